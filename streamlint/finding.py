@@ -1,0 +1,116 @@
+"""What streamlint reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from streamlint.source import Span
+    from streamlint.trace import BufferId, OpId, Trace
+
+
+class Confidence(Enum):
+    """How sure a finding is; computed from facts, never chosen by a rule."""
+
+    POSSIBLE = "possible"
+    """Something escaped, an alias or an undocumented behaviour was assumed."""
+    LIKELY = "likely"
+    """A path or an outside call order was assumed."""
+    CERTAIN = "certain"
+    """Straight line, everything resolved."""
+
+    @property
+    def rank(self) -> int:
+        return {"possible": 0, "likely": 1, "certain": 2}[self.value]
+
+
+class Severity(Enum):
+    ERROR = "error"
+    """Wrong results, an error or a deadlock."""
+    WARNING = "warning"
+    """Deprecated or fragile."""
+    ADVICE = "advice"
+    """Correct, but slow or redundant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Related:
+    span: Span
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What ``confirm`` and ``graph`` need: the ops behind a finding, in their trace."""
+
+    trace: Trace
+    earlier: OpId
+    later: OpId
+    buffer: BufferId | None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One problem at one pair of places.
+
+    ``message`` names what is unordered in the user's own names, without advice; ``help`` says
+    how to fix it. ``fingerprint`` is stable when lines move.
+    """
+
+    code: str
+    name: str
+    message: str
+    help: str
+    confidence: Confidence
+    severity: Severity
+    primary: Span
+    label: str
+    """Short text for the caret under the primary place."""
+    function: str
+    related: tuple[Related, ...] = ()
+    fingerprint: str = ""
+    evidence: Evidence | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def sort_key(self) -> tuple[str, int, int, str, str]:
+        return (self.primary.path, self.primary.line, self.primary.col, self.code, self.message)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceError:
+    """A file that could not be read or analyzed; the run goes on without it."""
+
+    path: str
+    line: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """How much was analyzed, counted in functions that touch streams."""
+
+    exact: int = 0
+    approximate: int = 0
+    cut: int = 0
+    skipped: int = 0
+
+    def __add__(self, other: Statistics) -> Statistics:
+        return Statistics(
+            self.exact + other.exact,
+            self.approximate + other.approximate,
+            self.cut + other.cut,
+            self.skipped + other.skipped,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The result of a run, sorted, before suppression comments and selection are applied."""
+
+    findings: tuple[Finding, ...]
+    errors: tuple[SourceError, ...]
+    files: int
+    analyzed: int
+    statistics: Statistics = Statistics()

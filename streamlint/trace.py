@@ -1,0 +1,481 @@
+"""The op vocabulary: what a program did, or would do, in the order in which the host issued it.
+
+Two producers emit traces: the static interpreter predicts them from source, and ``confirm``
+records them on a GPU. ``hb`` and every rule read only what is defined here, so the ordering laws
+hold, and are tested, without any source text and without any GPU.
+
+An op's id is its index in ``Trace.ops``. Ops stand in issue order, so every happens-before edge
+points forward.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import NewType, TypeAlias
+
+from streamlint.source import Span
+
+OpId = NewType("OpId", int)
+StreamId = NewType("StreamId", int)
+EventId = NewType("EventId", int)
+BufferId = NewType("BufferId", int)
+LaneId = NewType("LaneId", int)
+DeviceId: TypeAlias = str
+"""``"cur"`` is the device current at entry; otherwise an index, or a name that stands for one."""
+
+MAIN_LANE = LaneId(0)
+CURRENT_DEVICE: DeviceId = "cur"
+
+
+class StreamKind(Enum):
+    """What decides a stream's implicit edges."""
+
+    LEGACY = "legacy default stream"
+    PER_THREAD = "per-thread default stream"
+    BLOCKING = "blocking stream"
+    NON_BLOCKING = "non-blocking stream"
+    CURRENT = "stream current at entry"
+    """Unknown: the legacy default stream unless the caller selected another one."""
+    UNKNOWN = "stream from outside"
+    """A stream handed in by code that was not seen; it may equal any other stream."""
+
+
+class Space(Enum):
+    """Where a buffer lives."""
+
+    DEVICE = "device"
+    PINNED = "pinned host"
+    PAGEABLE = "pageable host"
+    MANAGED = "managed"
+    UNKNOWN = "unknown"
+
+    @property
+    def on_host(self) -> bool:
+        return self in (Space.PINNED, Space.PAGEABLE)
+
+
+class Origin(Enum):
+    """How a buffer came into the trace."""
+
+    ALLOCATED = "allocated"
+    ARGUMENT = "argument"
+    RESULT = "result"
+
+
+class Mode(Enum):
+    READ = "read"
+    WRITE = "write"
+    UPDATE = "update"
+
+    @property
+    def reads(self) -> bool:
+        return self is not Mode.WRITE
+
+    @property
+    def writes(self) -> bool:
+        return self is not Mode.READ
+
+
+class Doubt(Enum):
+    """Why an op, an edge or a finding is not certain. Confidence is computed from these."""
+
+    PATH = "a branch was assumed"
+    OPAQUE = "an unresolved call is taken to use its arguments"
+    CALLS = "an order of outside calls was assumed"
+    ARGUMENT = "an argument may still be pending on the current stream"
+    SAME_STREAM = "two streams may be one"
+    ALIAS = "two places may not overlap"
+    ESCAPE = "unresolved code received the stream, event or buffer and may order it"
+    SOME_PATHS = "ordered on some paths only"
+    OBSERVED = "ordered by measured behaviour that is not documented"
+    BUDGET = "an analysis budget ran out"
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Positions ``lo <= i < hi`` of one axis (elements statically, bytes in observed traces)."""
+
+    lo: int
+    hi: int
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A place on one axis known only by the expression that selects it, as in ``x[i]``.
+
+    Equal symbols are the same place, different ones are not.
+    """
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolSlice:
+    """``x[a:b]`` with bounds known only by their expressions; ``None`` means from/to the end."""
+
+    lo: str | None
+    hi: str | None
+
+
+Selector: TypeAlias = Interval | Symbol | SymbolSlice
+Region: TypeAlias = tuple[Selector, ...]
+"""Selectors from the outermost axis inwards; the empty tuple is the whole buffer."""
+
+WHOLE: Region = ()
+
+
+class Overlap(Enum):
+    YES = "yes"
+    NO = "no"
+    MAYBE = "maybe"
+
+
+def overlap(a: Region, b: Region) -> Overlap:
+    """Whether two regions of one buffer share a place."""
+    answer = Overlap.YES
+    for left, right in zip(a, b, strict=False):
+        match _overlap_axis(left, right):
+            case Overlap.NO:
+                return Overlap.NO
+            case Overlap.MAYBE:
+                answer = Overlap.MAYBE
+            case Overlap.YES:
+                pass
+    return answer
+
+
+def _overlap_axis(a: Selector, b: Selector) -> Overlap:
+    if a == b:
+        return Overlap.YES
+    match a, b:
+        case Interval(), Interval():
+            return Overlap.YES if a.lo < b.hi and b.lo < a.hi else Overlap.NO
+        case Symbol(), Symbol():
+            return Overlap.NO
+        case SymbolSlice(), SymbolSlice():
+            # x[:n] and x[:m] share their start, x[a:] and x[b:] their end.
+            if (a.lo is None and b.lo is None) or (a.hi is None and b.hi is None):
+                return Overlap.YES
+            # x[:n] and x[n:] touch but do not overlap.
+            if (a.hi is not None and a.hi == b.lo) or (b.hi is not None and b.hi == a.lo):
+                return Overlap.NO
+            return Overlap.YES if a.lo == b.lo else Overlap.MAYBE
+        case (SymbolSlice() as part, Interval() as fixed) | (Interval() as fixed, SymbolSlice() as part):
+            # x[0] lies in x[:n] for every n that makes the slice worth taking.
+            return Overlap.YES if part.lo is None and fixed.lo == 0 else Overlap.MAYBE
+        case _:
+            return Overlap.MAYBE
+
+
+def covers(a: Region, b: Region) -> bool:
+    """Whether ``a`` surely contains all of ``b``."""
+    if len(a) > len(b):
+        return False
+    for outer, inner in zip(a, b, strict=False):
+        if outer == inner:
+            continue
+        if not (isinstance(outer, Interval) and isinstance(inner, Interval)):
+            return False
+        if not (outer.lo <= inner.lo and inner.hi <= outer.hi):
+            return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    id: StreamId
+    kind: StreamKind
+    device: DeviceId
+    name: str
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    id: EventId
+    device: DeviceId
+    name: str
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A block of memory; views share their base's buffer and differ in region."""
+
+    id: BufferId
+    name: str
+    space: Space
+    origin: Origin
+    device: DeviceId = CURRENT_DEVICE
+    alloc_stream: StreamId | None = None
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    buffer: BufferId
+    mode: Mode
+    region: Region = WHOLE
+    doubts: frozenset[Doubt] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where an op comes from.
+
+    ``text`` is the whitespace-normalized statement. ``calls`` is the chain of call sites from the
+    entry down to the function that holds ``span``. ``turn`` counts executions of the same place
+    within the trace, and ``call`` the calls from outside (0 is the constructor or the only one).
+    """
+
+    span: Span
+    function: str = ""
+    text: str = ""
+    calls: tuple[Span, ...] = ()
+    turn: int = 0
+    call: int = 0
+
+
+class HostEffect(Enum):
+    """What a copy means to the host thread that issues it (measured: docs/semantics)."""
+
+    ASYNC = "returns at once"
+    STAGED = "returns once the source was read; the destination is not complete"
+    BLOCKS = "returns when the copy is complete"
+    BLOCKS_OBSERVED = "was seen to block, which no document promises"
+
+
+class FreeKind(Enum):
+    EXPLICIT = "freed"
+    DROPPED = "last reference dropped"
+
+
+@dataclass(frozen=True, slots=True)
+class OpBase:
+    at: Site
+    lane: LaneId = MAIN_LANE
+    doubts: frozenset[Doubt] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch(OpBase):
+    """Device work queued on a stream: a kernel, a memset, an operator."""
+
+    stream: StreamId
+    accesses: tuple[Access, ...]
+    name: str = "kernel"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy(OpBase):
+    """A copy queued on a stream. With ``STAGED`` and ``BLOCKS`` the host itself reads the source."""
+
+    stream: StreamId
+    src: Access
+    dst: Access
+    host: HostEffect = HostEffect.ASYNC
+    name: str = "copy"
+
+    @property
+    def accesses(self) -> tuple[Access, ...]:
+        return (self.src, self.dst)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostAccess(OpBase):
+    """The host reads or writes memory itself."""
+
+    accesses: tuple[Access, ...]
+    name: str = "host access"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record(OpBase):
+    """``event`` now stands for the tail of ``stream``; an earlier record is forgotten."""
+
+    stream: StreamId
+    event: EventId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait(OpBase):
+    """Later work of ``stream`` waits for the record that ``event`` holds now, if any."""
+
+    stream: StreamId
+    event: EventId
+    name: str = "wait"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncEvent(OpBase):
+    """The host waits for the record that ``event`` holds now, if any."""
+
+    event: EventId
+    name: str = "synchronize"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncStream(OpBase):
+    """The host waits for all that was queued on ``stream``."""
+
+    stream: StreamId
+    name: str = "synchronize"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncDevice(OpBase):
+    """The host waits for all streams of ``device``."""
+
+    device: DeviceId
+    name: str = "synchronize"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Barrier(OpBase):
+    """Unseen code that may order ``streams`` with each other and with the host, or may not.
+
+    It never orders anything for sure: pairs that only a barrier orders are ``Unknown``.
+    ``why`` names the doubt.
+    """
+
+    streams: tuple[StreamId, ...]
+    why: Doubt = Doubt.ESCAPE
+    name: str = "unresolved call"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alloc(OpBase):
+    """``buffer`` comes to life; ``stream`` where the allocation is ordered by one."""
+
+    buffer: BufferId
+    stream: StreamId | None = None
+    name: str = "allocation"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Free(OpBase):
+    """``buffer`` goes back to its allocator; ``stream`` where the free is ordered by one."""
+
+    buffer: BufferId
+    stream: StreamId | None = None
+    kind: FreeKind = FreeKind.EXPLICIT
+    name: str = "free"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepAlive(OpBase):
+    """The allocator will not reuse ``buffer`` before the work now on ``stream`` is done."""
+
+    buffer: BufferId
+    stream: StreamId
+    name: str = "record_stream"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Callback(OpBase):
+    """A host function queued on ``stream``; ops with ``lane == body`` are what it does.
+
+    Ordered in the stream like a kernel: the body starts after earlier work of the stream.
+    """
+
+    stream: StreamId
+    body: LaneId
+    name: str = "host callback"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallbackEnd(OpBase):
+    """Later work of ``stream`` starts after the body that ends here."""
+
+    stream: StreamId
+    body: LaneId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spawn(OpBase):
+    """A host thread starts: its ops have ``lane == child`` and know what this lane knew."""
+
+    child: LaneId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Join(OpBase):
+    """This lane waits for the end of the thread ``child``."""
+
+    child: LaneId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CudaCall(OpBase):
+    """A CUDA call that orders nothing (an error query, an allocation size query, a create)."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DestroyStream(OpBase):
+    stream: StreamId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DestroyEvent(OpBase):
+    """Waits already issued keep the record that they saw."""
+
+    event: EventId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeginCapture(OpBase):
+    stream: StreamId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndCapture(OpBase):
+    stream: StreamId
+
+
+Op: TypeAlias = (
+    Launch
+    | Copy
+    | HostAccess
+    | Record
+    | Wait
+    | SyncEvent
+    | SyncStream
+    | SyncDevice
+    | Barrier
+    | Alloc
+    | Free
+    | KeepAlive
+    | Callback
+    | CallbackEnd
+    | Spawn
+    | Join
+    | CudaCall
+    | DestroyStream
+    | DestroyEvent
+    | BeginCapture
+    | EndCapture
+)
+
+
+class Provenance(Enum):
+    STATIC = "predicted from source"
+    OBSERVED = "recorded on a GPU"
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """One path through one entry."""
+
+    ops: tuple[Op, ...]
+    streams: dict[StreamId, Stream]
+    events: dict[EventId, Event]
+    buffers: dict[BufferId, Buffer]
+    entry: str = ""
+    path: tuple[str, ...] = ()
+    """The decisions that this path took, as readable conditions."""
+    provenance: Provenance = Provenance.STATIC
+    cut: tuple[str, ...] = ()
+    """Budgets that ran out while the trace was made; empty if it is complete."""
