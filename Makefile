@@ -1,0 +1,34 @@
+# Needs Python 3.10 or newer, pip and make. Override with e.g. `make PYTHON=python3.12 test`.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test docs clean
+
+demo: .venv/.stamp-core  ## Lint the examples, which contain bugs on purpose.
+	$(BIN)/streamlint check --exit-zero examples
+
+test: .venv/.stamp-test  ## Everything that CI checks.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest
+
+docs: .venv/.stamp-core  ## Rewrite the pages in docs/rules from the rules.
+	$(BIN)/python -m streamlint.docs
+
+clean:
+	rm -rf .venv
+
+# A Python without ensurepip (Debian's without python3-venv) still has a pip that installs into another environment.
+.venv/.stamp-venv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "streamlint needs Python 3.10 or newer; try make PYTHON=...")'
+	@$(PYTHON) -m venv .venv || { $(PYTHON) -m venv --without-pip .venv && $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; }
+	@touch $@
+
+.venv/.stamp-core: .venv/.stamp-venv pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+.venv/.stamp-test: .venv/.stamp-venv pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	@touch $@ .venv/.stamp-core

@@ -1,0 +1,1 @@
+"""Pieces of a training loop that overlap copies, reductions and compute."""

@@ -1,0 +1,181 @@
+"""All rules a user can name, and which of them a run reports."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from streamlint.finding import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+class RuleInfo(Protocol):
+    """What every rule tells about itself."""
+
+    @property
+    def code(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def summary(self) -> str: ...
+    @property
+    def severity(self) -> Severity: ...
+    @property
+    def default(self) -> bool:
+        """Whether the rule is on when nothing is selected."""
+        ...
+
+    @property
+    def doc(self) -> str:
+        """Markdown: what it does, why, example, use instead, limits, source."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CommentRule:
+    """A rule about suppression comments, which no analysis is needed for."""
+
+    code: str
+    name: str
+    summary: str
+    doc: str
+    severity: Severity = Severity.WARNING
+    default: bool = True
+
+
+UNUSED_SUPPRESSION = CommentRule(
+    "SL001",
+    "unused-suppression",
+    "A suppression comment that suppresses nothing",
+    """\
+## What it does
+
+Reports a `# streamlint: ignore[...]` comment, or one of its codes, that hides no finding.
+
+## Why is this bad?
+
+The problem was fixed, or moved. The comment now says something untrue, and would hide the next
+problem that appears on this line.
+
+## Example
+
+```python
+y = x + 1  # streamlint: ignore[SL101] the copy stream is idle here
+```
+
+Use instead:
+
+```python
+y = x + 1
+```
+
+## Limits
+
+Only codes that the run reports are judged, and no comment of a file that could not be analyzed.
+""",
+)
+
+INVALID_SUPPRESSION = CommentRule(
+    "SL002",
+    "invalid-suppression",
+    "A suppression comment that cannot be understood, and has no effect",
+    """\
+## What it does
+
+Reports a `# streamlint:` comment that names no code, an unknown code, an unknown directive, or
+misses a bracket.
+
+## Why is this bad?
+
+The comment looks as if it suppressed something, but has no effect. A comment without codes would
+hide problems that nobody has looked at yet, so the codes are required.
+
+## Example
+
+```python
+y = x + 1  # streamlint: ignore
+```
+
+Use instead:
+
+```python
+y = x + 1  # streamlint: ignore[SL101] the copy stream is idle here
+```
+""",
+)
+
+
+def catalog() -> tuple[RuleInfo, ...]:
+    """Every rule, in the order of the codes."""
+    from streamlint import rules
+
+    known: tuple[RuleInfo, ...] = (UNUSED_SUPPRESSION, INVALID_SUPPRESSION, *rules.RULES)
+    return tuple(sorted(known, key=lambda rule: rule.code))
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """Return ``; did you mean `x`?`` for the nearest known word, or nothing."""
+    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f"; did you mean `{near[0]}`?" if near else ""
+
+
+def find_rule(word: str, rules: Sequence[RuleInfo]) -> RuleInfo:
+    """Look a rule up by its code or its name.
+
+    Raises LookupError, with a message for the user, when there is none.
+    """
+    for rule in rules:
+        if word.upper() == rule.code or word.lower() == rule.name:
+            return rule
+    names = [name for rule in rules for name in (rule.code, rule.name)]
+    wanted = word.upper() if word.upper().startswith("SL") else word.lower()
+    raise LookupError(f"unknown rule `{word}`{suggestion(wanted, names)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which codes a run reports.
+
+    ``select`` and ``ignore`` hold codes, prefixes of codes, or ``ALL``. Where both match, the longer
+    prefix decides, and ``ignore`` on a tie: ``--ignore SL1 --select SL101`` reports SL101.
+    """
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+
+    def active(self, rule: RuleInfo) -> bool:
+        chosen = _best(rule.code, self.select) if self.select else (0 if rule.default else -1)
+        return chosen > _best(rule.code, self.ignore)
+
+    def ignores(self, code: str) -> bool:
+        return _best(code, self.ignore) >= 0
+
+    def codes(self, rules: Iterable[RuleInfo]) -> frozenset[str]:
+        return frozenset(rule.code for rule in rules if self.active(rule))
+
+
+def _best(code: str, selectors: Iterable[str]) -> int:
+    """Length of the longest selector that matches the code; ``ALL`` counts 0, no match -1."""
+    return max((_length(code, selector) for selector in selectors), default=-1)
+
+
+def _length(code: str, selector: str) -> int:
+    if selector == "ALL":
+        return 0
+    return len(selector) if code.startswith(selector) else -1
+
+
+def parse_selectors(words: Iterable[str], rules: Sequence[RuleInfo]) -> tuple[str, ...]:
+    """Split comma separated selectors, and check that each of them means a rule.
+
+    Raises LookupError, with a message for the user, on one that means none.
+    """
+    selectors = tuple(part.strip().upper() for word in words for part in word.split(",") if part.strip())
+    codes = [rule.code for rule in rules]
+    for selector in selectors:
+        if selector != "ALL" and not any(code.startswith(selector) for code in codes):
+            raise LookupError(f"unknown rule or prefix `{selector}`{suggestion(selector, codes)}")
+    return selectors

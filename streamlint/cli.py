@@ -1,0 +1,282 @@
+"""The command line.
+
+Exit status: 0 nothing found; 1 findings; 2 wrong use, an internal error, or a file that
+could not be analyzed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from streamlint import __version__, baseline, check
+from streamlint.catalog import Selection, catalog, find_rule, parse_selectors
+from streamlint.config import ConfigError, find_root, load
+from streamlint.finding import Confidence
+from streamlint.output import Format, render, text
+from streamlint.output.style import Style, wants_colors
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from streamlint.output import Outcome
+
+CLEAN, FOUND, FAILED, INTERRUPTED = 0, 1, 2, 130
+DESCRIPTION = "Finds missing stream ordering in Python GPU code, without running it."
+COMMANDS = {
+    "check": "look for problems (the default: `streamlint PATH...` is `streamlint check PATH...`)",
+    "rules": "list the rules",
+    "explain": "print a rule's documentation",
+    "graph": "draw what is ordered before what in a function",
+    "confirm": "run code on a GPU and show that a finding is real",
+}
+
+
+class UsageError(Exception):
+    """Something the user can put right; the text says what."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit status; no exception leaves it."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _dispatch(arguments)
+    except (UsageError, ConfigError, baseline.BaselineError, LookupError) as error:
+        if isinstance(error, (KeyError, IndexError)):  # LookupErrors that nobody meant for the user
+            return _internal_error(error)
+        _complain(str(error))
+        return FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except SystemExit as stop:  # argparse, after it has said why
+        return stop.code if isinstance(stop.code, int) else FAILED
+    except Exception as error:  # noqa: BLE001, RUF100  (the last resort: a user gets no traceback)
+        return _internal_error(error)
+
+
+def _dispatch(arguments: list[str]) -> int:
+    if not arguments:
+        _parser().print_help(sys.stderr)
+        return FAILED
+    if arguments[0] in ("graph", "confirm"):
+        # Loaded by name because they need parts that `check` does without.
+        module = importlib.import_module(f"streamlint.{arguments[0]}")
+        return int(module.main(arguments[1:]))
+    if arguments[0] not in (*COMMANDS, "-h", "--help", "--version"):
+        arguments.insert(0, "check")
+    options = _parser().parse_args(arguments)
+    match options.command:
+        case "rules":
+            return _rules(options)
+        case "explain":
+            return _explain(options)
+        case _:
+            return _check(options)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="streamlint", description=DESCRIPTION, epilog=__doc__.split("\n\n")[1] if __doc__ else None
+    )
+    parser.add_argument("--version", action="version", version=f"streamlint {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    _check_options(commands.add_parser("check", help=COMMANDS["check"], description=DESCRIPTION))
+    rules = commands.add_parser("rules", help=COMMANDS["rules"])
+    rules.add_argument("--output-format", choices=("text", "json"), default="text")
+    explain = commands.add_parser("explain", help=COMMANDS["explain"])
+    explain.add_argument("code", metavar="CODE", help="a code (SL101) or a name (unordered-read)")
+    for name in ("graph", "confirm"):  # dispatched before parsing; here for the help text only
+        commands.add_parser(name, help=COMMANDS[name], add_help=False)
+    return parser
+
+
+def _check_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("paths", nargs="+", metavar="PATH", help="files and folders; `-` is standard input")
+    report = parser.add_argument_group("what to report")
+    for name, which in (("--select", "only these"), ("--ignore", "not these")):
+        report.add_argument(
+            name,
+            action="append",
+            default=[],
+            metavar="CODES",
+            help=f"{which} codes or prefixes (comma separated), or ALL; may be repeated",
+        )
+    report.add_argument(
+        "--min-confidence",
+        choices=[each.value for each in reversed(Confidence)],
+        help="hide findings less sure than this (default: likely)",
+    )
+    report.add_argument("--baseline", type=Path, metavar="FILE", help="hide the findings known to this file")
+    report.add_argument("--write-baseline", type=Path, metavar="FILE", help="record the findings as known")
+    output = parser.add_argument_group("output")
+    output.add_argument("--output-format", choices=[each.value for each in Format], default=Format.FULL.value)
+    output.add_argument("--output", type=Path, metavar="FILE", help="write the findings to a file")
+    output.add_argument("--statistics", action="store_true", help="count the findings of each rule")
+    output.add_argument("--color", choices=("auto", "always", "never"), default="auto")
+    output.add_argument("-q", "--quiet", action="store_true", help="no summary, only findings and errors")
+    output.add_argument("--exit-zero", action="store_true", help="exit with 0 even if there are findings")
+    running = parser.add_argument_group("running")
+    running.add_argument("--config", type=Path, metavar="FILE", help="use this configuration file")
+    running.add_argument("--jobs", type=_job_count, metavar="N", help="processes; 0 is one for each core")
+    running.add_argument("--stdin-filename", type=Path, metavar="NAME", help="the path that `-` stands for")
+    running.add_argument("--no-cache", action="store_true", help="accepted; there is no cache yet")
+
+
+def _job_count(word: str) -> int:
+    if not word.isdecimal():
+        raise argparse.ArgumentTypeError(f"`{word}` is not a number of processes")
+    return int(word)
+
+
+def _rules(options: argparse.Namespace) -> int:
+    rules = catalog()
+    if options.output_format == "json":
+        rows = [
+            {
+                "code": rule.code,
+                "name": rule.name,
+                "summary": rule.summary,
+                "severity": rule.severity.value,
+                "default": rule.default,
+            }
+            for rule in rules
+        ]
+        _print(json.dumps(rows, indent=2) + "\n", sys.stdout)
+        return CLEAN
+    longest = max(len(rule.name) for rule in rules)
+    for rule in rules:
+        off = "" if rule.default else " (off unless selected)"
+        _print(f"{rule.code}  {rule.name:{longest}}  {rule.summary}{off}\n", sys.stdout)
+    return CLEAN
+
+
+def _explain(options: argparse.Namespace) -> int:
+    rule = find_rule(options.code, catalog())
+    _print(f"# {rule.code} {rule.name}\n\n{rule.summary}.\n\n{rule.doc.strip()}\n", sys.stdout)
+    return CLEAN
+
+
+def _check(options: argparse.Namespace) -> int:
+    request = _request(options)
+    outcome = check.run(request)
+    if not outcome.files and not outcome.errors:
+        _print("streamlint: warning: no Python files there, or all of them are excluded\n", sys.stderr)
+    for error in outcome.errors:
+        _complain(f"{error.path}:{error.line}: {error.message}")
+    if options.write_baseline is not None:
+        _write(options.write_baseline, baseline.dump(outcome.findings))
+        _print(f"Recorded {len(outcome.findings)} findings in {options.write_baseline}.\n", sys.stderr)
+        return FAILED if outcome.errors else CLEAN
+    _report(options, outcome)
+    if outcome.errors:
+        return FAILED
+    return FOUND if outcome.findings and not options.exit_zero else CLEAN
+
+
+def _request(options: argparse.Namespace) -> check.Request:
+    paths = tuple(Path(word) for word in options.paths if word != "-")
+    stdin = _stdin(options)
+    root, is_project = find_root([*paths, *([stdin[0]] if stdin else [])])
+    config = load(root, options.config)
+    rules = catalog()
+    try:
+        config_ignore = parse_selectors(config.ignore, rules)
+        config_select = parse_selectors(config.select, rules)
+        for _, codes in config.per_file_ignores:
+            parse_selectors(codes, rules)
+    except LookupError as error:
+        raise ConfigError(f"configuration: {error}") from error
+    return check.Request(
+        root=root,
+        is_project=is_project,
+        paths=paths,
+        config=config,
+        rules=rules,
+        selection=Selection(
+            parse_selectors(options.select, rules) or config_select,
+            config_ignore + parse_selectors(options.ignore, rules),
+        ),
+        min_confidence=Confidence(options.min_confidence or config.min_confidence),
+        jobs=_jobs(config.jobs if options.jobs is None else options.jobs),
+        known=_known(options),
+        stdin=stdin,
+    )
+
+
+def _known(options: argparse.Namespace) -> frozenset[str]:
+    if options.baseline is None:
+        return frozenset()
+    known = baseline.read(options.baseline)
+    # A new baseline holds the old findings too, as long as they are there.
+    return known if options.write_baseline is None else frozenset()
+
+
+def _stdin(options: argparse.Namespace) -> tuple[Path, bytes] | None:
+    if "-" not in options.paths:
+        if options.stdin_filename is not None:
+            raise UsageError("--stdin-filename needs `-` among the paths")
+        return None
+    name = options.stdin_filename or Path("stdin.py")
+    return Path.cwd() / name, sys.stdin.buffer.read()
+
+
+def _jobs(wanted: int) -> int:
+    return wanted or os.cpu_count() or 1
+
+
+def _report(options: argparse.Namespace, outcome: Outcome) -> None:
+    form = Format(options.output_format)
+    target = sys.stdout if options.output is None else None
+    colors = options.color == "always" if target is None else wants_colors(options.color, target)
+    style = Style(colors)
+    written = render(form, outcome, style)
+    if options.statistics and form in (Format.FULL, Format.CONCISE):
+        written += text.statistics(outcome)
+    if target is None:
+        _write(options.output, written)
+    else:
+        _print(written, target)
+    if not options.quiet:
+        # Full output is for people, and ends with its summary. Everything else is read by programs.
+        aside = sys.stdout if form is Format.FULL and target is not None else sys.stderr
+        _print(text.summary(outcome, Style(wants_colors(options.color, aside))), aside)
+
+
+def _write(path: Path, content: str) -> None:
+    try:
+        path.write_text(content, encoding="utf-8", errors="backslashreplace", newline="\n")
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def _print(content: str, stream: TextIO) -> None:
+    """Write at once; a reader that has gone away (``| head``) is no error."""
+    try:
+        encoding = stream.encoding or "utf-8"
+        stream.write(content.encode(encoding, "backslashreplace").decode(encoding))
+        stream.flush()
+    except BrokenPipeError:
+        # Python would complain again when it closes the stream at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _complain(message: str) -> None:
+    _print(f"streamlint: error: {message}\n", sys.stderr)
+
+
+def _internal_error(error: Exception) -> int:
+    if os.environ.get("STREAMLINT_DEBUG") == "1":
+        traceback.print_exception(error)
+    detail = " ".join(str(error).split())
+    _complain(
+        f"internal error: {type(error).__name__}: {detail}; please report it, "
+        "with the traceback that STREAMLINT_DEBUG=1 shows"
+    )
+    return FAILED

@@ -1,0 +1,51 @@
+"""Source text by project path, for what works with text: comments and rendering."""
+
+from __future__ import annotations
+
+import io
+import re
+import tokenize
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
+"""Python's line ends. ``str.splitlines`` also splits at form feeds and U+2028, and would shift the lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFiles:
+    """Reads files below ``root`` once; ``overlay`` holds text that is not on disk (standard input)."""
+
+    root: Path
+    overlay: Mapping[str, bytes] = field(default_factory=dict)
+    _lines: dict[str, tuple[str, ...]] = field(default_factory=dict, init=False)
+
+    def content(self, path: str) -> bytes | None:
+        """Return the bytes of a file, or None if it cannot be read."""
+        if path in self.overlay:
+            return self.overlay[path]
+        try:
+            return (self.root / path).read_bytes()
+        except (OSError, ValueError):
+            return None
+
+    def lines(self, path: str) -> tuple[str, ...]:
+        """Return the lines of a file without their ends; nothing if it cannot be read or decoded."""
+        if path not in self._lines:
+            content = self.content(path)
+            text = decode(content) if content is not None else None
+            self._lines[path] = tuple(_LINE_END.split(text)) if text is not None else ()
+        return self._lines[path]
+
+
+def decode(content: bytes) -> str | None:
+    """Decode Python source by its mark or its coding comment (UTF-8 without one); None if that fails."""
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
+        return content.decode(encoding)
+    except (SyntaxError, UnicodeDecodeError, LookupError):
+        return None

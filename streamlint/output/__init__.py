@@ -1,0 +1,32 @@
+"""The forms of output, one module each, all made from the same ``Outcome``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from typing_extensions import assert_never
+
+from streamlint.output import github, json, sarif, text
+from streamlint.output.outcome import Format, Outcome
+
+if TYPE_CHECKING:
+    from streamlint.output.style import Style
+
+__all__ = ["Format", "Outcome", "render"]
+
+
+def render(form: Format, outcome: Outcome, style: Style) -> str:
+    """Return the whole output, ending in a newline unless it is empty."""
+    match form:
+        case Format.FULL:
+            return text.full(outcome, style)
+        case Format.CONCISE:
+            return text.concise(outcome, style)
+        case Format.JSON:
+            return json.render(outcome)
+        case Format.SARIF:
+            return sarif.render(outcome)
+        case Format.GITHUB:
+            return github.render(outcome)
+        case _:
+            assert_never(form)

@@ -1,0 +1,55 @@
+"""The ``github`` form: workflow commands that GitHub Actions shows as annotations.
+
+The escapes are those of ``@actions/core``: https://github.com/actions/toolkit (packages/core/src/command.ts).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.finding import Severity
+
+if TYPE_CHECKING:
+    from streamlint.finding import Finding, SourceError
+    from streamlint.output.outcome import Outcome
+
+_COMMAND = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "notice"}
+
+
+def render(outcome: Outcome) -> str:
+    lines = [_finding(finding) for finding in outcome.findings]
+    lines += [_error(error) for error in outcome.errors]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _finding(finding: Finding) -> str:
+    place = finding.primary
+    properties: dict[str, str | int] = {
+        "title": f"{finding.code} {finding.name}",
+        "file": place.path,
+        "line": place.line,
+        "endLine": place.end_line,
+        # Columns make sense to GitHub only for a place on one line.
+        **({"col": place.col + 1, "endColumn": place.end_col + 1} if place.line == place.end_line else {}),
+    }
+    text = [f"{finding.message} [{finding.confidence.value}]"]
+    text += [f"{related.span}: {related.message}" for related in finding.related]
+    text += [f"help: {finding.help}"] if finding.help else []
+    return _command(_COMMAND[finding.severity], properties, "\n".join(text))
+
+
+def _error(error: SourceError) -> str:
+    return _command("error", {"title": "not analyzed", "file": error.path, "line": error.line}, error.message)
+
+
+def _command(name: str, properties: dict[str, str | int], message: str) -> str:
+    written = ",".join(f"{key}={_property(str(value))}" for key, value in properties.items())
+    return f"::{name} {written}::{_data(message)}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

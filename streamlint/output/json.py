@@ -1,0 +1,55 @@
+"""The ``json`` form, version 1: for tools. Lines and columns count from 1."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from streamlint.finding import Finding
+    from streamlint.output.outcome import Outcome
+    from streamlint.source import Span
+
+VERSION = 1
+
+
+def render(outcome: Outcome) -> str:
+    document = {
+        "version": VERSION,
+        "findings": [_finding(finding) for finding in outcome.findings],
+        "errors": [
+            {"path": error.path, "line": error.line, "message": error.message} for error in outcome.errors
+        ],
+        "summary": {
+            "files": outcome.files,
+            "analyzed": outcome.analyzed,
+            "findings": len(outcome.findings),
+            "seconds": round(outcome.seconds, 3),
+        },
+    }
+    return json.dumps(document, indent=2) + "\n"
+
+
+def _finding(finding: Finding) -> dict[str, object]:
+    return {
+        "code": finding.code,
+        "name": finding.name,
+        "message": finding.message,
+        "help": finding.help,
+        "confidence": finding.confidence.value,
+        "severity": finding.severity.value,
+        **_place(finding.primary),
+        "function": finding.function,
+        "fingerprint": finding.fingerprint,
+        "related": [{**_place(related.span), "message": related.message} for related in finding.related],
+    }
+
+
+def _place(span: Span) -> dict[str, object]:
+    return {
+        "path": span.path,
+        "line": span.line,
+        "column": span.col + 1,
+        "end_line": span.end_line,
+        "end_column": span.end_col + 1,
+    }

@@ -1,0 +1,82 @@
+"""Colours and widths of terminal text.
+
+Written by hand rather than with rich: a few colours do not justify that every install, in every
+pre-commit environment, carries a rendering library, and frames need exact control over columns.
+"""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from streamlint.finding import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import TextIO
+
+_RESET = "\033[0m"
+_SEVERITY = {Severity.ERROR: "1;31", Severity.WARNING: "1;33", Severity.ADVICE: "1;36"}
+TAB = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """Paints text, or leaves it as it is."""
+
+    colors: bool = False
+
+    def severity(self, text: str, severity: Severity) -> str:
+        return self._paint(text, _SEVERITY[severity])
+
+    def strong(self, text: str) -> str:
+        return self._paint(text, "1")
+
+    def faint(self, text: str) -> str:
+        return self._paint(text, "2")
+
+    def gutter(self, text: str) -> str:
+        return self._paint(text, "1;34")
+
+    def related(self, text: str) -> str:
+        return self._paint(text, "1;34")
+
+    def help(self, text: str) -> str:
+        return self._paint(text, "1;32")
+
+    def _paint(self, text: str, code: str) -> str:
+        return f"\033[{code}m{text}{_RESET}" if self.colors and text else text
+
+
+def wants_colors(choice: str, stream: TextIO, environment: Mapping[str, str] = os.environ) -> bool:
+    """Decide on colours: the option first, then NO_COLOR, then FORCE_COLOR, then the terminal."""
+    if choice != "auto":
+        return choice == "always"
+    if environment.get("NO_COLOR"):
+        return False
+    if environment.get("FORCE_COLOR"):
+        return True
+    return stream.isatty() and environment.get("TERM") != "dumb"
+
+
+def width(char: str) -> int:
+    """Return the columns that a printable character takes in a terminal."""
+    if unicodedata.category(char) in {"Mn", "Me"}:
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def visible(char: str) -> str:
+    """Return the character, or a stand-in if it moves the cursor, colours the text or turns it around."""
+    category = unicodedata.category(char)
+    if category == "Cc":
+        code = ord(char)
+        return chr(0x2400 + code) if code < 0x20 else "\u2421" if code == 0x7F else "\ufffd"
+    return "\ufffd" if category in {"Cf", "Cs", "Zl", "Zp"} else char
+
+
+def plain(text: str) -> str:
+    """Make text from outside (a path, a message) safe to print on one line."""
+    return "".join(map(visible, text))

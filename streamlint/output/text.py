@@ -1,0 +1,94 @@
+"""Text for people (``full``) and for editors and scripts (``concise``)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from streamlint.finding import Confidence
+from streamlint.output.frame import Mark, frame
+from streamlint.output.style import Style, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from streamlint.finding import Finding
+    from streamlint.output.outcome import Outcome
+
+
+def concise(outcome: Outcome, style: Style) -> str:
+    """Return one line a finding: ``path:line:col: CODE [confidence] message``."""
+    return "".join(
+        f"{style.strong(plain(finding.primary.path))}:{finding.primary.line}:{finding.primary.col + 1}: "
+        f"{_headline(finding, style)}\n"
+        for finding in outcome.findings
+    )
+
+
+def full(outcome: Outcome, style: Style) -> str:
+    """Return each finding with its source and its help."""
+    return "".join("\n".join(_block(finding, outcome, style)) + "\n\n" for finding in outcome.findings)
+
+
+def _headline(finding: Finding, style: Style) -> str:
+    code = style.severity(finding.code, finding.severity)
+    confidence = style.faint(f"[{finding.confidence.value}]")
+    return f"{code} {confidence} {style.strong(plain(finding.message))}"
+
+
+def _block(finding: Finding, outcome: Outcome, style: Style) -> Iterator[str]:
+    yield _headline(finding, style)
+    marks = [Mark(finding.primary, finding.label, finding.severity)]
+    marks += [Mark(related.span, related.message, None) for related in finding.related]
+    by_file: dict[str, list[Mark]] = {}
+    for mark in marks:
+        by_file.setdefault(mark.span.path, []).append(mark)
+    gutter = len(str(max(mark.span.end_line + 1 for mark in marks)))
+    arrow = "-->"
+    for path, here in by_file.items():
+        yield f"{'':{gutter}}{style.gutter(arrow)} {plain(str(here[0].span))}"
+        yield from frame(here, outcome.sources.lines(path), gutter, style)
+        arrow = ":::"
+    if finding.help:
+        bar = style.gutter(f"{'':{gutter}} |")
+        first, *more = finding.help.splitlines()
+        yield bar
+        yield f"{style.gutter(f'{chr(32):{gutter}} =')} {style.help('help:')} {plain(first)}"
+        yield from (f"{'':{gutter}}         {plain(line)}" for line in more)
+
+
+def summary(outcome: Outcome, style: Style) -> str:
+    """Return the closing lines: how much was found, in how much code."""
+    files = _count(outcome.files, "file")
+    looked = f"{files}, {outcome.analyzed} with GPU streams, in {outcome.seconds:.2f} s"
+    if outcome.findings:
+        levels = Counter(finding.confidence for finding in outcome.findings)
+        parts = [f"{levels[level]} {level.value}" for level in reversed(Confidence) if levels[level]]
+        found = _count(len(outcome.findings), "finding")
+        lines = [f"{style.strong(f'Found {found}')} ({', '.join(parts)}) in {looked}."]
+        codes = sorted({finding.code for finding in outcome.findings})
+        lines.append(f"`streamlint explain {codes[0]}` tells more about a rule.")
+    else:
+        lines = [f"{style.strong('No findings')} in {looked}."]
+    if outcome.known:
+        lines.append(f"{_count(outcome.known, 'known finding')} hidden by the baseline.")
+    if outcome.errors:
+        lines.append(f"{_count(len(outcome.errors), 'file')} could not be analyzed; see above.")
+    return "\n".join(lines) + "\n"
+
+
+def statistics(outcome: Outcome) -> str:
+    """Return the number of findings of each rule, and how exactly the code could be followed."""
+    counts = Counter((finding.code, finding.name) for finding in outcome.findings)
+    most_first = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    rows = [f"{count:>6}  {code}  {name}" for (code, name), count in most_first]
+    part = outcome.statistics
+    rows.append(
+        f"Functions with GPU streams: {part.exact} followed exactly, {part.approximate} approximately, "
+        f"{part.cut} cut at a budget, {part.skipped} skipped."
+    )
+    return "\n".join(rows) + "\n"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
