@@ -1,0 +1,86 @@
+"""The analyzer against the fixtures, one case a file, and the conventions that the fixtures follow."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.expectations import (
+    FIXTURES,
+    Kind,
+    compare,
+    explain,
+    fixture_files,
+    functions,
+    parse,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from streamlint.finding import Report
+
+# The root is the folder above tests/: with tests/fixtures as root, the folder tests/fixtures/torch
+# would be what `import torch` means.
+ROOT = FIXTURES.parents[1]
+FILES = fixture_files()
+every_file = pytest.mark.parametrize(
+    "file", FILES, ids=[file.relative_to(FIXTURES).as_posix() for file in FILES]
+)
+
+
+def analyze(file: Path) -> Report:
+    engine = pytest.importorskip("streamlint.engine")
+    config = pytest.importorskip("streamlint.config")
+    report: Report = engine.analyze(ROOT, [file], config.Settings())
+    return report
+
+
+@every_file
+def test_findings_are_the_expected_ones(file: Path) -> None:
+    source = file.read_text(encoding="utf-8")
+    path = file.relative_to(ROOT).as_posix()
+    report = analyze(file)
+    assert not report.errors
+    findings = [one for one in report.findings if one.primary.path == path]
+    elsewhere = [str(one.primary) for one in report.findings if one.primary.path != path]
+    assert not elsewhere
+    mismatches = compare(parse(source), findings)
+    if mismatches:
+        pytest.fail(explain(path, source, mismatches, findings), pytrace=False)
+
+
+@every_file
+def test_drivers_take_no_arguments(file: Path) -> None:
+    tree = functions(file.read_text(encoding="utf-8"))
+    drivers = {name: node for name, node in tree.items() if name.endswith(("_bad", "_ok"))}
+    assert drivers
+    for name, node in drivers.items():
+        assert ast.unparse(node.args) == "", f"{name} takes arguments"
+        assert isinstance(node.body[-1], ast.Return), f"{name} returns nothing that could be compared"
+
+
+@every_file
+def test_every_bad_function_has_a_right_twin(file: Path) -> None:
+    source = file.read_text(encoding="utf-8")
+    names = functions(source)
+    stems = {name.removesuffix("_ok") for name in names if name.endswith("_ok")}
+    for name in names:
+        if name.endswith("_bad"):
+            stem = name.removesuffix("_bad")
+            assert any(one.startswith(stem) or stem.startswith(one) for one in stems), f"{name} has no twin"
+    assert ast.get_docstring(ast.parse(source)), "a fixture says which law it shows"
+
+
+@every_file
+def test_right_functions_expect_nothing(file: Path) -> None:
+    source = file.read_text(encoding="utf-8")
+    wrong = [
+        one.line for one in parse(source) if one.kind in (Kind.ERROR, Kind.TODO_ERROR) and one.code < "SL9"
+    ]
+    for name, node in functions(source).items():
+        if name.endswith("_ok"):
+            inside = [line for line in wrong if node.lineno <= line <= (node.end_lineno or node.lineno)]
+            assert not inside, f"{name} is right, but lines {inside} expect a hazard"
