@@ -78,10 +78,11 @@ def read_comments(path: str, content: bytes, known: AbstractSet[str]) -> FileCom
         comments = tuple(_scan(path, text))
     except (tokenize.TokenError, SyntaxError):
         return FileComments()
+    seen: Counter[str] = Counter()
     invalid = [
-        _about(INVALID_SUPPRESSION, comment, *problem, ordinal)
+        _about(INVALID_SUPPRESSION, comment, *problem, seen)
         for comment in comments
-        for ordinal, problem in enumerate(_problems(comment, known))
+        for problem in _problems(comment, known)
     ]
     skip_file = any(each.at_top and _word(each) == "skip-file" for each in comments)
     return FileComments(comments, tuple(invalid), skip_file)
@@ -120,7 +121,7 @@ def apply(
 def _unused(
     comments: Iterable[Comment], used: AbstractSet[tuple[Comment, str]], active: AbstractSet[str]
 ) -> Iterator[Finding]:
-    seen: Counter[tuple[str, str]] = Counter()
+    seen: Counter[str] = Counter()
     for comment in comments:
         if UNUSED_SUPPRESSION.code in comment.codes:
             continue
@@ -129,8 +130,7 @@ def _unused(
                 continue
             fix = "remove the comment" if len(comment.codes) == 1 else f"remove {code} from the comment"
             message = f"the comment suppresses {code}, which is not reported here"
-            yield _about(UNUSED_SUPPRESSION, comment, message, fix, seen[comment.text, code])
-            seen[comment.text, code] += 1
+            yield _about(UNUSED_SUPPRESSION, comment, message, fix, seen)
 
 
 def _problems(comment: Comment, known: AbstractSet[str]) -> Iterator[tuple[str, str]]:
@@ -158,8 +158,11 @@ def _word(comment: Comment) -> str:
     return match[0] if match else ""
 
 
-def _about(rule: CommentRule, comment: Comment, message: str, fix: str, ordinal: int) -> Finding:
-    identity = "\0".join((rule.code, comment.span.path, comment.text, message, str(ordinal)))
+def _about(rule: CommentRule, comment: Comment, message: str, fix: str, seen: Counter[str]) -> Finding:
+    """Make a finding; ``seen`` counts equal ones in the file, to tell their fingerprints apart."""
+    same = "\0".join((rule.code, comment.span.path, comment.text, message))
+    identity = f"{same}\0{seen[same]}"
+    seen[same] += 1
     return Finding(
         code=rule.code,
         name=rule.name,

@@ -17,7 +17,7 @@ def check(result):
 
 
 class Exporter:
-    """Copies weights out and frees them in a host callback. A callback must not call CUDA: it can deadlock."""
+    """Copies weights out and frees them in a host callback, where no CUDA call is allowed."""
 
     def __init__(self):
         self.stream = check(cudart.cudaStreamCreateWithFlags(cudart.cudaStreamNonBlocking))
@@ -40,7 +40,7 @@ class Exporter:
                 self.stream,
             )
         )
-        check(cudart.cudaLaunchHostFunc(self.stream, self.callback, 0))
+        check(cudart.cudaLaunchHostFunc(self.stream, ctypes.cast(self.callback, ctypes.c_void_p).value, 0))
         return host
 
 
@@ -66,7 +66,7 @@ class QueueingExporter:
                 self.stream,
             )
         )
-        check(cudart.cudaLaunchHostFunc(self.stream, self.callback, 0))
+        check(cudart.cudaLaunchHostFunc(self.stream, ctypes.cast(self.callback, ctypes.c_void_p).value, 0))
         self.done.get()
         check(cudart.cudaFree(device_pointer))
         return host

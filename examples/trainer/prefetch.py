@@ -46,7 +46,7 @@ class OrderedPrefetcher(Prefetcher):
 
 
 class StagedLoader:
-    """Copies through one pinned buffer. The next sample is written into it while the last copy may still read it."""
+    """Copies through one pinned buffer, and writes the next sample while the last copy may still read it."""
 
     def __init__(self, shape, device):
         self.staging = torch.empty(shape, pin_memory=True)

@@ -15,6 +15,7 @@ class GradientReducer:
         self.stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.stream):
             self.ready.record()
+            self.total.zero_()
             for bucket in buckets:
                 self.total.add_(bucket)
                 bucket.record_stream(self.stream)
@@ -30,6 +31,7 @@ class OrderedReducer(GradientReducer):
     def reduce(self, buckets):
         self.stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.stream):
+            self.total.zero_()
             for bucket in buckets:
                 self.total.add_(bucket)
                 bucket.record_stream(self.stream)

@@ -44,13 +44,15 @@ def _block(finding: Finding, outcome: Outcome, style: Style) -> Iterator[str]:
     for mark in marks:
         by_file.setdefault(mark.span.path, []).append(mark)
     gutter = len(str(max(mark.span.end_line + 1 for mark in marks)))
+    bar = style.gutter(f"{'':{gutter}} |")
     arrow = "-->"
     for path, here in by_file.items():
+        if arrow == ":::":
+            yield bar
         yield f"{'':{gutter}}{style.gutter(arrow)} {plain(str(here[0].span))}"
         yield from frame(here, outcome.sources.lines(path), gutter, style)
         arrow = ":::"
     if finding.help:
-        bar = style.gutter(f"{'':{gutter}} |")
         first, *more = finding.help.splitlines()
         yield bar
         yield f"{style.gutter(f'{chr(32):{gutter}} =')} {style.help('help:')} {plain(first)}"
@@ -72,6 +74,9 @@ def summary(outcome: Outcome, style: Style) -> str:
         lines = [f"{style.strong('No findings')} in {looked}."]
     if outcome.known:
         lines.append(f"{_count(outcome.known, 'known finding')} hidden by the baseline.")
+    if cut := outcome.statistics.cut + outcome.statistics.skipped:
+        were = "function was" if cut == 1 else "functions were"
+        lines.append(f"{cut} {were} too large or too deep to follow to the end.")
     if outcome.errors:
         lines.append(f"{_count(len(outcome.errors), 'file')} could not be analyzed; see above.")
     return "\n".join(lines) + "\n"

@@ -1,0 +1,103 @@
+"""Imports go one way, and heavy libraries stay where they belong."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "streamlint"
+
+TEXT = {"source", "finding", "files"}
+COMMANDS = {
+    *TEXT,
+    *("trace", "engine", "catalog", "config", "discover", "baseline", "suppress", "output", "check"),
+}
+
+MAY_IMPORT: dict[str, set[str]] = {
+    "source": set(),
+    "trace": {"source"},
+    "ir": {"source"},
+    "finding": {"source", "trace"},
+    # The analysis: text -> IR -> trace -> order -> findings.
+    "lower": {"ir", "source"},
+    "models": {"trace", "source"},
+    "interp": {"ir", "models", "trace", "source"},
+    "hb": {"trace", "source"},
+    "rules": {"hb", "trace", "finding", "source"},
+    "engine": {"lower", "ir", "models", "interp", "hb", "rules", "trace", "finding", "source"},
+    # Around the analysis.
+    "catalog": {"finding", "rules"},
+    "files": set(),
+    "config": {"catalog", "finding"},
+    "discover": set(),
+    "baseline": {"finding"},
+    "suppress": {"catalog", "files", "finding", "source"},
+    "output": {"catalog", "files", "finding", "source"},
+    "docs": {"catalog"},
+    "check": COMMANDS - {"check"},
+    "cli": COMMANDS - {"trace"},
+    "graph": {*COMMANDS, "hb", "ir", "lower", "models", "interp"},
+    "confirm": {*COMMANDS, "hb", "graph"},
+    "__init__": set(),
+    "__main__": {"cli"},
+}
+"""For each part, the parts it may import besides itself and the version."""
+
+PARTS = {"clocks": "hb", "conflicts": "hb", "hb_build": "hb", "hb_streams": "hb"}
+"""Modules that are one part together: happens-before and the search for conflicts in it."""
+
+HOMES = {
+    "libcst": {"lower"},
+    "networkx": {"hb", "graph"},
+    **{library: {"confirm"} for library in ("torch", "cupy", "numba", "cuda", "pycuda", "numpy")},
+}
+
+
+def part_of(path: Path) -> str:
+    top = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    return PARTS.get(top, top)
+
+
+def imported(path: Path) -> set[str]:
+    """Return the modules a file imports anywhere, ``from streamlint import x`` as ``streamlint.x``."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            module = str(node.module)
+            names |= {f"streamlint.{a.name}" for a in node.names} if module == "streamlint" else {module}
+    return names
+
+
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
+def test_imports(path: Path) -> None:
+    part = part_of(path)
+    assert part in MAY_IMPORT, f"say here which parts {part} may import"
+    for name in imported(path):
+        top, _, rest = name.partition(".")
+        if top == "streamlint" and rest != "__version__":
+            module = rest.split(".")[0]
+            other = PARTS.get(module, module)
+            assert other in {part, *MAY_IMPORT[part]}, f"{part} imports {other}"
+        if top in HOMES:
+            assert part in HOMES[top], f"{part} imports {top}"
+
+
+def test_the_allowed_imports_have_no_cycle() -> None:
+    done: set[str] = set()
+    while len(done) < len(MAY_IMPORT):
+        ready = {part for part, others in MAY_IMPORT.items() if others <= done} - done
+        assert ready, f"a cycle among {sorted(MAY_IMPORT.keys() - done)}"
+        done |= ready
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
+def test_modules_stay_readable(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 500

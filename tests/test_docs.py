@@ -1,0 +1,48 @@
+"""The rule pages are written from the rules, and up to date."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from streamlint import docs
+from streamlint.catalog import catalog
+from tests.cli_support import RULES
+
+if TYPE_CHECKING:
+    import pytest
+
+PAGES = Path(__file__).parent.parent / "docs" / "rules"
+
+
+def test_the_pages_are_up_to_date() -> None:
+    assert docs.stale(PAGES, catalog()) == [], "run `make docs`"
+
+
+def test_every_rule_is_documented_in_the_same_shape() -> None:
+    codes = [rule.code for rule in catalog()]
+    assert codes == sorted(set(codes))
+    for rule in catalog():
+        assert re.fullmatch(r"SL\d{3}", rule.code)
+        assert re.fullmatch(r"[a-z]+(-[a-z]+)*", rule.name)
+        assert rule.summary.strip()
+        assert not rule.summary.endswith(".")
+        assert rule.default is not rule.code.startswith("SL9"), "advice is off unless selected"
+        assert "## What it does" in rule.doc, rule.code
+        assert "## Why" in rule.doc, rule.code
+
+
+def test_write_and_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streamlint.docs.catalog", lambda: RULES)
+    folder = tmp_path / "rules"
+    assert docs.main([str(folder), "--check"]) == 1
+    assert docs.main([str(folder)]) == 0
+    assert docs.main([str(folder), "--check"]) == 0
+    assert "| [SL101](SL101.md) | unordered-read | error | yes |" in (folder / "README.md").read_text()
+    assert "Off unless selected: `--select SL901`." in (folder / "SL901.md").read_text()
+    (folder / "SL777.md").write_text("a rule that is gone\n")
+    (folder / "SL101.md").write_text("changed by hand\n")
+    assert docs.stale(folder, RULES) == ["SL101.md", "SL777.md"]
+    docs.main([str(folder)])
+    assert docs.stale(folder, RULES) == []

@@ -1,0 +1,306 @@
+"""The forms of output, from the same findings."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from streamlint.files import SourceFiles
+from streamlint.finding import Confidence, Finding, Related, Severity, SourceError, Statistics
+from streamlint.output import Format, Outcome, render
+from streamlint.output.style import Style
+from streamlint.source import Span
+from tests.cli_support import RULES, SOURCE, finding
+
+HERE = Path(__file__).parent
+
+
+def outcome(*findings: Finding, text: str = SOURCE, errors: tuple[SourceError, ...] = ()) -> Outcome:
+    sources = SourceFiles(Path("/nowhere"), {"train.py": text.encode()})
+    return Outcome(findings, errors, 3, 2, 0.12345, sources, RULES, Statistics())
+
+
+def show(form: Format, *findings: Finding, text: str = SOURCE) -> str:
+    return render(form, outcome(*findings, text=text), Style())
+
+
+def test_full() -> None:
+    assert (
+        show(Format.FULL, finding())
+        == """\
+SL101 [likely] `batch` is read on the current stream while `copy` may still be writing it
+ --> train.py:8:8
+  |
+4 | with torch.cuda.stream(copy):
+5 |     batch = host.to("cuda", non_blocking=True)
+  |             ---------------------------------- written here on `copy`
+...
+8 | loss = model(batch)
+  |        ^^^^^^^^^^^^ read here on the current stream
+9 | print(loss)
+  |
+  = help: call `torch.cuda.current_stream().wait_stream(copy)` before the read
+
+"""
+    )
+
+
+def full(text: str, *spans: tuple[Span, str]) -> list[str]:
+    """Return the rows of a frame, without headline and help; the first place is the primary one."""
+    (first, label), *others = spans
+    made = replace(finding(), primary=first, label=label, help="", related=tuple(Related(*o) for o in others))
+    return show(Format.FULL, made, text=text).rstrip("\n").split("\n")[2:]
+
+
+def test_two_places_on_one_line() -> None:
+    places = (Span("train.py", 1, 0, 1, 3), "filled again"), (Span("train.py", 1, 9, 1, 12), "read here")
+    assert full("buf.copy_(src)", *places) == [
+        "  |",
+        "1 | buf.copy_(src)",
+        "  | ^^^ filled again",
+        "  |          --- read here",
+    ]
+
+
+def test_a_place_of_several_lines_is_marked_at_both_ends() -> None:
+    text = "total = reduce(\n    a,\n    b,\n    c,\n)\nprint(total)\n"
+    assert full(text, (Span("train.py", 1, 8, 5, 1), "here")) == [
+        "  |",
+        "1 | total = reduce(",
+        "  |         ^^^^^^^",
+        "2 |     a,",
+        "3 |     b,",
+        "4 |     c,",
+        "5 | )",
+        "  | ^ here",
+        "6 | print(total)",
+    ]
+
+
+def test_another_file_gets_its_own_frame() -> None:
+    other = Related(Span("lib/copy.py", 12, 4, 12, 9), "written here")
+    rows = show(Format.FULL, replace(finding(), related=(other,))).splitlines()
+    assert "  ::: lib/copy.py:12:5" in rows
+    assert "   = lib/copy.py:12:5: written here" in rows, "a file that is gone still has its place named"
+
+
+def test_a_line_that_is_not_there_is_named() -> None:
+    assert full("x = 1\n", (Span("train.py", 9, 0, 9, 1), "here")) == ["   |", "   = train.py:9:1: here"]
+
+
+def underlined(text: str, start: int, end: int) -> tuple[str, str]:
+    _, shown, marks = full(text, (Span("train.py", 1, start, 1, end), ""))
+    return shown[4:], marks[4:]
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "end", "shown", "marks"),
+    [
+        ("\tx = y", 1, 2, "    x = y", "    ^"),
+        ("x\t= y", 2, 3, "x   = y", "    ^"),
+        ("值 = y", 4, 5, "值 = y", "     ^"),
+        ("值 = y", 0, 1, "值 = y", "^^"),
+        ("e\u0301 = y", 5, 6, "e\u0301 = y", "    ^"),
+        ("x = y", 5, 5, "x = y", "     ^"),
+        ("x = '\x1b[31m' + y", 14, 15, "x = '␛[31m' + y", "              ^"),
+        ("x = '\u202e' + y", 10, 11, "x = '\ufffd' + y", "          ^"),
+    ],
+)
+def test_underlines_stand_under_what_is_seen(text: str, start: int, end: int, shown: str, marks: str) -> None:
+    assert underlined(text, start, end) == (shown, marks)
+
+
+def test_a_very_long_line_is_cut_around_the_place() -> None:
+    text = "x = [" + "1, " * 3000 + "target" + ", 2" * 3000 + "]"
+    start = text.index("target")
+    shown, marks = underlined(text, start, start + 6)
+    assert len(shown) < 130
+    assert shown.startswith("... ")
+    assert shown.endswith(" ...")
+    assert marks.index("^") == shown.index("target")
+    assert marks.count("^") == 6
+
+
+def test_text_from_outside_cannot_control_the_terminal() -> None:
+    evil = replace(
+        finding(), message="a\x1b[2Jb\nc", help="d\x07", primary=Span("e\x1b\n.py", 1, 0, 1, 1), related=()
+    )
+    for form in (Format.FULL, Format.CONCISE):
+        written = show(form, evil)
+        assert "\x1b" not in written
+        assert "\x07" not in written
+    assert show(Format.CONCISE, evil).count("\n") == 1
+
+
+def test_colors_change_nothing_but_colors() -> None:
+    plain, painted = (render(Format.FULL, outcome(finding()), Style(on)) for on in (False, True))
+    assert painted != plain
+    assert re.sub(r"\x1b\[[0-9;]*m", "", painted) == plain
+
+
+def test_concise() -> None:
+    assert (
+        show(Format.CONCISE, finding())
+        == "train.py:8:8: SL101 [likely] `batch` is read on the current stream while `copy` may still be "
+        "writing it\n"
+    )
+
+
+def test_the_problem_matcher_in_the_documentation_reads_concise_lines() -> None:
+    page = (HERE.parent / "docs" / "editors.md").read_text(encoding="utf-8")
+    tasks = re.search(r"```json\n(.*?)```", page, re.DOTALL)
+    assert tasks is not None
+    pattern = json.loads(tasks[1])["tasks"][0]["problemMatcher"]["pattern"]
+    assert json.loads(tasks[1])["tasks"][0]["args"][:3] == ["check", "--output-format", "concise"]
+    sample = re.search(r"```text\n(.*?)\n```", page, re.DOTALL)
+    assert sample is not None
+    for line, expected in (
+        (sample[1], ("src/prefetch.py", "31", "18", "SL101")),
+        (show(Format.CONCISE, finding()).rstrip("\n"), ("train.py", "8", "8", "SL101")),
+        (show(Format.CONCISE, finding(path="a b:7/t.py")).rstrip("\n"), ("a b:7/t.py", "8", "8", "SL101")),
+    ):
+        match = re.match(pattern["regexp"], line)
+        assert match is not None
+        assert tuple(match[pattern[key]] for key in ("file", "line", "column", "code")) == expected
+        assert re.match(r"\[\w+\] .+", match[pattern["message"]])
+
+
+def test_json() -> None:
+    broken = SourceError("broken.py", 3, "invalid syntax")
+    document = json.loads(render(Format.JSON, outcome(finding(), errors=(broken,)), Style()))
+    assert document == {
+        "version": 1,
+        "findings": [
+            {
+                "code": "SL101",
+                "name": "unordered-read",
+                "message": "`batch` is read on the current stream while `copy` may still be writing it",
+                "help": "call `torch.cuda.current_stream().wait_stream(copy)` before the read",
+                "confidence": "likely",
+                "severity": "error",
+                "path": "train.py",
+                "line": 8,
+                "column": 8,
+                "end_line": 8,
+                "end_column": 20,
+                "function": "train.main",
+                "fingerprint": "SL101:train.py:8",
+                "related": [
+                    {
+                        "path": "train.py",
+                        "line": 5,
+                        "column": 13,
+                        "end_line": 5,
+                        "end_column": 47,
+                        "message": "written here on `copy`",
+                    }
+                ],
+            }
+        ],
+        "errors": [{"path": "broken.py", "line": 3, "message": "invalid syntax"}],
+        "summary": {"files": 3, "analyzed": 2, "findings": 1, "seconds": 0.123},
+    }
+
+
+def sarif(*findings: Finding, errors: tuple[SourceError, ...] = ()) -> dict[str, Any]:
+    document = json.loads(render(Format.SARIF, outcome(*findings, errors=errors), Style()))
+    schema = json.loads((HERE / "data" / "sarif-2.1.0.json").read_text(encoding="utf-8"))
+    jsonschema.Draft4Validator(schema).validate(document)
+    (run,) = document["runs"]
+    assert isinstance(run, dict)
+    return run
+
+
+def test_the_schema_can_refuse() -> None:
+    schema = json.loads((HERE / "data" / "sarif-2.1.0.json").read_text(encoding="utf-8"))
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.Draft4Validator(schema).validate({"version": "2.1.0", "runs": [{"results": []}]})
+
+
+def test_sarif_is_valid_and_counts_columns_from_1() -> None:
+    run = sarif(finding(), finding("SL901", confidence=Confidence.POSSIBLE, related=()))
+    assert run["columnKind"] == "unicodeCodePoints"
+    first, second = run["results"]
+    assert (first["level"], first["rank"], first["properties"]["confidence"]) == ("error", 70.0, "likely")
+    assert (second["level"], second["rank"]) == ("note", 30.0)
+    assert first["partialFingerprints"] == {"streamlint/v1": "SL101:train.py:8"}
+    place = first["locations"][0]
+    assert place["physicalLocation"]["artifactLocation"] == {"uri": "train.py", "uriBaseId": "%SRCROOT%"}
+    assert place["physicalLocation"]["region"] == {
+        "startLine": 8,
+        "startColumn": 8,
+        "endLine": 8,
+        "endColumn": 20,
+    }
+    assert place["logicalLocations"] == [{"fullyQualifiedName": "train.main", "kind": "function"}]
+    rules = run["tool"]["driver"]["rules"]
+    assert [rules[each["ruleIndex"]]["id"] for each in run["results"]] == ["SL101", "SL901"]
+    assert rules[0]["help"]["markdown"] == "Docs of SL101."
+    assert "codeFlows" not in second
+
+
+def test_sarif_code_flow_goes_from_the_earlier_place_to_the_later() -> None:
+    (result,) = sarif(finding())["results"]
+    steps = result["codeFlows"][0]["threadFlows"][0]["locations"]
+    lines = [step["location"]["physicalLocation"]["region"]["startLine"] for step in steps]
+    assert lines == [5, 8]
+    assert [each["id"] for each in result["relatedLocations"]] == [1]
+    assert result["relatedLocations"][0]["message"] == {"text": "written here on `copy`"}
+
+
+@pytest.mark.parametrize(
+    ("path", "uri"),
+    [
+        ("a b/ü%.py", "a%20b/%C3%BC%25.py"),
+        ("c:/x#1?.py", "c%3A/x%231%3F.py"),
+        ("../out.py", "../out.py"),
+        ("bad\udcff.py", "bad%FF.py"),
+    ],
+)
+def test_sarif_uris_are_percent_encoded(path: str, uri: str) -> None:
+    (result,) = sarif(finding(path=path))["results"]
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == uri
+
+
+def test_sarif_errors_are_notifications() -> None:
+    (fine,) = sarif()["invocations"]
+    assert fine == {"executionSuccessful": True, "toolExecutionNotifications": []}
+    (failed,) = sarif(errors=(SourceError("broken.py", 0, "invalid syntax"),))["invocations"]
+    assert failed["executionSuccessful"] is False
+    (notification,) = failed["toolExecutionNotifications"]
+    assert notification["message"] == {"text": "invalid syntax"}
+    assert notification["locations"][0]["physicalLocation"]["region"] == {"startLine": 1}
+
+
+def test_github() -> None:
+    odd = replace(
+        finding(path="a,b:c.py"),
+        message="100 %\nsure",
+        severity=Severity.WARNING,
+        primary=Span("a,b:c.py", 3, 1, 3, 4),
+        related=(),
+    )
+    errors = (SourceError("broken.py", 3, "invalid syntax"),)
+    lines = render(Format.GITHUB, outcome(finding(), odd, errors=errors), Style()).splitlines()
+    assert lines == [
+        "::error title=SL101 unordered-read,file=train.py,line=8,endLine=8,col=8,endColumn=20"
+        "::`batch` is read on the current stream while `copy` may still be writing it [likely]"
+        "%0Atrain.py:5:13: written here on `copy`"
+        "%0Ahelp: call `torch.cuda.current_stream().wait_stream(copy)` before the read",
+        "::warning title=SL101 unordered-read,file=a%2Cb%3Ac.py,line=3,endLine=3,col=2,endColumn=5"
+        "::100 %25%0Asure [likely]"
+        "%0Ahelp: call `torch.cuda.current_stream().wait_stream(copy)` before the read",
+        "::error title=not analyzed,file=broken.py,line=3::invalid syntax",
+    ]
+
+
+@pytest.mark.parametrize("form", Format)
+def test_nothing_found(form: Format) -> None:
+    written = show(form)
+    assert written == "" or json.loads(written)
