@@ -33,8 +33,7 @@ every_file = pytest.mark.parametrize(
 
 def analyze(file: Path) -> Report:
     engine = pytest.importorskip("streamlint.engine")
-    config = pytest.importorskip("streamlint.config")
-    report: Report = engine.analyze(ROOT, [file], config.Settings())
+    report: Report = engine.analyze(ROOT, [file], engine.Settings())
     return report
 
 
