@@ -1,0 +1,8 @@
+"""Python source to ``streamlint.ir``. The only package that uses libcst."""
+
+from __future__ import annotations
+
+from streamlint.lower.index import index_module
+from streamlint.lower.prefilter import STREAM_WORDS, may_touch_gpu, names_touch_streams
+
+__all__ = ["STREAM_WORDS", "index_module", "may_touch_gpu", "names_touch_streams"]

@@ -1,0 +1,44 @@
+"""What the lowering of one segment carries along."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from streamlint import ir
+from streamlint.lower.text import SourceText
+
+if TYPE_CHECKING:
+    from streamlint.lower.positions import Positions
+
+IndexClass = Callable[[SourceText, int, int, str], ir.ClassDecl]
+"""Indexes the class on some lines of a file; the last argument is the prefix of its qualified name."""
+
+
+@dataclass(slots=True)
+class Scope:
+    """The function, class or module that is being lowered."""
+
+    prefix: str
+    """Comes before names defined here: ``""``, ``"Ring."``, ``"run.<locals>."``."""
+    yields: bool = False
+
+
+@dataclass(slots=True)
+class Context:
+    source: SourceText
+    positions: Positions
+    index_class: IndexClass
+    scope: Scope = field(default_factory=lambda: Scope(""))
+
+    @contextmanager
+    def function(self, qualname: str) -> Iterator[Scope]:
+        """Inside is the scope of a function, which knows afterwards whether it yields."""
+        outer = self.scope
+        self.scope = Scope(f"{qualname}.<locals>.")
+        try:
+            yield self.scope
+        finally:
+            self.scope = outer

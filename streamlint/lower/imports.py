@@ -1,0 +1,46 @@
+"""What ``import`` statements bind, with relative modules made absolute."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint import ir
+
+if TYPE_CHECKING:
+    from streamlint.lower.text import SourceText
+    from streamlint.source import Span
+
+
+def plain_import(span: Span, module: str, alias: str | None) -> ir.Import:
+    """``import a.b`` binds "a" to module "a"; ``import a.b as c`` binds "c" to module "a.b"."""
+    if alias is not None:
+        return ir.Import(span, alias, module, None)
+    top = module.partition(".")[0]
+    return ir.Import(span, top, top, None)
+
+
+def from_import(
+    span: Span, source: SourceText, level: int, module: str, attribute: str, alias: str | None
+) -> ir.Import:
+    """One name of ``from <level dots><module> import attribute as alias``.
+
+    ``from . import x`` in a module that stands in no package binds the sibling module ``x``. Dots
+    that lead above the top package stay in the module's text: no module has such a name.
+    """
+    absolute = absolute_module(source, level, module)
+    if not absolute:
+        return ir.Import(span, alias or attribute, attribute, None)
+    return ir.Import(span, alias or attribute, absolute, attribute)
+
+
+def absolute_module(source: SourceText, level: int, module: str) -> str:
+    """The absolute name of ``module`` behind ``level`` dots; level 0 is absolute already."""
+    if level == 0:
+        return module
+    parts = source.module.split(".") if source.module else []
+    if not source.is_package:
+        parts = parts[:-1]
+    if level - 1 > len(parts):
+        return "." * level + module
+    kept = parts[: len(parts) - (level - 1)]
+    return ".".join([*kept, module] if module else kept)

@@ -1,0 +1,227 @@
+"""The index of a module: what it imports and declares, found with ``ast``, no body lowered.
+
+``ast`` is about ten times as fast as libcst, and most functions of a tree are never lowered.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from streamlint import ir
+from streamlint.lower.imports import from_import, plain_import
+from streamlint.lower.scan import (
+    DEFINITIONS,
+    IMPORTS,
+    bound_names,
+    dotted,
+    flat,
+    names_and_depth,
+)
+from streamlint.lower.text import Lazy, Segment, SourceText, gc_paused
+from streamlint.lower.units import Block, BlockKind, Lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+_D = TypeVar("_D", ir.FunctionDecl, ir.ClassDecl)
+
+
+def index_module(text: str, path: str, name: str, is_package: bool) -> ir.Module:
+    """Index one source file.
+
+    ``path`` goes into every span as it is; ``name`` is the dotted import name, from which relative
+    imports are resolved. Raises ``ir.LoweringError`` for text that is not Python of the running
+    version; bodies that cannot be lowered raise it when they are loaded.
+
+    Of several definitions of one name the last one counts, but one in a fallback branch (``else``,
+    ``except``, ``if TYPE_CHECKING``) does not replace an earlier one.
+    """
+    source = SourceText.of(text, path, name, is_package)
+    with gc_paused():
+        segment = Segment(source, "\n".join(source.lines), 0, False)
+        return _Indexer(segment).module(segment.parse_ast())
+
+
+def index_class(source: SourceText, first: int, last: int, prefix: str) -> ir.ClassDecl:
+    """Index the class that stands alone on lines ``first`` to ``last``; ``prefix`` of its qualified name."""
+    segment = source.segment(first, last)
+    statement = segment.parse_ast()[0]
+    assert isinstance(statement, ast.ClassDef)
+    return _Indexer(segment).class_(statement, prefix)
+
+
+def _lower_function(source: SourceText, lines: Lines, prefix: str) -> ir.Function:
+    from streamlint.lower.body import lower_function  # a run that lowers nothing never loads libcst
+
+    return lower_function(source, lines, prefix, index_class)
+
+
+def _lower_block(source: SourceText, block: Block) -> tuple[ir.Stmt, ...]:
+    from streamlint.lower.body import lower_block
+
+    return lower_block(source, block, index_class)
+
+
+@dataclass(frozen=True, slots=True)
+class _Indexer:
+    segment: Segment
+
+    def module(self, body: list[ast.stmt]) -> ir.Module:
+        source = self.segment.source
+        functions: dict[str, ir.FunctionDecl] = {}
+        classes: dict[str, ir.ClassDecl] = {}
+        imports: list[ir.Import] = []
+        for statement, fallback in flat(body):
+            match statement:
+                case ast.FunctionDef() | ast.AsyncFunctionDef():
+                    _declare(functions, self.function(statement, ""), fallback)
+                case ast.ClassDef():
+                    _declare(classes, self.class_(statement, ""), fallback)
+                case ast.Import() | ast.ImportFrom():
+                    imports.extend(self.imports(statement))
+                case _:
+                    pass
+        return ir.Module(
+            name=source.module,
+            path=source.path,
+            is_package=source.is_package,
+            imports=tuple(imports),
+            functions=functions,
+            classes=classes,
+            assigned=frozenset(bound_names(body)),
+            load_body=self.block_loader(
+                Block(tuple(self.runs(body, (*DEFINITIONS, *IMPORTS))), "", BlockKind.MODULE)
+            ),
+        )
+
+    def function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, prefix: str) -> ir.FunctionDecl:
+        source = self.segment.source
+        names, depth = names_and_depth(node)
+        end_line = self.segment.end(node)[0]
+        lines = Lines(_first_line(node) + self.segment.shift, end_line, depth)
+        return ir.FunctionDecl(
+            name=node.name,
+            qualname=prefix + node.name,
+            module=source.module,
+            span=self.segment.span(node, self.header_end(node, _header_parts(node))),
+            end_line=end_line,
+            decorators=tuple(dotted(decorator) for decorator in node.decorator_list),
+            names=names,
+            load=Lazy(partial(_lower_function, source, lines, prefix)),
+        )
+
+    def class_(self, node: ast.ClassDef, prefix: str) -> ir.ClassDecl:
+        qualname = prefix + node.name
+        methods: dict[str, ir.FunctionDecl] = {}
+        setters: dict[str, ir.FunctionDecl] = {}
+        inner: dict[str, ir.ClassDecl] = {}
+        for statement, fallback in flat(node.body):
+            match statement:
+                case ast.FunctionDef() | ast.AsyncFunctionDef():
+                    decl = self.function(statement, f"{qualname}.")
+                    if (table := _table(decl, methods, setters)) is not None:
+                        _declare(table, decl, fallback)
+                case ast.ClassDef():
+                    _declare(inner, self.class_(statement, f"{qualname}."), fallback)
+                case _:
+                    pass
+        header = [*node.bases, *node.keywords, *getattr(node, "type_params", [])]
+        return ir.ClassDecl(
+            name=node.name,
+            qualname=qualname,
+            module=self.segment.source.module,
+            span=self.segment.span(node, self.header_end(node, header)),
+            bases=tuple(dotted(base) if not isinstance(base, ast.Call) else "?" for base in node.bases),
+            decorators=tuple(dotted(decorator) for decorator in node.decorator_list),
+            methods=methods,
+            setters=setters,
+            inner=inner,
+            load_body=self.class_loader(node, f"{qualname}."),
+        )
+
+    def imports(self, node: ast.Import | ast.ImportFrom) -> Iterator[ir.Import]:
+        span = self.segment.span(node)
+        for alias in node.names:
+            if isinstance(node, ast.Import):
+                yield plain_import(span, alias.name, alias.asname)
+            else:
+                yield from_import(
+                    span, self.segment.source, node.level, node.module or "", alias.name, alias.asname
+                )
+
+    def header_end(self, node: ast.stmt, parts: Sequence[ast.AST]) -> tuple[int, int]:
+        """Just after the colon of ``def f(a: int = 0) -> int:``, which comes after all its parts."""
+        start = self.segment.span(node)
+        return self.segment.source.colon_after(
+            *max([(start.line, start.col), *(self.segment.end(part) for part in parts)])
+        )
+
+    def class_loader(self, node: ast.ClassDef, prefix: str) -> Callable[[], tuple[ir.Stmt, ...]]:
+        first = node.body[0]
+        line = self.segment.source.lines[first.lineno + self.segment.shift - 1]
+        if first.lineno > node.lineno and not line[: self.segment.span(first).col].strip():
+            runs = tuple(self.runs(node.body, DEFINITIONS))
+            return self.block_loader(Block(runs, prefix, BlockKind.CLASS))
+        # class Config: depth = 2      the body cannot be cut off by lines
+        return self.block_loader(Block((self.lines(node),), prefix, BlockKind.ONE_LINE_CLASS))
+
+    def block_loader(self, block: Block) -> Callable[[], tuple[ir.Stmt, ...]]:
+        return Lazy(partial(_lower_block, self.segment.source, block))
+
+    def runs(self, body: Sequence[ast.stmt], left_out: tuple[type[ast.stmt], ...]) -> Iterator[Lines]:
+        """Stretches of statements between the definitions (and imports) of a block."""
+        current: Lines | None = None
+        for statement in body:
+            if not isinstance(statement, left_out):
+                lines = self.lines(statement)
+                current = lines if current is None else current.joined(lines)
+            elif current is not None:
+                yield current
+                current = None
+        if current is not None:
+            yield current
+
+    def lines(self, node: ast.stmt) -> Lines:
+        depth = names_and_depth(node)[1]
+        return Lines(_first_line(node) + self.segment.shift, self.segment.end(node)[0], depth)
+
+
+def _declare(table: dict[str, _D], decl: _D, fallback: bool) -> None:
+    if not (fallback and decl.name in table):
+        table[decl.name] = decl
+
+
+def _table(
+    decl: ir.FunctionDecl, methods: dict[str, ir.FunctionDecl], setters: dict[str, ir.FunctionDecl]
+) -> dict[str, ir.FunctionDecl] | None:
+    """Where a method goes; ``@x.deleter`` goes nowhere, since it must not hide the getter ``x``."""
+    for decorator in decl.decorators:
+        if decorator == f"{decl.name}.setter" or decorator.endswith(f".{decl.name}.setter"):
+            return setters
+        if decorator.endswith(".deleter"):
+            return None
+    return methods
+
+
+def _first_line(node: ast.stmt) -> int:
+    """The first line of a statement with its decorators."""
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(decorator.lineno for decorator in decorators)])
+
+
+def _header_parts(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.AST]:
+    """What stands between ``def name`` and the colon of the header."""
+    parameters = node.args
+    return [
+        *parameters.posonlyargs,
+        *parameters.args,
+        *parameters.kwonlyargs,
+        *(extra for extra in (parameters.vararg, parameters.kwarg) if extra is not None),
+        *parameters.defaults,
+        *(default for default in parameters.kw_defaults if default is not None),
+        *([node.returns] if node.returns is not None else []),
+        *getattr(node, "type_params", []),
+    ]

@@ -1,0 +1,153 @@
+"""Source text with line and column arithmetic, shared by the index and by the lowering of bodies."""
+
+from __future__ import annotations
+
+import ast
+import gc
+import sys
+import warnings
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from streamlint.ir import LoweringError
+from streamlint.source import Span
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_T = TypeVar("_T")
+
+MAX_DEPTH = 1200
+"""Levels of syntax-tree nesting that are lowered. libcst's parser is recursive native code and
+overflows an 8 MiB stack, ending the process, somewhere above 3000 levels."""
+
+_FRAMES_PER_LEVEL = 12
+
+
+@dataclass(frozen=True, slots=True)
+class SourceText:
+    r"""One file: ``lines`` without their ends, the first one at index 0 being line 1.
+
+    Only ``\n``, ``\r\n`` and ``\r`` end a line, as in Python's own tokenizer (``str.splitlines``
+    also splits at form feeds, which are common between functions of old code).
+    """
+
+    path: str
+    module: str
+    is_package: bool
+    lines: tuple[str, ...]
+
+    @classmethod
+    def of(cls, text: str, path: str, module: str, is_package: bool) -> SourceText:
+        text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+        return cls(path, module, is_package, tuple(text.split("\n")))
+
+    def segment(self, first: int, last: int) -> Segment:
+        """Lines ``first`` to ``last``, both included, as a unit that parses on its own."""
+        lines = self.lines[first - 1 : last]
+        if lines and lines[0][:1] in (" ", "\t", "\f"):
+            # An indented block needs a header, and one line more is cheaper than a dedent, which
+            # would also change the text of strings over several lines.
+            return Segment(self, "\n".join(("if 1:", *lines, "")), first - 2, True)
+        return Segment(self, "\n".join((*lines, "")), first - 1, False)
+
+    def column(self, line: int, utf8_column: int) -> int:
+        """Code points before a UTF-8 byte column, which is what ``ast`` counts."""
+        text = self.lines[line - 1]
+        return utf8_column if text.isascii() else len(text.encode()[:utf8_column].decode(errors="replace"))
+
+    def colon_after(self, line: int, col: int) -> tuple[int, int]:
+        """Line and column just after the first colon from a place on that stands in no comment."""
+        for number in range(line, len(self.lines) + 1):
+            code = self.lines[number - 1][col:].partition("#")[0]
+            if ":" in code:
+                return number, col + code.index(":") + 1
+            col = 0
+        return line, len(self.lines[line - 1])
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Some whole lines of a file. Line 1 of ``text`` is line ``shift + 1`` of the file."""
+
+    source: SourceText
+    text: str
+    shift: int
+    wrapped: bool
+    """``text`` starts with the line ``if 1:``, which is not in the file."""
+
+    def error(self, line: int, message: str) -> LoweringError:
+        """``line`` counts in the segment."""
+        return LoweringError(self.source.path, max(1, line + self.shift), message)
+
+    def parse_ast(self) -> list[ast.stmt]:
+        """The statements, their lines counted in the segment; raises ``LoweringError``."""
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # "invalid escape sequence" is the business of others
+                tree = ast.parse(self.text)
+        except SyntaxError as error:
+            raise self.error(error.lineno or 1, f"syntax error: {error.msg}") from None
+        except ValueError as error:  # "source code string cannot contain null bytes"
+            raise self.error(1, f"not Python source: {error}") from None
+        except (RecursionError, MemoryError):
+            raise self.error(1, "nested too deeply to be parsed") from None
+        first = tree.body[0] if self.wrapped and tree.body else None
+        return first.body if isinstance(first, ast.If) else tree.body
+
+    def span(self, node: ast.stmt | ast.expr, end: tuple[int, int] | None = None) -> Span:
+        """The place of a node of ``parse_ast`` in the file; ``end`` replaces its end."""
+        line = node.lineno + self.shift
+        end_line, end_col = end if end is not None else self.end(node)
+        return Span(self.source.path, line, self.source.column(line, node.col_offset), end_line, end_col)
+
+    def end(self, node: ast.stmt | ast.expr | ast.AST) -> tuple[int, int]:
+        """Where a node of ``parse_ast`` ends in the file, in code points."""
+        line = (getattr(node, "end_lineno", None) or 1) + self.shift
+        return line, self.source.column(line, getattr(node, "end_col_offset", None) or 0)
+
+
+class Lazy(Generic[_T]):
+    """A value made at the first call and kept; so is a ``LoweringError`` raised by making it."""
+
+    __slots__ = ("_error", "_make", "_value")
+
+    def __init__(self, make: Callable[[], _T]) -> None:
+        self._make: Callable[[], _T] | None = make
+        self._value: _T | None = None
+        self._error: LoweringError | None = None
+
+    def __call__(self) -> _T:
+        if self._make is not None:
+            try:
+                self._value = self._make()
+            except LoweringError as error:
+                self._error = error
+            self._make = None
+        if self._error is not None:
+            raise self._error
+        return self._value  # type: ignore[return-value]
+
+
+@contextmanager
+def gc_paused() -> Iterator[None]:
+    """No cyclic garbage collection inside: syntax trees are many objects that are all alive."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@contextmanager
+def recursion_room(depth: int) -> Iterator[None]:
+    """Room for recursion over a tree of that depth on top of what the caller already used."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(limit + 500 + _FRAMES_PER_LEVEL * depth)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
