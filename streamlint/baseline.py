@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from streamlint.errors import UserError
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 VERSION = 1
 
 
-class BaselineError(Exception):
+class BaselineError(UserError):
     """A baseline file that cannot be read."""
 
 

@@ -6,6 +6,7 @@ import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from streamlint.errors import UserError
 from streamlint.finding import Severity
 
 if TYPE_CHECKING:
@@ -125,14 +126,14 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 def find_rule(word: str, rules: Sequence[RuleInfo]) -> RuleInfo:
     """Look a rule up by its code or its name.
 
-    Raises LookupError, with a message for the user, when there is none.
+    Raises UserError when there is none.
     """
     for rule in rules:
         if word.upper() == rule.code or word.lower() == rule.name:
             return rule
     names = [name for rule in rules for name in (rule.code, rule.name)]
     wanted = word.upper() if word.upper().startswith("SL") else word.lower()
-    raise LookupError(f"unknown rule `{word}`{suggestion(wanted, names)}")
+    raise UserError(f"unknown rule `{word}`{suggestion(wanted, names)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,11 +172,11 @@ def _length(code: str, selector: str) -> int:
 def parse_selectors(words: Iterable[str], rules: Sequence[RuleInfo]) -> tuple[str, ...]:
     """Split comma separated selectors, and check that each of them means a rule.
 
-    Raises LookupError, with a message for the user, on one that means none.
+    Raises UserError on one that means none.
     """
     selectors = tuple(part.strip().upper() for word in words for part in word.split(",") if part.strip())
     codes = [rule.code for rule in rules]
     for selector in selectors:
         if selector != "ALL" and not any(code.startswith(selector) for code in codes):
-            raise LookupError(f"unknown rule or prefix `{selector}`{suggestion(selector, codes)}")
+            raise UserError(f"unknown rule or prefix `{selector}`{suggestion(selector, codes)}")
     return selectors

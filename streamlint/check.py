@@ -69,7 +69,7 @@ def run(request: Request) -> Outcome:
         and finding.confidence.rank >= request.min_confidence.rank
     ]
     fresh = [finding for finding in shown if finding.fingerprint not in request.known]
-    missing = [SourceError(str(path), 1, "no such file or folder") for path in named.missing]
+    missing = [SourceError(str(path), 0, _reason(path)) for path in named.missing]
     return Outcome(
         findings=tuple(sorted(fresh, key=lambda finding: finding.sort_key)),
         errors=(*missing, *report.errors),
@@ -86,6 +86,12 @@ def run(request: Request) -> Outcome:
 def relative(path: Path, root: Path) -> str:
     """Return a path as output shows it: from the root, with ``/``."""
     return Path(os.path.relpath(path, root)).as_posix()
+
+
+def _reason(path: Path) -> str:
+    # os.path, because Path.exists raises on a name that is too long
+    there = os.path.exists(path)  # noqa: PTH110
+    return "neither a regular file nor a folder" if there else "no such file or folder"
 
 
 def _index(request: Request, focus: Sequence[Path]) -> tuple[Path, ...]:

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, TextIO
 from streamlint import __version__, baseline, check
 from streamlint.catalog import Selection, catalog, find_rule, parse_selectors
 from streamlint.config import ConfigError, find_root, load
+from streamlint.errors import UserError
 from streamlint.finding import Confidence
 from streamlint.output import Format, render, text
-from streamlint.output.style import Style, wants_colors
+from streamlint.output.style import Style, plain, wants_colors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,25 +39,19 @@ COMMANDS = {
 }
 
 
-class UsageError(Exception):
-    """Something the user can put right; the text says what."""
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status; no exception leaves it."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         return _dispatch(arguments)
-    except (UsageError, ConfigError, baseline.BaselineError, LookupError) as error:
-        if isinstance(error, (KeyError, IndexError)):  # LookupErrors that nobody meant for the user
-            return _internal_error(error)
+    except UserError as error:
         _complain(str(error))
         return FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
     except SystemExit as stop:  # argparse, after it has said why
         return stop.code if isinstance(stop.code, int) else FAILED
-    except Exception as error:  # noqa: BLE001, RUF100  (the last resort: a user gets no traceback)
+    except Exception as error:  # the last resort: a user gets no traceback
         return _internal_error(error)
 
 
@@ -169,7 +164,8 @@ def _check(options: argparse.Namespace) -> int:
     if not outcome.files and not outcome.errors:
         _print("streamlint: warning: no Python files there, or all of them are excluded\n", sys.stderr)
     for error in outcome.errors:
-        _complain(f"{error.path}:{error.line}: {error.message}")
+        place = f"{error.path}:{error.line}" if error.line else error.path  # line 0: the file as a whole
+        _complain(f"{plain(place)}: {error.message}")
     if options.write_baseline is not None:
         _write(options.write_baseline, baseline.dump(outcome.findings))
         _print(f"Recorded {len(outcome.findings)} findings in {options.write_baseline}.\n", sys.stderr)
@@ -191,7 +187,7 @@ def _request(options: argparse.Namespace) -> check.Request:
         config_select = parse_selectors(config.select, rules)
         for _, codes in config.per_file_ignores:
             parse_selectors(codes, rules)
-    except LookupError as error:
+    except UserError as error:
         raise ConfigError(f"configuration: {error}") from error
     return check.Request(
         root=root,
@@ -221,7 +217,7 @@ def _known(options: argparse.Namespace) -> frozenset[str]:
 def _stdin(options: argparse.Namespace) -> tuple[Path, bytes] | None:
     if "-" not in options.paths:
         if options.stdin_filename is not None:
-            raise UsageError("--stdin-filename needs `-` among the paths")
+            raise UserError("--stdin-filename needs `-` among the paths")
         return None
     name = options.stdin_filename or Path("stdin.py")
     return Path.cwd() / name, sys.stdin.buffer.read()
@@ -233,19 +229,18 @@ def _jobs(wanted: int) -> int:
 
 def _report(options: argparse.Namespace, outcome: Outcome) -> None:
     form = Format(options.output_format)
-    target = sys.stdout if options.output is None else None
-    colors = options.color == "always" if target is None else wants_colors(options.color, target)
-    style = Style(colors)
+    to_file = options.output is not None
+    style = Style(options.color == "always" if to_file else wants_colors(options.color, sys.stdout))
     written = render(form, outcome, style)
     if options.statistics and form in (Format.FULL, Format.CONCISE):
         written += text.statistics(outcome)
-    if target is None:
+    if to_file:
         _write(options.output, written)
     else:
-        _print(written, target)
+        _print(written, sys.stdout)
     if not options.quiet:
         # Full output is for people, and ends with its summary. Everything else is read by programs.
-        aside = sys.stdout if form is Format.FULL and target is not None else sys.stderr
+        aside = sys.stdout if form is Format.FULL and not to_file else sys.stderr
         _print(text.summary(outcome, Style(wants_colors(options.color, aside))), aside)
 
 
@@ -253,18 +248,22 @@ def _write(path: Path, content: str) -> None:
     try:
         path.write_text(content, encoding="utf-8", errors="backslashreplace", newline="\n")
     except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror or error}") from error
+        raise UserError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def _print(content: str, stream: TextIO) -> None:
-    """Write at once; a reader that has gone away (``| head``) is no error."""
+def _print(content: str, stream: TextIO | None) -> None:
+    """Write at once; a stream that is closed, or a reader that has gone away (``| head``), is no error."""
+    if stream is None:  # `>&-`
+        return
     try:
         encoding = stream.encoding or "utf-8"
         stream.write(content.encode(encoding, "backslashreplace").decode(encoding))
         stream.flush()
-    except BrokenPipeError:
+    except OSError as error:
         # Python would complain again when it closes the stream at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        if stream is sys.stdout and not isinstance(error, BrokenPipeError):
+            raise UserError(f"cannot write: {error.strerror or error}") from error
 
 
 def _complain(message: str) -> None:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from pathspec import GitIgnoreSpec
 
 from streamlint.catalog import suggestion
+from streamlint.errors import UserError
+from streamlint.files import absolute, is_folder
 from streamlint.finding import Confidence
 
 if sys.version_info >= (3, 11):
@@ -28,7 +30,7 @@ PLANNED = ("model",)
 DEFAULT_STREAMS = ("legacy", "per-thread")
 
 
-class ConfigError(Exception):
+class ConfigError(UserError):
     """A configuration that cannot be used; the text names the file and the key."""
 
 
@@ -54,7 +56,7 @@ def find_root(paths: Sequence[Path]) -> tuple[Path, bool]:
     The root is the nearest folder, at or above what the paths have in common, that holds
     pyproject.toml, streamlint.toml or .git; without one it is the common folder itself.
     """
-    folders = [path if path.is_dir() else path.parent for path in map(_absolute, paths)]
+    folders = [path if is_folder(path) else path.parent for path in map(absolute, paths)]
     common = Path(os.path.commonpath(folders)) if folders else Path.cwd()
     for folder in (common, *common.parents):
         if any((folder / marker).exists() for marker in MARKERS):
@@ -93,11 +95,6 @@ def parse(document: Mapping[str, object], path: Path) -> Config:
         per_file_ignores=table.per_file_ignores(),
         jobs=table.jobs(),
     )
-
-
-def _absolute(path: Path) -> Path:
-    """Absolute, without ``..``, but keeping the names of symbolic links that the user sees."""
-    return Path(os.path.abspath(path))  # noqa: PTH100  (Path.absolute keeps `..`)
 
 
 def _read(path: Path) -> dict[str, object]:

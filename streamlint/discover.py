@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from pathspec import GitIgnoreSpec
 
+from streamlint.files import absolute, is_file, is_folder
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
@@ -40,10 +42,10 @@ def discover(paths: Sequence[Path], root: Path, exclude: Sequence[str] = ()) -> 
     found: dict[str, Path] = {}
     missing: list[Path] = []
     for path in paths:
-        named = Path(os.path.abspath(path))  # noqa: PTH100  (Path.absolute keeps `..`)
-        if named.is_dir():
+        named = absolute(path)
+        if is_folder(named):
             files: Iterable[Path] = _walk_from(named, root, excluded)
-        elif named.is_file():
+        elif is_file(named):
             files = () if excluded.covers(named) else (named,)
         else:
             missing.append(path)

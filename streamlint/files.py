@@ -1,19 +1,35 @@
-"""Source text by project path, for what works with text: comments and rendering."""
+"""Paths, and source text by project path, for what works with text: comments and rendering."""
 
 from __future__ import annotations
 
 import io
+import os
 import re
 import tokenize
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 """Python's line ends. ``str.splitlines`` also splits at form feeds and U+2028, and would shift the lines."""
+
+
+def absolute(path: Path) -> Path:
+    """Make a path absolute and drop its ``..``, but keep the symbolic links that the user sees."""
+    return Path(os.path.abspath(path))  # noqa: PTH100  (Path.absolute keeps `..`)
+
+
+def is_folder(path: Path) -> bool:
+    """Tell whether a path is a folder; False, not an error, for a name that no file can have."""
+    return os.path.isdir(path)  # noqa: PTH112  (Path.is_dir raises on a name that is too long)
+
+
+def is_file(path: Path) -> bool:
+    """Tell whether a path is a regular file (no pipe, no device); False for a name that no file can have."""
+    return os.path.isfile(path)  # noqa: PTH113
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "streamlint"
 
-TEXT = {"source", "finding", "files"}
+TEXT = {"source", "finding", "files", "errors"}
 COMMANDS = {
     *TEXT,
     *("trace", "engine", "catalog", "config", "discover", "baseline", "suppress", "output", "check"),
@@ -28,11 +28,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "rules": {"hb", "trace", "finding", "source"},
     "engine": {"lower", "ir", "models", "interp", "hb", "rules", "trace", "finding", "source"},
     # Around the analysis.
-    "catalog": {"finding", "rules"},
+    "errors": set(),
+    "catalog": {"errors", "finding", "rules"},
     "files": set(),
-    "config": {"catalog", "finding"},
-    "discover": set(),
-    "baseline": {"finding"},
+    "config": {"catalog", "errors", "files", "finding"},
+    "discover": {"files"},
+    "baseline": {"errors", "finding"},
     "suppress": {"catalog", "files", "finding", "source"},
     "output": {"catalog", "files", "finding", "source"},
     "docs": {"catalog"},

@@ -75,7 +75,7 @@ def test_a_missing_path_is_named_and_the_rest_is_analyzed(
 ) -> None:
     result = run(capsys, "nowhere.py", "train.py", "--output-format", "json")
     assert result.status == 2
-    assert result.err.startswith("streamlint: error: nowhere.py:1: no such file or folder\n")
+    assert result.err.startswith("streamlint: error: nowhere.py: no such file or folder\n")
     assert engine.names() == ["train.py"]
     assert json.loads(result.out)["errors"] == [
         {"path": "nowhere.py", "line": 1, "message": "no such file or folder"}
@@ -245,6 +245,13 @@ def test_without_a_project_only_the_neighbours_are_indexed(
     assert engine.root == tmp_path
 
 
+def test_a_path_that_cannot_exist_is_missing(project: Path, engine: FakeEngine, capsys: Capture) -> None:
+    long = run(capsys, "a" * 5000)
+    assert long.status == 2
+    assert f"{'a' * 5000}: no such file or folder\n" in long.err
+    assert "/dev/null: neither a regular file nor a folder\n" in run(capsys, "/dev/null").err
+
+
 def test_no_python_files_is_a_warning(project: Path, engine: FakeEngine, capsys: Capture) -> None:
     (project / "empty").mkdir()
     result = run(capsys, "empty")
@@ -353,6 +360,17 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
         ["bash", "-c", command], capture_output=True, text=True, env=environment, cwd=tmp_path, check=True
     )
     assert (done.stdout, done.stderr) == ("x\n0\n", "")
+
+
+@pytest.mark.parametrize(("redirection", "status"), [(">&-", 0), (">/dev/full", 2)])
+def test_output_that_cannot_be_written(tmp_path: Path, redirection: str, status: int) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    command = f'"{sys.executable}" -m streamlint rules {redirection}'
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, env=environment, cwd=tmp_path, check=False
+    )
+    assert done.returncode == status
+    assert done.stderr == ("streamlint: error: cannot write: No space left on device\n" if status else "")
 
 
 def test_a_terminal_without_unicode_gets_escapes(

@@ -39,7 +39,9 @@ def _finding(finding: Finding) -> str:
 
 
 def _error(error: SourceError) -> str:
-    return _command("error", {"title": "not analyzed", "file": error.path, "line": error.line}, error.message)
+    return _command(
+        "error", {"title": "not analyzed", "file": error.path, "line": max(error.line, 1)}, error.message
+    )
 
 
 def _command(name: str, properties: dict[str, str | int], message: str) -> str:

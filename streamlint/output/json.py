@@ -18,7 +18,8 @@ def render(outcome: Outcome) -> str:
         "version": VERSION,
         "findings": [_finding(finding) for finding in outcome.findings],
         "errors": [
-            {"path": error.path, "line": error.line, "message": error.message} for error in outcome.errors
+            {"path": error.path, "line": max(error.line, 1), "message": error.message}
+            for error in outcome.errors
         ],
         "summary": {
             "files": outcome.files,

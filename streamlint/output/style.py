@@ -50,7 +50,7 @@ class Style:
         return f"\033[{code}m{text}{_RESET}" if self.colors and text else text
 
 
-def wants_colors(choice: str, stream: TextIO, environment: Mapping[str, str] = os.environ) -> bool:
+def wants_colors(choice: str, stream: TextIO | None, environment: Mapping[str, str] = os.environ) -> bool:
     """Decide on colours: the option first, then NO_COLOR, then FORCE_COLOR, then the terminal."""
     if choice != "auto":
         return choice == "always"
@@ -58,7 +58,7 @@ def wants_colors(choice: str, stream: TextIO, environment: Mapping[str, str] = o
         return False
     if environment.get("FORCE_COLOR"):
         return True
-    return stream.isatty() and environment.get("TERM") != "dumb"
+    return stream is not None and stream.isatty() and environment.get("TERM") != "dumb"
 
 
 def width(char: str) -> int:
