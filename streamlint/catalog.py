@@ -21,7 +21,10 @@ class RuleInfo(Protocol):
     @property
     def name(self) -> str: ...
     @property
-    def summary(self) -> str: ...
+    def summary(self) -> str:
+        """What it flags, as a phrase: ``a stream reads what ...``."""
+        ...
+
     @property
     def severity(self) -> Severity: ...
     @property
@@ -50,7 +53,7 @@ class CommentRule:
 UNUSED_SUPPRESSION = CommentRule(
     "SL001",
     "unused-suppression",
-    "A suppression comment that suppresses nothing",
+    "a suppression comment that suppresses nothing",
     """\
 ## What it does
 
@@ -82,7 +85,7 @@ Only codes that the run reports are judged, and no comment of a file that could 
 INVALID_SUPPRESSION = CommentRule(
     "SL002",
     "invalid-suppression",
-    "A suppression comment that cannot be understood, and has no effect",
+    "a suppression comment that cannot be understood, and has no effect",
     """\
 ## What it does
 
@@ -121,6 +124,11 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     """Return ``; did you mean `x`?`` for the nearest known word, or nothing."""
     near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
     return f"; did you mean `{near[0]}`?" if near else ""
+
+
+def sentence(phrase: str) -> str:
+    """Return a rule's summary as a sentence of its own."""
+    return f"{phrase[:1].upper()}{phrase[1:]}."
 
 
 def find_rule(word: str, rules: Sequence[RuleInfo]) -> RuleInfo:

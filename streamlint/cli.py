@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from streamlint import __version__, baseline, check
-from streamlint.catalog import Selection, catalog, find_rule, parse_selectors
-from streamlint.config import ConfigError, find_root, load
+from streamlint.catalog import Selection, catalog, find_rule, parse_selectors, sentence
+from streamlint.config import find_root, load, with_known_codes
 from streamlint.errors import UserError
 from streamlint.finding import Confidence
 from streamlint.output import Format, render, text
@@ -154,7 +154,7 @@ def _rules(options: argparse.Namespace) -> int:
 
 def _explain(options: argparse.Namespace) -> int:
     rule = find_rule(options.code, catalog())
-    _print(f"# {rule.code} {rule.name}\n\n{rule.summary}.\n\n{rule.doc.strip()}\n", sys.stdout)
+    _print(f"# {rule.code} {rule.name}\n\n{sentence(rule.summary)}\n\n{rule.doc.strip()}\n", sys.stdout)
     return CLEAN
 
 
@@ -180,15 +180,8 @@ def _request(options: argparse.Namespace) -> check.Request:
     paths = tuple(Path(word) for word in options.paths if word != "-")
     stdin = _stdin(options)
     root, is_project = find_root([*paths, *([stdin[0]] if stdin else [])])
-    config = load(root, options.config)
     rules = catalog()
-    try:
-        config_ignore = parse_selectors(config.ignore, rules)
-        config_select = parse_selectors(config.select, rules)
-        for _, codes in config.per_file_ignores:
-            parse_selectors(codes, rules)
-    except UserError as error:
-        raise ConfigError(f"configuration: {error}") from error
+    config = with_known_codes(load(root, options.config), rules)
     return check.Request(
         root=root,
         is_project=is_project,
@@ -196,8 +189,8 @@ def _request(options: argparse.Namespace) -> check.Request:
         config=config,
         rules=rules,
         selection=Selection(
-            parse_selectors(options.select, rules) or config_select,
-            config_ignore + parse_selectors(options.ignore, rules),
+            parse_selectors(options.select, rules) or config.select,
+            config.ignore + parse_selectors(options.ignore, rules),
         ),
         min_confidence=Confidence(options.min_confidence or config.min_confidence),
         jobs=_jobs(config.jobs if options.jobs is None else options.jobs),

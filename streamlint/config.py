@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pathspec import GitIgnoreSpec
 
-from streamlint.catalog import suggestion
+from streamlint.catalog import parse_selectors, suggestion
 from streamlint.errors import UserError
 from streamlint.files import absolute, is_folder
 from streamlint.finding import Confidence
@@ -22,6 +22,8 @@ else:
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from streamlint.catalog import RuleInfo
 
 OWN_FILE = "streamlint.toml"
 MARKERS = ("pyproject.toml", OWN_FILE, ".git")
@@ -48,6 +50,8 @@ class Config:
     per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
     jobs: int = 1
     """Processes; 0 is one for each core."""
+    path: Path | None = field(default=None, compare=False)
+    """The file it was read from."""
 
 
 def find_root(paths: Sequence[Path]) -> tuple[Path, bool]:
@@ -94,6 +98,26 @@ def parse(document: Mapping[str, object], path: Path) -> Config:
         default_stream=table.choice("default-stream", DEFAULT_STREAMS, "legacy"),
         per_file_ignores=table.per_file_ignores(),
         jobs=table.jobs(),
+        path=path,
+    )
+
+
+def with_known_codes(config: Config, rules: Sequence[RuleInfo]) -> Config:
+    """Check the codes and prefixes of a configuration. Raises ConfigError on one that means no rule."""
+
+    def known(key: str, words: tuple[str, ...]) -> tuple[str, ...]:
+        try:
+            return parse_selectors(words, rules)
+        except UserError as error:
+            raise ConfigError(f"{config.path}: `{key}`: {error}") from error
+
+    return replace(
+        config,
+        select=known("select", config.select),
+        ignore=known("ignore", config.ignore),
+        per_file_ignores=tuple(
+            (glob, known(f"per-file-ignores.{glob}", codes)) for glob, codes in config.per_file_ignores
+        ),
     )
 
 

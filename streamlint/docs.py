@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streamlint.catalog import catalog
+from streamlint.catalog import catalog, sentence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +53,7 @@ def _index(rules: Sequence[RuleInfo]) -> str:
 def _page(rule: RuleInfo) -> str:
     state = "On by default." if rule.default else f"Off unless selected: `--select {rule.code}`."
     return (
-        f"# {rule.code} {rule.name}\n\n{rule.summary}.\n\n"
+        f"# {rule.code} {rule.name}\n\n{sentence(rule.summary)}\n\n"
         f"Severity: {rule.severity.value}. {state}\n\n{rule.doc.strip()}\n"
     )
 

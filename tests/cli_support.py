@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     import pytest
 
 RULES = (
-    CommentRule("SL101", "unordered-read", "A stream reads too early", "Docs of SL101.", Severity.ERROR),
-    CommentRule("SL102", "unordered-write", "A stream writes too early", "Docs of SL102.", Severity.ERROR),
-    CommentRule("SL901", "pageable-async-copy", "A copy blocks", "Docs of SL901.", Severity.ADVICE, False),
+    CommentRule("SL101", "unordered-read", "a stream reads too early", "Docs of SL101.", Severity.ERROR),
+    CommentRule("SL102", "unordered-write", "a stream writes too early", "Docs of SL102.", Severity.ERROR),
+    CommentRule("SL901", "pageable-async-copy", "a copy blocks", "Docs of SL901.", Severity.ADVICE, False),
 )
 
 SOURCE = """\

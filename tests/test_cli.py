@@ -302,15 +302,15 @@ def test_help_and_version(capsys: Capture) -> None:
 
 def test_rules_lists_every_rule(engine: FakeEngine, capsys: Capture) -> None:
     assert run(capsys, "rules").out.splitlines()[2:] == [
-        "SL101  unordered-read       A stream reads too early",
-        "SL102  unordered-write      A stream writes too early",
-        "SL901  pageable-async-copy  A copy blocks (off unless selected)",
+        "SL101  unordered-read       a stream reads too early",
+        "SL102  unordered-write      a stream writes too early",
+        "SL901  pageable-async-copy  a copy blocks (off unless selected)",
     ]
     rows = json.loads(run(capsys, "rules", "--output-format", "json").out)
     assert rows[-1] == {
         "code": "SL901",
         "name": "pageable-async-copy",
-        "summary": "A copy blocks",
+        "summary": "a copy blocks",
         "severity": "advice",
         "default": False,
     }

@@ -94,7 +94,7 @@ def test_a_mistake_ends_the_run_with_2(
     assert result.status == 2
     assert "`colour` is not a known key" in result.err
     (tmp_path / "streamlint.toml").write_text('ignore = ["SL77"]\n')
-    assert "unknown rule or prefix `SL77`" in run(capsys, tmp_path).err
+    assert "streamlint.toml: `ignore`: unknown rule or prefix `SL77`" in run(capsys, tmp_path).err
     missing = run(capsys, tmp_path, "--config", tmp_path / "none.toml")
     assert "none.toml: No such file or directory" in missing.err
 
@@ -119,7 +119,7 @@ def test_per_file_ignores(
     for name in ("train.py", "tests/train.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(SOURCE)
-    (tmp_path / "streamlint.toml").write_text('[per-file-ignores]\n"tests/" = ["SL101"]\n')
+    (tmp_path / "streamlint.toml").write_text('[per-file-ignores]\n"tests/" = ["sl101"]\n')
     out = run(capsys, tmp_path, "--output-format", "concise").out
     assert [line.split()[:2] for line in out.splitlines()] == [
         ["tests/train.py:8:8:", "SL102"],

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from streamlint import __version__
+from streamlint.catalog import sentence
 from streamlint.finding import Confidence, Severity
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def _rule(rule: RuleInfo) -> Json:
     return {
         "id": rule.code,
         "name": rule.name,
-        "shortDescription": {"text": rule.summary},
+        "shortDescription": {"text": sentence(rule.summary)},
         "help": {"text": rule.doc, "markdown": rule.doc},
         "defaultConfiguration": {"enabled": rule.default, "level": _LEVEL[rule.severity]},
         "properties": {"problem.severity": _problem_severity(rule.severity), "tags": ["correctness", "gpu"]},
