@@ -478,6 +478,15 @@ def test_staged_copy_reads_its_source_before_its_turn() -> None:
     assert hb.ordered_at_issue(first, second).verdict is NO
 
 
+def test_staged_copy_of_what_only_seemed_to_be_complete() -> None:
+    p = Program()
+    s, x, y, z = p.stream(), p.buffer(), p.buffer(Space.PAGEABLE), p.buffer()
+    first = p.copy(s, x, y, HostEffect.BLOCKS_OBSERVED)
+    second = p.copy(s, y, z, HostEffect.STAGED)
+    hb = HappensBefore(p.trace())
+    assert hb.ordered_at_issue(first, second) == Ordering(MAYBE, frozenset({Doubt.OBSERVED}))
+
+
 # Barriers, callbacks, threads
 
 
