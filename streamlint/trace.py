@@ -89,6 +89,7 @@ class Doubt(Enum):
     ESCAPE = "unresolved code received the stream, event or buffer and may order it"
     SOME_PATHS = "ordered on some paths only"
     OBSERVED = "ordered by measured behaviour that is not documented"
+    GUESSED = "both operations are assumptions about unresolved calls"
     BUDGET = "an analysis budget ran out"
 
 
@@ -149,6 +150,8 @@ def _overlap_axis(a: Selector, b: Selector) -> Overlap:
     if a == b:
         return Overlap.YES
     match a, b:
+        case (SymbolSlice(None, None), _) | (_, SymbolSlice(None, None)):
+            return Overlap.YES
         case Interval(), Interval():
             return Overlap.YES if a.lo < b.hi and b.lo < a.hi else Overlap.NO
         case Symbol(), Symbol():

@@ -1,0 +1,289 @@
+"""Runs functions, each in a process of its own: ``python -m streamlint.confirm.child MODULE...``.
+
+The server imports the named modules, which must not touch the GPU, once; then it forks for each
+request line on standard input, because importing a framework takes longer than all the rest.
+Needs nothing outside the standard library but what the user's program imports, so that it can run
+with the interpreter of the user's environment.
+"""
+
+from __future__ import annotations
+
+import ast
+import gc
+import importlib
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+import types
+from contextlib import suppress
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from streamlint.confirm.driver import Driver, DriverError, DriverUnavailableError
+from streamlint.confirm.gate import Gate
+from streamlint.confirm.instrument import PROBE, Place, instrument
+from streamlint.confirm.probe import Mode, Probe
+from streamlint.confirm.values import snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_POLL_S = 0.005
+_POISONED_BYTES = 256 << 20
+
+
+def serve(preload: list[str]) -> None:
+    """Answer each request ``{"job": ..., "timeout_s": ..., "log": path}`` with one line of JSON."""
+    for name in preload:
+        with suppress(ImportError):  # the program's own import will report it
+            importlib.import_module(name)
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    for line in sys.stdin:
+        request: dict[str, Any] = json.loads(line)
+        print(json.dumps(_forked(request)), file=answers, flush=True)
+
+
+def _forked(request: dict[str, Any]) -> list[dict[str, Any]]:
+    """Run one job in a child; whatever it started is gone afterwards."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        _child(request, writing)
+    os.close(writing)
+    os.set_blocking(reading, False)
+    data, status = _collect(child, reading, float(request["timeout_s"]))
+    os.close(reading)
+    # The child leads a session of its own, so this reaches the processes that the program left.
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(child, signal.SIGKILL)
+    if status is None:
+        os.waitpid(child, 0)
+        return [_failed(f"the program did not end within {request['timeout_s']:g} s")]
+    if not data:
+        return [_failed(f"the program {_ending(status)}{_last_line(Path(request['log']))}")]
+    results: list[dict[str, Any]] = json.loads(data)
+    return results
+
+
+def _child(request: dict[str, Any], writing: int) -> None:
+    """Never returns."""
+    os.setsid()
+    log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((nothing, 0), (log, 1), (log, 2)):
+        os.dup2(source, target)
+    try:
+        data = json.dumps(_results(request["job"])).encode()
+        os.set_blocking(writing, True)
+        while data:
+            data = data[os.write(writing, data) :]
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        # Not sys.exit: threads and callbacks that the program left waiting must not keep it alive.
+        os._exit(0)
+
+
+def _collect(child: int, reading: int, timeout_s: float) -> tuple[bytes, int | None]:
+    """Return what the child wrote and its wait status; no status if its time was over."""
+    data = b""
+    limit = time.monotonic() + timeout_s
+    while True:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        with suppress(BlockingIOError):
+            while chunk := os.read(reading, 1 << 16):
+                data += chunk
+        if ended:
+            return data, status
+        if time.monotonic() > limit:
+            return b"", None
+        time.sleep(_POLL_S)
+
+
+def _ending(status: int) -> str:
+    code = os.waitstatus_to_exitcode(status)
+    return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text("utf-8", errors="replace").strip().splitlines() if log.exists() else []
+    return f": {lines[-1][:300]}" if lines else ""
+
+
+def _results(job: dict[str, Any]) -> list[dict[str, Any]]:
+    """The runs of the job in their order, up to the first that leaves the GPU in an unknown state."""
+    path, root = Path(job["path"]), Path(job["root"])
+    try:
+        driver = Driver()
+        source = path.read_text("utf-8")
+        driver.activate()
+        if imports(ast.parse(source), "torch"):
+            _warm_torch()
+    except (DriverUnavailableError, DriverError, OSError, SyntaxError) as error:
+        return [_failed(str(error))]
+    sys.path[:0] = [str(path.parent), str(root)]
+    done: list[dict[str, Any]] = []
+    for run in job["runs"]:
+        done.append(_result(driver, job, run, source))
+        if done[-1]["status"] != "returned":
+            break
+        _forget()
+    return done
+
+
+def _result(driver: Driver, job: dict[str, Any], run: dict[str, Any], source: str) -> dict[str, Any]:
+    path = Path(job["path"])
+    try:
+        tree = instrument(source, str(path), _place(run["earlier"]), _place(run["later"]))
+        gate = Gate(driver, job["delay_ms"])
+        probe = Probe(Mode(run["mode"]), driver, gate)
+        function = _load(tree, path, Path(job["root"]), job["function"], probe)
+    except ImportError as error:
+        return _failed(f"the program needs {error.name or 'a module'}, which cannot be imported: {error}")
+    except (AttributeError, LookupError, DriverError) as error:
+        return _failed(str(error))
+    _hook_callback_exceptions(probe)
+    result = _call(function, probe, driver, gate)
+    result["callback_errors"] = [asdict(e) for e in probe.callback_errors]
+    return {**result, "environment": _environment(driver)}
+
+
+def _call(function: Callable[[], object], probe: Probe, driver: Driver, gate: Gate) -> dict[str, Any]:
+    # The user's function may raise anything at all; what it raised is the result.
+    try:
+        value = function()
+        gate.release()
+        driver.synchronize()
+        leaves = snapshot(value)
+    except Exception as error:
+        gate.release()
+        return {"status": "raised", "error": f"{type(error).__name__}: {error}"[:400]}
+    return {"status": "returned", "value": leaves, "held": gate.held, "overtaken": probe.overtaken}
+
+
+def _failed(reason: str) -> dict[str, Any]:
+    return {"status": "failed", "reason": reason}
+
+
+def _place(data: list[Any] | None) -> Place | None:
+    return None if data is None else Place(data[0], data[1])
+
+
+def _load(tree: ast.Module, path: Path, root: Path, name: str, probe: Probe) -> Callable[[], object]:
+    """Import the instrumented file as the module that it is, and find ``function`` or ``Class.method``."""
+    module_name, folder = _module_name(path, root)
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    module = types.ModuleType(module_name)
+    module.__file__ = str(path)
+    module.__package__ = module_name.rpartition(".")[0]
+    setattr(module, PROBE, probe)
+    sys.modules[module_name] = module
+    exec(compile(tree, str(path), "exec", dont_inherit=True), module.__dict__)  # noqa: S102
+    found: Any = module
+    for part in name.split("."):
+        if isinstance(found, type):
+            found = found()
+        found = getattr(found, part, None)
+        if found is None:
+            raise LookupError(f"{path.name} defines no {name}")
+    if not callable(found):
+        raise LookupError(f"{name} is not a function")
+    return found  # type: ignore[no-any-return]
+
+
+def _module_name(path: Path, root: Path) -> tuple[str, Path]:
+    """The dotted name, so that relative imports work, and the folder to import it from."""
+    parts = [path.stem]
+    folder = path.parent
+    while (folder / "__init__.py").exists() and folder not in (root, folder.parent):
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    return ".".join(parts), folder
+
+
+def imports(tree: ast.Module, package: str) -> bool:
+    """Whether the program imports ``package`` or a part of it, anywhere."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names) if any(n.name.split(".")[0] == package for n in names):
+                return True
+            case ast.ImportFrom(module=str(module), level=0) if module.split(".")[0] == package:
+                return True
+            case _:
+                pass
+    return False
+
+
+def _warm_torch() -> None:
+    """First uses load kernels and create handles, which can synchronize and hide a missing order."""
+    try:
+        import torch
+    except ImportError:
+        return  # the program's own import reports it
+    if not torch.cuda.is_available():
+        return
+    x = torch.ones(64, 64, device="cuda")
+    host = torch.ones(64, 64).pin_memory()
+    (x @ x + x * 2).sum().item()
+    x.copy_(host, non_blocking=True)
+    host.copy_(x.fill_(0), non_blocking=True)
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        (x @ x).sum()
+    torch.cuda.synchronize()
+    del x, host
+    torch.cuda.empty_cache()
+
+
+def _forget() -> None:
+    """Give memory back and overwrite it, so that the next run does not find this one's results there."""
+    gc.collect()
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        return
+    # Fresh pinned pages are zero; only this private function gives the cached ones back.
+    getattr(torch._C, "_host_emptyCache", lambda: None)()
+    torch.cuda.empty_cache()
+    poison = torch.full((_POISONED_BYTES,), 0xA5, dtype=torch.uint8, device="cuda")
+    torch.cuda.synchronize()
+    del poison
+    torch.cuda.empty_cache()
+
+
+def _hook_callback_exceptions(probe: Probe) -> None:
+    shown = sys.unraisablehook
+
+    def hook(info: sys.UnraisableHookArgs) -> None:
+        trace = info.exc_traceback
+        while trace is not None and trace.tb_next is not None:
+            trace = trace.tb_next
+        probe.raised(info.exc_value, 0 if trace is None else trace.tb_lineno)
+        shown(info)
+
+    sys.unraisablehook = hook
+
+
+def _environment(driver: Driver) -> dict[str, str]:
+    versions = {"GPU": driver.device_name(), "CUDA driver API": driver.version()}
+    versions["Python"] = sys.version.split()[0]
+    for name in ("torch", "cupy", "numba", "numpy"):
+        module = sys.modules.get(name)
+        if module is not None and hasattr(module, "__version__"):
+            versions[name] = str(module.__version__)
+    if "cuda.bindings" in sys.modules:
+        with suppress(PackageNotFoundError):
+            versions["cuda-bindings"] = version("cuda-bindings")
+    return versions
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1:])

@@ -1,0 +1,150 @@
+"""The few CUDA driver calls that confirm needs, through ctypes.
+
+Going through the driver keeps one gate for all frameworks: torch, CuPy, Numba, cuda-python and
+cuda.core all use the driver's primary contexts and stream handles.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SUCCESS = 0
+_NOT_READY = 600
+
+
+class DriverUnavailableError(Exception):
+    """This machine has no usable CUDA driver or no GPU."""
+
+
+class DriverError(Exception):
+    """A driver call failed."""
+
+
+class Driver:
+    """The loaded driver.
+
+    :raises DriverUnavailableError: from the constructor, where there is no driver or no GPU.
+    """
+
+    def __init__(self) -> None:
+        try:
+            # CDLL, not PyDLL: the GIL is released in each call, so host callbacks written in
+            # Python can run while this thread waits.
+            self._cuda: Any = ctypes.CDLL("libcuda.so.1")
+        except OSError:
+            raise DriverUnavailableError("no CUDA driver (libcuda.so.1) on this machine") from None
+        code = self._cuda.cuInit(0)
+        if code != _SUCCESS:
+            raise DriverUnavailableError(f"the CUDA driver found no usable GPU (cuInit returned {code})")
+        if self.device_count() == 0:
+            raise DriverUnavailableError("the CUDA driver found no GPU")
+
+    def _check(self, name: str, *arguments: object) -> None:
+        code = getattr(self._cuda, name)(*arguments)
+        if code != _SUCCESS:
+            raise DriverError(f"{name} returned {self.error_name(code)} ({code})")
+
+    def error_name(self, code: int) -> str:
+        text = ctypes.c_char_p()
+        self._cuda.cuGetErrorName(code, ctypes.byref(text))
+        return (text.value or b"unknown error").decode()
+
+    def device_count(self) -> int:
+        count = ctypes.c_int()
+        self._check("cuDeviceGetCount", ctypes.byref(count))
+        return count.value
+
+    def device_name(self, device: int = 0) -> str:
+        text = ctypes.create_string_buffer(128)
+        self._check("cuDeviceGetName", text, 128, device)
+        return text.value.decode()
+
+    def version(self) -> str:
+        number = ctypes.c_int()
+        self._check("cuDriverGetVersion", ctypes.byref(number))
+        return f"{number.value // 1000}.{number.value % 1000 // 10}"
+
+    def activate(self, device: int = 0) -> None:
+        """Make the primary context of ``device`` current: the one the runtime API uses as well."""
+        context = ctypes.c_void_p()
+        self._check("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+        self._check("cuCtxSetCurrent", context)
+
+    def synchronize(self) -> None:
+        """Wait for every device on which this process has a primary context."""
+        for device in range(self.device_count()):
+            flags, active = ctypes.c_uint(), ctypes.c_int()
+            self._check("cuDevicePrimaryCtxGetState", device, ctypes.byref(flags), ctypes.byref(active))
+            if not active.value:
+                continue
+            context = ctypes.c_void_p()
+            self._check("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+            try:
+                with self.pushed(context):
+                    self._check("cuCtxSynchronize")
+            finally:
+                self._check("cuDevicePrimaryCtxRelease_v2", device)
+
+    @contextmanager
+    def pushed(self, context: ctypes.c_void_p) -> Iterator[None]:
+        self._check("cuCtxPushCurrent_v2", context)
+        try:
+            yield
+        finally:
+            popped = ctypes.c_void_p()
+            self._check("cuCtxPopCurrent_v2", ctypes.byref(popped))
+
+    def context_of(self, stream: int) -> ctypes.c_void_p:
+        context = ctypes.c_void_p()
+        self._check("cuStreamGetCtx", ctypes.c_void_p(stream), ctypes.byref(context))
+        return context
+
+    def idle(self, stream: int) -> bool:
+        """Whether all work of ``stream`` is done."""
+        return self._ready("cuStreamQuery", ctypes.c_void_p(stream))
+
+    def load(self, ptx: str, name: str) -> ctypes.c_void_p:
+        """A kernel of the current context, compiled by the driver."""
+        module, function = ctypes.c_void_p(), ctypes.c_void_p()
+        self._check("cuModuleLoadData", ctypes.byref(module), ptx.encode() + b"\0")
+        self._check("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
+        return function
+
+    def launch(self, function: ctypes.c_void_p, stream: int, arguments: tuple[int, ...]) -> None:
+        """One thread, with 64-bit integer arguments."""
+        values = [ctypes.c_uint64(a) for a in arguments]
+        pointers = (ctypes.c_void_p * len(values))(*[ctypes.addressof(v) for v in values])
+        handle = ctypes.c_void_p(stream)
+        self._check("cuLaunchKernel", function, 1, 1, 1, 1, 1, 1, 0, handle, pointers, None)
+
+    def mapped_word(self) -> tuple[ctypes.c_uint32, int]:
+        """A zeroed 32-bit word of pinned memory, and its address on the device."""
+        host, device = ctypes.c_void_p(), ctypes.c_uint64()
+        portable_and_mapped = 1 | 2
+        self._check("cuMemHostAlloc", ctypes.byref(host), 4, portable_and_mapped)
+        self._check("cuMemHostGetDevicePointer_v2", ctypes.byref(device), host, 0)
+        word = ctypes.c_uint32.from_address(host.value or 0)
+        word.value = 0
+        return word, device.value
+
+    def record(self, stream: int) -> ctypes.c_void_p:
+        """A new event at the tail of ``stream``."""
+        event = ctypes.c_void_p()
+        without_timing = 2
+        self._check("cuEventCreate", ctypes.byref(event), without_timing)
+        self._check("cuEventRecord", event, ctypes.c_void_p(stream))
+        return event
+
+    def done(self, event: ctypes.c_void_p) -> bool:
+        return self._ready("cuEventQuery", event)
+
+    def _ready(self, name: str, handle: ctypes.c_void_p) -> bool:
+        code = getattr(self._cuda, name)(handle)
+        if code not in (_SUCCESS, _NOT_READY):
+            raise DriverError(f"{name} returned {self.error_name(code)} ({code})")
+        return bool(code == _SUCCESS)

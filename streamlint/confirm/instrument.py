@@ -1,0 +1,242 @@
+"""Probe calls around the statements of a program, in memory; the user's file is never written.
+
+The same text runs in all modes: a probe that has nothing to do in a mode returns at once, so the
+serialized and the gated program differ in nothing but what the probes do. Line numbers stay, for
+tracebacks and for kernels whose compilers look the source up.
+
+``y.copy_(x, non_blocking=True)`` as the earlier statement becomes::
+
+    __streamlint__.step()
+    __streamlint__.hold_current()
+    __streamlint__.call(7, y.copy_(x, non_blocking=True))
+
+and ``cudart.cudaMemcpyAsync(dst, src, n, kind, stream)`` becomes::
+
+    __streamlint__.step()
+    __streamlint__.call(9, cudart.cudaMemcpyAsync(dst, src, n, kind, __streamlint__.hold(stream)))
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import Final
+
+from streamlint.confirm.streams import stream_argument
+
+PROBE: Final = "__streamlint__"
+
+_COMPILED = ("jit", "kernel", "compile", "vectorize", "reduce")
+"""Decorators that hand the function's bytecode or source to a GPU compiler."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a statement is: line from 1, column from 0 in code points (``None``: anywhere on the line)."""
+
+    line: int
+    col: int | None = None
+
+
+def instrument(source: str, path: str, earlier: Place | None, later: Place | None) -> ast.Module:
+    """The program with probes.
+
+    :raises SyntaxError: the source is not Python.
+    :raises LookupError: no statement of a function is at ``earlier`` or ``later``.
+    """
+    tree = ast.parse(source, path)
+    first = _require(tree, source, earlier)
+    second = _require(tree, source, later)
+    _Rewriter(first, second).module(tree)
+    return ast.fix_missing_locations(tree)
+
+
+def _require(tree: ast.Module, source: str, place: Place | None) -> ast.stmt | None:
+    if place is None:
+        return None
+    found = statement_at(tree, source, place)
+    if found is None:
+        raise LookupError(f"line {place.line} holds no statement of a function")
+    return found
+
+
+def statement_at(tree: ast.Module, source: str, place: Place) -> ast.stmt | None:
+    """The innermost statement of a function that holds ``place``."""
+    lines = source.splitlines()
+    best: ast.stmt | None = None
+    for function in ast.walk(tree):
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        for node in ast.walk(function):
+            if isinstance(node, ast.stmt) and node is not function and _holds(node, lines, place):
+                best = node if best is None or _inside(node, best) else best
+    return best
+
+
+def _holds(node: ast.stmt, lines: list[str], place: Place) -> bool:
+    end = node.end_lineno or node.lineno
+    if not node.lineno <= place.line <= end:
+        return False
+    if place.col is None:
+        return True
+    start = (node.lineno, _code_points(lines, node.lineno, node.col_offset))
+    stop = (end, _code_points(lines, end, node.end_col_offset or 0))
+    return start <= (place.line, place.col) < stop
+
+
+def _code_points(lines: list[str], line: int, offset: int) -> int:
+    """``ast`` counts columns in UTF-8 bytes."""
+    return len(lines[line - 1].encode()[:offset].decode(errors="ignore"))
+
+
+def _inside(node: ast.stmt, outer: ast.stmt) -> bool:
+    return any(node is inner for inner in ast.walk(outer))
+
+
+class _Rewriter:
+    def __init__(self, earlier: ast.stmt | None, later: ast.stmt | None) -> None:
+        self._earlier = earlier
+        self._later = later
+
+    def module(self, tree: ast.Module) -> None:
+        # Module bodies are not probed: importing the file must do what it always does.
+        for node in tree.body:
+            self._outside(node)
+
+    def _outside(self, node: ast.stmt) -> None:
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                self._function(node)
+            case ast.ClassDef():
+                for member in node.body:
+                    self._outside(member)
+            case _:
+                for child in ast.iter_child_nodes(node):
+                    if isinstance(child, ast.stmt):
+                        self._outside(child)
+
+    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        if not any(word in ast.unparse(d).lower() for d in node.decorator_list for word in _COMPILED):
+            node.body = self._block(node.body)
+
+    def _block(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        out: list[ast.stmt] = []
+        for node in body:
+            if _is_declaration(node):
+                # `global x` and docstrings must stay where they are.
+                out.append(node)
+                continue
+            out.append(_probe("step", node))
+            out.extend(self._statement(node))
+        if out and not isinstance(out[-1], ast.Return | ast.Raise | ast.Continue | ast.Break):
+            out.append(_probe("step", body[-1]))
+        return out
+
+    def _statement(self, node: ast.stmt) -> list[ast.stmt]:
+        before: list[ast.stmt] = []
+        after: list[ast.stmt] = []
+        if node is self._later:
+            before.append(_probe("begin_later", node))
+        header = _Header(node, earlier=node is self._earlier, later=node is self._later)
+        header.rewrite()
+        if node is self._earlier and not header.streams:
+            before.append(_probe("hold_current", node))
+        if node is self._later:
+            if isinstance(node, ast.Return):
+                # return x.item()  ->  return __streamlint__.end_later(x.item())
+                node.value = _call("end_later", [node.value or ast.Constant(None)], node)
+            else:
+                after.append(_probe("end_later", node))
+        self._inner(node)
+        return [*before, node, *after]
+
+    def _inner(self, node: ast.stmt) -> None:
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                self._function(node)
+            case ast.ClassDef():
+                for member in node.body:
+                    self._outside(member)
+            case ast.If() | ast.For() | ast.AsyncFor() | ast.While():
+                node.body = self._block(node.body)
+                node.orelse = self._block(node.orelse)
+            case ast.With() | ast.AsyncWith():
+                node.body = self._block(node.body)
+            case ast.Try():
+                node.body = self._block(node.body)
+                node.orelse = self._block(node.orelse)
+                node.finalbody = self._block(node.finalbody)
+                for handler in node.handlers:
+                    handler.body = self._block(handler.body)
+            case ast.Match():
+                for case in node.cases:
+                    case.body = self._block(case.body)
+            case _:
+                pass
+
+
+class _Header(ast.NodeTransformer):
+    """Rewrites the expressions that a statement itself evaluates, not those of its blocks."""
+
+    def __init__(self, statement: ast.stmt, *, earlier: bool, later: bool) -> None:
+        self._statement = statement
+        self._role = "hold" if earlier and not later else "later" if later and not earlier else ""
+        self._both = earlier and later
+        self.streams = 0
+
+    def rewrite(self) -> None:
+        if isinstance(self._statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            return
+        for name, value in ast.iter_fields(self._statement):
+            if name in ("annotation", "type_params"):
+                continue
+            if isinstance(value, ast.expr):
+                setattr(self._statement, name, self.visit(value))
+            elif isinstance(value, list):
+                # with-items, targets and the like; statements, handlers and cases are blocks
+                kinds = (ast.expr, ast.withitem)
+                setattr(self._statement, name, [self.visit(v) if isinstance(v, kinds) else v for v in value])
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        argument = stream_argument(node)
+        self.generic_visit(node)
+        if argument is not None and (self._role or self._both):
+            self._wrap_stream(node, argument)
+        return _call("call", [ast.Constant(node.lineno), node], node)
+
+    def _wrap_stream(self, node: ast.Call, argument: str | int | tuple[int]) -> None:
+        self.streams += 1
+        match argument:
+            case str():
+                keyword = next(k for k in node.keywords if k.arg == argument)
+                keyword.value = self._stream(keyword.value)
+            case int():
+                node.args[argument] = self._stream(node.args[argument])
+            case (index,):
+                # the launch brackets of Numba: stream_argument found a tuple there
+                launch = node.func
+                if isinstance(launch, ast.Subscript) and isinstance(launch.slice, ast.Tuple):
+                    launch.slice.elts[index] = self._stream(launch.slice.elts[index])
+
+    def _stream(self, value: ast.expr) -> ast.expr:
+        if self._both:
+            return _call("hold", [_call("later", [value], value)], value)
+        return _call(self._role, [value], value)
+
+
+def _is_declaration(node: ast.stmt) -> bool:
+    if isinstance(node, ast.Global | ast.Nonlocal):
+        return True
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _call(method: str, arguments: list[ast.expr], at: ast.stmt | ast.expr) -> ast.Call:
+    func = ast.Attribute(ast.Name(PROBE, ast.Load()), method, ast.Load())
+    node = ast.Call(func, arguments, [])
+    for part in (func.value, func, node):
+        ast.copy_location(part, at)
+    return node
+
+
+def _probe(method: str, at: ast.stmt) -> ast.Expr:
+    return ast.copy_location(ast.Expr(_call(method, [], at)), at)

@@ -1,0 +1,198 @@
+"""One analysis: files in, findings out."""
+
+from __future__ import annotations
+
+import gc
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from streamlint import ir
+from streamlint.finding import Finding, Report, SourceError, Statistics
+from streamlint.interp import entries
+from streamlint.interp.project import Project
+from streamlint.judge import findings_of, merge
+from streamlint.lower import may_touch_gpu
+from streamlint.models import words
+from streamlint.trace import StreamKind, Trace
+from streamlint.tree import MAX_BYTES, Tree
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from streamlint.source import Span
+
+WORTH_A_POOL = 24
+"""Fewer files than this are analyzed in this process: starting others costs more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    default_stream: str = "legacy"
+    max_file_bytes: int = MAX_BYTES
+    jobs: int = 1
+
+    @property
+    def default_kind(self) -> StreamKind:
+        return StreamKind.PER_THREAD if self.default_stream == "per-thread" else StreamKind.LEGACY
+
+
+@dataclass(frozen=True, slots=True)
+class FileResult:
+    """What one file gave."""
+
+    findings: tuple[Finding, ...] = ()
+    errors: tuple[SourceError, ...] = ()
+    analyzed: bool = False
+    statistics: Statistics = field(default_factory=Statistics)
+
+
+def analyze(
+    root: Path,
+    files: Sequence[Path],
+    settings: Settings,
+    focus: Sequence[Path] | None = None,
+    overlay: Mapping[Path, bytes] | None = None,
+) -> Report:
+    """Analyzes ``focus`` (all ``files`` if None), resolving imports among ``files``.
+
+    Files that cannot be read or parsed become errors of the report. With a focus, a finding is
+    kept if its primary or a related place is in a focused file.
+    """
+    wanted = list(dict.fromkeys(focus if focus is not None else files))
+    session = Session(root, tuple(files), settings, overlay or {})
+    if settings.jobs > 1 and len(wanted) >= WORTH_A_POOL and not overlay:
+        results = _in_pool(session, wanted)
+    else:
+        results = [session.file(path) for path in wanted]
+    found = merge((finding for result in results for finding in result.findings), session.statement)
+    shown = {session.tree.relative(path) for path in wanted}
+    errors = {error.path: error for result in results for error in result.errors}
+    return Report(
+        findings=tuple(f for f in found if f.primary.path in shown or any(r.span.path in shown for r in f.related)),
+        errors=tuple(errors[path] for path in sorted(errors)),
+        files=len(wanted),
+        analyzed=sum(result.analyzed for result in results),
+        statistics=sum((result.statistics for result in results), Statistics()),
+    )
+
+
+class Session:
+    """What the files of one run share: the tree and the modules indexed so far."""
+
+    def __init__(self, root: Path, files: tuple[Path, ...], settings: Settings, overlay: Mapping[Path, bytes]) -> None:
+        self.root = root
+        self.files = files
+        self.settings = settings
+        self.tree = Tree(root, files, overlay, settings.max_file_bytes)
+        self.names = self.tree.names()
+        self.project = Project(self.tree.load)
+
+    def file(self, path: Path) -> FileResult:
+        """Analyzes one file; never raises."""
+        data = self.tree.data(path)
+        where = self.tree.relative(path)
+        if data is None:
+            return FileResult(errors=self._error(where))
+        module = self._module(path)
+        if module is None:
+            return FileResult(errors=self._error(where))
+        if not may_touch_gpu(data):
+            return FileResult()
+        try:
+            return self._analyzed(module)
+        except Exception as error:  # noqa: BLE001  (one file must not end the run; the user sees which one)
+            return FileResult(errors=(SourceError(where, 0, f"internal error: {type(error).__name__}: {error}; please report this file"),))
+
+    def _module(self, path: Path) -> ir.Module | None:
+        name = self.names.get(path)
+        if name is None:
+            return self.tree.index(path, path.stem, is_package=path.name == "__init__.py")
+        return self.project.module(name)
+
+    def _error(self, where: str) -> tuple[SourceError, ...]:
+        error = self.tree.errors.get(where)
+        return (error,) if error is not None else ()
+
+    def _analyzed(self, module: ir.Module) -> FileResult:
+        findings: list[Finding] = []
+        approximate: set[str] = set()
+        covered: set[str] = set()
+        for run in entries.module_runs(self.project, module, self.settings.default_kind):
+            findings.extend(findings_of(run))
+            covered |= run.covered
+            if run.cut or any(trace.cut for trace in run.traces):
+                approximate.add(run.entry.label)
+        return FileResult(tuple(merge(findings, self.statement)), (), analyzed=True, statistics=_statistics(module, covered, approximate))
+
+    def statement(self, span: Span) -> str:
+        return self.tree.line(span.path, span.line, span.end_line)
+
+
+def _statistics(module: ir.Module, covered: set[str], approximate: set[str]) -> Statistics:
+    """Counts the module's functions that touch streams by how far they were analyzed."""
+    exact = cut = skipped = 0
+    decls = [*module.functions.values(), *(d for cls in entries.all_classes(module) for d in cls.methods.values())]
+    for decl in decls:
+        if not words.touches(decl.names):
+            continue
+        if f"{module.name}:{decl.qualname}" not in covered:
+            skipped += 1
+        elif any(decl.qualname in label for label in approximate):
+            cut += 1
+        else:
+            exact += 1
+    return Statistics(exact=exact, cut=cut, skipped=skipped)
+
+
+def traces_of(root: Path, file: Path, function: str, settings: Settings | None = None) -> list[Trace]:
+    """All traces of one function (or ``Class.method``) of a file.
+
+    Raises ``ir.LoweringError`` if the file cannot be used, ``LookupError`` for an unknown name.
+    """
+    session = Session(root, (file,), settings or Settings(), {})
+    module = session._module(file)  # noqa: SLF001
+    if module is None:
+        error = next(iter(session.tree.errors.values()))
+        raise ir.LoweringError(error.path, error.line, error.message)
+    head, _, rest = function.partition(".")
+    if head in module.functions:
+        entry = entries.function_entry(module, module.functions[head])
+        return entries.run_entry(session.project, entry, session.settings.default_kind).traces
+    cls = module.classes.get(head)
+    if cls is None or rest not in cls.methods:
+        raise LookupError(function)
+    runs = entries.module_runs(session.project, module, session.settings.default_kind)
+    return [trace for run in runs if run.entry.label == function for trace in run.traces]
+
+
+# ----------------------------------------------------------------------------- processes
+
+_session: list[Session] = []
+
+
+def _start_worker(root: Path, files: tuple[Path, ...], settings: Settings) -> None:
+    gc.freeze()
+    _session[:] = [Session(root, files, settings, {})]
+
+
+def _work(path: Path) -> FileResult:
+    result = _session[0].file(path)
+    # Traces are large and only `confirm` and `graph` use them, which run in one process.
+    return replace(result, findings=tuple(replace(finding, evidence=None) for finding in result.findings))
+
+
+def _in_pool(session: Session, wanted: Sequence[Path]) -> list[FileResult]:
+    """Largest files first, results in the order asked for."""
+    order = sorted(range(len(wanted)), key=lambda i: -_size(wanted[i]))
+    with ProcessPoolExecutor(session.settings.jobs, initializer=_start_worker, initargs=(session.root, session.files, session.settings)) as pool:
+        futures = {i: pool.submit(_work, wanted[i]) for i in order}
+        return [futures[i].result() for i in range(len(wanted))]
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

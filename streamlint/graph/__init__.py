@@ -1,0 +1,69 @@
+"""``streamlint graph``: what is ordered before what in a function, as a picture."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from streamlint.graph import as_json, dot, mermaid
+from streamlint.graph.picture import picture
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from streamlint.graph.picture import Picture
+    from streamlint.trace import Trace
+
+_FORMATS: Final[dict[str, Callable[[Sequence[Picture]], str]]] = {
+    "dot": dot.render,
+    "json": as_json.render,
+    "mermaid": mermaid.render,
+}
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run ``streamlint graph``; 0: drawn, 2: the function could not be found or analyzed."""
+    options = _parser().parse_args(argv)
+    name, separator, function = str(options.target).partition("::")
+    if not separator or not function:
+        return _refuse("name the function to draw: FILE::function")
+    path = Path(name)
+    if not path.is_file():
+        return _refuse(f"{name} is not a file")
+    # The analysis is imported late: a wrong command line needs none.
+    from streamlint.config import find_root
+    from streamlint.engine import traces_of
+
+    root, _ = find_root([path])
+    traces = traces_of(root, path.resolve(), function)
+    if not traces:
+        return _refuse(f"{name} has no function {function} that does any GPU work")
+    sys.stdout.write(draw(traces[: 1 if not options.all_paths else None], options.format) + "\n")
+    if len(traces) > 1 and not options.all_paths:
+        print(f"streamlint: {len(traces)} paths, the first is shown; --all-paths shows all", file=sys.stderr)
+    return 0
+
+
+def draw(traces: Sequence[Trace], notation: str) -> str:
+    """Pictures of traces in ``dot``, ``json`` or ``mermaid``.
+
+    Raises KeyError for another notation.
+    """
+    return _FORMATS[notation]([picture(trace) for trace in traces])
+
+
+def _refuse(reason: str) -> int:
+    print(f"streamlint: {reason}", file=sys.stderr)
+    return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="streamlint graph", description="Draw what is ordered before what in a function."
+    )
+    parser.add_argument("target", metavar="FILE::FUNCTION")
+    parser.add_argument("--format", choices=sorted(_FORMATS), default="dot", help="notation (default dot)")
+    parser.add_argument("--all-paths", action="store_true", help="one picture for each path")
+    return parser

@@ -1,0 +1,1 @@
+"""The abstract interpreter: IR and models in, traces out."""

@@ -1,0 +1,321 @@
+"""Python's own functions, numpy and ctypes, as far as they touch memory or make containers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.interp import calls, containers, names, objects, tensors
+from streamlint.interp.values import (
+    NONE,
+    ApiV,
+    BufferV,
+    ConstV,
+    ContextKind,
+    ContextV,
+    DeviceV,
+    Flavor,
+    FuncV,
+    GeneratorV,
+    HeapV,
+    PartialV,
+    Shape,
+    SymV,
+    TupleV,
+    Value,
+    key_of,
+)
+from streamlint.models import host
+from streamlint.trace import Access, HostAccess, Mode, Origin, Space
+
+if TYPE_CHECKING:
+    from streamlint.interp.machine import Machine
+    from streamlint.source import Span
+
+_NULL_CONTEXTS = frozenset({"nullcontext", "suppress", "ExitStack"})
+_THREADS = frozenset({"threading.Lock", "threading.RLock"})
+
+
+def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value | None:  # noqa: C901, PLR0911, PLR0912
+    """Calls an outside function that is known here; None if it is not."""
+    args = [names.settle(m, a) for a in args]
+    last = path.rpartition(".")[2]
+    if last in _NULL_CONTEXTS:
+        return ContextV(ContextKind.NULL, args[0] if args else NONE)
+    if path in ("functools.partial", "partial") and args:
+        return PartialV(args[0], tuple(args[1:]), kwargs)
+    if path in host.TRANSPARENT or last in ("cudaHostFn_t", "cudaStreamCallback_t", "CUhostFn", "CUstreamCallback", "cudaStream_t", "cudaEvent_t", "CUstream", "CUevent", "CUdeviceptr"):
+        return _transparent(m, path, args, kwargs, span)
+    if path in host.VIEW_FUNCTIONS:
+        return _view(m, path, args, kwargs, span)
+    if path in host.ALLOCATORS:
+        for view in tensors.buffers_in(m, args, unknown=False):
+            if last in ("array", "bytearray"):
+                tensors.read_on_host(m, view, span, f"{last}()")
+        made = m.new_buffer("", Space.PAGEABLE, Origin.ALLOCATED, Flavor.ARRAY, span)
+        if args and not isinstance(args[0], TupleV):
+            m.flat.add(made.id)
+        return made
+    if path in host.COPIES_INTO:
+        return _copy_into(m, path, args, span)
+    if path.startswith(("numpy.", "np.")) or (path.startswith("ctypes.") and not path.startswith("ctypes.c_")):
+        return _numpy(m, path, args, kwargs, span)
+    if "." not in path or path.startswith(("itertools.", "operator.", "collections.", "queue.", "copy.", "math.")):
+        return _builtin(m, last, args, kwargs, span)
+    if path.startswith("time.") or path.startswith("logging."):
+        return m.fresh(f"{path}()", span)
+    return None
+
+
+def _transparent(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
+    if path in ("ctypes.CFUNCTYPE", "ctypes.WINFUNCTYPE", "ctypes.PYFUNCTYPE"):
+        # CFUNCTYPE(None, c_void_p) makes a wrapper; calling that with a function gives the function.
+        return ApiV("ctypes.c_void_p")
+    for value in (*args, *kwargs.values()):
+        if not isinstance(value, ConstV):
+            return value
+    del m, span
+    return args[0] if args else NONE
+
+
+def _view(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
+    found = tensors.buffers_in(m, [*args[:1], *(v for k, v in kwargs.items() if k in ("buffer", "obj", "a"))], unknown=False)
+    if not found:
+        source = args[0] if args else NONE
+        if isinstance(source, (FuncV, PartialV)):
+            return source
+        if isinstance(source, SymV):
+            return BufferV(tensors.as_buffer(m, source, Flavor.ARRAY).id, (), Flavor.ARRAY)
+        return m.new_buffer("", Space.PAGEABLE, Origin.ALLOCATED, Flavor.ARRAY, span)
+    view = found[0]
+    if path in ("ctypes.cast", "ctypes.addressof", "ctypes.byref", "ctypes.pointer"):
+        return view
+    if path in host.FLAT_VIEW_FUNCTIONS:
+        m.flat.add(view.id)
+    if not m.space(view).on_host and m.space(view) in (Space.DEVICE,) and path.startswith("numpy."):
+        tensors.read_on_host(m, view, span, path)
+    flavor = Flavor.TORCH if path.startswith("torch.") else Flavor.ARRAY
+    return BufferV(view.id, view.region, flavor)
+
+
+def _copy_into(m: Machine, path: str, args: list[Value], span: Span) -> Value:
+    to, of = host.COPIES_INTO[path]
+    accesses: list[Access] = []
+    for position, mode in ((to, Mode.WRITE), (of, Mode.READ)):
+        if position is not None and position < len(args):
+            accesses += [Access(v.id, mode, v.region) for v in tensors.buffers_in(m, [args[position]], unknown=False)]
+    m.emit(HostAccess(m.site(span), m.lane, accesses=tuple(accesses), name=path.rpartition(".")[2]))
+    return NONE
+
+
+def _numpy(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
+    """A numpy function reads its arrays and writes ``out``."""
+    out = kwargs.get("out")
+    reads = tensors.buffers_in(m, [*args, *(v for k, v in kwargs.items() if k != "out")], unknown=False)
+    for view in reads:
+        tensors.read_on_host(m, view, span, path.rpartition(".")[2])
+    for view in tensors.buffers_in(m, [out] if out is not None else [], unknown=False):
+        tensors.write_on_host(m, view, span, path.rpartition(".")[2])
+    if reads and not kwargs.get("dtype"):
+        return m.fresh(f"{path}()", span)
+    return out if out is not None else m.fresh(f"{path}()", span)
+
+
+def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value | None:  # noqa: C901, PLR0911, PLR0912
+    first = args[0] if args else NONE
+    match name:
+        case "range":
+            return _range(m, args, span)
+        case "enumerate":
+            items = containers.listed(m, first)
+            start = args[1] if len(args) > 1 else kwargs.get("start", ConstV(0))
+            begin = start.value if isinstance(start, ConstV) and isinstance(start.value, int) else 0
+            if items is not None:
+                return m.new_list(TupleV((ConstV(begin + i), item)) for i, item in enumerate(items))
+            return containers.lazy(m, "enumerate", [ConstV(begin), first])
+        case "zip":
+            parts = [containers.listed(m, a) for a in args]
+            known = [part for part in parts if part is not None]
+            if len(known) == len(parts):
+                return m.new_list(TupleV(tuple(row)) for row in zip(*known, strict=False))
+            return containers.lazy(m, "zip", args)
+        case "reversed" | "sorted" | "list" | "tuple" | "set" | "iter" | "deque" | "frozenset" | "chain" | "OrderedDict" | "dict" | "defaultdict" | "Queue" | "SimpleQueue" | "LifoQueue":
+            return _container(m, name, args, kwargs, span)
+        case "len":
+            items = containers.listed(m, first)
+            return ConstV(len(items)) if items is not None else SymV(f"len({key_of(first)})")
+        case "next":
+            items = containers.listed(m, first)
+            if items:
+                return items[0]
+            return m.fresh(f"next({key_of(first)})", span)
+        case "getattr" if len(args) > 1 and isinstance(args[1], ConstV) and isinstance(args[1].value, str):
+            return objects.attribute(m, first, args[1].value, span)
+        case "getattr":
+            # getattr(torch, self.device): a device module chosen by name.
+            return ApiV("torch.cuda") if first == ApiV("torch") else m.fresh("getattr", span)
+        case "setattr" if len(args) > 2 and isinstance(args[1], ConstV) and isinstance(args[1].value, str):
+            objects.set_attribute(m, first, args[1].value, args[2], span)
+            return NONE
+        case "hasattr":
+            return SymV(f"hasattr({key_of(first)},{key_of(args[1]) if len(args) > 1 else ''})")
+        case "isinstance":
+            return _isinstance(m, args)
+        case "divmod" if len(args) == 2:
+            return TupleV((_arith("//", args), _arith("%", args)))
+        case "print" | "str" | "repr" | "format":
+            for view in tensors.buffers_in(m, args, unknown=False):
+                tensors.read_on_host(m, view, span, f"{name}()")
+            return _text(m, name, args, span)
+        case "float" | "int" | "bool" | "complex" | "abs" | "sum" | "max" | "min" | "any" | "all" | "round":
+            return _number(m, name, args, span)
+        case "map" | "filter" if len(args) == 2:
+            items = containers.listed(m, args[1])
+            sources = items if items is not None else [containers.nth(m, args[1], None, span)]
+            results = [calls.call(m, first, [item], {}, span) for item in sources]
+            return m.new_list(results)
+        case "exit" | "quit":
+            from streamlint.interp.machine import PathEnds  # noqa: PLC0415
+
+            raise PathEnds
+        case "type" | "id" | "callable" | "issubclass" | "vars" | "dir" | "globals" | "locals" | "input" | "open" | "ord" | "chr" | "slice" | "object" | "property" | "hash" | "bytes":
+            return m.fresh(f"{name}()", span)
+        case _:
+            return None
+
+
+def _arith(op: str, args: list[Value]) -> Value:
+    match args:
+        case [ConstV(int() as a), ConstV(int() as b)] if b:
+            return ConstV(a // b if op == "//" else a % b)
+        case _:
+            return SymV(f"({key_of(args[0])}{op}{key_of(args[1])})")
+
+
+def _text(m: Machine, name: str, args: list[Value], span: Span) -> Value:
+    match args:
+        case [ConstV(plain)] if name == "str":
+            return ConstV(str(plain))
+        case [DeviceV(device)] if name == "str":
+            return ConstV("cpu" if device == "cpu" else "cuda") if not device.startswith("?") else SymV(f"str({device})")
+        case [other, *_]:
+            return SymV(f"{name}({key_of(other)})")
+        case _:
+            return m.fresh(name, span)
+
+
+def _range(m: Machine, args: list[Value], span: Span) -> Value:
+    del span
+    numbers = [a.value for a in args if isinstance(a, ConstV) and isinstance(a.value, int)]
+    if len(numbers) == len(args) and numbers and not (len(numbers) == 3 and numbers[2] == 0):
+        return m.new_list(ConstV(i) for i in list(range(*numbers))[:64])
+    start = args[0] if len(args) > 1 else ConstV(0)
+    step = args[2] if len(args) > 2 else ConstV(1)
+    if isinstance(start, ConstV) and isinstance(step, ConstV):
+        return containers.lazy(m, "range", [start, step])
+    return SymV(f"range({','.join(key_of(a) for a in args)})")
+
+
+def _container(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
+    if name in ("dict", "OrderedDict", "defaultdict"):
+        return _dictionary(m, name, args, kwargs, span)
+    if not args:
+        return m.new_list((), shape=Shape.SET if name in ("set", "frozenset") else Shape.LIST)
+    source = args[0]
+    if isinstance(source, BufferV):
+        tensors.read_on_host(m, source, span, f"{name}()") if source.flavor is Flavor.ARRAY else None
+        made = m.new_list(())
+        m.heap[made.id].open, m.heap[made.id].sample = True, source
+        return made
+    if isinstance(source, GeneratorV):
+        return _drain(m, source, span)
+    items = containers.listed(m, source)
+    if items is None:
+        if isinstance(source, HeapV):
+            return source
+        made = m.new_list(())
+        m.heap[made.id].open = True
+        m.heap[made.id].key = key_of(source)
+        return made
+    if name == "reversed":
+        items.reverse()
+    if name == "tuple":
+        return TupleV(tuple(items))
+    return m.new_list(items, shape=Shape.SET if name in ("set", "frozenset") else Shape.LIST)
+
+
+def _drain(m: Machine, source: GeneratorV, span: Span) -> Value:
+    collected: list[Value] = []
+
+    def at_yield(value: Value) -> Value:
+        collected.append(value)
+        return NONE
+
+    calls.run_generator(m, source, at_yield, span)
+    return m.new_list(collected)
+
+
+def _dictionary(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
+    made = m.new_object(Shape.DICT)
+    held = m.heap[made.id]
+    if name == "defaultdict":
+        held.open = True
+        if args:
+            held.sample = calls.call(m, args[0], [], {}, span)
+    elif args and isinstance(args[0], HeapV):
+        containers.method(m, made, "update", [args[0]], {}, span)
+    elif args:
+        held.open = True
+    for key, value in kwargs.items():
+        containers.put(m, held, ConstV(key), value)
+    return made
+
+
+def _isinstance(m: Machine, args: list[Value]) -> Value:
+    value = args[0] if args else NONE
+    wanted = args[1] if len(args) > 1 else NONE
+    options = wanted.items if isinstance(wanted, TupleV) else (wanted,)
+    paths = [o.path.rpartition(".")[2] if isinstance(o, ApiV) else "" for o in options]
+    kinds = {BufferV: "Tensor", DeviceV: "device"}
+    for kind, name in kinds.items():
+        if isinstance(value, kind) and not (isinstance(value, BufferV) and value.flavor is Flavor.OPAQUE):
+            return ConstV(name in paths) if all(paths) else ConstV(name in paths or "" in paths)
+    if isinstance(value, TupleV) or (isinstance(value, HeapV) and m.heap[value.id].shape is not Shape.INSTANCE):
+        return ConstV(any(name in ("tuple", "list", "dict", "Sequence", "Iterable", "Mapping", "deque", "set") for name in paths))
+    return SymV(f"isinstance({key_of(value)},{','.join(key_of(o) for o in options)})")
+
+
+def _number(m: Machine, name: str, args: list[Value], span: Span) -> Value:
+    first = args[0] if args else NONE
+    views = tensors.buffers_in(m, args, unknown=False)
+    if views and all(view.flavor is Flavor.POINTER for view in views):
+        return first
+    for view in views:
+        tensors.read_on_host(m, view, span, f"{name}()")
+    if len(args) == 1 and isinstance(first, (ConstV,)) and name in ("int", "bool", "float"):
+        try:
+            return ConstV({"int": int, "bool": bool, "float": float}[name](first.value))
+        except (TypeError, ValueError):
+            return m.fresh(name, span)
+    if name == "int" and not isinstance(first, (ConstV, BufferV)) and len(args) == 1:
+        return first
+    numbers = [a.value for a in args if isinstance(a, ConstV) and isinstance(a.value, (int, float))]
+    if name in ("max", "min") and len(numbers) == len(args) > 1:
+        return ConstV(max(numbers) if name == "max" else min(numbers))
+    if name in ("any", "all", "sum", "max", "min") and isinstance(first, GeneratorV):
+        _drain(m, first, span)
+    return SymV(f"{name}({','.join(key_of(a) for a in args)})")
+
+
+def string_method(m: Machine, receiver: ConstV, name: str, args: list[Value], span: Span) -> Value:
+    text = receiver.value
+    if isinstance(text, str) and name in ("startswith", "endswith", "lower", "upper", "strip") and all(isinstance(a, ConstV) for a in args):
+        plain = [a.value for a in args if isinstance(a, ConstV)]
+        try:
+            result = getattr(text, name)(*plain)
+        except (TypeError, ValueError):
+            return m.fresh(name, span)
+        return ConstV(result)
+    if name == "format":
+        for view in tensors.buffers_in(m, args, unknown=False):
+            tensors.read_on_host(m, view, span, "format()")
+    return m.fresh(f"str.{name}", span)

@@ -1,0 +1,178 @@
+"""``with`` statements: current streams and devices, user context managers, captures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint import ir
+from streamlint.interp import calls, expr, names, objects, stmt
+from streamlint.interp.values import (
+    NONE,
+    ContextKind,
+    ContextV,
+    DeviceV,
+    GeneratorV,
+    HeapV,
+    Shape,
+    StreamV,
+    SymV,
+    Value,
+)
+from streamlint.models.schema import Lib
+from streamlint.trace import BeginCapture, EndCapture, StreamKind, SyncStream
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from streamlint.interp.machine import Machine
+    from streamlint.source import Span
+
+
+def run_with(m: Machine, items: Sequence[ir.WithItem], body: Sequence[ir.Stmt]) -> None:
+    """Enters the first item and runs the rest inside it."""
+    if not items:
+        stmt.run_block(m, body)
+        return
+    item, *rest = items
+    value = names.settle(m, expr.evaluate(m, item.context))
+    match value:
+        case GeneratorV(context=True):
+            _generator(m, value, item, rest, body)
+        case HeapV() if m.heap[value.id].shape is Shape.INSTANCE and objects.method(m, value, "__enter__"):
+            _user_manager(m, value, item, rest, body)
+        case _:
+            bound, leave = enter(m, value, item.context.span)
+            if item.target is not None:
+                names.assign(m, item.target, bound)
+            try:
+                run_with(m, rest, body)
+            finally:
+                leave()
+
+
+class _Restore:
+    """What leaving a context does."""
+
+    def __init__(self, m: Machine, value: ContextV | None, span: Span) -> None:
+        self.m = m
+        self.value = value
+        self.span = span
+        self.current = dict(m.current)
+        self.device = m.device
+
+    def __call__(self) -> None:
+        m = self.m
+        if self.value is None:
+            return
+        match self.value.kind:
+            case ContextKind.SYNC_ON_EXIT:
+                if isinstance(self.value.value, StreamV) and not m.cut:
+                    m.emit(SyncStream(m.site(self.span), m.lane, stream=self.value.value.id, name="leaving the block"))
+            case ContextKind.CAPTURE:
+                if isinstance(self.value.value, StreamV) and not m.cut:
+                    m.emit(EndCapture(m.site(self.span), m.lane, stream=self.value.value.id))
+            case ContextKind.STREAM | ContextKind.DEVICE | ContextKind.NULL:
+                pass
+        m.current = self.current
+        m.device = self.device
+
+
+def enter(m: Machine, value: Value, span: Span) -> tuple[Value, _Restore]:
+    """Makes a context take effect; the second result undoes it."""
+    context = as_context(m, value, span)
+    restore = _Restore(m, context, span)
+    if context is None:
+        return SymV(f"{names.settle(m, value)}.entered"), restore
+    match context.kind:
+        case ContextKind.STREAM:
+            if isinstance(context.value, StreamV):
+                select(m, context.value, context.lib)
+            return value, restore
+        case ContextKind.DEVICE:
+            if isinstance(context.value, DeviceV) and not context.value.id.startswith("?"):
+                m.device = context.value.id
+            return value, restore
+        case ContextKind.CAPTURE:
+            if isinstance(context.value, StreamV):
+                select(m, context.value, Lib.TORCH)
+                m.emit(BeginCapture(m.site(span), m.lane, stream=context.value.id))
+            return value, restore
+        case ContextKind.NULL:
+            return context.value, restore
+        case ContextKind.SYNC_ON_EXIT:
+            return context.value, restore
+
+
+def as_context(m: Machine, value: Value, span: Span) -> ContextV | None:
+    """What ``with value:`` selects; None for contexts that have nothing to do with order."""
+    match value:
+        case ContextV():
+            return value
+        case StreamV(_, lib):
+            return ContextV(ContextKind.STREAM, value, lib or Lib.TORCH)
+        case DeviceV():
+            return ContextV(ContextKind.DEVICE, value, Lib.TORCH)
+        case SymV(key) if "stream" in key.rpartition(".")[2].lower() and "(" not in key:
+            # with self.copy_stream_ctx: the attribute was set by code that was not seen.
+            return ContextV(ContextKind.STREAM, as_stream(m, value, span), Lib.TORCH)
+        case _:
+            return None
+
+
+def select(m: Machine, stream: StreamV, lib: Lib | None) -> None:
+    """Makes ``stream`` the current one, on its device."""
+    owner = lib or stream.lib or Lib.TORCH
+    device = m.streams[stream.id].device
+    m.current[owner, device, m.lane] = stream
+    if owner is Lib.TORCH:
+        # torch.cuda.stream also makes the stream's device current.
+        m.device = device
+    elif device != m.device:
+        m.current[owner, m.device, m.lane] = stream
+
+
+def as_stream(m: Machine, value: Value, span: Span | None, lib: Lib | None = None) -> StreamV:
+    """A value as a stream; an unknown one becomes a stream from outside, the same each time."""
+    value = names.settle(m, value)
+    if isinstance(value, StreamV):
+        return value
+    if isinstance(value, SymV):
+        stream = m.new_stream(StreamKind.UNKNOWN, value.key, None, lib)
+        m.roles[value.key] = stream
+        return stream
+    if isinstance(value, HeapV) and m.heap[value.id].shape is Shape.INSTANCE:
+        for attribute in ("stream", "_stream", "handle", "ptr"):
+            held = m.heap[value.id].attrs.get(attribute)
+            if isinstance(held, StreamV):
+                return held
+    return m.new_stream(StreamKind.UNKNOWN, "a stream", None, lib)
+
+
+def _generator(m: Machine, value: GeneratorV, item: ir.WithItem, rest: Sequence[ir.WithItem], body: Sequence[ir.Stmt]) -> None:
+    """``@contextmanager``: the generator runs, and the block runs at its yield."""
+    frame = m.frame
+
+    def at_yield(bound: Value) -> Value:
+        m.frames.append(frame)
+        try:
+            if item.target is not None:
+                names.assign(m, item.target, bound)
+            run_with(m, rest, body)
+        finally:
+            m.frames.pop()
+        return NONE
+
+    calls.run_generator(m, value, at_yield, item.context.span)
+
+
+def _user_manager(m: Machine, value: HeapV, item: ir.WithItem, rest: Sequence[ir.WithItem], body: Sequence[ir.Stmt]) -> None:
+    enter_method = objects.method(m, value, "__enter__")
+    bound = calls.call(m, enter_method, [], {}, item.context.span) if enter_method else NONE
+    if item.target is not None:
+        names.assign(m, item.target, bound)
+    try:
+        run_with(m, rest, body)
+    finally:
+        exit_method = objects.method(m, value, "__exit__")
+        if exit_method is not None and not m.cut:
+            calls.call(m, exit_method, [NONE, NONE, NONE], {}, item.context.span)

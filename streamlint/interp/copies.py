@@ -1,0 +1,198 @@
+"""Copies between host and device, and what they mean to the host (measured: docs/semantics.md).
+
+PyTorch: ``x.to("cpu", non_blocking=True)`` allocates pinned memory and returns before the copy ran;
+``pinned.copy_(gpu, non_blocking=True)`` likewise; into pageable memory it blocks. From pageable
+memory the source is always released on return.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.interp import decide, names, tensors
+from streamlint.interp.values import (
+    NONE,
+    ApiV,
+    BufferV,
+    ConstV,
+    DeviceV,
+    Flavor,
+    SymV,
+    Value,
+    key_of,
+)
+from streamlint.trace import Access, Copy, HostAccess, HostEffect, Launch, Mode, Origin, Space, StreamId
+
+if TYPE_CHECKING:
+    from streamlint.interp.machine import Machine
+    from streamlint.source import Span
+
+_HOST_NAMES = ("cpu", "host", "offload")
+
+
+def as_device(m: Machine, value: Value) -> DeviceV | None:
+    """The device that an argument names; None if it may as well be the host."""
+    value = names.settle(m, value)
+    match value:
+        case DeviceV(name):
+            return None if name.startswith("?") and any(word in name.lower() for word in _HOST_NAMES) else value
+        case ConstV(str() as text):
+            return DeviceV(_named(text))
+        case ConstV(int() as number) if not isinstance(number, bool):
+            return DeviceV(str(number))
+        case ConstV(None):
+            return DeviceV("cur")
+        case ApiV(path):
+            return DeviceV(f"?{path}")
+        case SymV(key):
+            return None if any(word in key.lower() for word in _HOST_NAMES) else DeviceV(f"?{key}")
+        case BufferV():
+            return DeviceV("cpu" if m.space(value).on_host else m.buffers[value.id].device)
+        case _:
+            return DeviceV(f"?{key_of(value)}")
+
+
+def _named(text: str) -> str:
+    if text.startswith("cpu"):
+        return "cpu"
+    name, _, index = text.partition(":")
+    return index if index.isdigit() else ("cur" if name in ("cuda", "xpu", "npu", "gpu", "hpu", "musa") else f"?{text}")
+
+
+def is_true(m: Machine, value: Value, span: Span, name: str) -> bool:
+    """Whether a flag such as ``non_blocking`` is set; an unknown one is taken as set on one path."""
+    value = names.settle(m, value)
+    known = decide.constant(m, value)
+    if known is not None:
+        return known
+    key = key_of(value)
+    negated = key.startswith("not ")
+    return (m.oracle.choose(key.removeprefix("not "), name, relevant=False) == 0) != negated
+
+
+def method(m: Machine, view: BufferV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
+    match name:
+        case "copy_":
+            source = args[0] if args else kwargs.get("src", NONE)
+            non_blocking = kwargs.get("non_blocking", args[1] if len(args) > 1 else ConstV(False))
+            sources = tensors.buffers_in(m, [source])
+            if sources:
+                copy(m, view, sources[0], span, blocking=not is_true(m, non_blocking, span, "non_blocking"), name="copy_")
+            elif m.space(view).on_host:
+                tensors.write_on_host(m, view, span, "copy_")
+            else:
+                tensors.launch(m, span, (Access(view.id, Mode.WRITE, view.region),), "copy_")
+            return view
+        case "cpu":
+            return _to_host(m, view, span, blocking=not _flag(m, args, kwargs, span))
+        case "cuda":
+            return _to_device(m, view, as_device(m, args[0] if args else NONE), span, blocking=not _flag(m, args, kwargs, span))
+        case "numpy":
+            if not m.space(view).on_host and m.space(view) is not Space.UNKNOWN:
+                tensors.read_on_host(m, view, span, "numpy()")
+                return m.new_buffer("", Space.PAGEABLE, Origin.RESULT, Flavor.ARRAY, span)
+            return BufferV(view.id, view.region, Flavor.ARRAY)
+        case "pin_memory":
+            tensors.operate(m, span, name, [view])
+            return m.new_buffer("", Space.PINNED, Origin.RESULT, Flavor.TORCH, span)
+        case _:
+            return _to(m, view, args, kwargs, span)
+
+
+def _flag(m: Machine, args: list[Value], kwargs: dict[str, Value], span: Span) -> bool:
+    if "non_blocking" in kwargs:
+        return is_true(m, kwargs["non_blocking"], span, "non_blocking")
+    return any(isinstance(a, ConstV) and a.value is True for a in args)
+
+
+def _to(m: Machine, view: BufferV, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
+    """``x.to(...)``: a device (copy), a dtype (kernel), another tensor, or both."""
+    non_blocking = _flag(m, args, kwargs, span)
+    given = [names.settle(m, a) for a in args if not (isinstance(a, ConstV) and isinstance(a.value, bool))]
+    target: Value | None = kwargs.get("device")
+    if target is None and given and not is_dtype(given[0]):
+        target = given[0]
+    if target is None or target == NONE:
+        return tensors.operate(m, span, "to(dtype)", [view])
+    device = as_device(m, target)
+    if device is None:
+        made = tensors.operate(m, span, "to", [view])
+        if isinstance(made, BufferV):
+            m.set_space(made, Space.UNKNOWN)
+        return made
+    if device.is_host:
+        return _to_host(m, view, span, blocking=not non_blocking)
+    return _to_device(m, view, device, span, blocking=not non_blocking)
+
+
+def is_dtype(value: Value) -> bool:
+    match value:
+        case ApiV(path):
+            return path.startswith(("torch.", "numpy."))
+        case SymV(key):
+            return "dtype" in key
+        case _:
+            return False
+
+
+def _to_host(m: Machine, view: BufferV, span: Span, *, blocking: bool) -> Value:
+    if m.space(view).on_host:
+        return view
+    space = Space.PAGEABLE if blocking else Space.PINNED
+    made = m.new_buffer("", space, Origin.RESULT, Flavor.TORCH, span)
+    copy(m, made, view, span, blocking=blocking, name="to cpu")
+    return made
+
+
+def _to_device(m: Machine, view: BufferV, device: DeviceV | None, span: Span, *, blocking: bool) -> Value:
+    space = m.space(view)
+    there = m.device if device is None or device.id.startswith("?") or device.id == "cur" else device.id
+    if space is Space.DEVICE and m.buffers[view.id].device == there:
+        return view
+    stream = m.current_stream(tensors.library(view), there)
+    made = m.new_buffer("", Space.DEVICE, Origin.RESULT, Flavor.TORCH, span, stream.id, there)
+    copy(m, made, view, span, blocking=blocking, name="to device")
+    return made
+
+
+def copy(m: Machine, dst: BufferV, src: BufferV, span: Span, *, blocking: bool = True, name: str = "copy") -> None:
+    """PyTorch's copy on the current stream of the device involved."""
+    to, of = m.space(dst), m.space(src)
+    read = Access(src.id, Mode.READ, src.region)
+    write = Access(dst.id, Mode.WRITE, dst.region)
+    if to.on_host and of.on_host:
+        m.emit(HostAccess(m.site(span), m.lane, accesses=(read, write), name=name))
+        return
+    device = m.buffers[src.id].device if to.on_host else m.buffers[dst.id].device
+    stream = m.current_stream(tensors.library(dst if to is Space.DEVICE else src), device)
+    if of in (Space.DEVICE, Space.MANAGED) and not to.on_host:
+        m.emit(Launch(m.site(span), m.lane, stream=stream.id, accesses=(read, write), name=name))
+        return
+    m.emit(Copy(m.site(span), m.lane, stream=stream.id, src=read, dst=write, host=host_effect(to, of, blocking=blocking), name=name))
+
+
+def host_effect(to: Space, of: Space, *, blocking: bool) -> HostEffect:
+    """What a copy on a stream means to the host, by where its ends are."""
+    if blocking and (to.on_host or of.on_host):
+        return HostEffect.BLOCKS
+    if to is Space.PAGEABLE:
+        return HostEffect.BLOCKS if of.on_host else HostEffect.BLOCKS_OBSERVED
+    if of is Space.PAGEABLE:
+        return HostEffect.STAGED
+    if blocking and Space.UNKNOWN in (to, of):
+        return HostEffect.BLOCKS_OBSERVED
+    return HostEffect.ASYNC
+
+
+def on_stream(m: Machine, dst: BufferV, src: BufferV, stream: StreamId, span: Span, *, blocking: bool, name: str) -> None:
+    """An explicit copy call (``cudaMemcpyAsync``) on a named stream."""
+    read = Access(src.id, Mode.READ, src.region)
+    write = Access(dst.id, Mode.WRITE, dst.region)
+    to, of = m.space(dst), m.space(src)
+    effect = host_effect(to, of, blocking=blocking)
+    if blocking and of is Space.PAGEABLE and to is Space.DEVICE:
+        # cudaMemcpy from pageable memory returns once the source is staged: other streams may see old data.
+        effect = HostEffect.STAGED
+    if blocking and not to.on_host and not of.on_host and Space.UNKNOWN not in (to, of):
+        effect = HostEffect.ASYNC
+    m.emit(Copy(m.site(span), m.lane, stream=stream, src=read, dst=write, host=effect, name=name))

@@ -1,0 +1,210 @@
+"""Tests: what is known, and how undecided conditions are keyed so that equal ones agree."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint import ir
+from streamlint.interp import expr, names, tensors
+from streamlint.interp.values import (
+    ApiV,
+    BufferV,
+    ClassV,
+    ConstV,
+    ContextV,
+    DeviceV,
+    EventV,
+    Flavor,
+    FuncV,
+    GeneratorV,
+    HeapV,
+    MethodV,
+    ModuleV,
+    PartialV,
+    QueryV,
+    Shape,
+    SliceV,
+    StreamV,
+    SymV,
+    TupleV,
+    Value,
+    key_of,
+)
+from streamlint.trace import SyncEvent, SyncStream
+
+if TYPE_CHECKING:
+    from streamlint.interp.machine import Machine
+    from streamlint.source import Span
+
+_NEGATED = {"!=": "==", "is not": "is", "not in": "in"}
+
+
+def test(m: Machine, e: ir.Expr, want: bool | None = None) -> bool:
+    """Decides a condition. ``want`` is the answer to prefer where it is open (leaving a loop)."""
+    match e:
+        case ir.Unary(op="not"):
+            return not test(m, e.operand, None if want is None else not want)
+        case ir.Boolean():
+            stop = e.op == "or"
+            for operand in e.operands:
+                if test(m, operand, want) == stop:
+                    return stop
+            return not stop
+        case _:
+            return truth(m, expr.evaluate(m, e), e, want)
+
+
+def constant(m: Machine, value: Value) -> bool | None:
+    """The truth of a value if it is known without looking at memory or asking."""
+    value = names.settle(m, value)
+    match value:
+        case ConstV(plain):
+            return bool(plain)
+        case TupleV(items):
+            return bool(items)
+        case HeapV():
+            held = m.heap[value.id]
+            if held.shape is Shape.INSTANCE:
+                return True
+            return True if (held.items or held.attrs) else (None if held.open else False)
+        case StreamV() | EventV() | FuncV() | ClassV() | ModuleV() | MethodV() | PartialV() | ContextV() | DeviceV() | GeneratorV() | SliceV():
+            return True
+        case ApiV(path):
+            return not path.endswith("cudaSuccess")
+        case BufferV(flavor=Flavor.POINTER):
+            return True
+        case BufferV() | QueryV() | SymV():
+            return None
+
+
+def truth(m: Machine, value: Value, e: ir.Expr, want: bool | None = None) -> bool:
+    value = names.settle(m, value)
+    known = constant(m, value)
+    if known is not None:
+        return known
+    match value:
+        case QueryV(of):
+            return _query(m, of, e.span, want)
+        case BufferV(flavor=Flavor.OPAQUE):
+            return ask(m, f"bool({key_of(value)})", e, want)
+        case BufferV():
+            tensors.read_on_host(m, value, e.span, "truth test")
+            return ask(m, m.fresh("truth", e.span).key, e, want)
+        case _:
+            return ask(m, key_of(value), e, want)
+
+
+def _query(m: Machine, of: StreamV | EventV, span: Span, want: bool | None) -> bool:
+    """``query()`` that answered true is a host synchronization; false orders nothing."""
+    key = m.fresh(f"query {key_of(of)}", span).key
+    done = m.oracle.choose(key, "query()", default=0 if want is None or want else 1) == 0
+    if want is not None:
+        done = want
+    if done:
+        if isinstance(of, StreamV):
+            m.emit(SyncStream(m.site(span), m.lane, stream=of.id, name="query"))
+        else:
+            m.emit(SyncEvent(m.site(span), m.lane, event=of.id, name="query"))
+    return done
+
+
+def ask(m: Machine, key: str, e: ir.Expr, want: bool | None = None) -> bool:
+    negated = False
+    while key.startswith("not "):
+        key, negated = key[4:], not negated
+    if want is not None and key not in m.oracle.memo:
+        return want
+    answer = m.oracle.choose(key, text_of(e), default=_default(key), relevant=m.frame.touches) == 0
+    return answer != negated
+
+
+_UNLIKELY = ("is_compiling", "capturing", "isinstance", "cpu", "debug", "TYPE_CHECKING")
+
+
+def _default(key: str) -> int:
+    """The arm explored first: values are present, and code is not being compiled or captured."""
+    return int(key.endswith(" is None)") or any(word in key for word in _UNLIKELY))
+
+
+def negate(m: Machine, e: ir.Unary) -> Value:
+    value = names.settle(m, expr.evaluate(m, e.operand))
+    known = constant(m, value)
+    if known is not None:
+        return ConstV(not known)
+    if isinstance(value, SymV):
+        return SymV(f"not {value.key}")
+    return ConstV(not truth(m, value, e.operand))
+
+
+def known_comparison(m: Machine, op: str, left: Value, right: Value) -> bool | None:
+    """The answer of a comparison that does not depend on unknown values."""
+    base = _NEGATED.get(op, op)
+    answer = _known(m, base, left, right)
+    return answer if answer is None or base == op else not answer
+
+
+def _known(m: Machine, op: str, left: Value, right: Value) -> bool | None:
+    match op, left, right:
+        case "is" | "==", ConstV(None), _ if not isinstance(right, SymV):
+            return isinstance(right, ConstV) and right.value is None
+        case "is" | "==", _, ConstV(None) if not isinstance(left, SymV):
+            return isinstance(left, ConstV) and left.value is None
+        case "is" | "==", ConstV(a), ConstV(b):
+            return a == b
+        case "==" | "is", ApiV(a), ApiV(b):
+            return a.rpartition(".")[2] == b.rpartition(".")[2]
+        case "==", ApiV(a), ConstV(int() as code):
+            return (code == 0) == a.endswith("cudaSuccess")
+        case "is" | "==", (StreamV() | EventV() | HeapV()), (StreamV() | EventV() | HeapV()):
+            return left == right if m.exits == 0 and not _may_be_equal(m, left, right) else None
+        case "is" | "==", DeviceV(a), DeviceV(b):
+            return a == b if not (a.startswith("?") or b.startswith("?")) else None
+        case "in", ConstV(a), TupleV(items) if all(isinstance(item, ConstV) for item in items):
+            return any(isinstance(item, ConstV) and item.value == a for item in items)
+        case "in", ConstV(str() as a), ConstV(str() as b):
+            return a in b
+        case "in", ConstV(), HeapV():
+            held = m.heap[right.id]
+            if held.shape is Shape.DICT and not held.open:
+                return key_of(left) in held.attrs
+            return None
+        case _:
+            return None
+
+
+def _may_be_equal(m: Machine, left: Value, right: Value) -> bool:
+    """The stream current at entry may be any stream: ``s == torch.cuda.current_stream()`` stays open."""
+    if not (isinstance(left, StreamV) and isinstance(right, StreamV)) or left == right:
+        return False
+    return any(m.streams[stream.id].span is None for stream in (left, right))
+
+
+def comparison(op: str, left: Value, right: Value) -> Value:
+    """An open comparison; ``a != b`` is keyed as the negation of ``a == b``."""
+    base = _NEGATED.get(op, op)
+    if base == "==" and isinstance(right, ConstV) and right.value is None:
+        base = "is"
+    a, b = (key_of(left), key_of(right))
+    key = f"({a} is None)" if base == "is" and b == "None" else f"({a} {base} {b})"
+    return SymV(key if base == op or base == "is" and op == "==" else f"not {key}")
+
+
+def text_of(e: ir.Expr) -> str:
+    """A short readable form of a condition, for the path of a trace."""
+    match e:
+        case ir.Name():
+            return e.id
+        case ir.Attr():
+            return f"{text_of(e.value)}.{e.name}"
+        case ir.Call():
+            return f"{text_of(e.func)}(...)" if e.args else f"{text_of(e.func)}()"
+        case ir.Const():
+            return repr(e.value)
+        case ir.Compare():
+            return f"{text_of(e.left)} {e.op} {text_of(e.right)}"
+        case ir.Index():
+            return f"{text_of(e.value)}[{text_of(e.index)}]"
+        case ir.Unary():
+            return f"{e.op} {text_of(e.operand)}"
+        case _:
+            return "condition"

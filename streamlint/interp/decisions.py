@@ -1,0 +1,84 @@
+"""Branch decisions and the exploration of paths.
+
+A path is one run of the interpreter from the start of an entry. Whenever a test cannot be decided
+it asks the oracle; equal conditions get equal answers within a path (``if use_stream:`` at the fork
+and again at the join). ``explore`` then re-runs the entry with single decisions flipped, nearest
+first, so that every arm is reached at least once before combinations are tried.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    key: str
+    label: str
+    options: int
+    chosen: int
+    relevant: bool
+
+
+@dataclass(slots=True)
+class Oracle:
+    """Answers undecided tests of one path: first from ``forced``, then by each test's default."""
+
+    forced: tuple[int, ...] = ()
+    taken: list[Decision] = field(default_factory=list)
+    memo: dict[str, int] = field(default_factory=dict)
+
+    def choose(self, key: str, label: str, *, options: int = 2, default: int = 0, relevant: bool = True) -> int:
+        """The answer for ``key``; asking twice gives the same one."""
+        if key in self.memo:
+            return self.memo[key]
+        position = len(self.taken)
+        chosen = self.forced[position] if position < len(self.forced) else default
+        self.taken.append(Decision(key, label, options, chosen, relevant))
+        self.memo[key] = chosen
+        return chosen
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        return tuple(f"{d.label} is {('true', 'false')[d.chosen] if d.options == 2 else d.chosen}" for d in self.taken)
+
+
+def explore(run: Callable[[Oracle], T], limit: int) -> Exploration[T]:
+    """Runs ``run`` for up to ``limit`` paths, breadth first over flipped decisions."""
+    return Exploration(run, limit)
+
+
+@dataclass(slots=True)
+class Exploration(Generic[T]):
+    """Iterates over path results; afterwards ``cut`` tells how many paths were left out."""
+
+    run: Callable[[Oracle], T]
+    limit: int
+    cut: int = 0
+
+    def __iter__(self) -> Iterator[T]:
+        waiting: deque[tuple[int, ...]] = deque([()])
+        later: deque[tuple[int, ...]] = deque()
+        runs = 0
+        while waiting or later:
+            forced = waiting.popleft() if waiting else later.popleft()
+            if runs >= self.limit:
+                self.cut = 1 + len(waiting) + len(later)
+                return
+            runs += 1
+            oracle = Oracle(forced)
+            yield self.run(oracle)
+            chosen = tuple(decision.chosen for decision in oracle.taken)
+            for position in range(len(forced), len(oracle.taken)):
+                decision = oracle.taken[position]
+                queue = waiting if decision.relevant else later
+                for other in range(decision.options):
+                    if other != decision.chosen:
+                        queue.append((*chosen[:position], other))

@@ -1,0 +1,425 @@
+"""Where analysis starts, and in which order outside code may call a class.
+
+Entries are module bodies, functions that nothing in the module calls, and the public methods of
+classes. A class is constructed once; then each method is called until the numbers in the object
+repeat, plus once more (a two-slot ring collides on the third call), and pairs of methods that share
+an attribute are called one after the other. Helpers are judged through their callers; a function
+that touches streams and was reached by nobody is run by itself at the end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from streamlint import ir
+from streamlint.interp import calls, objects, stmt
+from streamlint.interp.decisions import Exploration, Oracle
+from streamlint.interp.machine import Cut, Frame, Jumped, Machine, PathEnds, Returned
+from streamlint.interp.values import (
+    ClassV,
+    ConstV,
+    Env,
+    FuncV,
+    GeneratorV,
+    HeapV,
+    Shape,
+    SymV,
+    Value,
+)
+from streamlint.models import words
+from streamlint.trace import StreamKind, SyncDevice, Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from streamlint.interp.project import Project
+    from streamlint.source import Span
+
+PATHS = 24
+"""Paths explored for a function or a method by itself."""
+PAIR_PATHS = 6
+"""Paths explored for two methods in a row."""
+MOST_PAIRS = 16
+MOST_CALLS = 6
+
+PUBLIC_SPECIALS = frozenset({"__call__", "__next__", "__iter__", "__getitem__", "__enter__", "__exit__", "__len__"})
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One way in: a label for messages, and what to run on a fresh machine."""
+
+    label: str
+    module: str
+    body: Callable[[Machine], None]
+    start: Span
+    paths: int = PATHS
+    outside_calls: tuple[str, ...] = ()
+    """Names of the methods called from outside, by call number."""
+    orders_elsewhere: frozenset[str] = frozenset()
+    """Methods of the class, other than those called, that order streams."""
+
+
+@dataclass(slots=True)
+class Run:
+    """All paths of one entry."""
+
+    entry: Entry
+    traces: list[Trace] = field(default_factory=list)
+    covered: set[str] = field(default_factory=set)
+    cut: int = 0
+
+
+def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run:
+    """Explores an entry's paths."""
+    run = Run(entry)
+
+    def one(oracle: Oracle) -> Machine:
+        m = Machine(project, oracle, entry.label, default_stream)
+        m.frames.append(Frame(Env({}, entry.module), entry.label, touches=True))
+        m.begin(entry.start)
+        try:
+            entry.body(m)
+        except (Returned, PathEnds, Jumped, Cut):
+            pass
+        except RecursionError:
+            m.cut.append("recursion")
+        m.close()
+        return m
+
+    exploration = Exploration(one, entry.paths)
+    for machine in exploration:
+        run.traces.append(machine.trace())
+        run.covered |= machine.covered
+    run.cut = exploration.cut
+    return run
+
+
+# ----------------------------------------------------------------------------- which entries
+
+
+def module_runs(project: Project, module: ir.Module, default_stream: StreamKind) -> Iterator[Run]:
+    """Runs every entry of a module, callers before helpers."""
+    relevant = relevant_names(project, module)
+    covered: set[str] = set()
+
+    def started(entries: Iterator[Entry]) -> Iterator[Run]:
+        for entry in entries:
+            run = run_entry(project, entry, default_stream)
+            covered.update(run.covered)
+            yield run
+
+    yield from started(_body_entry(module))
+    yield from started(_functions(module, relevant, called=False, covered=covered))
+    for cls in all_classes(module):
+        yield from started(_class_entries(project, module, cls, relevant))
+    yield from started(_functions(module, relevant, called=True, covered=covered))
+    for cls in all_classes(module):
+        yield from started(_left_methods(module, cls, covered))
+
+
+def relevant_names(project: Project, module: ir.Module) -> frozenset[str]:
+    """Names of functions and methods of the module that touch streams, directly or through each other."""
+    decls = list(_all_functions(module))
+    hot = {decl.name for decl in decls if words.touches(decl.names)}
+    for imported in module.imports:
+        if imported.attribute is not None:
+            found = project.imported(imported) if project.module(imported.module) is not None else None
+            if isinstance(found, FuncV) and isinstance(found.function, ir.FunctionDecl) and words.touches(found.function.names):
+                hot.add(imported.name)
+            elif isinstance(found, ClassV) and any(words.touches(d.names) for d in found.decl.methods.values()):
+                hot.add(imported.name)
+    hot -= {"__init__"}
+    hot |= {cls.name for cls in all_classes(module) if any(words.touches(d.names) for d in cls.methods.values())}
+    for _ in range(3):
+        more = {decl.name for decl in decls if not hot.isdisjoint(decl.names)} - {"__init__"}
+        if more <= hot:
+            break
+        hot |= more
+    return frozenset(hot)
+
+
+def is_relevant(decl: ir.FunctionDecl, relevant: frozenset[str]) -> bool:
+    return words.touches(decl.names) or decl.name in relevant or not relevant.isdisjoint(decl.names)
+
+
+def all_classes(module: ir.Module) -> Iterator[ir.ClassDecl]:
+    waiting = list(module.classes.values())
+    while waiting:
+        cls = waiting.pop(0)
+        yield cls
+        waiting.extend(cls.inner.values())
+
+
+def _all_functions(module: ir.Module) -> Iterator[ir.FunctionDecl]:
+    yield from module.functions.values()
+    for cls in all_classes(module):
+        yield from cls.methods.values()
+
+
+def _body_entry(module: ir.Module) -> Iterator[Entry]:
+    def body(m: Machine) -> None:
+        env = m.frame.env
+        m.frame.function = module.name
+        for statement in module.load_body():
+            stmt.run(m, statement)
+            for name, value in env.names.items():
+                m.globals[module.name, name] = value
+
+    try:
+        statements = module.load_body()
+    except ir.LoweringError:
+        return
+    interesting = [s for s in statements if not isinstance(s, (ir.Declare, ir.Import)) and not _is_constant(s)]
+    if interesting:
+        yield Entry(module.name, module.name, body, interesting[0].span)
+
+
+def _is_constant(statement: ir.Stmt) -> bool:
+    """``NAME = <literal>`` and docstrings: nothing to run."""
+    match statement:
+        case ir.Assign(value=ir.Const() | ir.Seq() | ir.DictDisplay() | ir.Name() | ir.Attr()) | ir.Eval(value=ir.Const()):
+            return True
+        case _:
+            return False
+
+
+def _functions(module: ir.Module, relevant: frozenset[str], *, called: bool, covered: set[str]) -> Iterator[Entry]:
+    """Functions by themselves: first those that nothing calls, then those that nobody reached."""
+    mentions: dict[str, int] = {}
+    for decl in _all_functions(module):
+        for name in decl.names & module.functions.keys():
+            if name != decl.name:
+                mentions[name] = mentions.get(name, 0) + 1
+    for decl in module.functions.values():
+        if bool(mentions.get(decl.name)) != called or f"{module.name}:{decl.qualname}" in covered:
+            continue
+        if not is_relevant(decl, relevant) if not called else not words.touches(decl.names):
+            continue
+        yield function_entry(module, decl)
+
+
+def function_entry(module: ir.Module, decl: ir.FunctionDecl) -> Entry:
+    def body(m: Machine) -> None:
+        call_outside(m, FuncV(decl), 0)
+
+    return Entry(decl.qualname, module.name, body, decl.span)
+
+
+# ----------------------------------------------------------------------------- classes
+
+
+def _class_entries(project: Project, module: ir.Module, cls: ir.ClassDecl, relevant: frozenset[str]) -> Iterator[Entry]:
+    methods = _methods(project, cls)
+    own = [decl for decl in methods.values() if is_relevant(decl, relevant)]
+    if not any(words.touches(decl.names) for decl in methods.values()):
+        return
+    public = [decl for decl in own if is_public(decl)]
+    for decl in public:
+        yield _sequence(module, cls, [decl], methods, repeat=True)
+    pairs = 0
+    for first in public:
+        for second in public:
+            if first is second or not (shared_state(first, second, methods) and words.touches(_reach(first, methods))):
+                continue
+            if pairs >= MOST_PAIRS:
+                return
+            pairs += 1
+            yield _sequence(module, cls, [first, second], methods, repeat=False)
+
+
+def _methods(project: Project, cls: ir.ClassDecl) -> dict[str, ir.FunctionDecl]:
+    """All methods, inherited ones too, as lookup finds them."""
+    found: dict[str, ir.FunctionDecl] = {}
+    for ancestor in project.ancestors(cls)[0]:
+        for name, decl in ancestor.methods.items():
+            found.setdefault(name, decl)
+    return found
+
+
+def is_public(decl: ir.FunctionDecl) -> bool:
+    return not decl.name.startswith("_") or decl.name in PUBLIC_SPECIALS
+
+
+def _reach(decl: ir.FunctionDecl, methods: dict[str, ir.FunctionDecl]) -> frozenset[str]:
+    """Names used by a method and by the methods that it mentions."""
+    reached = set(decl.names)
+    for name in decl.names & methods.keys():
+        reached |= methods[name].names
+    return frozenset(reached)
+
+
+def shared_state(first: ir.FunctionDecl, second: ir.FunctionDecl, methods: dict[str, ir.FunctionDecl]) -> bool:
+    """Whether two methods use a common attribute that the constructor or one of them sets."""
+    common = _reach(first, methods) & _reach(second, methods)
+    state = common & (methods["__init__"].names if "__init__" in methods else common)
+    return any(name not in ("self", "torch", "None") and name not in methods for name in state - _COMMON)
+
+
+_COMMON = frozenset(
+    "self torch cuda Stream Event stream current_stream device dtype shape size len range int float list dict tuple "
+    "wait_stream wait_event record synchronize record_stream non_blocking pin_memory cp np numpy empty zeros to copy_ append super nn "
+    "Optional None True False isinstance config logger enumerate zip".split()
+)
+
+
+def _sequence(
+    module: ir.Module,
+    cls: ir.ClassDecl,
+    order: list[ir.FunctionDecl],
+    methods: dict[str, ir.FunctionDecl],
+    *,
+    repeat: bool,
+) -> Entry:
+    def body(m: Machine) -> None:
+        made = construct(m, cls)
+        if made is None:
+            return
+        number = 1
+        for decl in order:
+            number = _call_until_repeated(m, made, decl, number) if repeat else _call_once(m, made, decl, number)
+
+    label = f"{cls.qualname}." + ", then ".join(decl.name for decl in order)
+    names = tuple(decl.name for decl in order)
+    elsewhere = frozenset(decl.name for decl in methods.values() if is_public(decl) and decl.name not in names and _orders(_reach(decl, methods)))
+    return Entry(
+        label,
+        module.name,
+        body,
+        order[0].span,
+        PATHS if repeat else PAIR_PATHS,
+        outside_calls=names,
+        orders_elsewhere=elsewhere,
+    )
+
+
+_ORDERING = frozenset({"synchronize", "wait_stream", "wait_event", "wait", "query", "cudaStreamSynchronize", "cudaEventSynchronize", "cudaDeviceSynchronize", "sync"})
+
+
+def _orders(names: frozenset[str]) -> bool:
+    return not _ORDERING.isdisjoint(names)
+
+
+def construct(m: Machine, cls: ir.ClassDecl) -> HeapV | None:
+    """An object as outside code makes it; what the constructor queued is complete afterwards."""
+    init = objects.lookup(m, cls, "__init__")
+    args: list[Value] = []
+    kwargs: dict[str, Value] = {}
+    if isinstance(init, FuncV):
+        args, kwargs = outside_arguments(m, init, 0, skip=1)
+    else:
+        for name in objects.dataclass_fields(m, cls) or {}:
+            kwargs[name] = SymV(f"0:{name}")
+    m.classes_in_making += 1
+    try:
+        made = objects.instantiate(m, cls, args, kwargs, cls.span)
+    except PathEnds:
+        return None
+    finally:
+        m.classes_in_making -= 1
+    if not isinstance(made, HeapV):
+        return None
+    m.heap[made.id].key = "self"
+    for device in dict.fromkeys(stream.device for stream in m.streams.values()):
+        m.emit(SyncDevice(m.site(cls.span), m.lane, device=device, name="before the first call"))
+    return made
+
+
+def _call_once(m: Machine, made: HeapV, decl: ir.FunctionDecl, number: int) -> int:
+    m.call = number
+    call_outside(m, FuncV(decl, None, made), number)
+    return number + 1
+
+
+def _call_until_repeated(m: Machine, made: HeapV, decl: ir.FunctionDecl, number: int) -> int:
+    seen = [index_state(m, made)]
+    while number <= MOST_CALLS:
+        number = _call_once(m, made, decl, number)
+        state = index_state(m, made)
+        if state in seen:
+            return _call_once(m, made, decl, number)
+        seen.append(state)
+    return number
+
+
+def index_state(m: Machine, made: HeapV) -> tuple[tuple[str, object], ...]:
+    """The numbers and flags that an object and the objects it holds carry: ring positions, phases."""
+    state: list[tuple[str, object]] = []
+    waiting = [("", made)]
+    seen: set[int] = set()
+    while waiting:
+        prefix, value = waiting.pop()
+        if value.id in seen:
+            continue
+        seen.add(value.id)
+        for name, item in sorted(m.heap[value.id].attrs.items()):
+            match item:
+                case ConstV(bool() | int() as number):
+                    state.append((f"{prefix}.{name}", number))
+                case HeapV() if m.heap[item.id].shape is Shape.INSTANCE:
+                    waiting.append((f"{prefix}.{name}", item))
+                case _:
+                    pass
+    return tuple(state)
+
+
+def _left_methods(module: ir.Module, cls: ir.ClassDecl, covered: set[str]) -> Iterator[Entry]:
+    """Methods that touch streams and that no caller reached: helpers of subclasses, hooks, private steps."""
+    for decl in cls.methods.values():
+        key = f"{module.name}:{decl.qualname}"
+        if key in covered or decl.name == "__init__" or not words.touches(decl.names):
+            continue
+
+        def body(m: Machine, decl: ir.FunctionDecl = decl) -> None:
+            static = "staticmethod" in decl.decorators
+            made = None if static else construct(m, cls)
+            m.call = 1
+            call_outside(m, FuncV(decl, None, ClassV(cls) if "classmethod" in decl.decorators else made), 1)
+
+        yield Entry(decl.qualname, module.name, body, decl.span, PAIR_PATHS)
+
+
+# ----------------------------------------------------------------------------- calls from outside
+
+
+def call_outside(m: Machine, func: FuncV, number: int) -> None:
+    """Calls a function as unseen code would: parameters are unknown, or have their default."""
+    args, kwargs = outside_arguments(m, func, number, skip=1 if func.receiver is not None else 0)
+    m.call = number
+    try:
+        result = calls.call(m, func, args, kwargs, func.function.span)
+        if isinstance(result, GeneratorV):
+            calls.run_generator(m, result, lambda _: m.fresh("sent"), func.function.span)
+    except Returned:
+        pass
+
+
+def outside_arguments(m: Machine, func: FuncV, number: int, *, skip: int) -> tuple[list[Value], dict[str, Value]]:
+    """One value for each parameter. Numbers and texts take their default (``slots=2``), flags stay open."""
+    try:
+        function = func.function.load() if isinstance(func.function, ir.FunctionDecl) else func.function
+    except ir.LoweringError as error:
+        raise PathEnds from error
+    args: list[Value] = []
+    kwargs: dict[str, Value] = {}
+    for position, param in enumerate(function.params):
+        if position < skip and param.kind == "positional":
+            continue
+        value = _outside_value(m, param, number)
+        if param.kind == "positional":
+            args.append(value)
+        elif param.kind == "keyword":
+            kwargs[param.name] = value
+        elif param.kind == "*":
+            args.append(SymV(f"*{number}:{param.name}"))
+    return args, kwargs
+
+
+def _outside_value(m: Machine, param: ir.Param, number: int) -> Value:
+    del m
+    match param.default:
+        case ir.Const(value=value) if value is not None and not isinstance(value, bool) and isinstance(value, (int, str, float)):
+            return ConstV(value)
+        case _:
+            return SymV(f"{number}:{param.name}")

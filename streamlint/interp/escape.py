@@ -1,0 +1,95 @@
+"""What unresolved code may have done to streams and events that it received."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.interp.values import (
+    EventV,
+    FuncV,
+    HeapV,
+    PartialV,
+    StreamV,
+    SymV,
+    TupleV,
+    Value,
+)
+from streamlint.trace import Barrier, Doubt, Record, StreamId, StreamKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from streamlint.interp.machine import Machine
+    from streamlint.source import Span
+
+_DEPTH = 4
+
+
+def through(m: Machine, values: Iterable[Value], span: Span, name: str) -> None:
+    """Marks the streams behind ``values`` as possibly ordered by the call ``name``."""
+    streams = list(dict.fromkeys(_streams(m, values)))
+    if streams:
+        here = [stream for (_, _, lane), stream in m.current.items() if lane == m.lane]
+        here += [stream for (kind, _), stream in m.defaults.items() if kind is StreamKind.CURRENT]
+        barrier(m, [*streams, *here], span, name)
+
+
+def barrier(m: Machine, streams: Iterable[StreamV], span: Span, name: str) -> None:
+    ids = tuple(dict.fromkeys(stream.id for stream in streams))
+    if ids:
+        m.emit(Barrier(m.site(span), m.lane, streams=ids, why=Doubt.ESCAPE, name=name))
+
+
+def all_streams(m: Machine) -> list[StreamV]:
+    return [StreamV(number) for number in m.streams]
+
+
+def carries_order(m: Machine, values: Iterable[Value]) -> bool:
+    """Whether a call receives what it needs to order the buffers that it receives (a hand-off)."""
+    return any(True for _ in _streams(m, values))
+
+
+def _streams(m: Machine, values: Iterable[Value]) -> Iterator[StreamV]:
+    seen: set[int] = set()
+    for value in values:
+        yield from _inside(m, value, _DEPTH, seen)
+
+
+def _inside(m: Machine, value: Value, depth: int, seen: set[int]) -> Iterator[StreamV]:
+    role = m.roles.get(value.key) if isinstance(value, SymV) else None
+    match role if role is not None else value:
+        case StreamV() as stream:
+            yield stream
+        case EventV(number):
+            recorded = _recorded_on(m, number)
+            if recorded is not None:
+                yield StreamV(recorded)
+        case TupleV(items) if depth:
+            for item in items:
+                yield from _inside(m, item, depth - 1, seen)
+        case HeapV(number) if depth and number not in seen:
+            seen.add(number)
+            held = m.heap[number]
+            for item in (*held.attrs.values(), *held.items, *held.extra.values()):
+                yield from _inside(m, item, depth - 1, seen)
+        case SymV(_, holds) if depth:
+            for item in holds:
+                yield from _inside(m, item, depth - 1, seen)
+        case PartialV(func, args, kwargs) if depth:
+            for item in (func, *args, *kwargs.values()):
+                yield from _inside(m, item, depth - 1, seen)
+        case FuncV(closure=closure, receiver=receiver) if depth:
+            if receiver is not None:
+                yield from _inside(m, receiver, depth - 1, seen)
+            if closure is not None:
+                for item in closure.names.values():
+                    yield from _inside(m, item, min(depth - 1, 1), seen)
+        case _:
+            return
+
+
+def _recorded_on(m: Machine, event: int) -> StreamId | None:
+    for op in reversed(m.ops):
+        if isinstance(op, Record) and op.event == event:
+            return op.stream
+    return None

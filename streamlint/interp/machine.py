@@ -1,0 +1,294 @@
+"""The state of one path: memory, streams, and the ops issued so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NoReturn
+
+from streamlint.interp.values import (
+    BufferV,
+    DeviceV,
+    Env,
+    EventV,
+    Flavor,
+    HeapObject,
+    HeapV,
+    Shape,
+    StreamV,
+    SymV,
+    Value,
+)
+from streamlint.models.schema import Lib
+from streamlint.trace import (
+    CURRENT_DEVICE,
+    MAIN_LANE,
+    WHOLE,
+    Access,
+    Alloc,
+    Buffer,
+    BufferId,
+    DeviceId,
+    Doubt,
+    Event,
+    EventId,
+    LaneId,
+    Launch,
+    Mode,
+    Op,
+    Origin,
+    Site,
+    Space,
+    Stream,
+    StreamId,
+    StreamKind,
+    Trace,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from streamlint import ir
+    from streamlint.interp.decisions import Oracle
+    from streamlint.interp.project import Project
+    from streamlint.source import Span
+
+MAX_DEPTH = 12
+MAX_STEPS = 60_000
+MAX_OPS = 6_000
+
+
+class Cut(Exception):
+    """A budget ran out; the ops issued so far are still judged."""
+
+
+class PathEnds(Exception):
+    """The path cannot go on: an exception was raised, or the process exits."""
+
+
+class Returned(Exception):
+    def __init__(self, value: Value) -> None:
+        super().__init__()
+        self.value = value
+
+
+class Jumped(Exception):
+    """``break`` or ``continue``."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+
+
+@dataclass(slots=True)
+class Frame:
+    """One function activation."""
+
+    env: Env
+    function: str
+    touches: bool
+    """Whether the function's own text mentions streams; its branches are explored first."""
+    on_yield: Callable[[Value], Value] | None = None
+    text: str = ""
+    statement: Span | None = None
+    cls: ir.ClassDecl | None = None
+    result: Value | None = None
+
+
+@dataclass(slots=True)
+class Machine:
+    """Everything a path owns. Functions of this package take it as their first argument."""
+
+    project: Project
+    oracle: Oracle
+    entry: str
+    default_stream: StreamKind = StreamKind.LEGACY
+    ops: list[Op] = field(default_factory=list)
+    streams: dict[StreamId, Stream] = field(default_factory=dict)
+    events: dict[EventId, Event] = field(default_factory=dict)
+    buffers: dict[BufferId, Buffer] = field(default_factory=dict)
+    heap: dict[int, HeapObject] = field(default_factory=dict)
+    roles: dict[str, Value] = field(default_factory=dict)
+    """What a symbolic value turned out to be: a stream, an event, a buffer or an object, by key."""
+    globals: dict[tuple[str, str], Value] = field(default_factory=dict)
+    current: dict[tuple[Lib, DeviceId, LaneId], StreamV] = field(default_factory=dict)
+    defaults: dict[tuple[StreamKind, DeviceId], StreamV] = field(default_factory=dict)
+    device: DeviceId = CURRENT_DEVICE
+    lane: LaneId = MAIN_LANE
+    frames: list[Frame] = field(default_factory=list)
+    calls: list[Span] = field(default_factory=list)
+    call: int = 0
+    steps: int = 0
+    lanes: int = 1
+    turns: dict[Span, int] = field(default_factory=dict)
+    cut: list[str] = field(default_factory=list)
+    pending: list[Access] = field(default_factory=list)
+    """Arguments that may still be written on the current stream when the entry starts."""
+    flat: set[BufferId] = field(default_factory=set)
+    """Buffers known to have one axis: indexing a host view of them with an integer reads."""
+    axes: dict[BufferId, int] = field(default_factory=dict)
+    last_backward: int | None = None
+    covered: set[str] = field(default_factory=set)
+    """Qualified names of functions that were run."""
+    exits: int = 0
+    classes_in_making: int = 0
+    keep: list[object] = field(default_factory=list)
+
+    # ------------------------------------------------------------------ budgets and places
+
+    def tick(self) -> None:
+        self.steps += 1
+        if self.steps > MAX_STEPS or len(self.ops) > MAX_OPS:
+            self.stop("steps")
+
+    def stop(self, budget: str) -> NoReturn:
+        self.cut.append(budget)
+        raise Cut(budget)
+
+    @property
+    def frame(self) -> Frame:
+        return self.frames[-1]
+
+    def site(self, span: Span) -> Site:
+        turn = self.turns.get(span, 0)
+        self.turns[span] = turn + 1
+        frame = self.frames[-1] if self.frames else None
+        return Site(
+            span=span,
+            function=frame.function if frame else "",
+            text="",
+            calls=tuple(self.calls),
+            turn=turn,
+            call=self.call,
+        )
+
+    def emit(self, op: Op) -> int:
+        self.ops.append(op)
+        return len(self.ops) - 1
+
+    # ------------------------------------------------------------------ streams and events
+
+    def new_stream(self, kind: StreamKind, name: str, span: Span | None, lib: Lib | None, device: DeviceId | None = None) -> StreamV:
+        number = StreamId(len(self.streams))
+        self.streams[number] = Stream(number, kind, device if device is not None else self.device, name, span)
+        return StreamV(number, lib)
+
+    def new_event(self, name: str, span: Span | None, lib: Lib | None) -> EventV:
+        number = EventId(len(self.events))
+        self.events[number] = Event(number, self.device, name, span)
+        return EventV(number, lib)
+
+    def default(self, kind: StreamKind, lib: Lib | None, device: DeviceId | None = None) -> StreamV:
+        """The default stream of a device, made when first asked for."""
+        where = device if device is not None else self.device
+        if (kind, where) not in self.defaults:
+            name = {StreamKind.CURRENT: "the current stream", StreamKind.PER_THREAD: "the per-thread default stream"}.get(
+                kind, "the default stream"
+            )
+            if where != CURRENT_DEVICE:
+                name += f" of device {where}"
+            self.defaults[kind, where] = self.new_stream(kind, name, None, lib, where)
+        return self.defaults[kind, where]
+
+    def current_stream(self, lib: Lib, device: DeviceId | None = None) -> StreamV:
+        """The current stream of ``lib`` on this lane: what the caller chose, until code selects another.
+
+        cuda-python has none: calls without a stream run on the default stream.
+        """
+        where = device if device is not None else self.device
+        found = self.current.get((lib, where, self.lane))
+        if found is not None:
+            return found
+        if lib is Lib.RUNTIME or lib is Lib.NUMBA or self.lane != MAIN_LANE:
+            return self.default(self.default_stream, lib, where)
+        if where not in (CURRENT_DEVICE, "0") and not where.startswith("?"):
+            return self.default(self.default_stream, lib, where)
+        return self.default(StreamKind.CURRENT, lib, where)
+
+    # ------------------------------------------------------------------ memory
+
+    def new_buffer(
+        self,
+        name: str,
+        space: Space,
+        origin: Origin,
+        flavor: Flavor,
+        span: Span | None,
+        alloc_stream: StreamId | None = None,
+        device: DeviceId | None = None,
+    ) -> BufferV:
+        number = BufferId(len(self.buffers))
+        where = device if device is not None else self.device
+        self.buffers[number] = Buffer(number, name, space, origin, where, alloc_stream, span)
+        if origin is not Origin.ARGUMENT and span is not None:
+            self.emit(Alloc(self.site(span), self.lane, buffer=number, stream=alloc_stream))
+        return BufferV(number, WHOLE, flavor)
+
+    def argument(self, key: str, space: Space = Space.UNKNOWN, flavor: Flavor = Flavor.TORCH) -> BufferV:
+        """The buffer behind an unknown value; it may still be pending on the entry's current stream."""
+        view = self.new_buffer(key, space, Origin.ARGUMENT, flavor, None)
+        self.pending.append(Access(view.id, Mode.WRITE, WHOLE, frozenset({Doubt.ARGUMENT})))
+        return view
+
+    def space(self, view: BufferV) -> Space:
+        return self.buffers[view.id].space
+
+    def set_space(self, view: BufferV, space: Space) -> None:
+        self.buffers[view.id] = replace(self.buffers[view.id], space=space)
+
+    def rename(self, view: BufferV, name: str) -> None:
+        """Gives a buffer without a name of its own the name of the first variable that holds it."""
+        buffer = self.buffers[view.id]
+        if not buffer.name:
+            self.buffers[view.id] = replace(buffer, name=name)
+
+    def new_object(self, shape: Shape, *, cls: ir.ClassDecl | None = None, key: str = "") -> HeapV:
+        number = len(self.heap)
+        self.heap[number] = HeapObject(shape, cls, key=key)
+        return HeapV(number)
+
+    def new_list(self, items: Iterable[Value], *, shape: Shape = Shape.LIST) -> HeapV:
+        made = self.new_object(shape)
+        self.heap[made.id].items.extend(items)
+        return made
+
+    def fresh(self, label: str, span: Span | None = None, holds: tuple[Value, ...] = ()) -> SymV:
+        """An unknown value that equals no other."""
+        turn = self.turns.get(span, 0) if span is not None else 0
+        if span is not None:
+            self.turns[span] = turn + 1
+        where = f"@{span.line}:{span.col}" if span is not None else ""
+        return SymV(f"{label}{where}#{turn}.{self.call}.{len(self.calls)}", holds)
+
+    # ------------------------------------------------------------------ result
+
+    def trace(self) -> Trace:
+        """The finished trace, led by the pending writes of its arguments."""
+        return Trace(
+            ops=tuple(self.ops),
+            streams=dict(self.streams),
+            events=dict(self.events),
+            buffers=dict(self.buffers),
+            entry=self.entry,
+            path=self.oracle.path,
+            cut=tuple(self.cut),
+        )
+
+    def begin(self, span: Span) -> None:
+        """Opens the trace with the op that stands for what callers may have queued before."""
+        stream = self.default(StreamKind.CURRENT, None)
+        self.emit(Launch(Site(span, self.entry), stream=stream.id, accesses=(), name="before the call"))
+
+    def close(self) -> None:
+        """Fills in the entry op: every argument that was used may be pending."""
+        first = self.ops[0]
+        if isinstance(first, Launch):
+            self.ops[0] = replace(first, accesses=tuple(self.pending))
+
+
+def device_id(value: Value | None, here: DeviceId) -> DeviceId:
+    """The device that a value names; anything unknown is taken to be the current one."""
+    match value:
+        case DeviceV(name):
+            return here if name.startswith("?") else name
+        case _:
+            return here

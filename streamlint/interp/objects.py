@@ -1,0 +1,276 @@
+"""Attributes, classes and instances."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint import ir, models
+from streamlint.interp import calls, names, stmt, tensors
+from streamlint.interp.values import (
+    NONE,
+    ApiV,
+    BufferV,
+    ClassV,
+    ConstV,
+    ContextV,
+    DeviceV,
+    EventV,
+    FuncV,
+    HeapV,
+    MethodV,
+    ModuleV,
+    PartialV,
+    Shape,
+    StreamV,
+    SymV,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from streamlint.interp.machine import Machine
+    from streamlint.source import Span
+
+
+def attribute(m: Machine, value: Value, name: str, span: Span) -> Value:  # noqa: PLR0911
+    """``value.name``"""
+    value = names.settle(m, value)
+    match value:
+        case ApiV(path):
+            return api_attribute(m, path, name)
+        case ModuleV(module):
+            return _module_attribute(m, module, name)
+        case HeapV() if m.heap[value.id].shape is Shape.INSTANCE:
+            return _instance_attribute(m, value, name, span)
+        case ClassV(decl):
+            return _class_attribute(m, decl, name)
+        case StreamV(_, lib):
+            if lib is not None and name in models.BY_LIB[lib].raw_handles:
+                return value
+            if name == "device":
+                return DeviceV(m.streams[value.id].device)
+            return MethodV(value, name)
+        case BufferV():
+            return tensors.attribute(m, value, name, span)
+        case SymV(key, holds):
+            stored = m.roles.get(f"{key}.{name}")
+            return stored if stored is not None else SymV(f"{key}.{name}", holds)
+        case PartialV() if name == "func":
+            return value.func
+        case ConstV() | EventV() | DeviceV() | ContextV() | FuncV() | HeapV() | MethodV():
+            return MethodV(value, name)
+        case _:
+            return MethodV(value, name)
+
+
+def api_attribute(m: Machine, path: str, name: str) -> Value:
+    dotted = f"{path}.{name}"
+    constant = _constant(path, name)
+    if constant is not None:
+        return constant
+    return m.project.path(dotted)
+
+
+def _constant(path: str, name: str) -> Value | None:
+    from streamlint.models.cuda_runtime import CONSTANTS  # noqa: PLC0415
+
+    return ConstV(CONSTANTS[name]) if name in CONSTANTS and path.startswith("cuda") else None
+
+
+def _module_attribute(m: Machine, module: str, name: str) -> Value:
+    found = m.project.path(f"{module}.{name}")
+    if isinstance(found, ApiV) and models.find_function(found.path) is None:
+        return names.module_name(m, module, name)
+    return found
+
+
+def _instance_attribute(m: Machine, value: HeapV, name: str, span: Span) -> Value:
+    held = m.heap[value.id]
+    if name in held.attrs:
+        return names.settle(m, held.attrs[name])
+    if held.cls is None:
+        return SymV(f"{held.key}.{name}")
+    if name == "__class__":
+        return ClassV(held.cls)
+    found = lookup(m, held.cls, name)
+    if isinstance(found, FuncV):
+        kinds = found.function.decorators
+        if isinstance(found.function, ir.FunctionDecl):
+            if is_property(found.function):
+                return calls.call(m, FuncV(found.function, found.closure, value), [], {}, span)
+            if "staticmethod" in kinds:
+                return found
+            if "classmethod" in kinds:
+                return FuncV(found.function, found.closure, ClassV(held.cls))
+        return FuncV(found.function, found.closure, value)
+    if found is not None:
+        return found
+    unknown = SymV(f"{held.key}.{name}")
+    held.attrs[name] = unknown
+    return unknown
+
+
+def is_property(decl: ir.FunctionDecl) -> bool:
+    return any(name.rpartition(".")[2] in ("property", "cached_property", "lazy_property") for name in decl.decorators)
+
+
+def _class_attribute(m: Machine, decl: ir.ClassDecl, name: str) -> Value:
+    changed = m.globals.get((f"{decl.module}:{decl.qualname}", name))
+    if changed is not None:
+        return changed
+    found = lookup(m, decl, name)
+    if isinstance(found, FuncV) and "classmethod" in found.function.decorators:
+        return FuncV(found.function, found.closure, ClassV(decl))
+    return found if found is not None else SymV(f"{decl.qualname}.{name}")
+
+
+def lookup(m: Machine, decl: ir.ClassDecl, name: str) -> Value | None:
+    """A class member along the bases: a method, an inner class, or a class variable."""
+    order, _ = m.project.ancestors(decl)
+    for cls in order:
+        changed = m.globals.get((f"{cls.module}:{cls.qualname}", name))
+        if changed is not None:
+            return changed
+        if name in cls.methods:
+            return FuncV(cls.methods[name])
+        if name in cls.inner:
+            return ClassV(cls.inner[name])
+        value = _class_variable(m, cls, name)
+        if value is not None:
+            return value
+    return None
+
+
+def _class_variable(m: Machine, cls: ir.ClassDecl, name: str) -> Value | None:
+    try:
+        body = cls.load_body()
+    except ir.LoweringError:
+        return None
+    for statement in body:
+        if isinstance(statement, ir.Assign) and any(isinstance(t, ir.Name) and t.id == name for t in statement.targets):
+            module = m.project.module(cls.module)
+            value = stmt.at_module_level(m, module, statement.value) if module is not None else None
+            found = value if value is not None else SymV(f"{cls.qualname}.{name}")
+            m.globals[f"{cls.module}:{cls.qualname}", name] = found
+            return found
+    return None
+
+
+def method(m: Machine, value: HeapV, name: str) -> FuncV | None:
+    """A method of an instance, bound to it."""
+    held = m.heap[value.id]
+    if held.cls is None or not name:
+        return None
+    found = lookup(m, held.cls, name)
+    return FuncV(found.function, found.closure, value) if isinstance(found, FuncV) else None
+
+
+def set_attribute(m: Machine, value: Value, name: str, new: Value, span: Span) -> None:
+    """``value.name = new``"""
+    value = names.settle(m, value)
+    match value:
+        case HeapV() if m.heap[value.id].shape is Shape.INSTANCE:
+            held = m.heap[value.id]
+            setter = _setter(m, held.cls, name)
+            if setter is not None:
+                calls.call(m, FuncV(setter, None, value), [new], {}, span)
+                return
+            held.attrs[name] = new
+            if isinstance(new, BufferV):
+                m.rename(new, name)
+        case ClassV(decl):
+            m.globals[f"{decl.module}:{decl.qualname}", name] = new
+        case ModuleV(module):
+            m.globals[module, name] = new
+        case BufferV() if name == "data" and isinstance(new, BufferV):
+            # p.data = other: the tensor object now stands for other memory.
+            m.roles[f"storage{value.id}"] = new
+        case BufferV():
+            m.roles[f"buffer{value.id}.{name}"] = new
+        case SymV(key) if name == "data" and isinstance(new, BufferV):
+            m.roles[key] = new
+        case SymV(key):
+            m.roles[f"{key}.{name}"] = new
+        case _:
+            pass
+
+
+def _setter(m: Machine, cls: ir.ClassDecl | None, name: str) -> ir.FunctionDecl | None:
+    if cls is None:
+        return None
+    for ancestor in m.project.ancestors(cls)[0]:
+        if name in ancestor.setters:
+            return ancestor.setters[name]
+    return None
+
+
+def instantiate(m: Machine, decl: ir.ClassDecl, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
+    """``Class(...)``"""
+    made = m.new_object(Shape.INSTANCE, cls=decl, key=f"{decl.name}{len(m.heap)}")
+    constructor = lookup(m, decl, "__init__")
+    if isinstance(constructor, FuncV):
+        calls.call(m, FuncV(constructor.function, constructor.closure, made), args, kwargs, span)
+        return made
+    fields = dataclass_fields(m, decl)
+    if fields is None:
+        return made
+    bound = dict(kwargs)
+    for (name, default), value in zip(fields.items(), args, strict=False):
+        bound[name] = value
+        del default
+    for name, default in fields.items():
+        if name in bound:
+            m.heap[made.id].attrs[name] = bound[name]
+        elif default is not None:
+            m.heap[made.id].attrs[name] = _default(m, decl, default)
+    after = method(m, made, "__post_init__")
+    if after is not None:
+        calls.call(m, after, [], {}, span)
+    return made
+
+
+def dataclass_fields(m: Machine, decl: ir.ClassDecl) -> dict[str, ir.Expr | None] | None:
+    """Field names and defaults of a dataclass, a NamedTuple or a class that declares its attributes; else None."""
+    fields: dict[str, ir.Expr | None] = {}
+    order, _ = m.project.ancestors(decl)
+    declared = any("dataclass" in name or name.rpartition(".")[2] in ("define", "s", "frozen") for cls in order for name in cls.decorators)
+    declared = declared or any(base.rpartition(".")[2] in ("NamedTuple", "BaseModel", "Struct") for cls in order for base in cls.bases)
+    if not declared:
+        return None
+    for cls in reversed(order):
+        try:
+            body = cls.load_body()
+        except ir.LoweringError:
+            continue
+        for statement in body:
+            match statement:
+                case ir.Declare(target=ir.Name(id=name)):
+                    fields[name] = None
+                case ir.Assign(targets=(ir.Name(id=name),), value=value):
+                    fields[name] = value
+                case _:
+                    pass
+    return fields
+
+
+def _default(m: Machine, decl: ir.ClassDecl, default: ir.Expr) -> Value:
+    """A field's default; ``field(default_factory=list)`` makes a new one for each object."""
+    module = m.project.module(decl.module)
+    if module is None:
+        return NONE
+    if isinstance(default, ir.Call) and key_of_function(default) == "field":
+        for argument in default.args:
+            if argument.keyword == "default":
+                return stmt.at_module_level(m, module, argument.value) or NONE
+            if argument.keyword == "default_factory":
+                call = ir.Call(default.span, argument.value, ())
+                return stmt.at_module_level(m, module, call) or NONE
+        return NONE
+    return stmt.at_module_level(m, module, default) or NONE
+
+
+def key_of_function(call: ir.Call) -> str:
+    match call.func:
+        case ir.Name(id=name) | ir.Attr(name=name):
+            return name
+        case _:
+            return ""

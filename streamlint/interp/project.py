@@ -1,0 +1,131 @@
+"""The analyzed tree: modules by name, indexed on demand, and names resolved across them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from streamlint import ir, models
+from streamlint.interp.values import ApiV, ClassV, FuncV, ModuleV, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FRAMEWORK_ROOTS = frozenset({"torch", "cupy", "cupyx", "numba", "cuda", "numpy", "ctypes"})
+
+
+@dataclass(slots=True)
+class Project:
+    """All modules that can be resolved.
+
+    ``load`` indexes one module by dotted name and returns None if there is no such file or if it
+    cannot be parsed (the engine has then noted the error).
+    """
+
+    load: Callable[[str], ir.Module | None]
+    modules: dict[str, ir.Module | None] = field(default_factory=dict)
+    resolving: set[tuple[str, str]] = field(default_factory=set)
+
+    def module(self, name: str) -> ir.Module | None:
+        if name not in self.modules:
+            self.modules[name] = self.load(name)
+        return self.modules[name]
+
+    def path(self, dotted: str) -> Value:
+        """What a dotted path means: a framework's API, something in the tree, or an outside name.
+
+        Frameworks come first, so that analyzing PyTorch's own sources still sees
+        ``torch.cuda.Stream`` as the API and not as Python code.
+        """
+        if models.find_function(dotted) or dotted in models.MODULES or dotted in FRAMEWORK_ROOTS:
+            return ApiV(dotted)
+        if dotted.count(".") == 1 and dotted.startswith("torch."):
+            module = self.module(dotted)
+            return ApiV(dotted) if module is None else ModuleV(dotted)
+        if self.module(dotted) is not None:
+            return ModuleV(dotted)
+        head, _, last = dotted.rpartition(".")
+        if head and self.module(head) is not None:
+            found = self.member(head, last)
+            if found is not None:
+                return found
+        return ApiV(dotted)
+
+    def member(self, module_name: str, name: str) -> Value | None:
+        """A function, class, submodule or import of a module; None for other names."""
+        module = self.module(module_name)
+        if module is None or (module_name, name) in self.resolving:
+            return None
+        if name in module.functions:
+            return FuncV(module.functions[name])
+        if name in module.classes:
+            return ClassV(module.classes[name])
+        self.resolving.add((module_name, name))
+        try:
+            return self._imported(module, name)
+        finally:
+            self.resolving.discard((module_name, name))
+
+    def _imported(self, module: ir.Module, name: str) -> Value | None:
+        for imported in reversed(module.imports):
+            if imported.name == name:
+                return self.imported(imported)
+        for imported in module.imports:
+            if imported.attribute == "*" and self.module(imported.module) is not None:
+                found = self.member(imported.module, name)
+                if found is not None:
+                    return found
+        if self.module(f"{module.name}.{name}") is not None:
+            return ModuleV(f"{module.name}.{name}")
+        return None
+
+    def imported(self, statement: ir.Import) -> Value:
+        """The value that an import binds."""
+        if statement.attribute is None or statement.attribute == "*":
+            return self.path(statement.module)
+        dotted = f"{statement.module}.{statement.attribute}"
+        if models.find_function(dotted) or dotted in models.MODULES:
+            return ApiV(dotted)
+        if self.module(statement.module) is not None:
+            found = self.member(statement.module, statement.attribute)
+            if found is not None:
+                return found
+        return self.path(dotted)
+
+    def class_named(self, module_name: str, dotted: str) -> ir.ClassDecl | None:
+        """The class that a base expression such as ``base.Worker`` names, seen from a module."""
+        head, *rest = dotted.split(".")
+        value = self.member(module_name, head)
+        for name in rest:
+            match value:
+                case ModuleV(inner):
+                    value = self.member(inner, name)
+                case ClassV(decl) if name in decl.inner:
+                    value = ClassV(decl.inner[name])
+                case _:
+                    return None
+        return value.decl if isinstance(value, ClassV) else None
+
+    def ancestors(self, cls: ir.ClassDecl) -> tuple[list[ir.ClassDecl], bool]:
+        """The class and its bases in lookup order, and whether all of them are in the tree."""
+        order: list[ir.ClassDecl] = []
+        complete = True
+        waiting = [cls]
+        while waiting:
+            here = waiting.pop(0)
+            if here in order:
+                continue
+            order.append(here)
+            for base in here.bases:
+                found = self.class_named(here.module, base)
+                if found is not None:
+                    waiting.append(found)
+                elif base.rpartition(".")[2] not in PLAIN_BASES:
+                    complete = False
+        return order, complete
+
+
+PLAIN_BASES = frozenset(
+    "object Module ABC Generic Protocol NamedTuple Enum Exception Thread Dataset Function Optimizer TypedDict IterableDataset".split()
+)
+"""Outside bases that neither set stream attributes nor call back into the class in an order of their own."""

@@ -1,0 +1,278 @@
+"""Statements."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from typing_extensions import assert_never
+
+from streamlint import ir
+from streamlint.interp import calls, containers, contexts, decide, expr, lifetime, names, tensors
+from streamlint.interp.machine import Frame, Jumped, Machine, PathEnds, Returned
+from streamlint.interp.values import (
+    NONE,
+    BufferV,
+    ClassV,
+    ConstV,
+    Env,
+    FuncV,
+    GeneratorV,
+    HeapV,
+    Shape,
+    Value,
+    key_of,
+)
+from streamlint.models import words
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+UNKNOWN_LENGTH_TURNS = 2
+"""Passes over a loop of unknown length: the second shows what one pass does to the next."""
+INDEXED_TURNS = 3
+"""Passes when the loop computes slots (``i % 2``): two-slot rings collide on the third."""
+MOST_TURNS = 8
+"""Passes over a loop of known length."""
+
+
+def run_block(m: Machine, body: Sequence[ir.Stmt]) -> None:
+    for statement in body:
+        run(m, statement)
+
+
+def run(m: Machine, s: ir.Stmt) -> None:  # noqa: C901, PLR0912
+    """Carries out one statement."""
+    m.tick()
+    m.frame.statement = s.span
+    match s:
+        case ir.Assign():
+            value = expr.evaluate(m, s.value)
+            for target in s.targets:
+                lifetime.before_rebinding(m, target, s.span)
+                names.assign(m, target, value)
+            lifetime.after_rebinding(m, s.span)
+        case ir.AugAssign():
+            _augment(m, s)
+        case ir.Eval():
+            expr.evaluate(m, s.value)
+        case ir.With():
+            contexts.run_with(m, s.items, s.body)
+        case ir.If():
+            run_block(m, s.body if decide.test(m, s.test) else s.orelse)
+        case ir.For():
+            _for(m, s)
+        case ir.While():
+            _while(m, s)
+        case ir.Try():
+            _try(m, s)
+        case ir.Match():
+            _match(m, s)
+        case ir.Return():
+            raise Returned(expr.evaluate(m, s.value) if s.value is not None else NONE)
+        case ir.Raise():
+            if s.value is not None:
+                expr.evaluate(m, s.value)
+            raise PathEnds
+        case ir.Delete():
+            for target in s.targets:
+                _delete(m, target)
+            lifetime.after_rebinding(m, s.span)
+        case ir.Jump():
+            raise Jumped(s.kind)
+        case ir.Assert():
+            if not decide.test(m, s.test, want=True):
+                raise PathEnds
+        case ir.Scope():
+            env = m.frame.env
+            if s.kind == "global":
+                env.outer |= frozenset(s.names)
+            else:
+                env.enclosing |= frozenset(s.names)
+        case ir.Import():
+            names.store(m, s.name, m.project.imported(s))
+        case ir.FunctionDef():
+            names.store(m, s.function.name, FuncV(s.function, m.frame.env))
+        case ir.ClassDef():
+            names.store(m, s.cls.name, ClassV(s.cls))
+        case ir.Declare():
+            pass
+        case _:
+            assert_never(s)
+
+
+def _augment(m: Machine, s: ir.AugAssign) -> None:
+    target = expr.evaluate(m, s.target)
+    value = expr.evaluate(m, s.value)
+    if isinstance(target, BufferV):
+        if tensors.update_in_place(m, target, value, s.op, s.span):
+            return
+    elif isinstance(target, HeapV) and s.op in "+|" and m.heap[target.id].shape is not Shape.INSTANCE:
+        containers.method(m, target, "extend", [value], {}, s.span)
+        return
+    names.assign(m, s.target, expr.binary(m, s.op, target, value, s))
+
+
+def _delete(m: Machine, target: ir.Expr) -> None:
+    match target:
+        case ir.Name(id=name):
+            m.frame.env.names.pop(name, None)
+        case ir.Attr():
+            owner = names.settle(m, expr.evaluate(m, target.value))
+            if isinstance(owner, HeapV):
+                m.heap[owner.id].attrs.pop(target.name, None)
+        case ir.Index():
+            owner = names.settle(m, expr.evaluate(m, target.value))
+            at = expr.evaluate(m, target.index)
+            if isinstance(owner, HeapV):
+                held = m.heap[owner.id]
+                held.attrs.pop(key_of(at), None)
+                held.keys.pop(key_of(at), None)
+                if isinstance(at, ConstV) and isinstance(at.value, int) and -len(held.items) <= at.value < len(held.items):
+                    held.items.pop(at.value)
+        case ir.Seq(items=items):
+            for item in items:
+                _delete(m, item)
+        case _:
+            expr.evaluate(m, target)
+
+
+# ----------------------------------------------------------------------------- loops
+
+
+def _for(m: Machine, s: ir.For) -> None:
+    source = names.settle(m, expr.evaluate(m, s.iter))
+    if isinstance(source, GeneratorV):
+        _for_generator(m, s, source)
+        return
+    for item in _turns(m, s, source):
+        names.assign(m, s.target, item)
+        if not _pass(m, s.body):
+            return
+    run_block(m, s.orelse)
+
+
+def _turns(m: Machine, s: ir.For, source: Value) -> list[Value]:
+    """What the loop variable is bound to, pass by pass."""
+    items = containers.listed(m, source)
+    if items is not None:
+        return items if len(items) <= MOST_TURNS else items[:MOST_TURNS]
+    turns = turns_for(s.body)
+    return [containers.nth(m, source, turn, s.iter.span) for turn in range(turns)]
+
+
+def turns_for(body: Sequence[ir.Stmt]) -> int:
+    return INDEXED_TURNS if _computes_slots(body) else UNKNOWN_LENGTH_TURNS
+
+
+def _computes_slots(body: Sequence[ir.Stmt]) -> bool:
+    text = repr(body) if len(body) < 60 else ""
+    return "op='%'" in text or "op='&'" in text or "op='^'" in text
+
+
+def _pass(m: Machine, body: Sequence[ir.Stmt]) -> bool:
+    """One pass; false if the loop was left by ``break``."""
+    try:
+        run_block(m, body)
+    except Jumped as jump:
+        return jump.kind == "continue"
+    return True
+
+
+def _for_generator(m: Machine, s: ir.For, source: GeneratorV) -> None:
+    """The generator's body runs, and the loop body runs at each of its yields."""
+    frame = m.frame
+
+    def at_yield(value: Value) -> Value:
+        m.frames.append(frame)
+        try:
+            names.assign(m, s.target, value)
+            if not _pass(m, s.body):
+                raise _LoopLeft
+        finally:
+            m.frames.pop()
+        return NONE
+
+    try:
+        calls.run_generator(m, source, at_yield, s.iter.span)
+    except _LoopLeft:
+        return
+    run_block(m, s.orelse)
+
+
+class _LoopLeft(Exception):
+    """``break`` out of a loop over a generator."""
+
+
+def _while(m: Machine, s: ir.While) -> None:
+    turns = turns_for(s.body) if s.body else 1
+    endless = isinstance(s.test, ir.Const)
+    for turn in range(turns + 1):
+        if turn == turns:
+            # The test must come out false for the loop to be left: ``while not e.query(): pass`` ends synchronized.
+            if not endless and decide.test(m, s.test, want=False):
+                raise PathEnds
+            break
+        if not decide.test(m, s.test, want=True if turn == 0 and not _polls(s.test) else None):
+            break
+        if not _pass(m, s.body):
+            return
+    run_block(m, s.orelse)
+
+
+def _polls(test: ir.Expr) -> bool:
+    return isinstance(test, ir.Unary) or "query" in repr(test) or "Query" in repr(test)
+
+
+# ----------------------------------------------------------------------------- the rest
+
+
+def _try(m: Machine, s: ir.Try) -> None:
+    """Exceptions are not followed, except a ``raise`` that a handler of the same statement catches."""
+    try:
+        try:
+            run_block(m, s.body)
+        except PathEnds:
+            if not s.handlers or m.cut:
+                raise
+            run_block(m, s.handlers[0].body)
+        else:
+            run_block(m, s.orelse)
+    finally:
+        if s.final and not m.cut:
+            run_block(m, s.final)
+
+
+def _match(m: Machine, s: ir.Match) -> None:
+    subject = names.settle(m, expr.evaluate(m, s.subject))
+    for position, case in enumerate(s.cases):
+        for name in case.captures:
+            names.store(m, name, subject)
+        if case.pattern is None and case.guard is None and not case.captures:
+            run_block(m, case.body)
+            return
+        if case.pattern is not None:
+            value = expr.compare(m, "==", subject, expr.evaluate(m, case.pattern), ir.Compare(s.span, "==", s.subject, case.pattern))
+            matched = decide.truth(m, value, case.pattern)
+        elif case.guard is not None:
+            matched = decide.test(m, case.guard)
+        else:
+            matched = decide.ask(m, f"match {key_of(subject)} {position}", s.subject)
+        if matched:
+            run_block(m, case.body)
+            return
+
+
+def at_module_level(m: Machine, module: ir.Module, e: ir.Expr) -> Value | None:
+    """Evaluates an expression in a module's own scope, for variables and defaults."""
+    if len(m.frames) > 40:
+        return None
+    frame = Frame(Env({}, module.name), module.name, touches=False)
+    m.frames.append(frame)
+    try:
+        return expr.evaluate(m, e)
+    finally:
+        m.frames.pop()
+
+
+def function_touches(function: ir.Function | ir.FunctionDecl) -> bool:
+    return words.touches(function.names) if isinstance(function, ir.FunctionDecl) else True

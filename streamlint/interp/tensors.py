@@ -1,0 +1,420 @@
+"""Memory in Python's hands: tensors, host arrays and pointers, and who touches them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint import models
+from streamlint.interp import calls, copies, decide, effects, names
+from streamlint.interp.values import (
+    NONE,
+    BufferV,
+    ConstV,
+    DeviceV,
+    Flavor,
+    HeapV,
+    MethodV,
+    Shape,
+    SymV,
+    TupleV,
+    Value,
+    key_of,
+)
+from streamlint.models import host
+from streamlint.models import torch as model
+from streamlint.models.schema import Lib, Role
+from streamlint.trace import (
+    Access,
+    Doubt,
+    HostAccess,
+    Launch,
+    Mode,
+    Origin,
+    Space,
+    SyncStream,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from streamlint.interp.machine import Machine
+    from streamlint.source import Span
+
+_OPAQUE = frozenset({Doubt.OPAQUE})
+
+TENSOR_METHODS = (
+    model.VIEW_METHODS
+    | model.HOST_READ_METHODS
+    | model.DRAINING_METHODS
+    | model.NEW_METHODS
+    | model.META_METHODS
+    | frozenset(
+        "to cpu cuda copy_ clone contiguous numpy float half bfloat16 double long int bool type_as sum mean norm "
+        "add_ sub_ mul_ div_ zero_ fill_ matmul mm bmm backward amax amin argmax argmin max min softmax log_softmax "
+        "index_select gather scatter_ scatter_add_ index_copy_ index_fill_ index_put_ index_add_ masked_fill masked_fill_ pin_memory "
+        "record_stream cumsum sigmoid relu tanh exp log sqrt pow abs clamp clamp_ addmm add mul sub div "
+        "repeat_interleave topk resize_ resize_as_ normal_ uniform_ copy".split()
+    )
+) - frozenset("split values indices index set_ type int long float bool copy storage t storage_offset size".split())
+
+
+def is_tensor_method(name: str) -> bool:
+    """Whether a method name shows that its receiver is a tensor."""
+    return name in TENSOR_METHODS or (name.endswith("_") and not name.startswith("_") and not name.endswith("__"))
+
+
+# ----------------------------------------------------------------------------- which buffers
+
+
+def as_buffer(m: Machine, value: SymV, flavor: Flavor = Flavor.TORCH) -> BufferV:
+    """An unknown value as memory, the same each time."""
+    role = m.roles.get(value.key)
+    if isinstance(role, BufferV):
+        return role
+    view = m.argument(value.key, flavor=flavor)
+    m.roles[value.key] = view
+    return view
+
+
+def _is_plain(key: str) -> bool:
+    """Whether a symbolic value may be a tensor handed in from outside: ``x``, ``batch.ids``, ``xs[0]``."""
+    return not any(mark in key for mark in "(#%@") and not key.rpartition(".")[2].startswith("__")
+
+
+def buffers_in(m: Machine, values: Iterable[Value], *, unknown: bool = True, depth: int = 3) -> list[BufferV]:
+    """All memory that a call can reach directly through its arguments."""
+    found: list[BufferV] = []
+    for value in values:
+        match names.settle(m, value):
+            case BufferV() as view:
+                found.append(view)
+            case TupleV(items) if depth:
+                found += buffers_in(m, items, unknown=unknown, depth=depth - 1)
+            case HeapV(number) if depth and m.heap[number].shape is not Shape.INSTANCE:
+                held = m.heap[number]
+                inside = [*held.items, *held.attrs.values()] + ([held.sample] if held.open and held.sample is not None else [])
+                found += buffers_in(m, inside, unknown=unknown, depth=depth - 1)
+            case SymV(key) as symbol if unknown and _is_plain(key):
+                found.append(as_buffer(m, symbol, Flavor.OPAQUE))
+            case _:
+                pass
+    return list(dict.fromkeys(found))
+
+
+def on_host(m: Machine, views: Sequence[BufferV]) -> bool:
+    return bool(views) and all(m.space(view).on_host for view in views)
+
+
+def library(view: BufferV) -> Lib:
+    return {Flavor.DEVICE_ARRAY: Lib.CUPY, Flavor.POINTER: Lib.RUNTIME}.get(view.flavor, Lib.TORCH)
+
+
+# ----------------------------------------------------------------------------- touching memory
+
+
+def launch(m: Machine, span: Span, accesses: Sequence[Access], name: str, lib: Lib = Lib.TORCH, doubts: frozenset[Doubt] = frozenset()) -> None:
+    stream = m.current_stream(lib)
+    m.emit(Launch(m.site(span), m.lane, doubts, stream=stream.id, accesses=tuple(accesses), name=name))
+
+
+def read_on_host(m: Machine, value: Value, span: Span, name: str, *, opaque: bool = False) -> None:
+    """Python looks at the numbers. A device tensor is fetched on the current stream, which is waited for."""
+    for view in buffers_in(m, [value], unknown=False):
+        if view.flavor is Flavor.POINTER:
+            continue
+        space = m.space(view)
+        doubts = _OPAQUE if opaque else frozenset()
+        access = Access(view.id, Mode.READ, view.region, doubts)
+        if space.on_host or space is Space.MANAGED or view.flavor is Flavor.ARRAY:
+            m.emit(HostAccess(m.site(span), m.lane, doubts, accesses=(access,), name=name))
+        elif view.flavor is not Flavor.OPAQUE:
+            stream = m.current_stream(library(view))
+            m.emit(Launch(m.site(span), m.lane, doubts, stream=stream.id, accesses=(access,), name=name))
+            waits = frozenset({Doubt.ALIAS}) if space is Space.UNKNOWN else frozenset()
+            m.emit(SyncStream(m.site(span), m.lane, waits, stream=stream.id, name=name))
+
+
+def write_on_host(m: Machine, view: BufferV, span: Span, name: str) -> None:
+    m.emit(HostAccess(m.site(span), m.lane, accesses=(Access(view.id, Mode.WRITE, view.region),), name=name))
+
+
+def operate(m: Machine, span: Span, name: str, values: Sequence[Value], *, extra: Sequence[Value] = ()) -> Value:
+    """An operator: reads its operands, makes a new tensor. On host memory the host does it, at once."""
+    views = buffers_in(m, [*values, *extra])
+    reads = [Access(view.id, Mode.READ, view.region) for view in views]
+    if on_host(m, views):
+        m.emit(HostAccess(m.site(span), m.lane, accesses=tuple(reads), name=name))
+        if all(view.flavor is Flavor.ARRAY for view in views):
+            return m.fresh(name, span)
+        return m.new_buffer("", Space.PAGEABLE, Origin.RESULT, Flavor.TORCH, span)
+    lib = library(views[0]) if views else Lib.TORCH
+    device = m.buffers[views[0].id].device if views else m.device
+    space = Space.DEVICE if any(m.space(view) is Space.DEVICE for view in views) else Space.UNKNOWN
+    stream = m.current_stream(lib, device)
+    flavor = views[0].flavor if views and views[0].flavor is Flavor.DEVICE_ARRAY else Flavor.TORCH
+    made = m.new_buffer("", space, Origin.RESULT, flavor, span, stream.id, device)
+    accesses = (*reads, Access(made.id, Mode.WRITE))
+    m.emit(Launch(m.site(span), m.lane, stream=stream.id, accesses=accesses, name=name))
+    return made
+
+
+def opaque_work(m: Machine, name: str, views: Sequence[BufferV], span: Span) -> Value:
+    """An unresolved call that was given tensors: reads them, result on the current stream."""
+    reads = [Access(view.id, Mode.READ, view.region, _OPAQUE) for view in views]
+    lib = library(views[0])
+    stream = m.current_stream(lib)
+    space = Space.DEVICE if any(m.space(view) is Space.DEVICE for view in views) else Space.UNKNOWN
+    made = m.new_buffer("", space, Origin.RESULT, Flavor.OPAQUE, span, stream.id)
+    m.emit(Launch(m.site(span), m.lane, _OPAQUE, stream=stream.id, accesses=(*reads, Access(made.id, Mode.WRITE, doubts=_OPAQUE)), name=name))
+    return made
+
+
+def launch_kernel(m: Machine, name: str, args: Sequence[Value], kwargs: dict[str, Value], span: Span, lib: Lib = Lib.TORCH) -> Value:
+    """A user kernel: without its body, every array is taken to be read and written."""
+    views = buffers_in(m, [*args, *kwargs.values()])
+    launch(m, span, [Access(view.id, Mode.UPDATE, view.region) for view in views], name, lib)
+    return NONE
+
+
+def update_in_place(m: Machine, target: BufferV, value: Value, op: str, span: Span) -> bool:
+    """``x += y`` on memory; false for pointers, where it only moves the address."""
+    if target.flavor is Flavor.POINTER:
+        return False
+    views = buffers_in(m, [value], unknown=False)
+    accesses = (Access(target.id, Mode.UPDATE, target.region), *(Access(v.id, Mode.READ, v.region) for v in views))
+    if m.space(target).on_host or target.flavor is Flavor.ARRAY:
+        m.emit(HostAccess(m.site(span), m.lane, accesses=accesses, name=f"{op}="))
+    else:
+        launch(m, span, accesses, f"{op}=", library(target))
+    return True
+
+
+def assign_into(m: Machine, target: BufferV, value: Value, span: Span) -> None:
+    """``x[i] = value``"""
+    value = names.settle(m, value)
+    sources = buffers_in(m, [value], unknown=False)
+    if sources and sources[0].flavor is not Flavor.ARRAY and m.space(sources[0]) is not m.space(target):
+        copies.copy(m, target, sources[0], span, name="assignment")
+        return
+    accesses = (Access(target.id, Mode.WRITE, target.region), *(Access(v.id, Mode.READ, v.region) for v in sources))
+    if m.space(target).on_host or target.flavor is Flavor.ARRAY:
+        m.emit(HostAccess(m.site(span), m.lane, accesses=accesses, name="assignment"))
+    elif target.flavor is not Flavor.POINTER:
+        launch(m, span, accesses, "assignment", library(target))
+
+
+# ----------------------------------------------------------------------------- attributes and methods
+
+
+def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:  # noqa: PLR0911
+    stored = m.roles.get(f"buffer{view.id}.{name}")
+    if stored is not None:
+        return stored
+    if view.flavor is Flavor.OPAQUE:
+        if name in model.VIEW_ATTRIBUTES:
+            return view
+        return MethodV(view, name) if is_tensor_method(name) else _part(m, view, name)
+    if view.flavor is Flavor.ARRAY and name in host.ARRAY_VIEWS - {"reshape", "view", "ravel", "squeeze", "transpose", "swapaxes", "data_as"}:
+        return view
+    if view.flavor is Flavor.ARRAY and name == "value":
+        read_on_host(m, view, span, "read")
+        return m.fresh("value", span)
+    if name == "device":
+        return DeviceV("cpu" if m.space(view).on_host else m.buffers[view.id].device)
+    if name in ("is_cuda", "is_cpu") and m.space(view) is not Space.UNKNOWN:
+        return ConstV(m.space(view).on_host == (name == "is_cpu"))
+    if name in model.META_ATTRIBUTES or name in host.ARRAY_META:
+        return SymV(f"{key_of(view)}.{name}")
+    if name in model.VIEW_ATTRIBUTES or name in ("handle", "ptr", "data_ptr_"):
+        return view
+    if name == "grad":
+        return _gradient(m, view)
+    return MethodV(view, name)
+
+
+def _part(m: Machine, view: BufferV, name: str) -> Value:
+    """``out.logits``: a part of an unresolved result."""
+    from streamlint.trace import Symbol  # noqa: PLC0415
+
+    del m
+    return BufferV(view.id, (*view.region, Symbol(f".{name}")), view.flavor)
+
+
+def _gradient(m: Machine, view: BufferV) -> Value:
+    """``p.grad``: written by the last ``backward()`` on the stream that was current there."""
+    made = m.argument(f"{m.buffers[view.id].name}.grad", Space.DEVICE)
+    m.roles[f"buffer{view.id}.grad"] = made
+    return note_backward(m, made)
+
+
+def note_backward(m: Machine, grad: BufferV) -> BufferV:
+    from dataclasses import replace  # noqa: PLC0415
+
+    if m.last_backward is not None:
+        op = m.ops[m.last_backward]
+        if isinstance(op, Launch):
+            m.ops[m.last_backward] = replace(op, accesses=(*op.accesses, Access(grad.id, Mode.WRITE)))
+    return grad
+
+
+def method(m: Machine, view: BufferV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:  # noqa: C901, PLR0911, PLR0912
+    """``tensor.name(...)``"""
+    row = models.find_method(Role.BUFFER, library(view), name) or models.find_method(Role.BUFFER, None, name)
+    if row is not None:
+        return effects.apply(m, row[0], row[1], view, args, kwargs, span)
+    if view.flavor is Flavor.ARRAY:
+        return _array_method(m, view, name, args, kwargs, span)
+    if name in model.SPLIT_METHODS:
+        parts = m.new_list(())
+        m.heap[parts.id].open, m.heap[parts.id].sample = True, view
+        return parts
+    if name in ("narrow", "select", "unfold"):
+        picked = SymV(",".join(key_of(names.settle(m, a)) for a in (*args, *kwargs.values())))
+        from streamlint.interp.containers import select  # noqa: PLC0415
+
+        return BufferV(view.id, select(view, picked), view.flavor)
+    if name in model.VIEW_METHODS:
+        return view
+    if name in model.META_METHODS:
+        return SymV(f"{key_of(view)}.{name}({','.join(key_of(a) for a in args)})")
+    if name in ("to", "cpu", "cuda", "pin_memory", "copy_", "numpy"):
+        return copies.method(m, view, name, args, kwargs, span)
+    if name in model.HOST_READ_METHODS:
+        read_on_host(m, view, span, f"{name}()")
+        return m.fresh(f"{name}()", span)
+    if name in model.NEW_METHODS:
+        return factory(m, name, args, kwargs, span, like=view)
+    if name == "clone" and m.space(view) is Space.PINNED:
+        operate(m, span, name, [view])
+        return m.new_buffer("", Space.PAGEABLE, Origin.RESULT, Flavor.TORCH, span)
+    if name.endswith("_") and not name.endswith("__"):
+        return _in_place(m, view, name, args, kwargs, span)
+    if view.flavor is Flavor.OPAQUE and not is_tensor_method(name):
+        return calls.opaque(m, name, [view, *args], kwargs, span)
+    made = operate(m, span, name, [view, *args], extra=list(kwargs.values()))
+    if name == "backward":
+        m.last_backward = len(m.ops) - 1
+        return NONE
+    if name in model.DRAINING_METHODS and not on_host(m, [view]):
+        m.emit(SyncStream(m.site(span), m.lane, stream=m.current_stream(library(view)).id, name=name))
+    return made
+
+
+def _in_place(m: Machine, view: BufferV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
+    sources = buffers_in(m, [*args, *kwargs.values()])
+    accesses = (
+        Access(view.id, Mode.WRITE if name in ("zero_", "fill_", "uniform_", "normal_", "random_") else Mode.UPDATE, view.region),
+        *(Access(s.id, Mode.READ, s.region) for s in sources),
+    )
+    if m.space(view).on_host:
+        m.emit(HostAccess(m.site(span), m.lane, accesses=accesses, name=name))
+    else:
+        launch(m, span, accesses, name, library(view))
+    return view
+
+
+def _array_method(m: Machine, view: BufferV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
+    if name in host.ARRAY_META:
+        return SymV(f"{key_of(view)}.{name}")
+    if name in host.ARRAY_VIEWS:
+        return view
+    if name in host.ARRAY_WRITES:
+        write_on_host(m, view, span, name)
+        return NONE
+    read_on_host(m, view, span, f"{name}()")
+    out = kwargs.get("out")
+    for target in buffers_in(m, [out] if out is not None else [], unknown=False):
+        write_on_host(m, target, span, name)
+    for source in buffers_in(m, args, unknown=False):
+        read_on_host(m, source, span, f"{name}()")
+    return m.new_buffer("", Space.PAGEABLE, Origin.RESULT, Flavor.ARRAY, span) if name in ("copy", "astype") else m.fresh(name, span)
+
+
+# ----------------------------------------------------------------------------- torch.*
+
+
+def factory(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value], span: Span, like: BufferV | None = None) -> BufferV:
+    """``torch.empty(...)`` and its kin: where the memory lives, and whether anything writes it."""
+    space = m.space(like) if like is not None else Space.PAGEABLE
+    device = m.buffers[like.id].device if like is not None else m.device
+    if "device" in kwargs:
+        target = copies.as_device(m, kwargs["device"])
+        if target is None:
+            space = Space.UNKNOWN
+        elif target.is_host:
+            space = Space.PAGEABLE
+        else:
+            space = Space.DEVICE
+            device = m.device if target.id.startswith("?") or target.id == "cur" else target.id
+    if space is Space.PINNED:
+        space = Space.PAGEABLE
+    pinned = kwargs.get("pin_memory")
+    if pinned is not None and space is Space.PAGEABLE and copies.is_true(m, pinned, span, "pin_memory"):
+        space = Space.PINNED
+    if space.on_host:
+        made = m.new_buffer("", space, Origin.ALLOCATED, Flavor.TORCH, span)
+        if name not in model.UNFILLED:
+            write_on_host(m, made, span, name)
+        return made
+    stream = m.current_stream(Lib.TORCH, device)
+    made = m.new_buffer("", space, Origin.ALLOCATED, Flavor.TORCH, span, stream.id, device)
+    if name not in model.UNFILLED:
+        m.emit(Launch(m.site(span), m.lane, stream=stream.id, accesses=(Access(made.id, Mode.WRITE),), name=name))
+    return made
+
+
+def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:  # noqa: PLR0911
+    """``torch.name(...)``: factories, operators with ``out=``, in-place collectives; anything else is an operator."""
+    last = path.rpartition(".")[2]
+    if path.count(".") == 1 or path.startswith("torch.Tensor."):
+        if last in model.FACTORIES:
+            return factory(m, last, args, kwargs, span)
+        if last in model.LIKE_FACTORIES and args:
+            source = buffers_in(m, args[:1])
+            return factory(m, last, args[1:], kwargs, span, like=source[0] if source else None)
+        if last in model.VIEW_METHODS | model.SPLIT_METHODS and args and buffers_in(m, args[:1]):
+            return method(m, buffers_in(m, args[:1])[0], last, args[1:], kwargs, span)
+    if last in model.PURE_FUNCTIONS:
+        return SymV(f"{path}({','.join(key_of(a) for a in args)})") if last != "device" else copies.as_device(m, args[0] if args else NONE) or SymV(path)
+    if path.startswith("torch.distributed."):
+        return collective(m, path, args, kwargs, span)
+    if path.startswith(("torch.nn.", "torch.optim.", "torch.utils.", "torch.profiler.", "torch.multiprocessing.", "torch.jit.", "torch.library")) and not path.startswith("torch.nn.functional."):
+        if last[:1].isupper() or not buffers_in(m, args, unknown=False):
+            return m.fresh(f"{path}()", span)
+        return calls.opaque(m, path, args, kwargs, span)
+    out = kwargs.pop("out", None)
+    sources = buffers_in(m, [*args, *kwargs.values()])
+    if not sources and out is None:
+        return m.fresh(f"{path}()", span)
+    if last.endswith("_") and sources:
+        return _in_place(m, sources[0], last, list(sources[1:]), {}, span)
+    if last.startswith("_foreach_") and last.endswith("_") or last == "_foreach_copy_":
+        first = buffers_in(m, args[:1])
+        rest = [view for view in sources if view not in first]
+        launch(m, span, [*(Access(v.id, Mode.UPDATE, v.region) for v in first), *(Access(v.id, Mode.READ, v.region) for v in rest)], last)
+        return NONE
+    if out is not None:
+        targets = buffers_in(m, [out])
+        accesses = [*(Access(v.id, Mode.READ, v.region) for v in sources), *(Access(v.id, Mode.WRITE, v.region) for v in targets)]
+        if on_host(m, [*targets, *sources]):
+            m.emit(HostAccess(m.site(span), m.lane, accesses=tuple(accesses), name=last))
+        else:
+            launch(m, span, accesses, last)
+        return out
+    made = operate(m, span, last, list(sources))
+    if last in model.DRAINING_METHODS and not on_host(m, sources):
+        m.emit(SyncStream(m.site(span), m.lane, stream=m.current_stream(Lib.TORCH).id, name=last))
+    return made
+
+
+def collective(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
+    """Collectives are ordered with the current stream, unless ``async_op=True``."""
+    last = path.rpartition(".")[2]
+    asynchronous = kwargs.get("async_op")
+    if last in model.IN_PLACE_COLLECTIVES | model.OUT_COLLECTIVES and (asynchronous is None or decide.constant(m, asynchronous) is False):
+        first = buffers_in(m, args[:1] or [value for key, value in kwargs.items() if key in ("tensor", "output_tensor", "output")])
+        rest = [view for view in buffers_in(m, [*args[1:2], *(v for k, v in kwargs.items() if k in ("input_tensor", "input", "tensor_list"))]) if view not in first]
+        mode = Mode.UPDATE if last in model.IN_PLACE_COLLECTIVES else Mode.WRITE
+        launch(m, span, [*(Access(v.id, mode, v.region) for v in first), *(Access(v.id, Mode.READ, v.region) for v in rest)], last)
+        return NONE
+    return SymV(m.fresh(f"{path}()", span).key)

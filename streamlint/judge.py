@@ -1,0 +1,211 @@
+"""From the paths of an entry to findings: rules, confidence, causes before symptoms, duplicates."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from streamlint.conflicts import conflicts
+from streamlint.finding import Evidence, Finding, Related
+from streamlint.hb import HappensBefore, Verdict
+from streamlint.rules import RULES
+from streamlint.rules.base import Judged, Problem, Rule, confidence, stream_of
+from streamlint.trace import Copy, Doubt, HostAccess, Launch, OpId, Overlap, Space, Trace, overlap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from streamlint.interp.entries import Run
+    from streamlint.source import Span
+
+ENTRY_OP = OpId(0)
+"""The op that stands for what callers may have queued on arguments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A problem on one path, with its rule and settled doubts."""
+
+    rule: Rule
+    problem: Problem
+    judged: Judged
+
+
+def judge(trace: Trace) -> Judged:
+    hb = HappensBefore(trace)
+    return Judged(trace, hb, tuple(conflicts(trace, hb)))
+
+
+def findings_of(run: Run) -> Iterator[Finding]:
+    """The findings of an entry; fingerprints are added later, when all are known."""
+    paths = [judge(trace) for trace in run.traces if len(trace.ops) > 1]
+    for judged in paths:
+        for candidate in _first_of_each(judged, _candidates(judged)):
+            yield _finding(settle(candidate, run, paths))
+
+
+def _candidates(judged: Judged) -> list[Candidate]:
+    """All problems of a path, without the pairs that another problem explains."""
+    found = [Candidate(rule, problem, judged) for rule in RULES for problem in rule.check(judged)]
+    explained = {pair for candidate in found for pair in candidate.problem.explains}
+    return [
+        candidate
+        for candidate in found
+        if candidate.problem.explains or (candidate.problem.earlier, candidate.problem.later) not in explained
+    ]
+
+
+def _first_of_each(judged: Judged, candidates: Sequence[Candidate]) -> Iterator[Candidate]:
+    """One missing edge is reported once: at the first later use on each stream, from the last earlier one."""
+    seen: set[object] = set()
+    for candidate in sorted(candidates, key=lambda c: (c.problem.later, -(c.problem.earlier or 0))):
+        problem = candidate.problem
+        if problem.earlier is None:
+            yield candidate
+            continue
+        earlier, later = judged.op(problem.earlier), judged.op(problem.later)
+        group = (candidate.rule.code, problem.earlier, problem.buffer, stream_of(later), later.lane)
+        if group not in seen:
+            seen.add(group)
+            yield candidate
+        del earlier
+
+
+# ----------------------------------------------------------------------------- doubts
+
+
+def settle(candidate: Candidate, run: Run, paths: Sequence[Judged]) -> Candidate:
+    """Adds the doubts that need more than one path, or the entry, to be seen."""
+    problem, judged = candidate.problem, candidate.judged
+    if problem.earlier is None:
+        return candidate
+    doubts = set(problem.doubts)
+    earlier, later = judged.op(problem.earlier), judged.op(problem.later)
+    if problem.earlier == ENTRY_OP and _took_responsibility(judged, problem):
+        doubts.discard(Doubt.ARGUMENT)
+    if Doubt.OPAQUE in earlier.doubts and Doubt.OPAQUE in later.doubts:
+        doubts.add(Doubt.GUESSED)
+    if problem.earlier != ENTRY_OP and earlier.at.call != later.at.call:
+        doubts.add(Doubt.CALLS)
+        if len(set(run.entry.outside_calls)) > 1 and run.entry.orders_elsewhere:
+            doubts.add(Doubt.SOME_PATHS)
+    if not doubts & {Doubt.SOME_PATHS, Doubt.ESCAPE} and _ordered_elsewhere(problem, judged, paths):
+        doubts.add(Doubt.SOME_PATHS)
+    return replace(candidate, problem=replace(problem, doubts=frozenset(doubts)))
+
+
+def _took_responsibility(judged: Judged, problem: Problem) -> bool:
+    """Whether the entry itself joins the stream on which it used the argument too early.
+
+    A function that makes the current stream wait for its side stream, and forgot to make the side
+    stream wait first, is wrong by itself; one that does neither leaves both to its caller.
+    """
+    if problem.buffer is None or judged.trace.buffers[problem.buffer].space not in (Space.DEVICE, Space.MANAGED):
+        return False
+    current = stream_of(judged.op(ENTRY_OP))
+    for number in range(problem.later + 1, len(judged.trace.ops)):
+        op = judged.op(OpId(number))
+        if stream_of(op) == current and judged.hb.ordered(problem.later, OpId(number)).verdict is Verdict.YES:
+            return True
+    return False
+
+
+def _ordered_elsewhere(problem: Problem, judged: Judged, paths: Sequence[Judged]) -> bool:
+    """Whether another path orders the same two places, on the same streams.
+
+    Then some condition decides about the synchronization, and it may be the one that decides
+    whether there is anything to wait for.
+    """
+    assert problem.earlier is not None
+    earlier, later = judged.op(problem.earlier), judged.op(problem.later)
+    for other in paths:
+        if other is judged:
+            continue
+        first = _same_place(other, judged, problem.earlier)
+        second = _same_place(other, judged, problem.later)
+        for a in first:
+            for b in second:
+                if a < b and _meet(other, a, b) and other.hb.ordered(a, b).verdict is Verdict.YES:
+                    return True
+    del earlier, later
+    return False
+
+
+def _same_place(other: Judged, judged: Judged, number: OpId) -> list[OpId]:
+    op = judged.op(number)
+    if not isinstance(op, (Launch, Copy, HostAccess)):
+        return []
+    return [
+        OpId(i)
+        for i, candidate in enumerate(other.trace.ops)
+        if isinstance(candidate, type(op))
+        and candidate.at.span == op.at.span
+        and candidate.at.call == op.at.call
+        and candidate.at.turn == op.at.turn
+        and _stream_key(other, OpId(i)) == _stream_key(judged, number)
+    ]
+
+
+def _stream_key(judged: Judged, number: OpId) -> object:
+    stream = stream_of(judged.op(number))
+    if stream is None:
+        return None
+    known = judged.trace.streams[stream]
+    return (known.kind, known.span, known.name)
+
+
+def _meet(judged: Judged, a: OpId, b: OpId) -> bool:
+    first, second = judged.op(a), judged.op(b)
+    if not isinstance(first, (Launch, Copy, HostAccess)) or not isinstance(second, (Launch, Copy, HostAccess)):
+        return False
+    return any(
+        x.buffer == y.buffer and (x.mode.writes or y.mode.writes) and overlap(x.region, y.region) is not Overlap.NO
+        for x in first.accesses
+        for y in second.accesses
+    )
+
+
+# ----------------------------------------------------------------------------- findings
+
+
+def _finding(candidate: Candidate) -> Finding:
+    rule, problem, judged = candidate.rule, candidate.problem, candidate.judged
+    later = judged.op(problem.later)
+    notes: dict[tuple[Span, str], None] = dict.fromkeys((note.span, note.message) for note in problem.notes)
+    related = [Related(span, message) for span, message in notes]
+    if problem.earlier == ENTRY_OP:
+        related = [replace(item, message="may still be pending when the function is called") if i == 0 else item for i, item in enumerate(related)]
+    related += [Related(span, "reached through this call") for span in later.at.calls[1:] if span.path != later.at.span.path or span.line != later.at.span.line]
+    return Finding(
+        code=rule.code,
+        name=rule.name,
+        message=problem.message,
+        help=problem.help,
+        confidence=confidence(problem, judged.trace),
+        severity=rule.severity,
+        primary=later.at.span,
+        label=problem.label,
+        function=later.at.function,
+        related=tuple(related[:6]),
+        evidence=Evidence(judged.trace, problem.earlier if problem.earlier is not None else problem.later, problem.later, problem.buffer),
+    )
+
+
+def merge(found: Iterable[Finding], statement: Callable[[Span], str]) -> tuple[Finding, ...]:
+    """One finding per rule and pair of places, the most certain one, with fingerprints, sorted."""
+    best: dict[object, Finding] = {}
+    for finding in found:
+        pair = (finding.code, finding.primary, finding.related[0].span if finding.related else None)
+        known = best.get(pair)
+        if known is None or finding.confidence.rank > known.confidence.rank:
+            best[pair] = finding
+    counted: dict[str, int] = {}
+    out: list[Finding] = []
+    for finding in sorted(best.values(), key=lambda f: (f.sort_key, f.related[0].span if f.related else f.primary)):
+        other = statement(finding.related[0].span) if finding.related else ""
+        base = "\0".join((finding.code, finding.primary.path, finding.function, statement(finding.primary), other))
+        ordinal = counted.get(base, 0)
+        counted[base] = ordinal + 1
+        out.append(replace(finding, fingerprint=hashlib.sha256(f"{base}\0{ordinal}".encode()).hexdigest()[:20]))
+    return tuple(out)

@@ -1,0 +1,337 @@
+"""What a framework's call means to ordering, as data.
+
+A row names the call, its parameters and its effects; effects refer to parameters by name. ``self``
+is the receiver of a method. The interpreter carries effects out in ``interp/effects.py``, which
+matches this closed union exhaustively.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from streamlint.trace import Mode, Space, StreamKind
+
+
+class Lib(Enum):
+    """Libraries that keep a current stream (or name streams explicitly) on their own."""
+
+    TORCH = "torch"
+    CUPY = "cupy"
+    NUMBA = "numba"
+    RUNTIME = "cuda runtime"
+    CORE = "cuda.core"
+
+
+class Role(Enum):
+    """What kind of object a method belongs to."""
+
+    STREAM = "stream"
+    EVENT = "event"
+    BUFFER = "buffer"
+
+
+# ----------------------------------------------------------------------------- effects
+
+
+@dataclass(frozen=True, slots=True)
+class NewStream:
+    """Returns a new stream; ``flag`` names a parameter that decides whether it is blocking."""
+
+    kind: StreamKind
+    flag: str | None = None
+    flag_kind: StreamKind = StreamKind.NON_BLOCKING
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentStream:
+    """Returns the current stream of the device named by ``device``."""
+
+    device: str = "device"
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultStream:
+    kind: StreamKind = StreamKind.LEGACY
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignStream:
+    """Wraps a raw handle; the stream behind it is the one of ``handle`` if that is known."""
+
+    handle: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewEvent:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class EnterStream:
+    """Returns a context manager (or, with ``now``, selects at once) that makes ``stream`` current."""
+
+    stream: str = "stream"
+    now: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EnterDevice:
+    device: str = "device"
+    now: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EnterCapture:
+    stream: str = "stream"
+
+
+@dataclass(frozen=True, slots=True)
+class SyncOnExit:
+    """Returns a context manager that synchronizes ``stream`` when it is left."""
+
+    stream: str = "self"
+
+
+@dataclass(frozen=True, slots=True)
+class StreamWaitsStream:
+    stream: str = "self"
+    other: str = "stream"
+
+
+@dataclass(frozen=True, slots=True)
+class StreamWaitsEvent:
+    """``stream`` ``None``: the current stream."""
+
+    event: str
+    stream: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """``event`` missing or None: a new event is made and returned. ``stream`` missing: the current one."""
+
+    event: str
+    stream: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostWaitsStream:
+    stream: str = "self"
+
+
+@dataclass(frozen=True, slots=True)
+class HostWaitsEvent:
+    event: str = "self"
+
+
+@dataclass(frozen=True, slots=True)
+class HostWaitsDevice:
+    device: str = "device"
+
+
+@dataclass(frozen=True, slots=True)
+class Queries:
+    """Returns whether ``of`` is complete: true is a synchronization, an ignored answer is not."""
+
+    of: str = "self"
+    status: bool = False
+    """The answer is a status code: 0 is complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """A copy; spaces decide whether the host waits. ``blocking`` names a parameter, or is a constant."""
+
+    dst: str
+    src: str
+    stream: str | None = "stream"
+    count: str | None = None
+    blocking: bool = False
+    unless: str | None = None
+    """A parameter that, when true, makes the copy not block (``non_blocking``)."""
+    returns: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """Device work on ``stream`` (``None``: the current one) that touches the named parameters."""
+
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    updates: tuple[str, ...] = ()
+    stream: str | None = None
+    packed: tuple[str, ...] = ()
+    """Parameters that hold kernel arguments: whatever buffers are in them are read and written."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostUses:
+    """The host itself touches the named parameters before the call returns."""
+
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Allocates:
+    space: Space
+    stream: str | None = None
+    """Stream that orders the allocation, if any: a parameter name, or ``"current"``."""
+    fills: bool = False
+    like: str | None = None
+    one_axis: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Frees:
+    """``device_wide``: blocks until the whole device is idle (observed, not documented)."""
+
+    buffer: str
+    stream: str | None = None
+    device_wide: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Pins:
+    """Page-locks memory that exists (``cudaHostRegister``)."""
+
+    buffer: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeepsAlive:
+    buffer: str = "self"
+    stream: str = "stream"
+
+
+@dataclass(frozen=True, slots=True)
+class HostCallback:
+    stream: str
+    function: str
+    data: str | None = None
+    deprecated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OrdersNothing:
+    """A CUDA call without effect on order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Destroys:
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class SelectsDevice:
+    device: str = "device"
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureStarts:
+    stream: str = "self"
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureEnds:
+    stream: str = "self"
+
+
+@dataclass(frozen=True, slots=True)
+class Views:
+    """Returns another view of the same memory."""
+
+    of: str
+    array: bool = False
+    """The view is a host array."""
+
+
+@dataclass(frozen=True, slots=True)
+class Returns:
+    """Returns parameter ``what`` unchanged (wrappers such as ``ctypes.cast``)."""
+
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pure:
+    """No CUDA work and no access to memory: shapes, sizes, predicates."""
+
+
+Effect: TypeAlias = (
+    NewStream
+    | CurrentStream
+    | DefaultStream
+    | ForeignStream
+    | NewEvent
+    | EnterStream
+    | EnterDevice
+    | EnterCapture
+    | SyncOnExit
+    | StreamWaitsStream
+    | StreamWaitsEvent
+    | Records
+    | HostWaitsStream
+    | HostWaitsEvent
+    | HostWaitsDevice
+    | Queries
+    | Copies
+    | Uses
+    | HostUses
+    | Allocates
+    | Frees
+    | Pins
+    | KeepsAlive
+    | HostCallback
+    | OrdersNothing
+    | Destroys
+    | SelectsDevice
+    | CaptureStarts
+    | CaptureEnds
+    | Views
+    | Returns
+    | Pure
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One call. ``params`` as in a signature without defaults: ``"dst src count kind stream"``.
+
+    A call returns what its last returning effect says. With ``status`` the result comes as the
+    tuple ``(error, value)`` of cuda-python.
+    """
+
+    name: str
+    params: str
+    effects: tuple[Effect, ...]
+    status: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.params.split())
+
+
+@dataclass(frozen=True, slots=True)
+class Framework:
+    """One library: its modules, functions and the methods of its streams, events and buffers."""
+
+    lib: Lib
+    url: str
+    """Documentation that the rows rest on."""
+    modules: tuple[str, ...]
+    """Import paths that hold the functions; the first is canonical."""
+    functions: tuple[Api, ...]
+    stream_methods: tuple[Api, ...] = ()
+    event_methods: tuple[Api, ...] = ()
+    buffer_methods: tuple[Api, ...] = ()
+    stream_context: bool = False
+    """``with stream:`` makes it current."""
+    raw_handles: tuple[str, ...] = ()
+    """Attributes of a stream that give its raw handle."""
+
+
+READS = Mode.READ
+WRITES = Mode.WRITE

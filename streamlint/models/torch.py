@@ -1,0 +1,165 @@
+"""PyTorch: streams, events, and what tensor operators do to memory.
+
+``torch.cuda.Stream()`` is non-blocking (measured: flags 1) and torch's default stream is the legacy
+default stream. ``torch.accelerator``, ``torch.xpu`` and device-agnostic handles behave alike.
+"""
+
+from __future__ import annotations
+
+from streamlint.models.schema import (
+    Api,
+    CurrentStream,
+    DefaultStream,
+    EnterCapture,
+    EnterDevice,
+    EnterStream,
+    ForeignStream,
+    Framework,
+    HostWaitsDevice,
+    HostWaitsEvent,
+    HostWaitsStream,
+    KeepsAlive,
+    Lib,
+    NewEvent,
+    NewStream,
+    OrdersNothing,
+    Pure,
+    Queries,
+    Records,
+    SelectsDevice,
+    StreamWaitsEvent,
+    StreamWaitsStream,
+)
+from streamlint.trace import StreamKind
+
+_URL = "https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-streams"
+
+TORCH = Framework(
+    lib=Lib.TORCH,
+    url=_URL,
+    modules=(
+        "torch.cuda",
+        "torch.accelerator",
+        "torch.xpu",
+        "torch.npu",
+        "torch.musa",
+        "torch.mtia",
+        "torch.cuda.streams",
+        "torch.cuda.graphs",
+        "torch_npu.npu",
+        "torch",
+    ),
+    functions=(
+        Api("Stream", "device priority", (NewStream(StreamKind.NON_BLOCKING),)),
+        Api("ExternalStream", "handle device", (ForeignStream("handle"),)),
+        Api("get_stream_from_external", "handle device", (ForeignStream("handle"),)),
+        Api("Event", "enable_timing blocking interprocess external", (NewEvent(),)),
+        Api("current_stream", "device", (CurrentStream(),)),
+        Api("default_stream", "device", (DefaultStream(),)),
+        Api("stream", "stream", (EnterStream(),)),
+        Api("StreamContext", "stream", (EnterStream(),)),
+        Api("set_stream", "stream", (EnterStream(now=True),)),
+        Api("synchronize", "device", (HostWaitsDevice(),)),
+        Api("device", "device", (EnterDevice(),)),
+        Api("device_of", "device", (EnterDevice(),)),
+        Api("device_index", "device", (EnterDevice(),)),
+        Api("set_device", "device", (SelectsDevice(),)),
+        Api("set_device_index", "device", (SelectsDevice(),)),
+        Api("graph", "cuda_graph pool stream capture_error_mode", (EnterCapture(),)),
+        Api("CUDAGraph", "keep_graph", (Pure(),)),
+        Api("current_device", "", (Pure(),)),
+        Api("is_available", "", (Pure(),)),
+        Api("is_initialized", "", (Pure(),)),
+        Api("device_count", "", (Pure(),)),
+        Api("get_device_capability", "device", (Pure(),)),
+        Api("get_device_properties", "device", (Pure(),)),
+        Api("get_device_name", "device", (Pure(),)),
+        Api("is_current_stream_capturing", "", (Pure(),)),
+        Api("empty_cache", "", (OrdersNothing(),)),
+        Api("memory_allocated", "device", (OrdersNothing(),)),
+        Api("mem_get_info", "device", (OrdersNothing(),)),
+        Api("manual_seed", "seed", (Pure(),)),
+        Api("manual_seed_all", "seed", (Pure(),)),
+    ),
+    stream_methods=(
+        Api("wait_stream", "stream", (StreamWaitsStream(),)),
+        Api("wait_event", "event", (StreamWaitsEvent("event", "self"),)),
+        Api("record_event", "event", (Records("event", "self"),)),
+        Api("synchronize", "", (HostWaitsStream(),)),
+        Api("query", "", (Queries(),)),
+    ),
+    event_methods=(
+        Api("record", "stream", (Records("self", "stream"),)),
+        Api("wait", "stream", (StreamWaitsEvent("self", "stream"),)),
+        Api("synchronize", "", (HostWaitsEvent(),)),
+        Api("query", "", (Queries(),)),
+        Api("elapsed_time", "end_event", (OrdersNothing(),)),
+    ),
+    buffer_methods=(Api("record_stream", "stream", (KeepsAlive(),)),),
+    raw_handles=("cuda_stream", "stream_id", "native_handle"),
+)
+
+MODULE_MAKERS = frozenset({"get_accelerator", "get_device_module", "get_torch_device", "get_torch_device_module"})
+"""Functions whose result stands for ``torch.cuda``: ``get_accelerator().current_stream()``."""
+
+HANDLE_METHODS = frozenset(
+    {"Stream", "Event", "current_stream", "default_stream", "set_stream", "ExternalStream", "CUDAGraph", "empty_cache"}
+)
+"""Names that only a device module has: on an unknown receiver they show it is one."""
+
+# ----------------------------------------------------------------------------- tensors
+
+VIEW_METHODS = frozenset(
+    "view view_as reshape_as squeeze unsqueeze expand expand_as permute transpose t mT swapaxes movedim "
+    "detach narrow select unfold as_strided diagonal flatten ravel reshape squeeze_ unsqueeze_ detach_ "
+    "requires_grad_ retain_grad alias real imag values indices unflatten swapdims view_as_real "
+    "view_as_complex split chunk unbind tensor_split hsplit vsplit data_ptr untyped_storage storage "
+    "__dlpack__ share_memory_ as_subclass set_ rename refine_names".split()
+)
+"""Results share memory with the receiver (``reshape`` and ``flatten`` may copy; taken as views)."""
+
+SPLIT_METHODS = frozenset("split chunk unbind tensor_split hsplit vsplit".split())
+
+VIEW_ATTRIBUTES = frozenset("data T mT H mH real imag _data untyped_storage _base".split())
+
+META_ATTRIBUTES = frozenset(
+    "shape dtype device ndim is_cuda is_cpu requires_grad layout itemsize nbytes names is_leaf grad_fn "
+    "is_sparse is_quantized is_meta is_mps is_xpu is_npu output_nr _version strides offset mem".split()
+)
+
+META_METHODS = frozenset(
+    "size dim numel nelement element_size stride storage_offset is_contiguous is_pinned ndimension "
+    "get_device type is_floating_point is_complex is_shared register_hook get_dtype dtype backward_hook "
+    "is_set_to has_names is_signed __len__ register_post_accumulate_grad_hook stop_gradient".split()
+)
+
+HOST_READ_METHODS = frozenset("item tolist __bool__ __int__ __float__ __array__ __repr__ __index__ __format__".split())
+"""Bring values to Python: on a device tensor they wait for the current stream only (measured)."""
+
+DRAINING_METHODS = frozenset("nonzero unique unique_consecutive masked_select bincount equal allclose".split())
+"""Operators with a result size or a Python result that depends on the data: they drain the current stream."""
+
+FACTORIES = frozenset(
+    "empty zeros ones full rand randn randint randperm arange linspace logspace eye tensor as_tensor "
+    "empty_strided empty_permuted scalar_tensor".split()
+)
+LIKE_FACTORIES = frozenset("empty_like zeros_like ones_like full_like rand_like randn_like randint_like".split())
+NEW_METHODS = frozenset("new_empty new_zeros new_ones new_full new_tensor new_empty_strided".split())
+UNFILLED = frozenset("empty empty_like new_empty empty_strided new_empty_strided empty_permuted".split())
+
+PURE_FUNCTIONS = frozenset(
+    "device dtype Size is_tensor is_storage is_grad_enabled set_grad_enabled no_grad enable_grad "
+    "inference_mode get_default_dtype set_default_dtype finfo iinfo manual_seed Generator compile "
+    "is_inference_mode_enabled is_autocast_enabled get_autocast_gpu_dtype autocast strided contiguous_format "
+    "preserve_format channels_last iscomplex is_floating_point is_complex numel typename broadcast_shapes "
+    "set_num_threads get_num_threads promote_types result_type can_cast use_deterministic_algorithms".split()
+)
+
+IN_PLACE_COLLECTIVES = frozenset("all_reduce broadcast reduce".split())
+"""``torch.distributed`` functions that update their first argument on the current stream's order."""
+
+OUT_COLLECTIVES = frozenset(
+    "all_gather_into_tensor reduce_scatter_tensor all_gather all_to_all_single all_to_all reduce_scatter "
+    "_all_gather_base _reduce_scatter_base gather scatter".split()
+)
+"""``torch.distributed`` functions that write their first argument and read the others."""

@@ -1,0 +1,28 @@
+"""The rules, in the order in which they explain a pair: cause before symptom."""
+
+from __future__ import annotations
+
+from streamlint.rules import (
+    sl101_unordered_read,
+    sl102_unordered_write,
+    sl103_wait_before_record,
+    sl105_wrong_device_synchronize,
+    sl201_host_read_before_sync,
+    sl202_host_write_during_copy,
+    sl204_device_wait_used_as_host_sync,
+    sl301_cuda_call_in_host_callback,
+    sl304_deprecated_stream_add_callback,
+)
+from streamlint.rules.base import Rule
+
+RULES: tuple[Rule, ...] = (
+    sl101_unordered_read.RULE,
+    sl102_unordered_write.RULE,
+    sl103_wait_before_record.RULE,
+    sl105_wrong_device_synchronize.RULE,
+    sl201_host_read_before_sync.RULE,
+    sl202_host_write_during_copy.RULE,
+    sl204_device_wait_used_as_host_sync.RULE,
+    sl301_cuda_call_in_host_callback.RULE,
+    sl304_deprecated_stream_add_callback.RULE,
+)

@@ -1,0 +1,166 @@
+"""What a rule is, and what it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from streamlint.finding import Confidence, Severity
+from streamlint.trace import (
+    Barrier,
+    BufferId,
+    Copy,
+    Doubt,
+    HostAccess,
+    Launch,
+    Op,
+    OpId,
+    Record,
+    StreamId,
+    Trace,
+    Wait,
+)
+
+if TYPE_CHECKING:
+    from streamlint.conflicts import Conflict
+    from streamlint.hb import HappensBefore
+    from streamlint.source import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One path with its happens-before order and the pairs that nothing orders."""
+
+    trace: Trace
+    hb: HappensBefore
+    conflicts: tuple[Conflict, ...]
+
+    def op(self, number: OpId) -> Op:
+        return self.trace.ops[number]
+
+    def stream_name(self, stream: StreamId) -> str:
+        return self.trace.streams[stream].name
+
+    def buffer_name(self, buffer: BufferId) -> str:
+        name = self.trace.buffers[buffer].name
+        return name.rpartition(":")[2] or "the buffer"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A related place: an op of the trace, or a span of its own."""
+
+    span: Span
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What a rule found on one path, before confidence and duplicates are settled.
+
+    ``later`` is the primary place. With ``earlier`` it is a pair, and the rule listed first in
+    ``RULES`` that explains a pair is the one that reports it.
+    """
+
+    later: OpId
+    message: str
+    label: str
+    help: str
+    earlier: OpId | None = None
+    buffer: BufferId | None = None
+    notes: tuple[Note, ...] = ()
+    doubts: frozenset[Doubt] = frozenset()
+    explains: frozenset[tuple[OpId, OpId]] = frozenset()
+    """Pairs that this problem is the cause of; they are not reported again."""
+
+
+Check: TypeAlias = Callable[[Judged], Iterator[Problem]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule: its identity, its documentation, and its check."""
+
+    code: str
+    name: str
+    summary: str
+    severity: Severity
+    doc: str
+    check: Check = field(repr=False)
+    default: bool = True
+
+
+_DOUBTFUL = frozenset(
+    {Doubt.SAME_STREAM, Doubt.ALIAS, Doubt.ESCAPE, Doubt.SOME_PATHS, Doubt.OBSERVED, Doubt.BUDGET, Doubt.ARGUMENT, Doubt.GUESSED}
+)
+
+
+def confidence(problem: Problem, trace: Trace) -> Confidence:
+    """Computed from what had to be assumed: see ``Doubt``."""
+    doubts = problem.doubts
+    if doubts & _DOUBTFUL:
+        return Confidence.POSSIBLE
+    if doubts or trace.path or trace.cut:
+        return Confidence.LIKELY
+    return Confidence.CERTAIN
+
+
+# ----------------------------------------------------------------------------- words for messages
+
+
+def stream_of(op: Op) -> StreamId | None:
+    match op:
+        case Launch(stream=stream) | Copy(stream=stream) | Record(stream=stream) | Wait(stream=stream):
+            return stream
+        case _:
+            return None
+
+
+def on(judged: Judged, op: Op) -> str:
+    """``"on `side`"``, or the host."""
+    stream = stream_of(op)
+    return f"on {quoted(judged.stream_name(stream))}" if stream is not None else "by the host"
+
+
+def quoted(name: str) -> str:
+    """Names from the source in backticks; descriptions such as "the current stream" as they are."""
+    return name if " " in name else f"`{name}`"
+
+
+def what(op: Op) -> str:
+    match op:
+        case Copy():
+            return "copy"
+        case Launch(name=name):
+            return name if " " in name else f"`{name}`"
+        case HostAccess(name=name):
+            return name
+        case _:
+            return "operation"
+
+
+def insufficient_record(judged: Judged, earlier: OpId, later: OpId) -> Note | None:
+    """The wait that looks as if it ordered the pair but holds a record from before the earlier op."""
+    target, source = stream_of(judged.op(later)), stream_of(judged.op(earlier))
+    if target is None or source is None:
+        return None
+    for number in range(later - 1, -1, -1):
+        op = judged.op(OpId(number))
+        if isinstance(op, Wait) and op.stream == target:
+            record = judged.hb.record_seen_by(OpId(number))
+            if record is None:
+                continue
+            recorded = judged.op(record)
+            if isinstance(recorded, Record) and recorded.stream == source and record < earlier:
+                return Note(recorded.at.span, "recorded here, before the operation that it should cover")
+    return None
+
+
+def last_barrier(judged: Judged, earlier: OpId, later: OpId) -> Note | None:
+    """An unresolved call between the two that received one of the streams."""
+    for number in range(later - 1, earlier, -1):
+        op = judged.op(OpId(number))
+        if isinstance(op, Barrier):
+            return Note(op.at.span, f"`{op.name}` received the stream and may order it")
+    return None

@@ -1,0 +1,76 @@
+"""SL101 unordered-read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.finding import Severity
+from streamlint.rules import pairs
+from streamlint.rules.base import Judged, Problem, Rule, on, stream_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def check(judged: Judged) -> Iterator[Problem]:
+    for conflict in pairs.device_pairs(judged, reads=True):
+        earlier, later = judged.op(conflict.earlier), judged.op(conflict.later)
+        name = pairs.subject(judged, conflict)
+        writer = stream_of(earlier)
+        yield Problem(
+            later=conflict.later,
+            earlier=conflict.earlier,
+            buffer=conflict.buffer,
+            message=f"{name} is read {on(judged, later)} while {_stream(judged, writer)} may still be writing it",
+            label=f"read {on(judged, later)}",
+            help=pairs.order_help(judged, conflict),
+            notes=pairs.notes(judged, conflict),
+            doubts=conflict.doubts,
+        )
+
+
+def _stream(judged: Judged, stream: object) -> str:
+    from streamlint.rules.base import quoted  # noqa: PLC0415
+
+    return quoted(judged.stream_name(stream)) if stream is not None else "the device"  # type: ignore[arg-type]
+
+
+RULE = Rule(
+    code="SL101",
+    name="unordered-read",
+    summary="a stream reads what another stream may still be writing",
+    severity=Severity.ERROR,
+    check=check,
+    doc="""\
+## What it does
+Reports device work on one stream that reads memory which another stream may still be writing: no
+event, wait or synchronization orders the two.
+
+## Why is this bad?
+Streams run independently. Without an edge the reader sees old, new or mixed values, depending on
+timing: no error is raised, and the result is wrong now and then.
+
+## Example
+```python
+with torch.cuda.stream(side):
+    y = x * 2
+z = y + 1          # the current stream does not wait for `side`
+```
+
+Use instead:
+```python
+with torch.cuda.stream(side):
+    y = x * 2
+torch.cuda.current_stream().wait_stream(side)
+z = y + 1
+```
+
+## Limits
+A stream handed in by code that was not analyzed may be the current stream: then the finding is
+only `possible`. A wait covers what was queued when its event was recorded, not what came later.
+
+## Source
+[CUDA semantics in PyTorch](https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-streams);
+measured: two streams created non-blocking, no event, stale data at the first try.
+""",
+)

@@ -1,0 +1,73 @@
+"""SL102 unordered-write."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.conflicts import ConflictKind
+from streamlint.finding import Severity
+from streamlint.rules import pairs
+from streamlint.rules.base import Judged, Problem, Rule, on, quoted, stream_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def check(judged: Judged) -> Iterator[Problem]:
+    for conflict in pairs.device_pairs(judged, reads=False):
+        earlier, later = judged.op(conflict.earlier), judged.op(conflict.later)
+        user = stream_of(earlier)
+        if user is None:
+            continue
+        doing = "reading" if conflict.kind is ConflictKind.WRITE_AFTER_READ else "writing"
+        yield Problem(
+            later=conflict.later,
+            earlier=conflict.earlier,
+            buffer=conflict.buffer,
+            message=f"{pairs.subject(judged, conflict)} is overwritten {on(judged, later)} while {quoted(judged.stream_name(user))} may still be {doing} it",
+            label=f"overwritten {on(judged, later)}",
+            help=pairs.order_help(judged, conflict),
+            notes=pairs.notes(judged, conflict),
+            doubts=conflict.doubts,
+        )
+
+
+RULE = Rule(
+    code="SL102",
+    name="unordered-write",
+    summary="a stream overwrites what another stream may still be reading or writing",
+    severity=Severity.ERROR,
+    check=check,
+    doc="""\
+## What it does
+Reports device work that overwrites memory which another stream may still be reading or writing.
+
+## Why is this bad?
+The other stream's earlier work may run after the overwrite: it then reads the new values, or its
+own late write destroys them. Buffers that are reused from step to step are the usual place.
+
+## Example
+```python
+side.wait_stream(torch.cuda.current_stream())
+with torch.cuda.stream(side):
+    total += bucket            # reads `bucket`
+bucket.copy_(gradient)         # overwritten while `side` may still read it
+```
+
+Use instead:
+```python
+side.wait_stream(torch.cuda.current_stream())
+with torch.cuda.stream(side):
+    total += bucket
+torch.cuda.current_stream().wait_stream(side)
+bucket.copy_(gradient)
+```
+
+## Limits
+Different symbolic slices of one buffer are taken as overlapping only where that is certain.
+
+## Source
+[CUDA semantics in PyTorch](https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-streams);
+[stream synchronization behavior](https://docs.nvidia.com/cuda/cuda-runtime-api/stream-sync-behavior.html).
+""",
+)

@@ -1,0 +1,85 @@
+"""SL204 device-wait-used-as-host-sync."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.finding import Severity
+from streamlint.hb import Verdict
+from streamlint.rules import pairs
+from streamlint.rules.base import Judged, Note, Problem, Rule
+from streamlint.trace import OpId, Wait
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from streamlint.source import Span
+
+
+def check(judged: Judged) -> Iterator[Problem]:
+    """Host accesses that come after a *stream's* wait for the very copy that they need."""
+    for conflict in (*pairs.host_pairs(judged, reads=True), *pairs.host_pairs(judged, reads=False)):
+        wait = _covering_wait(judged, conflict.earlier, conflict.later)
+        if wait is None:
+            continue
+        yield Problem(
+            later=conflict.later,
+            earlier=conflict.earlier,
+            buffer=conflict.buffer,
+            message=f"the host uses {pairs.subject(judged, conflict)} after a wait that holds back a stream, not the host",
+            label="used by the host",
+            help="`event.wait()` and `wait_event()` make a stream wait; call `event.synchronize()` to make the host wait",
+            notes=(*pairs.notes(judged, conflict), Note(wait, "only a stream waits here")),
+            doubts=conflict.doubts,
+            explains=frozenset({(conflict.earlier, conflict.later)}),
+        )
+
+
+def _covering_wait(judged: Judged, earlier: OpId, later: OpId) -> Span | None:
+    for number in range(later - 1, earlier, -1):
+        op = judged.op(OpId(number))
+        if isinstance(op, Wait) and op.name in ("wait", "wait_event", "cudaStreamWaitEvent"):
+            record = judged.hb.record_seen_by(OpId(number))
+            if record is not None and record > earlier and judged.hb.ordered(earlier, record).verdict is Verdict.YES:
+                return op.at.span
+    return None
+
+
+RULE = Rule(
+    code="SL204",
+    name="device-wait-used-as-host-sync",
+    summary="`event.wait()` or `work.wait()` orders a stream, not the host, before a host access",
+    severity=Severity.ERROR,
+    check=check,
+    doc="""\
+## What it does
+Reports host code that uses the result of an asynchronous copy after a call that makes a *stream*
+wait for that copy.
+
+## Why is this bad?
+`event.wait()` and `stream.wait_event(event)` queue a wait on a stream and return at once. The host
+goes on and reads memory that is not yet written.
+
+## Example
+```python
+host = scores.to("cpu", non_blocking=True)
+done.record()
+done.wait()                  # the current stream waits, the host does not
+return host.tolist()
+```
+
+Use instead:
+```python
+host = scores.to("cpu", non_blocking=True)
+done.record()
+done.synchronize()
+return host.tolist()
+```
+
+## Limits
+`work.wait()` of an asynchronous collective is not followed yet.
+
+## Source
+[torch.cuda.Event.wait](https://docs.pytorch.org/docs/stable/generated/torch.cuda.Event.html).
+""",
+)

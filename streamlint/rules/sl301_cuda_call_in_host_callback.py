@@ -1,0 +1,97 @@
+"""SL301 cuda-call-in-host-callback."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.finding import Severity
+from streamlint.rules.base import Judged, Note, Problem, Rule
+from streamlint.trace import (
+    Alloc,
+    Barrier,
+    Callback,
+    CallbackEnd,
+    HostAccess,
+    Join,
+    LaneId,
+    Op,
+    OpId,
+    Space,
+    Spawn,
+    SyncDevice,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def check(judged: Judged) -> Iterator[Problem]:
+    bodies: dict[LaneId, Callback] = {op.body: op for op in judged.trace.ops if isinstance(op, Callback)}
+    for number, op in enumerate(judged.trace.ops):
+        callback = bodies.get(op.lane)
+        if callback is None or not _is_cuda_call(judged, op):
+            continue
+        name = getattr(op, "name", "a CUDA call")
+        yield Problem(
+            later=OpId(number),
+            message=f"`{name}` is a CUDA call inside a host callback",
+            label="not permitted in a callback",
+            help="let the callback only signal (set a flag, an event of `threading`), and make CUDA calls from an ordinary thread",
+            notes=(Note(callback.at.span, "the callback is queued here"), *(Note(span, "reached through this call") for span in op.at.calls[len(callback.at.calls) + 1 :])),
+            doubts=op.doubts,
+        )
+
+
+def _is_cuda_call(judged: Judged, op: Op) -> bool:
+    match op:
+        case HostAccess() | Barrier() | Callback() | CallbackEnd() | Spawn() | Join():
+            return False
+        case Alloc(buffer=buffer):
+            return judged.trace.buffers[buffer].space is not Space.PAGEABLE
+        case SyncDevice(doubts=doubts):
+            return not doubts
+        case _:
+            return True
+
+
+RULE = Rule(
+    code="SL301",
+    name="cuda-call-in-host-callback",
+    summary="a CUDA call inside a host callback, directly or through what it calls",
+    severity=Severity.ERROR,
+    check=check,
+    doc="""\
+## What it does
+Reports CUDA calls (copies, allocations, launches, synchronizations, queries) made from a host
+function queued with `cudaLaunchHostFunc`, `cudaStreamAddCallback` and their wrappers, also through
+helpers, closures, partials and bound methods.
+
+## Why is this bad?
+A host function must not call CUDA. The runtime refuses with `cudaErrorNotPermitted`, which Python
+code in a callback rarely sees, so the work silently does not happen; it may also deadlock.
+
+## Example
+```python
+def on_done(_):
+    cudart.cudaMemcpyAsync(host, device, n, kind, stream)   # refused: error 800
+
+cudart.cudaLaunchHostFunc(stream, on_done, None)
+```
+
+Use instead:
+```python
+def on_done(_):
+    finished.set()                                          # a threading.Event
+
+cudart.cudaMemcpyAsync(host, device, n, kind, stream)
+cudart.cudaLaunchHostFunc(stream, on_done, None)
+```
+
+## Limits
+Callbacks built from values that cannot be followed are not looked into.
+
+## Source
+[cudaLaunchHostFunc](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__EXECUTION.html);
+measured: every runtime call tried returned error 800 but for event queries and the error query.
+""",
+)

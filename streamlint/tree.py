@@ -1,0 +1,123 @@
+"""Files as modules: names, contents, and errors that do not stop the run."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from streamlint import ir
+from streamlint.finding import SourceError
+from streamlint.lower import index_module
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+MAX_BYTES = 2_000_000
+"""Larger files are generated or data: not analyzed, and said so."""
+
+
+@dataclass(slots=True)
+class Tree:
+    """The Python files of a run. Files are read when first needed; problems collect in ``errors``."""
+
+    root: Path
+    files: Sequence[Path]
+    overlay: Mapping[Path, bytes] = field(default_factory=dict)
+    max_bytes: int = MAX_BYTES
+    errors: dict[str, SourceError] = field(default_factory=dict)
+    _names: dict[str, tuple[Path, bool]] = field(default_factory=dict)
+    _texts: dict[Path, str | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        packages = {path.parent for path in self.files if path.name == "__init__.py"}
+        roots: dict[Path, Path] = {}
+        for path in self.files:
+            name, is_package = module_name(path, packages, roots)
+            # A package's own module wins over a namesake; among equals the first file does.
+            if name not in self._names or (is_package and not self._names[name][1]):
+                self._names[name] = (path, is_package)
+
+    def relative(self, path: Path) -> str:
+        return Path(os.path.relpath(path, self.root)).as_posix()
+
+    def name_of(self, path: Path) -> str:
+        return next((name for name, (known, _) in self._names.items() if known == path), path.stem)
+
+    def names(self) -> dict[Path, str]:
+        return {path: name for name, (path, _) in self._names.items()}
+
+    def data(self, path: Path) -> bytes | None:
+        """A file's bytes; None, with an error noted, if it cannot be read or is too large."""
+        if path in self.overlay:
+            return self.overlay[path]
+        try:
+            size = path.stat().st_size
+            if size > self.max_bytes:
+                self.note(path, 0, f"file too large to analyze ({size} bytes, the limit is {self.max_bytes})")
+                return None
+            return path.read_bytes()
+        except OSError as error:
+            self.note(path, 0, f"cannot read the file: {error.strerror or error}")
+            return None
+
+    def text(self, path: Path) -> str | None:
+        """A file's text; None, with an error noted, if it is not UTF-8."""
+        if path not in self._texts:
+            self._texts[path] = self._decode(path)
+        return self._texts[path]
+
+    def _decode(self, path: Path) -> str | None:
+        data = self.data(path)
+        if data is None:
+            return None
+        try:
+            return data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            self.note(path, line, f"not UTF-8 text (byte {error.start})")
+            return None
+
+    def note(self, path: Path, line: int, message: str) -> None:
+        where = self.relative(path)
+        self.errors.setdefault(where, SourceError(where, line, message))
+
+    def load(self, name: str) -> ir.Module | None:
+        """The index of a module by dotted name."""
+        if name not in self._names:
+            return None
+        path, is_package = self._names[name]
+        return self.index(path, name, is_package=is_package)
+
+    def index(self, path: Path, name: str, *, is_package: bool) -> ir.Module | None:
+        text = self.text(path)
+        if text is None:
+            return None
+        try:
+            return index_module(text, self.relative(path), name, is_package)
+        except ir.LoweringError as error:
+            self.note(path, error.line, error.message)
+            return None
+
+    def line(self, path: str, first: int, last: int) -> str:
+        """Source lines of a place, with white space folded: the statement's text for fingerprints."""
+        text = self.text(self.root / path)
+        if text is None:
+            return ""
+        return " ".join(" ".join(text.split("\n")[first - 1 : last]).split())
+
+
+def module_name(path: Path, packages: set[Path], roots: dict[Path, Path]) -> tuple[str, bool]:
+    """The dotted import name: from the topmost folder that still is a package."""
+    folder = path.parent
+    if folder not in roots:
+        top = folder
+        while top in packages and top.parent != top:
+            top = top.parent
+        roots[folder] = top
+    parts = path.with_suffix("").relative_to(roots[folder]).parts
+    is_package = parts[-1] == "__init__"
+    if is_package:
+        parts = parts[:-1]
+    return ".".join(parts) or path.parent.name, is_package
