@@ -70,7 +70,9 @@ def analyze(
     shown = {session.tree.relative(path) for path in wanted}
     errors = {error.path: error for result in results for error in result.errors}
     return Report(
-        findings=tuple(f for f in found if f.primary.path in shown or any(r.span.path in shown for r in f.related)),
+        findings=tuple(
+            f for f in found if f.primary.path in shown or any(r.span.path in shown for r in f.related)
+        ),
         errors=tuple(errors[path] for path in sorted(errors)),
         files=len(wanted),
         analyzed=sum(result.analyzed for result in results),
@@ -81,7 +83,9 @@ def analyze(
 class Session:
     """What the files of one run share: the tree and the modules indexed so far."""
 
-    def __init__(self, root: Path, files: tuple[Path, ...], settings: Settings, overlay: Mapping[Path, bytes]) -> None:
+    def __init__(
+        self, root: Path, files: tuple[Path, ...], settings: Settings, overlay: Mapping[Path, bytes]
+    ) -> None:
         self.root = root
         self.files = files
         self.settings = settings
@@ -102,8 +106,14 @@ class Session:
             return FileResult()
         try:
             return self._analyzed(module)
-        except Exception as error:  # noqa: BLE001  (one file must not end the run; the user sees which one)
-            return FileResult(errors=(SourceError(where, 0, f"internal error: {type(error).__name__}: {error}; please report this file"),))
+        except Exception as error:
+            return FileResult(
+                errors=(
+                    SourceError(
+                        where, 0, f"internal error: {type(error).__name__}: {error}; please report this file"
+                    ),
+                )
+            )
 
     def _module(self, path: Path) -> ir.Module | None:
         name = self.names.get(path)
@@ -124,7 +134,12 @@ class Session:
             covered |= run.covered
             if run.cut or any(trace.cut for trace in run.traces):
                 approximate.add(run.entry.label)
-        return FileResult(tuple(merge(findings, self.statement)), (), analyzed=True, statistics=_statistics(module, covered, approximate))
+        return FileResult(
+            tuple(merge(findings, self.statement)),
+            (),
+            analyzed=True,
+            statistics=_statistics(module, covered, approximate),
+        )
 
     def statement(self, span: Span) -> str:
         return self.tree.line(span.path, span.line, span.end_line)
@@ -133,7 +148,10 @@ class Session:
 def _statistics(module: ir.Module, covered: set[str], approximate: set[str]) -> Statistics:
     """Counts the module's functions that touch streams by how far they were analyzed."""
     exact = cut = skipped = 0
-    decls = [*module.functions.values(), *(d for cls in entries.all_classes(module) for d in cls.methods.values())]
+    decls = [
+        *module.functions.values(),
+        *(d for cls in entries.all_classes(module) for d in cls.methods.values()),
+    ]
     for decl in decls:
         if not words.touches(decl.names):
             continue
@@ -152,7 +170,7 @@ def traces_of(root: Path, file: Path, function: str, settings: Settings | None =
     Raises ``ir.LoweringError`` if the file cannot be used, ``LookupError`` for an unknown name.
     """
     session = Session(root, (file,), settings or Settings(), {})
-    module = session._module(file)  # noqa: SLF001
+    module = session._module(file)
     if module is None:
         error = next(iter(session.tree.errors.values()))
         raise ir.LoweringError(error.path, error.line, error.message)
@@ -186,7 +204,11 @@ def _work(path: Path) -> FileResult:
 def _in_pool(session: Session, wanted: Sequence[Path]) -> list[FileResult]:
     """Largest files first, results in the order asked for."""
     order = sorted(range(len(wanted)), key=lambda i: -_size(wanted[i]))
-    with ProcessPoolExecutor(session.settings.jobs, initializer=_start_worker, initargs=(session.root, session.files, session.settings)) as pool:
+    with ProcessPoolExecutor(
+        session.settings.jobs,
+        initializer=_start_worker,
+        initargs=(session.root, session.files, session.settings),
+    ) as pool:
         futures = {i: pool.submit(_work, wanted[i]) for i in order}
         return [futures[i].result() for i in range(len(wanted))]
 

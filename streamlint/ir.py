@@ -72,7 +72,7 @@ class Const:
     """A literal: ``int``, ``float``, ``str``, ``bytes``, ``bool``, ``None`` or ``...``."""
 
     span: Span
-    value: int | float | complex | str | bytes | bool | None | type(Ellipsis)  # type: ignore[valid-type]
+    value: int | float | complex | str | bytes | bool | type(Ellipsis) | None  # type: ignore[valid-type]
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,7 +101,10 @@ def _took_responsibility(judged: Judged, problem: Problem) -> bool:
     A function that makes the current stream wait for its side stream, and forgot to make the side
     stream wait first, is wrong by itself; one that does neither leaves both to its caller.
     """
-    if problem.buffer is None or judged.trace.buffers[problem.buffer].space not in (Space.DEVICE, Space.MANAGED):
+    if problem.buffer is None or judged.trace.buffers[problem.buffer].space not in (
+        Space.DEVICE,
+        Space.MANAGED,
+    ):
         return False
     current = stream_of(judged.op(ENTRY_OP))
     for number in range(problem.later + 1, len(judged.trace.ops)):
@@ -157,10 +160,14 @@ def _stream_key(judged: Judged, number: OpId) -> object:
 
 def _meet(judged: Judged, a: OpId, b: OpId) -> bool:
     first, second = judged.op(a), judged.op(b)
-    if not isinstance(first, (Launch, Copy, HostAccess)) or not isinstance(second, (Launch, Copy, HostAccess)):
+    if not isinstance(first, (Launch, Copy, HostAccess)) or not isinstance(
+        second, (Launch, Copy, HostAccess)
+    ):
         return False
     return any(
-        x.buffer == y.buffer and (x.mode.writes or y.mode.writes) and overlap(x.region, y.region) is not Overlap.NO
+        x.buffer == y.buffer
+        and (x.mode.writes or y.mode.writes)
+        and overlap(x.region, y.region) is not Overlap.NO
         for x in first.accesses
         for y in second.accesses
     )
@@ -175,8 +182,15 @@ def _finding(candidate: Candidate) -> Finding:
     notes: dict[tuple[Span, str], None] = dict.fromkeys((note.span, note.message) for note in problem.notes)
     related = [Related(span, message) for span, message in notes]
     if problem.earlier == ENTRY_OP:
-        related = [replace(item, message="may still be pending when the function is called") if i == 0 else item for i, item in enumerate(related)]
-    related += [Related(span, "reached through this call") for span in later.at.calls[1:] if span.path != later.at.span.path or span.line != later.at.span.line]
+        related = [
+            replace(item, message="may still be pending when the function is called") if i == 0 else item
+            for i, item in enumerate(related)
+        ]
+    related += [
+        Related(span, "reached through this call")
+        for span in later.at.calls[1:]
+        if span.path != later.at.span.path or span.line != later.at.span.line
+    ]
     return Finding(
         code=rule.code,
         name=rule.name,
@@ -188,7 +202,12 @@ def _finding(candidate: Candidate) -> Finding:
         label=problem.label,
         function=later.at.function,
         related=tuple(related[:6]),
-        evidence=Evidence(judged.trace, problem.earlier if problem.earlier is not None else problem.later, problem.later, problem.buffer),
+        evidence=Evidence(
+            judged.trace,
+            problem.earlier if problem.earlier is not None else problem.later,
+            problem.later,
+            problem.buffer,
+        ),
     )
 
 
@@ -202,10 +221,16 @@ def merge(found: Iterable[Finding], statement: Callable[[Span], str]) -> tuple[F
             best[pair] = finding
     counted: dict[str, int] = {}
     out: list[Finding] = []
-    for finding in sorted(best.values(), key=lambda f: (f.sort_key, f.related[0].span if f.related else f.primary)):
+    for finding in sorted(
+        best.values(), key=lambda f: (f.sort_key, f.related[0].span if f.related else f.primary)
+    ):
         other = statement(finding.related[0].span) if finding.related else ""
-        base = "\0".join((finding.code, finding.primary.path, finding.function, statement(finding.primary), other))
+        base = "\0".join(
+            (finding.code, finding.primary.path, finding.function, statement(finding.primary), other)
+        )
         ordinal = counted.get(base, 0)
         counted[base] = ordinal + 1
-        out.append(replace(finding, fingerprint=hashlib.sha256(f"{base}\0{ordinal}".encode()).hexdigest()[:20]))
+        out.append(
+            replace(finding, fingerprint=hashlib.sha256(f"{base}\0{ordinal}".encode()).hexdigest()[:20])
+        )
     return tuple(out)

@@ -35,7 +35,7 @@ _NULL_CONTEXTS = frozenset({"nullcontext", "suppress", "ExitStack"})
 _THREADS = frozenset({"threading.Lock", "threading.RLock"})
 
 
-def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value | None:  # noqa: C901, PLR0911, PLR0912
+def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value | None:  # noqa: C901
     """Calls an outside function that is known here; None if it is not."""
     args = [names.settle(m, a) for a in args]
     last = path.rpartition(".")[2]
@@ -43,7 +43,17 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
         return ContextV(ContextKind.NULL, args[0] if args else NONE)
     if path in ("functools.partial", "partial") and args:
         return PartialV(args[0], tuple(args[1:]), kwargs)
-    if path in host.TRANSPARENT or last in ("cudaHostFn_t", "cudaStreamCallback_t", "CUhostFn", "CUstreamCallback", "cudaStream_t", "cudaEvent_t", "CUstream", "CUevent", "CUdeviceptr"):
+    if path in host.TRANSPARENT or last in (
+        "cudaHostFn_t",
+        "cudaStreamCallback_t",
+        "CUhostFn",
+        "CUstreamCallback",
+        "cudaStream_t",
+        "cudaEvent_t",
+        "CUstream",
+        "CUevent",
+        "CUdeviceptr",
+    ):
         return _transparent(m, path, args, kwargs, span)
     if path in host.VIEW_FUNCTIONS:
         return _view(m, path, args, kwargs, span)
@@ -57,9 +67,13 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
         return made
     if path in host.COPIES_INTO:
         return _copy_into(m, path, args, span)
-    if path.startswith(("numpy.", "np.")) or (path.startswith("ctypes.") and not path.startswith("ctypes.c_")):
+    if path.startswith(("numpy.", "np.")) or (
+        path.startswith("ctypes.") and not path.startswith("ctypes.c_")
+    ):
         return _numpy(m, path, args, kwargs, span)
-    if "." not in path or path.startswith(("itertools.", "operator.", "collections.", "queue.", "copy.", "math.")):
+    if "." not in path or path.startswith(
+        ("itertools.", "operator.", "collections.", "queue.", "copy.", "math.")
+    ):
         return _builtin(m, last, args, kwargs, span)
     if path.startswith("time.") or path.startswith("logging."):
         return m.fresh(f"{path}()", span)
@@ -78,7 +92,9 @@ def _transparent(m: Machine, path: str, args: list[Value], kwargs: dict[str, Val
 
 
 def _view(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
-    found = tensors.buffers_in(m, [*args[:1], *(v for k, v in kwargs.items() if k in ("buffer", "obj", "a"))], unknown=False)
+    found = tensors.buffers_in(
+        m, [*args[:1], *(v for k, v in kwargs.items() if k in ("buffer", "obj", "a"))], unknown=False
+    )
     if not found:
         source = args[0] if args else NONE
         if isinstance(source, (FuncV, PartialV)):
@@ -102,7 +118,9 @@ def _copy_into(m: Machine, path: str, args: list[Value], span: Span) -> Value:
     accesses: list[Access] = []
     for position, mode in ((to, Mode.WRITE), (of, Mode.READ)):
         if position is not None and position < len(args):
-            accesses += [Access(v.id, mode, v.region) for v in tensors.buffers_in(m, [args[position]], unknown=False)]
+            accesses += [
+                Access(v.id, mode, v.region) for v in tensors.buffers_in(m, [args[position]], unknown=False)
+            ]
     m.emit(HostAccess(m.site(span), m.lane, accesses=tuple(accesses), name=path.rpartition(".")[2]))
     return NONE
 
@@ -138,7 +156,23 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
             if len(known) == len(parts):
                 return m.new_list(TupleV(tuple(row)) for row in zip(*known, strict=False))
             return containers.lazy(m, "zip", args)
-        case "reversed" | "sorted" | "list" | "tuple" | "set" | "iter" | "deque" | "frozenset" | "chain" | "OrderedDict" | "dict" | "defaultdict" | "Queue" | "SimpleQueue" | "LifoQueue":
+        case (
+            "reversed"
+            | "sorted"
+            | "list"
+            | "tuple"
+            | "set"
+            | "iter"
+            | "deque"
+            | "frozenset"
+            | "chain"
+            | "OrderedDict"
+            | "dict"
+            | "defaultdict"
+            | "Queue"
+            | "SimpleQueue"
+            | "LifoQueue"
+        ):
             return _container(m, name, args, kwargs, span)
         case "len":
             items = containers.listed(m, first)
@@ -174,10 +208,28 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
             results = [calls.call(m, first, [item], {}, span) for item in sources]
             return m.new_list(results)
         case "exit" | "quit":
-            from streamlint.interp.machine import PathEnds  # noqa: PLC0415
+            from streamlint.interp.machine import PathEnds
 
             raise PathEnds
-        case "type" | "id" | "callable" | "issubclass" | "vars" | "dir" | "globals" | "locals" | "input" | "open" | "ord" | "chr" | "slice" | "object" | "property" | "hash" | "bytes":
+        case (
+            "type"
+            | "id"
+            | "callable"
+            | "issubclass"
+            | "vars"
+            | "dir"
+            | "globals"
+            | "locals"
+            | "input"
+            | "open"
+            | "ord"
+            | "chr"
+            | "slice"
+            | "object"
+            | "property"
+            | "hash"
+            | "bytes"
+        ):
             return m.fresh(f"{name}()", span)
         case _:
             return None
@@ -196,7 +248,11 @@ def _text(m: Machine, name: str, args: list[Value], span: Span) -> Value:
         case [ConstV(plain)] if name == "str":
             return ConstV(str(plain))
         case [DeviceV(device)] if name == "str":
-            return ConstV("cpu" if device == "cpu" else "cuda") if not device.startswith("?") else SymV(f"str({device})")
+            return (
+                ConstV("cpu" if device == "cpu" else "cuda")
+                if not device.startswith("?")
+                else SymV(f"str({device})")
+            )
         case [other, *_]:
             return SymV(f"{name}({key_of(other)})")
         case _:
@@ -279,8 +335,15 @@ def _isinstance(m: Machine, args: list[Value]) -> Value:
     for kind, name in kinds.items():
         if isinstance(value, kind) and not (isinstance(value, BufferV) and value.flavor is Flavor.OPAQUE):
             return ConstV(name in paths) if all(paths) else ConstV(name in paths or "" in paths)
-    if isinstance(value, TupleV) or (isinstance(value, HeapV) and m.heap[value.id].shape is not Shape.INSTANCE):
-        return ConstV(any(name in ("tuple", "list", "dict", "Sequence", "Iterable", "Mapping", "deque", "set") for name in paths))
+    if isinstance(value, TupleV) or (
+        isinstance(value, HeapV) and m.heap[value.id].shape is not Shape.INSTANCE
+    ):
+        return ConstV(
+            any(
+                name in ("tuple", "list", "dict", "Sequence", "Iterable", "Mapping", "deque", "set")
+                for name in paths
+            )
+        )
     return SymV(f"isinstance({key_of(value)},{','.join(key_of(o) for o in options)})")
 
 
@@ -308,7 +371,11 @@ def _number(m: Machine, name: str, args: list[Value], span: Span) -> Value:
 
 def string_method(m: Machine, receiver: ConstV, name: str, args: list[Value], span: Span) -> Value:
     text = receiver.value
-    if isinstance(text, str) and name in ("startswith", "endswith", "lower", "upper", "strip") and all(isinstance(a, ConstV) for a in args):
+    if (
+        isinstance(text, str)
+        and name in ("startswith", "endswith", "lower", "upper", "strip")
+        and all(isinstance(a, ConstV) for a in args)
+    ):
         plain = [a.value for a in args if isinstance(a, ConstV)]
         try:
             result = getattr(text, name)(*plain)

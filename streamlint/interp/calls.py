@@ -5,7 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir, models
-from streamlint.interp import builtin, containers, contexts, effects, escape, expr, names, objects, stmt, tensors
+from streamlint.interp import (
+    builtin,
+    containers,
+    contexts,
+    effects,
+    escape,
+    expr,
+    names,
+    objects,
+    stmt,
+    tensors,
+)
 from streamlint.interp.machine import MAX_DEPTH, Frame, Machine, Returned
 from streamlint.interp.values import (
     NONE,
@@ -67,7 +78,9 @@ def arguments(m: Machine, e: ir.Call) -> tuple[list[Value], dict[str, Value]]:
         elif argument.star == "**":
             if isinstance(value, HeapV):
                 held = m.heap[value.id]
-                kwargs.update({str(k.value): held.attrs[key] for key, k in held.keys.items() if isinstance(k, ConstV)})
+                kwargs.update(
+                    {str(k.value): held.attrs[key] for key, k in held.keys.items() if isinstance(k, ConstV)}
+                )
         elif argument.keyword is not None:
             kwargs[argument.keyword] = value
         else:
@@ -102,7 +115,7 @@ def _self_of(frame: Frame) -> Value | None:
     return next(iter(frame.env.names.values()), None)
 
 
-def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:  # noqa: PLR0911
+def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
     """Calls a value."""
     func = names.settle(m, func)
     match func:
@@ -131,7 +144,19 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
             return opaque(m, key, args, kwargs, span, holds=holds)
         case BufferV():
             return opaque(m, m.buffers[func.id].name or "call", [func, *args], kwargs, span)
-        case ConstV() | StreamV() | EventV() | DeviceV() | ModuleV() | GeneratorV() | TupleV() | ContextV() | QueryV() | SliceV() | HeapV():
+        case (
+            ConstV()
+            | StreamV()
+            | EventV()
+            | DeviceV()
+            | ModuleV()
+            | GeneratorV()
+            | TupleV()
+            | ContextV()
+            | QueryV()
+            | SliceV()
+            | HeapV()
+        ):
             return opaque(m, key_of(func), args, kwargs, span)
 
 
@@ -164,7 +189,8 @@ def _not_followed(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, 
 def _is_kernel(func: FuncV) -> bool:
     decorators = func.function.decorators
     return any(
-        (name if isinstance(name, str) else decide_text(name)).partition("(")[0] in ("cuda.jit", "numba.cuda.jit", "triton.jit", "jit_kernel")
+        (name if isinstance(name, str) else decide_text(name)).partition("(")[0]
+        in ("cuda.jit", "numba.cuda.jit", "triton.jit", "jit_kernel")
         for name in decorators
     )
 
@@ -182,7 +208,10 @@ def decide_text(e: ir.Expr) -> str:
 
 
 def _is_context_manager(function: ir.Function) -> bool:
-    return any(decide_text(d).rpartition(".")[2] in ("contextmanager", "asynccontextmanager") for d in function.decorators)
+    return any(
+        decide_text(d).rpartition(".")[2] in ("contextmanager", "asynccontextmanager")
+        for d in function.decorators
+    )
 
 
 def run_function(
@@ -243,7 +272,11 @@ def bind(m: Machine, env: Env, function: ir.Function, args: list[Value], kwargs:
                 for key, value in named.items():
                     containers.put(m, m.heap[made.id], ConstV(key), value)
                 env.names[param.name] = made
-            case _ if rest and param.kind == "positional" and not (isinstance(rest[0], SymV) and rest[0].key.startswith("*")):
+            case _ if (
+                rest
+                and param.kind == "positional"
+                and not (isinstance(rest[0], SymV) and rest[0].key.startswith("*"))
+            ):
                 env.names[param.name] = rest.pop(0)
             case _ if param.name in named:
                 env.names[param.name] = named.pop(param.name)
@@ -291,7 +324,9 @@ def call_api(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value],
     return opaque(m, path, args, kwargs, span)
 
 
-def call_method(m: Machine, receiver: Value, name: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:  # noqa: PLR0911
+def call_method(
+    m: Machine, receiver: Value, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value:
     receiver = names.settle(m, receiver)
     match receiver:
         case StreamV(_, lib):
@@ -324,19 +359,29 @@ def call_method(m: Machine, receiver: Value, name: str, args: list[Value], kwarg
         case ClassV(decl) if name == "apply":
             # autograd.Function.apply(...) runs forward.
             forward = decl.methods.get("forward")
-            return call(m, FuncV(forward, None, m.fresh("ctx", span)), args, kwargs, span) if forward else opaque(m, name, args, kwargs, span)
+            return (
+                call(m, FuncV(forward, None, m.fresh("ctx", span)), args, kwargs, span)
+                if forward
+                else opaque(m, name, args, kwargs, span)
+            )
         case _:
             return opaque(m, f"{key_of(receiver)}.{name}", args, kwargs, span)
 
 
 STREAM_ONLY = frozenset({"wait_stream", "wait_event", "record_event"})
 EVENT_ONLY = frozenset({"elapsed_time", "record"})
-WAITING = frozenset({"synchronize", "wait", "result", "join", "get", "block_until_ready", "sync", "wait_and_get"})
+WAITING = frozenset(
+    {"synchronize", "wait", "result", "join", "get", "block_until_ready", "sync", "wait_and_get"}
+)
 
 
-def symbolic_method(m: Machine, receiver: SymV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
+def symbolic_method(
+    m: Machine, receiver: SymV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value:
     """A method of an unknown value: names that only one kind of object has show what it is."""
-    if name in torch_model.HANDLE_METHODS or (name == "stream" and args and names.is_stream_like(names.settle(m, args[0]))):
+    if name in torch_model.HANDLE_METHODS or (
+        name == "stream" and args and names.is_stream_like(names.settle(m, args[0]))
+    ):
         return _handle_call(m, SymV(f"{receiver.key}.{name}"), args, kwargs, span)
     if name in STREAM_ONLY:
         return call_method(m, contexts.as_stream(m, receiver, span, Lib.TORCH), name, args, kwargs, span)
@@ -393,7 +438,11 @@ def opaque(
     escape.through(m, [*values, *holds], span, name)
     tensors_given = tensors.buffers_in(m, values)
     if last in host.HANDOFF_METHODS or not tensors_given:
-        return m.fresh(f"{name}()", span, tuple(value for value in (*values, *holds) if not isinstance(value, ConstV))[:6])
+        return m.fresh(
+            f"{name}()",
+            span,
+            tuple(value for value in (*values, *holds) if not isinstance(value, ConstV))[:6],
+        )
     if all(m.space(view).on_host and view.flavor is Flavor.ARRAY for view in tensors_given):
         for view in tensors_given:
             tensors.read_on_host(m, view, span, last, opaque=True)

@@ -65,7 +65,11 @@ def element(m: Machine, value: Value, key: str, span: Span) -> Value:
             if value.flavor is Flavor.ARRAY:
                 tensors.read_on_host(m, value, span, "iteration")
                 return SymV(f"{key_of(value)}[{key}]")
-            return BufferV(value.id, (*value.region, _selector(ConstV(int(key)) if key.isdigit() else SymV(key))), value.flavor)
+            return BufferV(
+                value.id,
+                (*value.region, _selector(ConstV(int(key)) if key.isdigit() else SymV(key))),
+                value.flavor,
+            )
         case SymV(base, holds):
             return SymV(f"{base}[{key}]", holds)
         case _:
@@ -122,11 +126,17 @@ def like(m: Machine, sample: Value, key: str) -> Value:
     match sample:
         case StreamV(number, lib):
             stream = m.streams[number]
-            return m.new_stream(stream.kind, f"{stream.name}[{key}]", stream.span, lib, stream.device) if stream.span else sample
+            return (
+                m.new_stream(stream.kind, f"{stream.name}[{key}]", stream.span, lib, stream.device)
+                if stream.span
+                else sample
+            )
         case EventV(number, lib):
             return m.new_event(f"{m.events[number].name}[{key}]", m.events[number].span, lib)
         case BufferV(number, region, flavor):
-            return BufferV(number, (*region, _selector(ConstV(int(key)) if key.isdigit() else SymV(key))), flavor)
+            return BufferV(
+                number, (*region, _selector(ConstV(int(key)) if key.isdigit() else SymV(key))), flavor
+            )
         case TupleV(items):
             return TupleV(tuple(like(m, item, key) for item in items))
         case SymV(base, holds):
@@ -162,17 +172,29 @@ def _heap_index(m: Machine, value: HeapV, at: Value, span: Span) -> Value:
     if held.shape is Shape.DICT:
         return held.attrs.get(key_of(at)) or _extra(m, held, value, key_of(at))
     if held.shape is Shape.INSTANCE:
-        from streamlint.interp import calls, objects  # noqa: PLC0415
+        from streamlint.interp import calls, objects
 
         method = objects.method(m, value, "__getitem__")
-        return calls.call(m, method, [at], {}, span) if method is not None else SymV(f"object{value.id}[{key_of(at)}]")
-    if isinstance(at, ConstV) and isinstance(at.value, int) and -len(held.items) <= at.value < len(held.items):
+        return (
+            calls.call(m, method, [at], {}, span)
+            if method is not None
+            else SymV(f"object{value.id}[{key_of(at)}]")
+        )
+    if (
+        isinstance(at, ConstV)
+        and isinstance(at.value, int)
+        and -len(held.items) <= at.value < len(held.items)
+    ):
         return held.items[at.value]
     if isinstance(at, SliceV):
         part = _slice(held.items, at) if not held.open else None
         made = m.new_list(part if part is not None else held.items)
         if part is None:
-            m.heap[made.id].open, m.heap[made.id].sample, m.heap[made.id].extra = True, held.sample, held.extra
+            m.heap[made.id].open, m.heap[made.id].sample, m.heap[made.id].extra = (
+                True,
+                held.sample,
+                held.extra,
+            )
         return made
     return _extra(m, held, value, key_of(at))
 
@@ -234,7 +256,12 @@ def _bound(value: Value | None) -> str | None:
 def put(m: Machine, held: HeapObject, at: Value, value: Value) -> None:
     """Stores an element of a list or dict."""
     key = key_of(at)
-    if held.shape is Shape.LIST and isinstance(at, ConstV) and isinstance(at.value, int) and -len(held.items) <= at.value < len(held.items):
+    if (
+        held.shape is Shape.LIST
+        and isinstance(at, ConstV)
+        and isinstance(at.value, int)
+        and -len(held.items) <= at.value < len(held.items)
+    ):
         held.items[at.value] = value
     elif held.shape is Shape.DICT:
         held.attrs[key] = value
@@ -270,19 +297,21 @@ def joined(m: Machine, a: HeapV, b: HeapV) -> HeapV:
     return made
 
 
-def method(m: Machine, receiver: HeapV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value | None:  # noqa: C901, PLR0911, PLR0912
+def method(
+    m: Machine, receiver: HeapV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value | None:
     """Methods of list, deque, set and dict; None for a name that they do not have."""
     held = m.heap[receiver.id]
     match name, args:
-        case ("append" | "appendleft" | "add" | "put" | "put_nowait"), [item, *_]:
+        case (("append" | "appendleft" | "add" | "put" | "put_nowait"), [item, *_]):
             if name == "appendleft":
                 held.items.insert(0, item)
             else:
                 held.items.append(item)
             return NONE
-        case ("extend" | "update"), [source, *_]:
+        case (("extend" | "update"), [source, *_]):
             return _extend(m, held, source)
-        case ("pop" | "popleft" | "popitem" | "get_nowait"), _:
+        case (("pop" | "popleft" | "popitem" | "get_nowait"), _):
             return _pop(m, held, receiver, name, args)
         case "get", [at, *rest] if held.shape is Shape.DICT:
             found = held.attrs.get(key_of(at))
@@ -299,7 +328,9 @@ def method(m: Machine, receiver: HeapV, name: str, args: list[Value], kwargs: di
             return _like_list(m, held, list(held.keys.values()), sample=SymV(f"object{receiver.id}.key"))
         case "items", _:
             pairs: list[Value] = [TupleV((held.keys[key], held.attrs[key])) for key in held.attrs]
-            sample = TupleV((SymV(f"object{receiver.id}.key"), held.sample)) if held.sample is not None else None
+            sample = (
+                TupleV((SymV(f"object{receiver.id}.key"), held.sample)) if held.sample is not None else None
+            )
             return _like_list(m, held, pairs, sample=sample)
         case "clear", _:
             held.items.clear()
@@ -317,15 +348,17 @@ def method(m: Machine, receiver: HeapV, name: str, args: list[Value], kwargs: di
         case ("insert", [_, item, *_]):
             held.items.insert(0, item)
             return NONE
-        case ("remove" | "discard"), [item, *_]:
+        case (("remove" | "discard"), [item, *_]):
             if item in held.items:
                 held.items.remove(item)
             return NONE
-        case ("rotate" | "reverse" | "sort"), _:
+        case (("rotate" | "reverse" | "sort"), _):
             if name != "sort":
-                held.items.reverse() if name == "reverse" else held.items.insert(0, held.items.pop()) if held.items else None
+                held.items.reverse() if name == "reverse" else held.items.insert(
+                    0, held.items.pop()
+                ) if held.items else None
             return NONE
-        case ("index" | "count" | "__len__" | "issubset" | "union" | "difference"), _:
+        case (("index" | "count" | "__len__" | "issubset" | "union" | "difference"), _):
             return SymV(f"object{receiver.id}.{name}")
         case _:
             return None
@@ -342,7 +375,9 @@ def _extend(m: Machine, held: HeapObject, source: Value) -> Value:
     items = listed(m, source)
     if items is None:
         held.open = True
-        held.sample = held.sample or (m.heap[source.id].sample if isinstance(source, HeapV) else SymV(f"{key_of(source)}[each]"))
+        held.sample = held.sample or (
+            m.heap[source.id].sample if isinstance(source, HeapV) else SymV(f"{key_of(source)}[each]")
+        )
     else:
         held.items.extend(items)
     return NONE

@@ -67,7 +67,11 @@ class _Restore:
         match self.value.kind:
             case ContextKind.SYNC_ON_EXIT:
                 if isinstance(self.value.value, StreamV) and not m.cut:
-                    m.emit(SyncStream(m.site(self.span), m.lane, stream=self.value.value.id, name="leaving the block"))
+                    m.emit(
+                        SyncStream(
+                            m.site(self.span), m.lane, stream=self.value.value.id, name="leaving the block"
+                        )
+                    )
             case ContextKind.CAPTURE:
                 if isinstance(self.value.value, StreamV) and not m.cut:
                     m.emit(EndCapture(m.site(self.span), m.lane, stream=self.value.value.id))
@@ -148,7 +152,9 @@ def as_stream(m: Machine, value: Value, span: Span | None, lib: Lib | None = Non
     return m.new_stream(StreamKind.UNKNOWN, "a stream", None, lib)
 
 
-def _generator(m: Machine, value: GeneratorV, item: ir.WithItem, rest: Sequence[ir.WithItem], body: Sequence[ir.Stmt]) -> None:
+def _generator(
+    m: Machine, value: GeneratorV, item: ir.WithItem, rest: Sequence[ir.WithItem], body: Sequence[ir.Stmt]
+) -> None:
     """``@contextmanager``: the generator runs, and the block runs at its yield."""
     frame = m.frame
 
@@ -165,7 +171,9 @@ def _generator(m: Machine, value: GeneratorV, item: ir.WithItem, rest: Sequence[
     calls.run_generator(m, value, at_yield, item.context.span)
 
 
-def _user_manager(m: Machine, value: HeapV, item: ir.WithItem, rest: Sequence[ir.WithItem], body: Sequence[ir.Stmt]) -> None:
+def _user_manager(
+    m: Machine, value: HeapV, item: ir.WithItem, rest: Sequence[ir.WithItem], body: Sequence[ir.Stmt]
+) -> None:
     enter_method = objects.method(m, value, "__enter__")
     bound = calls.call(m, enter_method, [], {}, item.context.span) if enter_method else NONE
     if item.target is not None:

@@ -35,7 +35,9 @@ def as_device(m: Machine, value: Value) -> DeviceV | None:
     value = names.settle(m, value)
     match value:
         case DeviceV(name):
-            return None if name.startswith("?") and any(word in name.lower() for word in _HOST_NAMES) else value
+            return (
+                None if name.startswith("?") and any(word in name.lower() for word in _HOST_NAMES) else value
+            )
         case ConstV(str() as text):
             return DeviceV(_named(text))
         case ConstV(int() as number) if not isinstance(number, bool):
@@ -56,7 +58,11 @@ def _named(text: str) -> str:
     if text.startswith("cpu"):
         return "cpu"
     name, _, index = text.partition(":")
-    return index if index.isdigit() else ("cur" if name in ("cuda", "xpu", "npu", "gpu", "hpu", "musa") else f"?{text}")
+    return (
+        index
+        if index.isdigit()
+        else ("cur" if name in ("cuda", "xpu", "npu", "gpu", "hpu", "musa") else f"?{text}")
+    )
 
 
 def is_true(m: Machine, value: Value, span: Span, name: str) -> bool:
@@ -70,14 +76,23 @@ def is_true(m: Machine, value: Value, span: Span, name: str) -> bool:
     return (m.oracle.choose(key.removeprefix("not "), name, relevant=False) == 0) != negated
 
 
-def method(m: Machine, view: BufferV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
+def method(
+    m: Machine, view: BufferV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value:
     match name:
         case "copy_":
             source = args[0] if args else kwargs.get("src", NONE)
             non_blocking = kwargs.get("non_blocking", args[1] if len(args) > 1 else ConstV(False))
             sources = tensors.buffers_in(m, [source])
             if sources:
-                copy(m, view, sources[0], span, blocking=not is_true(m, non_blocking, span, "non_blocking"), name="copy_")
+                copy(
+                    m,
+                    view,
+                    sources[0],
+                    span,
+                    blocking=not is_true(m, non_blocking, span, "non_blocking"),
+                    name="copy_",
+                )
             elif m.space(view).on_host:
                 tensors.write_on_host(m, view, span, "copy_")
             else:
@@ -86,7 +101,13 @@ def method(m: Machine, view: BufferV, name: str, args: list[Value], kwargs: dict
         case "cpu":
             return _to_host(m, view, span, blocking=not _flag(m, args, kwargs, span))
         case "cuda":
-            return _to_device(m, view, as_device(m, args[0] if args else NONE), span, blocking=not _flag(m, args, kwargs, span))
+            return _to_device(
+                m,
+                view,
+                as_device(m, args[0] if args else NONE),
+                span,
+                blocking=not _flag(m, args, kwargs, span),
+            )
         case "numpy":
             if not m.space(view).on_host and m.space(view) is not Space.UNKNOWN:
                 tensors.read_on_host(m, view, span, "numpy()")
@@ -155,7 +176,9 @@ def _to_device(m: Machine, view: BufferV, device: DeviceV | None, span: Span, *,
     return made
 
 
-def copy(m: Machine, dst: BufferV, src: BufferV, span: Span, *, blocking: bool = True, name: str = "copy") -> None:
+def copy(
+    m: Machine, dst: BufferV, src: BufferV, span: Span, *, blocking: bool = True, name: str = "copy"
+) -> None:
     """PyTorch's copy on the current stream of the device involved."""
     to, of = m.space(dst), m.space(src)
     read = Access(src.id, Mode.READ, src.region)
@@ -168,7 +191,17 @@ def copy(m: Machine, dst: BufferV, src: BufferV, span: Span, *, blocking: bool =
     if of in (Space.DEVICE, Space.MANAGED) and not to.on_host:
         m.emit(Launch(m.site(span), m.lane, stream=stream.id, accesses=(read, write), name=name))
         return
-    m.emit(Copy(m.site(span), m.lane, stream=stream.id, src=read, dst=write, host=host_effect(to, of, blocking=blocking), name=name))
+    m.emit(
+        Copy(
+            m.site(span),
+            m.lane,
+            stream=stream.id,
+            src=read,
+            dst=write,
+            host=host_effect(to, of, blocking=blocking),
+            name=name,
+        )
+    )
 
 
 def host_effect(to: Space, of: Space, *, blocking: bool) -> HostEffect:
@@ -184,7 +217,9 @@ def host_effect(to: Space, of: Space, *, blocking: bool) -> HostEffect:
     return HostEffect.ASYNC
 
 
-def on_stream(m: Machine, dst: BufferV, src: BufferV, stream: StreamId, span: Span, *, blocking: bool, name: str) -> None:
+def on_stream(
+    m: Machine, dst: BufferV, src: BufferV, stream: StreamId, span: Span, *, blocking: bool, name: str
+) -> None:
     """An explicit copy call (``cudaMemcpyAsync``) on a named stream."""
     read = Access(src.id, Mode.READ, src.region)
     write = Access(dst.id, Mode.WRITE, dst.region)

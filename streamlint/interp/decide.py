@@ -67,7 +67,19 @@ def constant(m: Machine, value: Value) -> bool | None:
             if held.shape is Shape.INSTANCE:
                 return True
             return True if (held.items or held.attrs) else (None if held.open else False)
-        case StreamV() | EventV() | FuncV() | ClassV() | ModuleV() | MethodV() | PartialV() | ContextV() | DeviceV() | GeneratorV() | SliceV():
+        case (
+            StreamV()
+            | EventV()
+            | FuncV()
+            | ClassV()
+            | ModuleV()
+            | MethodV()
+            | PartialV()
+            | ContextV()
+            | DeviceV()
+            | GeneratorV()
+            | SliceV()
+        ):
             return True
         case ApiV(path):
             return not path.endswith("cudaSuccess")
@@ -186,7 +198,7 @@ def comparison(op: str, left: Value, right: Value) -> Value:
         base = "is"
     a, b = (key_of(left), key_of(right))
     key = f"({a} is None)" if base == "is" and b == "None" else f"({a} {base} {b})"
-    return SymV(key if base == op or base == "is" and op == "==" else f"not {key}")
+    return SymV(key if base == op or (base == "is" and op == "==") else f"not {key}")
 
 
 def text_of(e: ir.Expr) -> str:

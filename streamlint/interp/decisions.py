@@ -35,7 +35,9 @@ class Oracle:
     taken: list[Decision] = field(default_factory=list)
     memo: dict[str, int] = field(default_factory=dict)
 
-    def choose(self, key: str, label: str, *, options: int = 2, default: int = 0, relevant: bool = True) -> int:
+    def choose(
+        self, key: str, label: str, *, options: int = 2, default: int = 0, relevant: bool = True
+    ) -> int:
         """The answer for ``key``; asking twice gives the same one."""
         if key in self.memo:
             return self.memo[key]
@@ -47,7 +49,9 @@ class Oracle:
 
     @property
     def path(self) -> tuple[str, ...]:
-        return tuple(f"{d.label} is {('true', 'false')[d.chosen] if d.options == 2 else d.chosen}" for d in self.taken)
+        return tuple(
+            f"{d.label} is {('true', 'false')[d.chosen] if d.options == 2 else d.chosen}" for d in self.taken
+        )
 
 
 def explore(run: Callable[[Oracle], T], limit: int) -> Exploration[T]:

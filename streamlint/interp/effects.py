@@ -105,7 +105,9 @@ def unknown_runtime_call(m: Machine, path: str, args: list[Value], span: Span) -
 class _Call:
     """One call of a row: its arguments by parameter name."""
 
-    def __init__(self, m: Machine, framework: fx.Framework, api: fx.Api, bound: dict[str, Value], span: Span) -> None:
+    def __init__(
+        self, m: Machine, framework: fx.Framework, api: fx.Api, bound: dict[str, Value], span: Span
+    ) -> None:
         self.m = m
         self.lib = framework.lib
         self.api = api
@@ -166,7 +168,9 @@ class _Call:
             case fx.CurrentStream(device):
                 return m.current_stream(self.lib, self.device(device))
             case fx.DefaultStream(kind):
-                return m.default(m.default_stream if kind is StreamKind.LEGACY else kind, self.lib, self.device("device"))
+                return m.default(
+                    m.default_stream if kind is StreamKind.LEGACY else kind, self.lib, self.device("device")
+                )
             case fx.ForeignStream(handle):
                 value = self.value(handle)
                 return value if isinstance(value, StreamV) else contexts.as_stream(m, value, span, self.lib)
@@ -182,7 +186,11 @@ class _Call:
                 return ContextV(ContextKind.DEVICE, target, self.lib)
             case fx.EnterCapture(stream):
                 chosen = self.value(stream)
-                capture = chosen if isinstance(chosen, StreamV) else m.new_stream(StreamKind.NON_BLOCKING, "the capture stream", span, self.lib)
+                capture = (
+                    chosen
+                    if isinstance(chosen, StreamV)
+                    else m.new_stream(StreamKind.NON_BLOCKING, "the capture stream", span, self.lib)
+                )
                 return ContextV(ContextKind.CAPTURE, capture, self.lib)
             case fx.SyncOnExit(stream):
                 return ContextV(ContextKind.SYNC_ON_EXIT, self.stream(stream), self.lib)
@@ -191,7 +199,11 @@ class _Call:
                 return None
             case fx.StreamWaitsEvent(event, stream):
                 waited = self.event(event)
-                m.emit(Wait(m.site(span), m.lane, stream=self.stream(stream).id, event=waited.id, name=self.name()))
+                m.emit(
+                    Wait(
+                        m.site(span), m.lane, stream=self.stream(stream).id, event=waited.id, name=self.name()
+                    )
+                )
                 return None
             case fx.Records(event, stream):
                 return self._record(event, stream)
@@ -215,7 +227,12 @@ class _Call:
                 self._use(effect)
                 return None
             case fx.HostUses(reads, writes):
-                accesses = [Access(b.id, mode, b.region) for names_, mode in ((reads, Mode.READ), (writes, Mode.WRITE)) for n in names_ if (b := self.buffer(n))]
+                accesses = [
+                    Access(b.id, mode, b.region)
+                    for names_, mode in ((reads, Mode.READ), (writes, Mode.WRITE))
+                    for n in names_
+                    if (b := self.buffer(n))
+                ]
                 m.emit(HostAccess(m.site(span), m.lane, accesses=tuple(accesses), name=self.name()))
                 return None
             case fx.Allocates():
@@ -236,7 +253,15 @@ class _Call:
             case fx.KeepsAlive(buffer, stream):
                 kept = self.buffer(buffer)
                 if kept is not None:
-                    m.emit(KeepAlive(m.site(span), m.lane, buffer=kept.id, stream=self.stream(stream).id, name=self.name()))
+                    m.emit(
+                        KeepAlive(
+                            m.site(span),
+                            m.lane,
+                            buffer=kept.id,
+                            stream=self.stream(stream).id,
+                            name=self.name(),
+                        )
+                    )
                     if m.space(kept) is Space.UNKNOWN:
                         m.set_space(kept, Space.DEVICE)
                 return None
@@ -269,7 +294,9 @@ class _Call:
             case fx.Pure():
                 if self.name() == "current_device":
                     return DeviceV(m.device)
-                return SymV(f"{self.name()}({','.join(key_of(v) for k, v in self.bound.items() if k != 'self')})")
+                return SymV(
+                    f"{self.name()}({','.join(key_of(v) for k, v in self.bound.items() if k != 'self')})"
+                )
             case _:
                 assert_never(effect)
 
@@ -300,18 +327,24 @@ class _Call:
         m = self.m
         event = m.new_event("the event of wait_stream", self.span, self.lib)
         m.emit(Record(m.site(self.span), m.lane, stream=self.stream(other).id, event=event.id))
-        m.emit(Wait(m.site(self.span), m.lane, stream=self.stream(stream).id, event=event.id, name=self.name()))
+        m.emit(
+            Wait(m.site(self.span), m.lane, stream=self.stream(stream).id, event=event.id, name=self.name())
+        )
 
     def _record(self, event: str, stream: str) -> Value:
         m = self.m
         given = self.value(event)
-        made = as_event(m, given, self.span) if given != NONE else m.new_event("an event", self.span, self.lib)
+        made = (
+            as_event(m, given, self.span) if given != NONE else m.new_event("an event", self.span, self.lib)
+        )
         m.emit(Record(m.site(self.span), m.lane, stream=self.stream(stream).id, event=made.id))
         return made
 
     def _query(self, of: str, *, status: bool) -> Value:
         value = self.value(of)
-        queried = value if isinstance(value, (StreamV, EventV)) else contexts.as_stream(self.m, value, self.span)
+        queried = (
+            value if isinstance(value, (StreamV, EventV)) else contexts.as_stream(self.m, value, self.span)
+        )
         self.m.emit(CudaCall(self.m.site(self.span), self.m.lane, name=self.name()))
         return QueryV(queried, status=status)
 
@@ -322,14 +355,26 @@ class _Call:
             blocking = not copies.is_true(self.m, self.value(effect.unless), self.span, effect.unless)
         if dst is not None and src is not None:
             self._by_kind(dst, src)
-            copies.on_stream(self.m, dst, src, self.stream(effect.stream).id, self.span, blocking=blocking, name=self.name())
+            copies.on_stream(
+                self.m,
+                dst,
+                src,
+                self.stream(effect.stream).id,
+                self.span,
+                blocking=blocking,
+                name=self.name(),
+            )
         return self.value(effect.returns) if effect.returns is not None else None
 
     def _by_kind(self, dst: BufferV, src: BufferV) -> None:
         """``cudaMemcpyDeviceToHost`` tells where unknown pointers point."""
         kind = self.value("kind")
         text = kind.path if isinstance(kind, ApiV) else ""
-        sides = {"DeviceToHost": (Space.UNKNOWN, Space.DEVICE), "HostToDevice": (Space.DEVICE, Space.UNKNOWN), "DeviceToDevice": (Space.DEVICE, Space.DEVICE)}
+        sides = {
+            "DeviceToHost": (Space.UNKNOWN, Space.DEVICE),
+            "HostToDevice": (Space.DEVICE, Space.UNKNOWN),
+            "DeviceToDevice": (Space.DEVICE, Space.DEVICE),
+        }
         for word, spaces in sides.items():
             if text.endswith(word):
                 for view, space in zip((dst, src), spaces, strict=True):
@@ -339,17 +384,36 @@ class _Call:
     def _use(self, effect: fx.Uses) -> None:
         m = self.m
         accesses: list[Access] = []
-        for group, mode in ((effect.reads, Mode.READ), (effect.writes, Mode.WRITE), (effect.updates, Mode.UPDATE)):
+        for group, mode in (
+            (effect.reads, Mode.READ),
+            (effect.writes, Mode.WRITE),
+            (effect.updates, Mode.UPDATE),
+        ):
             for name in group:
                 view = self.buffer(name)
                 if view is not None:
                     accesses.append(Access(view.id, mode, view.region))
         for name in effect.packed:
-            accesses += [Access(v.id, Mode.UPDATE, v.region) for v in tensors.buffers_in(m, [self.value(name)], unknown=False, depth=4)]
-        m.emit(Launch(m.site(self.span), m.lane, stream=self.stream(effect.stream).id, accesses=tuple(accesses), name=self.name()))
+            accesses += [
+                Access(v.id, Mode.UPDATE, v.region)
+                for v in tensors.buffers_in(m, [self.value(name)], unknown=False, depth=4)
+            ]
+        m.emit(
+            Launch(
+                m.site(self.span),
+                m.lane,
+                stream=self.stream(effect.stream).id,
+                accesses=tuple(accesses),
+                name=self.name(),
+            )
+        )
 
     def _allocate(self, effect: fx.Allocates) -> Value:
-        on = self.stream(None if effect.stream == "current" else effect.stream).id if effect.stream is not None else None
+        on = (
+            self.stream(None if effect.stream == "current" else effect.stream).id
+            if effect.stream is not None
+            else None
+        )
         return self.m.new_buffer("", effect.space, Origin.ALLOCATED, Flavor.POINTER, self.span, on)
 
     def _callback(self, effect: fx.HostCallback) -> None:
@@ -361,7 +425,9 @@ class _Call:
         m.lanes += 1
         name = "cudaStreamAddCallback" if effect.deprecated else self.name()
         m.emit(Callback(m.site(self.span), m.lane, stream=stream.id, body=body, name=name))
-        if isinstance(function, (FuncV, PartialV)) or (isinstance(function, HeapV) and m.heap[function.id].shape is Shape.INSTANCE):
+        if isinstance(function, (FuncV, PartialV)) or (
+            isinstance(function, HeapV) and m.heap[function.id].shape is Shape.INSTANCE
+        ):
             self._run_body(function, effect, body)
         m.emit(CallbackEnd(m.site(self.span), m.lane, stream=stream.id, body=body))
 
@@ -370,7 +436,13 @@ class _Call:
         outer = m.lane
         m.lane = body
         try:
-            calls.call(m, function, callback_arguments(function, self.value(effect.data) if effect.data else NONE, effect), {}, self.span)
+            calls.call(
+                m,
+                function,
+                callback_arguments(function, self.value(effect.data) if effect.data else NONE, effect),
+                {},
+                self.span,
+            )
         except (Returned, PathEnds):
             pass
         except Cut:

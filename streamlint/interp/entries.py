@@ -43,7 +43,9 @@ PAIR_PATHS = 6
 MOST_PAIRS = 16
 MOST_CALLS = 6
 
-PUBLIC_SPECIALS = frozenset({"__call__", "__next__", "__iter__", "__getitem__", "__enter__", "__exit__", "__len__"})
+PUBLIC_SPECIALS = frozenset(
+    {"__call__", "__next__", "__iter__", "__getitem__", "__enter__", "__exit__", "__len__"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +128,18 @@ def relevant_names(project: Project, module: ir.Module) -> frozenset[str]:
     for imported in module.imports:
         if imported.attribute is not None:
             found = project.imported(imported) if project.module(imported.module) is not None else None
-            if isinstance(found, FuncV) and isinstance(found.function, ir.FunctionDecl) and words.touches(found.function.names):
-                hot.add(imported.name)
-            elif isinstance(found, ClassV) and any(words.touches(d.names) for d in found.decl.methods.values()):
+            if (
+                isinstance(found, FuncV)
+                and isinstance(found.function, ir.FunctionDecl)
+                and words.touches(found.function.names)
+            ) or (isinstance(found, ClassV) and any(
+                words.touches(d.names) for d in found.decl.methods.values()
+            )):
                 hot.add(imported.name)
     hot -= {"__init__"}
-    hot |= {cls.name for cls in all_classes(module) if any(words.touches(d.names) for d in cls.methods.values())}
+    hot |= {
+        cls.name for cls in all_classes(module) if any(words.touches(d.names) for d in cls.methods.values())
+    }
     for _ in range(3):
         more = {decl.name for decl in decls if not hot.isdisjoint(decl.names)} - {"__init__"}
         if more <= hot:
@@ -171,7 +179,9 @@ def _body_entry(module: ir.Module) -> Iterator[Entry]:
         statements = module.load_body()
     except ir.LoweringError:
         return
-    interesting = [s for s in statements if not isinstance(s, (ir.Declare, ir.Import)) and not _is_constant(s)]
+    interesting = [
+        s for s in statements if not isinstance(s, (ir.Declare, ir.Import)) and not _is_constant(s)
+    ]
     if interesting:
         yield Entry(module.name, module.name, body, interesting[0].span)
 
@@ -179,13 +189,18 @@ def _body_entry(module: ir.Module) -> Iterator[Entry]:
 def _is_constant(statement: ir.Stmt) -> bool:
     """``NAME = <literal>`` and docstrings: nothing to run."""
     match statement:
-        case ir.Assign(value=ir.Const() | ir.Seq() | ir.DictDisplay() | ir.Name() | ir.Attr()) | ir.Eval(value=ir.Const()):
+        case (
+            ir.Assign(value=ir.Const() | ir.Seq() | ir.DictDisplay() | ir.Name() | ir.Attr())
+            | ir.Eval(value=ir.Const())
+        ):
             return True
         case _:
             return False
 
 
-def _functions(module: ir.Module, relevant: frozenset[str], *, called: bool, covered: set[str]) -> Iterator[Entry]:
+def _functions(
+    module: ir.Module, relevant: frozenset[str], *, called: bool, covered: set[str]
+) -> Iterator[Entry]:
     """Functions by themselves: first those that nothing calls, then those that nobody reached."""
     mentions: dict[str, int] = {}
     for decl in _all_functions(module):
@@ -210,7 +225,9 @@ def function_entry(module: ir.Module, decl: ir.FunctionDecl) -> Entry:
 # ----------------------------------------------------------------------------- classes
 
 
-def _class_entries(project: Project, module: ir.Module, cls: ir.ClassDecl, relevant: frozenset[str]) -> Iterator[Entry]:
+def _class_entries(
+    project: Project, module: ir.Module, cls: ir.ClassDecl, relevant: frozenset[str]
+) -> Iterator[Entry]:
     methods = _methods(project, cls)
     own = [decl for decl in methods.values() if is_relevant(decl, relevant)]
     if not any(words.touches(decl.names) for decl in methods.values()):
@@ -221,7 +238,9 @@ def _class_entries(project: Project, module: ir.Module, cls: ir.ClassDecl, relev
     pairs = 0
     for first in public:
         for second in public:
-            if first is second or not (shared_state(first, second, methods) and words.touches(_reach(first, methods))):
+            if first is second or not (
+                shared_state(first, second, methods) and words.touches(_reach(first, methods))
+            ):
                 continue
             if pairs >= MOST_PAIRS:
                 return
@@ -250,7 +269,9 @@ def _reach(decl: ir.FunctionDecl, methods: dict[str, ir.FunctionDecl]) -> frozen
     return frozenset(reached)
 
 
-def shared_state(first: ir.FunctionDecl, second: ir.FunctionDecl, methods: dict[str, ir.FunctionDecl]) -> bool:
+def shared_state(
+    first: ir.FunctionDecl, second: ir.FunctionDecl, methods: dict[str, ir.FunctionDecl]
+) -> bool:
     """Whether two methods use a common attribute that the constructor or one of them sets."""
     common = _reach(first, methods) & _reach(second, methods)
     state = common & (methods["__init__"].names if "__init__" in methods else common)
@@ -278,11 +299,17 @@ def _sequence(
             return
         number = 1
         for decl in order:
-            number = _call_until_repeated(m, made, decl, number) if repeat else _call_once(m, made, decl, number)
+            number = (
+                _call_until_repeated(m, made, decl, number) if repeat else _call_once(m, made, decl, number)
+            )
 
     label = f"{cls.qualname}." + ", then ".join(decl.name for decl in order)
     names = tuple(decl.name for decl in order)
-    elsewhere = frozenset(decl.name for decl in methods.values() if is_public(decl) and decl.name not in names and _orders(_reach(decl, methods)))
+    elsewhere = frozenset(
+        decl.name
+        for decl in methods.values()
+        if is_public(decl) and decl.name not in names and _orders(_reach(decl, methods))
+    )
     return Entry(
         label,
         module.name,
@@ -294,7 +321,19 @@ def _sequence(
     )
 
 
-_ORDERING = frozenset({"synchronize", "wait_stream", "wait_event", "wait", "query", "cudaStreamSynchronize", "cudaEventSynchronize", "cudaDeviceSynchronize", "sync"})
+_ORDERING = frozenset(
+    {
+        "synchronize",
+        "wait_stream",
+        "wait_event",
+        "wait",
+        "query",
+        "cudaStreamSynchronize",
+        "cudaEventSynchronize",
+        "cudaDeviceSynchronize",
+        "sync",
+    }
+)
 
 
 def _orders(names: frozenset[str]) -> bool:
@@ -395,7 +434,9 @@ def call_outside(m: Machine, func: FuncV, number: int) -> None:
         pass
 
 
-def outside_arguments(m: Machine, func: FuncV, number: int, *, skip: int) -> tuple[list[Value], dict[str, Value]]:
+def outside_arguments(
+    m: Machine, func: FuncV, number: int, *, skip: int
+) -> tuple[list[Value], dict[str, Value]]:
     """One value for each parameter. Numbers and texts take their default (``slots=2``), flags stay open."""
     try:
         function = func.function.load() if isinstance(func.function, ir.FunctionDecl) else func.function
@@ -419,7 +460,9 @@ def outside_arguments(m: Machine, func: FuncV, number: int, *, skip: int) -> tup
 def _outside_value(m: Machine, param: ir.Param, number: int) -> Value:
     del m
     match param.default:
-        case ir.Const(value=value) if value is not None and not isinstance(value, bool) and isinstance(value, (int, str, float)):
+        case ir.Const(value=value) if (
+            value is not None and not isinstance(value, bool) and isinstance(value, (int, str, float))
+        ):
             return ConstV(value)
         case _:
             return SymV(f"{number}:{param.name}")

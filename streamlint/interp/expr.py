@@ -165,7 +165,9 @@ def binary(m: Machine, op: str, left: Value, right: Value, e: ir.Binary | ir.Aug
             return containers.joined(m, a, b)
         case (TupleV(a), TupleV(b)) if op == "+":
             return TupleV(a + b)
-        case (HeapV() as a, ConstV(int() as times)) if op == "*" and m.heap[a.id].shape is Shape.LIST and times <= 64:
+        case (HeapV() as a, ConstV(int() as times)) if (
+            op == "*" and m.heap[a.id].shape is Shape.LIST and times <= 64
+        ):
             return m.new_list(m.heap[a.id].items * times)
         case (HeapV() as a, SymV()) if op == "*" and m.heap[a.id].shape is Shape.LIST and m.heap[a.id].items:
             made = m.new_list(())
@@ -173,7 +175,9 @@ def binary(m: Machine, op: str, left: Value, right: Value, e: ir.Binary | ir.Aug
             return made
         case _:
             if isinstance(left, HeapV) and m.heap[left.id].shape is Shape.INSTANCE:
-                method = objects.method(m, left, {"+": "__add__", "@": "__matmul__", "*": "__mul__"}.get(op, ""))
+                method = objects.method(
+                    m, left, {"+": "__add__", "@": "__matmul__", "*": "__mul__"}.get(op, "")
+                )
                 if method is not None:
                     return calls.call(m, method, [right], {}, e.span)
             return SymV(f"({key_of(left)}{op}{key_of(right)})")
@@ -188,7 +192,11 @@ def _constant(op: str, a: object, b: object) -> Value:
         result = _ARITHMETIC[op](a, b)
     except (TypeError, ZeroDivisionError, ValueError, OverflowError):
         return SymV(f"({a!r}{op}{b!r})")
-    return ConstV(result) if isinstance(result, (int, float, complex, str, bytes, bool)) else SymV(f"({a!r}{op}{b!r})")
+    return (
+        ConstV(result)
+        if isinstance(result, (int, float, complex, str, bytes, bool))
+        else SymV(f"({a!r}{op}{b!r})")
+    )
 
 
 _ORDER: dict[str, Callable[[object, object], bool]] = {
@@ -210,7 +218,9 @@ def compare(m: Machine, op: str, left: Value, right: Value, e: ir.Compare) -> Va
                 return ConstV(_ORDER[op](a, b))
             except TypeError:
                 return NONE
-        case (BufferV(flavor=flavor), _) | (_, BufferV(flavor=flavor)) if op not in ("is", "is not") and flavor is not Flavor.POINTER:
+        case (BufferV(flavor=flavor), _) | (_, BufferV(flavor=flavor)) if (
+            op not in ("is", "is not") and flavor is not Flavor.POINTER
+        ):
             if op in ("in", "not in"):
                 tensors.read_on_host(m, right, e.span, op)
                 return m.fresh("in", e.span)
@@ -246,7 +256,10 @@ def comprehension(m: Machine, e: ir.Comprehension) -> Value:
             if key is not None and not opened:
                 containers.put(m, m.heap[made.id], key, value)
     else:
-        made = m.new_list(() if opened else (value for _, value in collected), shape=Shape.SET if e.kind == "set" else Shape.LIST)
+        made = m.new_list(
+            () if opened else (value for _, value in collected),
+            shape=Shape.SET if e.kind == "set" else Shape.LIST,
+        )
     if opened:
         m.heap[made.id].open = True
         m.heap[made.id].sample = collected[0][1] if collected else None

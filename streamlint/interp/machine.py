@@ -167,7 +167,9 @@ class Machine:
 
     # ------------------------------------------------------------------ streams and events
 
-    def new_stream(self, kind: StreamKind, name: str, span: Span | None, lib: Lib | None, device: DeviceId | None = None) -> StreamV:
+    def new_stream(
+        self, kind: StreamKind, name: str, span: Span | None, lib: Lib | None, device: DeviceId | None = None
+    ) -> StreamV:
         number = StreamId(len(self.streams))
         self.streams[number] = Stream(number, kind, device if device is not None else self.device, name, span)
         return StreamV(number, lib)
@@ -181,9 +183,10 @@ class Machine:
         """The default stream of a device, made when first asked for."""
         where = device if device is not None else self.device
         if (kind, where) not in self.defaults:
-            name = {StreamKind.CURRENT: "the current stream", StreamKind.PER_THREAD: "the per-thread default stream"}.get(
-                kind, "the default stream"
-            )
+            name = {
+                StreamKind.CURRENT: "the current stream",
+                StreamKind.PER_THREAD: "the per-thread default stream",
+            }.get(kind, "the default stream")
             if where != CURRENT_DEVICE:
                 name += f" of device {where}"
             self.defaults[kind, where] = self.new_stream(kind, name, None, lib, where)

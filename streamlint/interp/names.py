@@ -51,7 +51,7 @@ def module_name(m: Machine, module: str, name: str) -> Value:
 
 def _module_variable(m: Machine, module: ir.Module, name: str) -> Value:
     """Runs the plain top-level assignments to ``name``; anything more involved stays symbolic."""
-    from streamlint.interp import stmt  # noqa: PLC0415  (the statement module needs this one)
+    from streamlint.interp import stmt
 
     unknown = SymV(f"{module.name}.{name}")
     try:
@@ -59,7 +59,9 @@ def _module_variable(m: Machine, module: ir.Module, name: str) -> Value:
     except ir.LoweringError:
         return unknown
     for statement in body:
-        if isinstance(statement, ir.Assign) and any(isinstance(t, ir.Name) and t.id == name for t in statement.targets):
+        if isinstance(statement, ir.Assign) and any(
+            isinstance(t, ir.Name) and t.id == name for t in statement.targets
+        ):
             value = stmt.at_module_level(m, module, statement.value)
             return value if value is not None else unknown
     return unknown

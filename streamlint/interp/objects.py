@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from streamlint.source import Span
 
 
-def attribute(m: Machine, value: Value, name: str, span: Span) -> Value:  # noqa: PLR0911
+def attribute(m: Machine, value: Value, name: str, span: Span) -> Value:
     """``value.name``"""
     value = names.settle(m, value)
     match value:
@@ -71,7 +71,7 @@ def api_attribute(m: Machine, path: str, name: str) -> Value:
 
 
 def _constant(path: str, name: str) -> Value | None:
-    from streamlint.models.cuda_runtime import CONSTANTS  # noqa: PLC0415
+    from streamlint.models.cuda_runtime import CONSTANTS
 
     return ConstV(CONSTANTS[name]) if name in CONSTANTS and path.startswith("cuda") else None
 
@@ -110,7 +110,10 @@ def _instance_attribute(m: Machine, value: HeapV, name: str, span: Span) -> Valu
 
 
 def is_property(decl: ir.FunctionDecl) -> bool:
-    return any(name.rpartition(".")[2] in ("property", "cached_property", "lazy_property") for name in decl.decorators)
+    return any(
+        name.rpartition(".")[2] in ("property", "cached_property", "lazy_property")
+        for name in decl.decorators
+    )
 
 
 def _class_attribute(m: Machine, decl: ir.ClassDecl, name: str) -> Value:
@@ -146,7 +149,9 @@ def _class_variable(m: Machine, cls: ir.ClassDecl, name: str) -> Value | None:
     except ir.LoweringError:
         return None
     for statement in body:
-        if isinstance(statement, ir.Assign) and any(isinstance(t, ir.Name) and t.id == name for t in statement.targets):
+        if isinstance(statement, ir.Assign) and any(
+            isinstance(t, ir.Name) and t.id == name for t in statement.targets
+        ):
             module = m.project.module(cls.module)
             value = stmt.at_module_level(m, module, statement.value) if module is not None else None
             found = value if value is not None else SymV(f"{cls.qualname}.{name}")
@@ -203,7 +208,9 @@ def _setter(m: Machine, cls: ir.ClassDecl | None, name: str) -> ir.FunctionDecl 
     return None
 
 
-def instantiate(m: Machine, decl: ir.ClassDecl, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
+def instantiate(
+    m: Machine, decl: ir.ClassDecl, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value:
     """``Class(...)``"""
     made = m.new_object(Shape.INSTANCE, cls=decl, key=f"{decl.name}{len(m.heap)}")
     constructor = lookup(m, decl, "__init__")
@@ -232,8 +239,16 @@ def dataclass_fields(m: Machine, decl: ir.ClassDecl) -> dict[str, ir.Expr | None
     """Field names and defaults of a dataclass, a NamedTuple or a class that declares its attributes; else None."""
     fields: dict[str, ir.Expr | None] = {}
     order, _ = m.project.ancestors(decl)
-    declared = any("dataclass" in name or name.rpartition(".")[2] in ("define", "s", "frozen") for cls in order for name in cls.decorators)
-    declared = declared or any(base.rpartition(".")[2] in ("NamedTuple", "BaseModel", "Struct") for cls in order for base in cls.bases)
+    declared = any(
+        "dataclass" in name or name.rpartition(".")[2] in ("define", "s", "frozen")
+        for cls in order
+        for name in cls.decorators
+    )
+    declared = declared or any(
+        base.rpartition(".")[2] in ("NamedTuple", "BaseModel", "Struct")
+        for cls in order
+        for base in cls.bases
+    )
     if not declared:
         return None
     for cls in reversed(order):

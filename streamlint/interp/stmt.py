@@ -127,7 +127,11 @@ def _delete(m: Machine, target: ir.Expr) -> None:
                 held = m.heap[owner.id]
                 held.attrs.pop(key_of(at), None)
                 held.keys.pop(key_of(at), None)
-                if isinstance(at, ConstV) and isinstance(at.value, int) and -len(held.items) <= at.value < len(held.items):
+                if (
+                    isinstance(at, ConstV)
+                    and isinstance(at.value, int)
+                    and -len(held.items) <= at.value < len(held.items)
+                ):
                     held.items.pop(at.value)
         case ir.Seq(items=items):
             for item in items:
@@ -251,7 +255,13 @@ def _match(m: Machine, s: ir.Match) -> None:
             run_block(m, case.body)
             return
         if case.pattern is not None:
-            value = expr.compare(m, "==", subject, expr.evaluate(m, case.pattern), ir.Compare(s.span, "==", s.subject, case.pattern))
+            value = expr.compare(
+                m,
+                "==",
+                subject,
+                expr.evaluate(m, case.pattern),
+                ir.Compare(s.span, "==", s.subject, case.pattern),
+            )
             matched = decide.truth(m, value, case.pattern)
         elif case.guard is not None:
             matched = decide.test(m, case.guard)

@@ -55,12 +55,16 @@ TENSOR_METHODS = (
         "record_stream cumsum sigmoid relu tanh exp log sqrt pow abs clamp clamp_ addmm add mul sub div "
         "repeat_interleave topk resize_ resize_as_ normal_ uniform_ copy".split()
     )
-) - frozenset("split values indices index set_ type int long float bool copy storage t storage_offset size".split())
+) - frozenset(
+    "split values indices index set_ type int long float bool copy storage t storage_offset size".split()
+)
 
 
 def is_tensor_method(name: str) -> bool:
     """Whether a method name shows that its receiver is a tensor."""
-    return name in TENSOR_METHODS or (name.endswith("_") and not name.startswith("_") and not name.endswith("__"))
+    return name in TENSOR_METHODS or (
+        name.endswith("_") and not name.startswith("_") and not name.endswith("__")
+    )
 
 
 # ----------------------------------------------------------------------------- which buffers
@@ -92,7 +96,9 @@ def buffers_in(m: Machine, values: Iterable[Value], *, unknown: bool = True, dep
                 found += buffers_in(m, items, unknown=unknown, depth=depth - 1)
             case HeapV(number) if depth and m.heap[number].shape is not Shape.INSTANCE:
                 held = m.heap[number]
-                inside = [*held.items, *held.attrs.values()] + ([held.sample] if held.open and held.sample is not None else [])
+                inside = [*held.items, *held.attrs.values()] + (
+                    [held.sample] if held.open and held.sample is not None else []
+                )
                 found += buffers_in(m, inside, unknown=unknown, depth=depth - 1)
             case SymV(key) as symbol if unknown and _is_plain(key):
                 found.append(as_buffer(m, symbol, Flavor.OPAQUE))
@@ -112,7 +118,14 @@ def library(view: BufferV) -> Lib:
 # ----------------------------------------------------------------------------- touching memory
 
 
-def launch(m: Machine, span: Span, accesses: Sequence[Access], name: str, lib: Lib = Lib.TORCH, doubts: frozenset[Doubt] = frozenset()) -> None:
+def launch(
+    m: Machine,
+    span: Span,
+    accesses: Sequence[Access],
+    name: str,
+    lib: Lib = Lib.TORCH,
+    doubts: frozenset[Doubt] = frozenset(),
+) -> None:
     stream = m.current_stream(lib)
     m.emit(Launch(m.site(span), m.lane, doubts, stream=stream.id, accesses=tuple(accesses), name=name))
 
@@ -138,7 +151,9 @@ def write_on_host(m: Machine, view: BufferV, span: Span, name: str) -> None:
     m.emit(HostAccess(m.site(span), m.lane, accesses=(Access(view.id, Mode.WRITE, view.region),), name=name))
 
 
-def operate(m: Machine, span: Span, name: str, values: Sequence[Value], *, extra: Sequence[Value] = ()) -> Value:
+def operate(
+    m: Machine, span: Span, name: str, values: Sequence[Value], *, extra: Sequence[Value] = ()
+) -> Value:
     """An operator: reads its operands, makes a new tensor. On host memory the host does it, at once."""
     views = buffers_in(m, [*values, *extra])
     reads = [Access(view.id, Mode.READ, view.region) for view in views]
@@ -165,11 +180,22 @@ def opaque_work(m: Machine, name: str, views: Sequence[BufferV], span: Span) -> 
     stream = m.current_stream(lib)
     space = Space.DEVICE if any(m.space(view) is Space.DEVICE for view in views) else Space.UNKNOWN
     made = m.new_buffer("", space, Origin.RESULT, Flavor.OPAQUE, span, stream.id)
-    m.emit(Launch(m.site(span), m.lane, _OPAQUE, stream=stream.id, accesses=(*reads, Access(made.id, Mode.WRITE, doubts=_OPAQUE)), name=name))
+    m.emit(
+        Launch(
+            m.site(span),
+            m.lane,
+            _OPAQUE,
+            stream=stream.id,
+            accesses=(*reads, Access(made.id, Mode.WRITE, doubts=_OPAQUE)),
+            name=name,
+        )
+    )
     return made
 
 
-def launch_kernel(m: Machine, name: str, args: Sequence[Value], kwargs: dict[str, Value], span: Span, lib: Lib = Lib.TORCH) -> Value:
+def launch_kernel(
+    m: Machine, name: str, args: Sequence[Value], kwargs: dict[str, Value], span: Span, lib: Lib = Lib.TORCH
+) -> Value:
     """A user kernel: without its body, every array is taken to be read and written."""
     views = buffers_in(m, [*args, *kwargs.values()])
     launch(m, span, [Access(view.id, Mode.UPDATE, view.region) for view in views], name, lib)
@@ -181,7 +207,10 @@ def update_in_place(m: Machine, target: BufferV, value: Value, op: str, span: Sp
     if target.flavor is Flavor.POINTER:
         return False
     views = buffers_in(m, [value], unknown=False)
-    accesses = (Access(target.id, Mode.UPDATE, target.region), *(Access(v.id, Mode.READ, v.region) for v in views))
+    accesses = (
+        Access(target.id, Mode.UPDATE, target.region),
+        *(Access(v.id, Mode.READ, v.region) for v in views),
+    )
     if m.space(target).on_host or target.flavor is Flavor.ARRAY:
         m.emit(HostAccess(m.site(span), m.lane, accesses=accesses, name=f"{op}="))
     else:
@@ -196,7 +225,10 @@ def assign_into(m: Machine, target: BufferV, value: Value, span: Span) -> None:
     if sources and sources[0].flavor is not Flavor.ARRAY and m.space(sources[0]) is not m.space(target):
         copies.copy(m, target, sources[0], span, name="assignment")
         return
-    accesses = (Access(target.id, Mode.WRITE, target.region), *(Access(v.id, Mode.READ, v.region) for v in sources))
+    accesses = (
+        Access(target.id, Mode.WRITE, target.region),
+        *(Access(v.id, Mode.READ, v.region) for v in sources),
+    )
     if m.space(target).on_host or target.flavor is Flavor.ARRAY:
         m.emit(HostAccess(m.site(span), m.lane, accesses=accesses, name="assignment"))
     elif target.flavor is not Flavor.POINTER:
@@ -206,7 +238,7 @@ def assign_into(m: Machine, target: BufferV, value: Value, span: Span) -> None:
 # ----------------------------------------------------------------------------- attributes and methods
 
 
-def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:  # noqa: PLR0911
+def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
     stored = m.roles.get(f"buffer{view.id}.{name}")
     if stored is not None:
         return stored
@@ -214,7 +246,15 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:  # noq
         if name in model.VIEW_ATTRIBUTES:
             return view
         return MethodV(view, name) if is_tensor_method(name) else _part(m, view, name)
-    if view.flavor is Flavor.ARRAY and name in host.ARRAY_VIEWS - {"reshape", "view", "ravel", "squeeze", "transpose", "swapaxes", "data_as"}:
+    if view.flavor is Flavor.ARRAY and name in host.ARRAY_VIEWS - {
+        "reshape",
+        "view",
+        "ravel",
+        "squeeze",
+        "transpose",
+        "swapaxes",
+        "data_as",
+    }:
         return view
     if view.flavor is Flavor.ARRAY and name == "value":
         read_on_host(m, view, span, "read")
@@ -234,7 +274,7 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:  # noq
 
 def _part(m: Machine, view: BufferV, name: str) -> Value:
     """``out.logits``: a part of an unresolved result."""
-    from streamlint.trace import Symbol  # noqa: PLC0415
+    from streamlint.trace import Symbol
 
     del m
     return BufferV(view.id, (*view.region, Symbol(f".{name}")), view.flavor)
@@ -248,7 +288,7 @@ def _gradient(m: Machine, view: BufferV) -> Value:
 
 
 def note_backward(m: Machine, grad: BufferV) -> BufferV:
-    from dataclasses import replace  # noqa: PLC0415
+    from dataclasses import replace
 
     if m.last_backward is not None:
         op = m.ops[m.last_backward]
@@ -257,7 +297,9 @@ def note_backward(m: Machine, grad: BufferV) -> BufferV:
     return grad
 
 
-def method(m: Machine, view: BufferV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:  # noqa: C901, PLR0911, PLR0912
+def method(
+    m: Machine, view: BufferV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value:
     """``tensor.name(...)``"""
     row = models.find_method(Role.BUFFER, library(view), name) or models.find_method(Role.BUFFER, None, name)
     if row is not None:
@@ -270,7 +312,7 @@ def method(m: Machine, view: BufferV, name: str, args: list[Value], kwargs: dict
         return parts
     if name in ("narrow", "select", "unfold"):
         picked = SymV(",".join(key_of(names.settle(m, a)) for a in (*args, *kwargs.values())))
-        from streamlint.interp.containers import select  # noqa: PLC0415
+        from streamlint.interp.containers import select
 
         return BufferV(view.id, select(view, picked), view.flavor)
     if name in model.VIEW_METHODS:
@@ -300,10 +342,16 @@ def method(m: Machine, view: BufferV, name: str, args: list[Value], kwargs: dict
     return made
 
 
-def _in_place(m: Machine, view: BufferV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
+def _in_place(
+    m: Machine, view: BufferV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value:
     sources = buffers_in(m, [*args, *kwargs.values()])
     accesses = (
-        Access(view.id, Mode.WRITE if name in ("zero_", "fill_", "uniform_", "normal_", "random_") else Mode.UPDATE, view.region),
+        Access(
+            view.id,
+            Mode.WRITE if name in ("zero_", "fill_", "uniform_", "normal_", "random_") else Mode.UPDATE,
+            view.region,
+        ),
         *(Access(s.id, Mode.READ, s.region) for s in sources),
     )
     if m.space(view).on_host:
@@ -313,7 +361,9 @@ def _in_place(m: Machine, view: BufferV, name: str, args: list[Value], kwargs: d
     return view
 
 
-def _array_method(m: Machine, view: BufferV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
+def _array_method(
+    m: Machine, view: BufferV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value:
     if name in host.ARRAY_META:
         return SymV(f"{key_of(view)}.{name}")
     if name in host.ARRAY_VIEWS:
@@ -327,13 +377,24 @@ def _array_method(m: Machine, view: BufferV, name: str, args: list[Value], kwarg
         write_on_host(m, target, span, name)
     for source in buffers_in(m, args, unknown=False):
         read_on_host(m, source, span, f"{name}()")
-    return m.new_buffer("", Space.PAGEABLE, Origin.RESULT, Flavor.ARRAY, span) if name in ("copy", "astype") else m.fresh(name, span)
+    return (
+        m.new_buffer("", Space.PAGEABLE, Origin.RESULT, Flavor.ARRAY, span)
+        if name in ("copy", "astype")
+        else m.fresh(name, span)
+    )
 
 
 # ----------------------------------------------------------------------------- torch.*
 
 
-def factory(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value], span: Span, like: BufferV | None = None) -> BufferV:
+def factory(
+    m: Machine,
+    name: str,
+    args: list[Value],
+    kwargs: dict[str, Value],
+    span: Span,
+    like: BufferV | None = None,
+) -> BufferV:
     """``torch.empty(...)`` and its kin: where the memory lives, and whether anything writes it."""
     space = m.space(like) if like is not None else Space.PAGEABLE
     device = m.buffers[like.id].device if like is not None else m.device
@@ -359,11 +420,13 @@ def factory(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value], 
     stream = m.current_stream(Lib.TORCH, device)
     made = m.new_buffer("", space, Origin.ALLOCATED, Flavor.TORCH, span, stream.id, device)
     if name not in model.UNFILLED:
-        m.emit(Launch(m.site(span), m.lane, stream=stream.id, accesses=(Access(made.id, Mode.WRITE),), name=name))
+        m.emit(
+            Launch(m.site(span), m.lane, stream=stream.id, accesses=(Access(made.id, Mode.WRITE),), name=name)
+        )
     return made
 
 
-def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:  # noqa: PLR0911
+def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
     """``torch.name(...)``: factories, operators with ``out=``, in-place collectives; anything else is an operator."""
     last = path.rpartition(".")[2]
     if path.count(".") == 1 or path.startswith("torch.Tensor."):
@@ -375,10 +438,24 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
         if last in model.VIEW_METHODS | model.SPLIT_METHODS and args and buffers_in(m, args[:1]):
             return method(m, buffers_in(m, args[:1])[0], last, args[1:], kwargs, span)
     if last in model.PURE_FUNCTIONS:
-        return SymV(f"{path}({','.join(key_of(a) for a in args)})") if last != "device" else copies.as_device(m, args[0] if args else NONE) or SymV(path)
+        return (
+            SymV(f"{path}({','.join(key_of(a) for a in args)})")
+            if last != "device"
+            else copies.as_device(m, args[0] if args else NONE) or SymV(path)
+        )
     if path.startswith("torch.distributed."):
         return collective(m, path, args, kwargs, span)
-    if path.startswith(("torch.nn.", "torch.optim.", "torch.utils.", "torch.profiler.", "torch.multiprocessing.", "torch.jit.", "torch.library")) and not path.startswith("torch.nn.functional."):
+    if path.startswith(
+        (
+            "torch.nn.",
+            "torch.optim.",
+            "torch.utils.",
+            "torch.profiler.",
+            "torch.multiprocessing.",
+            "torch.jit.",
+            "torch.library",
+        )
+    ) and not path.startswith("torch.nn.functional."):
         if last[:1].isupper() or not buffers_in(m, args, unknown=False):
             return m.fresh(f"{path}()", span)
         return calls.opaque(m, path, args, kwargs, span)
@@ -388,14 +465,25 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
         return m.fresh(f"{path}()", span)
     if last.endswith("_") and sources:
         return _in_place(m, sources[0], last, list(sources[1:]), {}, span)
-    if last.startswith("_foreach_") and last.endswith("_") or last == "_foreach_copy_":
+    if (last.startswith("_foreach_") and last.endswith("_")) or last == "_foreach_copy_":
         first = buffers_in(m, args[:1])
         rest = [view for view in sources if view not in first]
-        launch(m, span, [*(Access(v.id, Mode.UPDATE, v.region) for v in first), *(Access(v.id, Mode.READ, v.region) for v in rest)], last)
+        launch(
+            m,
+            span,
+            [
+                *(Access(v.id, Mode.UPDATE, v.region) for v in first),
+                *(Access(v.id, Mode.READ, v.region) for v in rest),
+            ],
+            last,
+        )
         return NONE
     if out is not None:
         targets = buffers_in(m, [out])
-        accesses = [*(Access(v.id, Mode.READ, v.region) for v in sources), *(Access(v.id, Mode.WRITE, v.region) for v in targets)]
+        accesses = [
+            *(Access(v.id, Mode.READ, v.region) for v in sources),
+            *(Access(v.id, Mode.WRITE, v.region) for v in targets),
+        ]
         if on_host(m, [*targets, *sources]):
             m.emit(HostAccess(m.site(span), m.lane, accesses=tuple(accesses), name=last))
         else:
@@ -411,10 +499,34 @@ def collective(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value
     """Collectives are ordered with the current stream, unless ``async_op=True``."""
     last = path.rpartition(".")[2]
     asynchronous = kwargs.get("async_op")
-    if last in model.IN_PLACE_COLLECTIVES | model.OUT_COLLECTIVES and (asynchronous is None or decide.constant(m, asynchronous) is False):
-        first = buffers_in(m, args[:1] or [value for key, value in kwargs.items() if key in ("tensor", "output_tensor", "output")])
-        rest = [view for view in buffers_in(m, [*args[1:2], *(v for k, v in kwargs.items() if k in ("input_tensor", "input", "tensor_list"))]) if view not in first]
+    if last in model.IN_PLACE_COLLECTIVES | model.OUT_COLLECTIVES and (
+        asynchronous is None or decide.constant(m, asynchronous) is False
+    ):
+        first = buffers_in(
+            m,
+            args[:1]
+            or [value for key, value in kwargs.items() if key in ("tensor", "output_tensor", "output")],
+        )
+        rest = [
+            view
+            for view in buffers_in(
+                m,
+                [
+                    *args[1:2],
+                    *(v for k, v in kwargs.items() if k in ("input_tensor", "input", "tensor_list")),
+                ],
+            )
+            if view not in first
+        ]
         mode = Mode.UPDATE if last in model.IN_PLACE_COLLECTIVES else Mode.WRITE
-        launch(m, span, [*(Access(v.id, mode, v.region) for v in first), *(Access(v.id, Mode.READ, v.region) for v in rest)], last)
+        launch(
+            m,
+            span,
+            [
+                *(Access(v.id, mode, v.region) for v in first),
+                *(Access(v.id, Mode.READ, v.region) for v in rest),
+            ],
+            last,
+        )
         return NONE
     return SymV(m.fresh(f"{path}()", span).key)

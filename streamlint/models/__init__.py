@@ -10,12 +10,21 @@ FRAMEWORKS: tuple[Framework, ...] = (TORCH, CUDA_RUNTIME)
 
 
 def _functions() -> dict[str, tuple[Framework, Api]]:
-    return {f"{module}.{api.name}": (framework, api) for framework in FRAMEWORKS for module in framework.modules for api in framework.functions}
+    return {
+        f"{module}.{api.name}": (framework, api)
+        for framework in FRAMEWORKS
+        for module in framework.modules
+        for api in framework.functions
+    }
 
 
 def _methods(role: Role) -> dict[tuple[Lib, str], tuple[Framework, Api]]:
     tables = {Role.STREAM: "stream_methods", Role.EVENT: "event_methods", Role.BUFFER: "buffer_methods"}
-    return {(framework.lib, api.name): (framework, api) for framework in FRAMEWORKS for api in getattr(framework, tables[role])}
+    return {
+        (framework.lib, api.name): (framework, api)
+        for framework in FRAMEWORKS
+        for api in getattr(framework, tables[role])
+    }
 
 
 FUNCTIONS = _functions()

@@ -54,7 +54,11 @@ CUDA_RUNTIME = Framework(
         _call("cudaStreamSynchronize", "stream", HostWaitsStream("stream")),
         _call("cudaStreamQuery", "stream", Queries("stream", status=True)),
         _call("cudaStreamWaitEvent", "stream event flags", StreamWaitsEvent("event", "stream")),
-        _call("cudaStreamAddCallback", "stream function data flags", HostCallback("stream", "function", "data", deprecated=True)),
+        _call(
+            "cudaStreamAddCallback",
+            "stream function data flags",
+            HostCallback("stream", "function", "data", deprecated=True),
+        ),
         _call("cudaLaunchHostFunc", "stream function data", HostCallback("stream", "function", "data")),
         _call("cudaStreamBeginCapture", "stream mode", CaptureStarts("stream")),
         _call("cudaStreamEndCapture", "stream", CaptureEnds("stream")),
@@ -81,16 +85,38 @@ CUDA_RUNTIME = Framework(
         _call("cudaFreeAsync", "ptr stream", Frees("ptr", "stream")),
         _call("cudaMemcpy", "dst src count kind", Copies("dst", "src", _LEGACY, "count", blocking=True)),
         _call("cudaMemcpyAsync", "dst src count kind stream", Copies("dst", "src", "stream", "count")),
-        _call("cudaMemcpy2D", "dst dpitch src spitch width height kind", Copies("dst", "src", _LEGACY, blocking=True)),
-        _call("cudaMemcpy2DAsync", "dst dpitch src spitch width height kind stream", Copies("dst", "src", "stream")),
-        _call("cudaMemcpyPeer", "dst dst_device src src_device count", Copies("dst", "src", _LEGACY, "count", blocking=True)),
-        _call("cudaMemcpyPeerAsync", "dst dst_device src src_device count stream", Copies("dst", "src", "stream", "count")),
+        _call(
+            "cudaMemcpy2D",
+            "dst dpitch src spitch width height kind",
+            Copies("dst", "src", _LEGACY, blocking=True),
+        ),
+        _call(
+            "cudaMemcpy2DAsync",
+            "dst dpitch src spitch width height kind stream",
+            Copies("dst", "src", "stream"),
+        ),
+        _call(
+            "cudaMemcpyPeer",
+            "dst dst_device src src_device count",
+            Copies("dst", "src", _LEGACY, "count", blocking=True),
+        ),
+        _call(
+            "cudaMemcpyPeerAsync",
+            "dst dst_device src src_device count stream",
+            Copies("dst", "src", "stream", "count"),
+        ),
         _call("cudaMemset", "ptr value count", Uses(writes=("ptr",), stream=_LEGACY)),
         _call("cudaMemsetAsync", "ptr value count stream", Uses(writes=("ptr",), stream="stream")),
         _call("cudaMemset2D", "ptr pitch value width height", Uses(writes=("ptr",), stream=_LEGACY)),
-        _call("cudaMemset2DAsync", "ptr pitch value width height stream", Uses(writes=("ptr",), stream="stream")),
+        _call(
+            "cudaMemset2DAsync", "ptr pitch value width height stream", Uses(writes=("ptr",), stream="stream")
+        ),
         _call("cudaMemPrefetchAsync", "ptr count location flags stream", Uses(stream="stream")),
-        _call("cudaLaunchKernel", "function grid block args shared stream", Uses(stream="stream", packed=("args",))),
+        _call(
+            "cudaLaunchKernel",
+            "function grid block args shared stream",
+            Uses(stream="stream", packed=("args",)),
+        ),
     ),
 )
 

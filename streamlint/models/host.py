@@ -24,10 +24,17 @@ ALLOCATORS = frozenset(
     "numpy.random.rand numpy.random.randn numpy.random.random".split()
 )
 
-COPIES_INTO = {"numpy.copyto": (0, 1), "ctypes.memmove": (0, 1), "ctypes.memset": (0, None), "numpy.put": (0, 2)}
+COPIES_INTO = {
+    "numpy.copyto": (0, 1),
+    "ctypes.memmove": (0, 1),
+    "ctypes.memset": (0, None),
+    "numpy.put": (0, 2),
+}
 """Functions that write argument ``i`` and read argument ``j``."""
 
-READ_BUILTINS = frozenset("float int bool complex str repr list tuple set sorted sum max min any all print bytes format abs round hash dict map filter".split())
+READ_BUILTINS = frozenset(
+    "float int bool complex str repr list tuple set sorted sum max min any all print bytes format abs round hash dict map filter".split()
+)
 """Builtins that look at the values of a host array or tensor."""
 
 ARRAY_VIEWS = frozenset(

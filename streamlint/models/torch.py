@@ -99,11 +99,22 @@ TORCH = Framework(
     raw_handles=("cuda_stream", "stream_id", "native_handle"),
 )
 
-MODULE_MAKERS = frozenset({"get_accelerator", "get_device_module", "get_torch_device", "get_torch_device_module"})
+MODULE_MAKERS = frozenset(
+    {"get_accelerator", "get_device_module", "get_torch_device", "get_torch_device_module"}
+)
 """Functions whose result stands for ``torch.cuda``: ``get_accelerator().current_stream()``."""
 
 HANDLE_METHODS = frozenset(
-    {"Stream", "Event", "current_stream", "default_stream", "set_stream", "ExternalStream", "CUDAGraph", "empty_cache"}
+    {
+        "Stream",
+        "Event",
+        "current_stream",
+        "default_stream",
+        "set_stream",
+        "ExternalStream",
+        "CUDAGraph",
+        "empty_cache",
+    }
 )
 """Names that only a device module has: on an unknown receiver they show it is one."""
 
@@ -133,17 +144,23 @@ META_METHODS = frozenset(
     "is_set_to has_names is_signed __len__ register_post_accumulate_grad_hook stop_gradient".split()
 )
 
-HOST_READ_METHODS = frozenset("item tolist __bool__ __int__ __float__ __array__ __repr__ __index__ __format__".split())
+HOST_READ_METHODS = frozenset(
+    "item tolist __bool__ __int__ __float__ __array__ __repr__ __index__ __format__".split()
+)
 """Bring values to Python: on a device tensor they wait for the current stream only (measured)."""
 
-DRAINING_METHODS = frozenset("nonzero unique unique_consecutive masked_select bincount equal allclose".split())
+DRAINING_METHODS = frozenset(
+    "nonzero unique unique_consecutive masked_select bincount equal allclose".split()
+)
 """Operators with a result size or a Python result that depends on the data: they drain the current stream."""
 
 FACTORIES = frozenset(
     "empty zeros ones full rand randn randint randperm arange linspace logspace eye tensor as_tensor "
     "empty_strided empty_permuted scalar_tensor".split()
 )
-LIKE_FACTORIES = frozenset("empty_like zeros_like ones_like full_like rand_like randn_like randint_like".split())
+LIKE_FACTORIES = frozenset(
+    "empty_like zeros_like ones_like full_like rand_like randn_like randint_like".split()
+)
 NEW_METHODS = frozenset("new_empty new_zeros new_ones new_full new_tensor new_empty_strided".split())
 UNFILLED = frozenset("empty empty_like new_empty empty_strided new_empty_strided empty_permuted".split())
 

@@ -21,7 +21,16 @@ ORDERING_WORDS = STREAM_WORDS - {"stream", "record", "query", "wait", "Event"}
 """Words that are rarely anything else; the others occur in code that has nothing to do with a GPU."""
 
 
-_FALSE_FRIENDS = ("upstream", "downstream", "filestream", "bytestream", "textstream", "streaming", "streamlit", "streamhandler")
+_FALSE_FRIENDS = (
+    "upstream",
+    "downstream",
+    "filestream",
+    "bytestream",
+    "textstream",
+    "streaming",
+    "streamlit",
+    "streamhandler",
+)
 
 
 def touches(names: frozenset[str]) -> bool:

@@ -92,7 +92,16 @@ class Rule:
 
 
 _DOUBTFUL = frozenset(
-    {Doubt.SAME_STREAM, Doubt.ALIAS, Doubt.ESCAPE, Doubt.SOME_PATHS, Doubt.OBSERVED, Doubt.BUDGET, Doubt.ARGUMENT, Doubt.GUESSED}
+    {
+        Doubt.SAME_STREAM,
+        Doubt.ALIAS,
+        Doubt.ESCAPE,
+        Doubt.SOME_PATHS,
+        Doubt.OBSERVED,
+        Doubt.BUDGET,
+        Doubt.ARGUMENT,
+        Doubt.GUESSED,
+    }
 )
 
 

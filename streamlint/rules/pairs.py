@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 def device_pairs(judged: Judged, *, reads: bool) -> Iterator[Conflict]:
     """Conflicts whose later side is device work; ``reads``: it reads what the earlier side writes."""
     for conflict in judged.conflicts:
-        if isinstance(judged.op(conflict.later), HostAccess) or isinstance(judged.op(conflict.earlier), HostAccess):
+        if isinstance(judged.op(conflict.later), HostAccess) or isinstance(
+            judged.op(conflict.earlier), HostAccess
+        ):
             continue
         if (conflict.kind is ConflictKind.READ_AFTER_WRITE) == reads:
             yield conflict
@@ -24,7 +26,9 @@ def device_pairs(judged: Judged, *, reads: bool) -> Iterator[Conflict]:
 def host_pairs(judged: Judged, *, reads: bool) -> Iterator[Conflict]:
     """Conflicts whose later side is the host itself."""
     for conflict in judged.conflicts:
-        if not isinstance(judged.op(conflict.later), HostAccess) or isinstance(judged.op(conflict.earlier), HostAccess):
+        if not isinstance(judged.op(conflict.later), HostAccess) or isinstance(
+            judged.op(conflict.earlier), HostAccess
+        ):
             continue
         if (conflict.kind is ConflictKind.READ_AFTER_WRITE) == reads:
             yield conflict
@@ -34,7 +38,10 @@ def notes(judged: Judged, conflict: Conflict) -> tuple[Note, ...]:
     earlier = judged.op(conflict.earlier)
     verb = "written" if conflict.earlier_access.mode is not Mode.READ else "read"
     found = [Note(earlier.at.span, f"{verb} {on(judged, earlier)} here{_entry(earlier)}")]
-    for more in (insufficient_record(judged, conflict.earlier, conflict.later), last_barrier(judged, conflict.earlier, conflict.later)):
+    for more in (
+        insufficient_record(judged, conflict.earlier, conflict.later),
+        last_barrier(judged, conflict.earlier, conflict.later),
+    ):
         if more is not None:
             found.append(more)
     return tuple(found)
@@ -54,7 +61,7 @@ def place(judged: Judged, conflict: Conflict) -> Space:
 
 def order_help(judged: Judged, conflict: Conflict) -> str:
     """How to add the missing edge between two streams, in the user's names."""
-    from streamlint.rules.base import stream_of  # noqa: PLC0415
+    from streamlint.rules.base import stream_of
 
     earlier, later = stream_of(judged.op(conflict.earlier)), stream_of(judged.op(conflict.later))
     if earlier is None or later is None:
@@ -67,7 +74,13 @@ def order_help(judged: Judged, conflict: Conflict) -> str:
 
 
 def _ref(name: str) -> str:
-    return "torch.cuda.current_stream()" if name == "the current stream" else "torch.cuda.default_stream()" if "default stream" in name else name
+    return (
+        "torch.cuda.current_stream()"
+        if name == "the current stream"
+        else "torch.cuda.default_stream()"
+        if "default stream" in name
+        else name
+    )
 
 
 def op_id(number: int) -> OpId:

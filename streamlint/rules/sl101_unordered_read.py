@@ -30,7 +30,7 @@ def check(judged: Judged) -> Iterator[Problem]:
 
 
 def _stream(judged: Judged, stream: object) -> str:
-    from streamlint.rules.base import quoted  # noqa: PLC0415
+    from streamlint.rules.base import quoted
 
     return quoted(judged.stream_name(stream)) if stream is not None else "the device"  # type: ignore[arg-type]
 

@@ -60,7 +60,9 @@ def _explained(judged: Judged, wait: OpId, record: Record) -> frozenset[tuple[Op
     return frozenset(
         (conflict.earlier, conflict.later)
         for conflict in judged.conflicts
-        if conflict.later > wait and stream_of(judged.op(conflict.later)) == waiting and stream_of(judged.op(conflict.earlier)) == record.stream
+        if conflict.later > wait
+        and stream_of(judged.op(conflict.later)) == waiting
+        and stream_of(judged.op(conflict.earlier)) == record.stream
     )
 
 

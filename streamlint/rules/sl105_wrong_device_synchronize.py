@@ -31,7 +31,10 @@ def check(judged: Judged) -> Iterator[Problem]:
                 message=f"the synchronize waits for {_device(op.device)}, but {pairs.subject(judged, conflict)} is still in use on {_device(device)}",
                 label="too early",
                 help="pass the device of the work, or synchronize its stream: a device synchronize covers one device",
-                notes=(*pairs.notes(judged, conflict), Note(op.at.span, f"waits for {_device(op.device)} only")),
+                notes=(
+                    *pairs.notes(judged, conflict),
+                    Note(op.at.span, f"waits for {_device(op.device)} only"),
+                ),
                 doubts=conflict.doubts,
                 explains=frozenset({(conflict.earlier, conflict.later)}),
             )

@@ -40,7 +40,11 @@ def _covering_wait(judged: Judged, earlier: OpId, later: OpId) -> Span | None:
         op = judged.op(OpId(number))
         if isinstance(op, Wait) and op.name in ("wait", "wait_event", "cudaStreamWaitEvent"):
             record = judged.hb.record_seen_by(OpId(number))
-            if record is not None and record > earlier and judged.hb.ordered(earlier, record).verdict is Verdict.YES:
+            if (
+                record is not None
+                and record > earlier
+                and judged.hb.ordered(earlier, record).verdict is Verdict.YES
+            ):
                 return op.at.span
     return None
 

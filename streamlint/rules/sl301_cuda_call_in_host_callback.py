@@ -37,7 +37,13 @@ def check(judged: Judged) -> Iterator[Problem]:
             message=f"`{name}` is a CUDA call inside a host callback",
             label="not permitted in a callback",
             help="let the callback only signal (set a flag, an event of `threading`), and make CUDA calls from an ordinary thread",
-            notes=(Note(callback.at.span, "the callback is queued here"), *(Note(span, "reached through this call") for span in op.at.calls[len(callback.at.calls) + 1 :])),
+            notes=(
+                Note(callback.at.span, "the callback is queued here"),
+                *(
+                    Note(span, "reached through this call")
+                    for span in op.at.calls[len(callback.at.calls) + 1 :]
+                ),
+            ),
             doubts=op.doubts,
         )
 
