@@ -11,7 +11,7 @@ from streamlint import ir
 from streamlint.finding import Finding, Report, SourceError, Statistics
 from streamlint.interp import entries
 from streamlint.interp.project import Project
-from streamlint.judge import findings_of, merge
+from streamlint.judge import Conditional, findings_of, merge, recorded_events
 from streamlint.lower import may_touch_gpu
 from streamlint.models import words
 from streamlint.trace import StreamKind, Trace
@@ -126,14 +126,17 @@ class Session:
         return (error,) if error is not None else ()
 
     def _analyzed(self, module: ir.Module) -> FileResult:
-        findings: list[Finding] = []
+        found: list[Conditional] = []
+        recorded: set[Span] = set()
         approximate: set[str] = set()
         covered: set[str] = set()
         for run in entries.module_runs(self.project, module, self.settings.default_kind):
-            findings.extend(findings_of(run))
+            found.extend(findings_of(run))
+            recorded.update(recorded_events(run))
             covered |= run.covered
             if run.cut or any(trace.cut for trace in run.traces):
                 approximate.add(run.entry.label)
+        findings = (item.finding for item in found if item.unless_recorded not in recorded)
         return FileResult(
             tuple(merge(findings, self.statement)),
             (),

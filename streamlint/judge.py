@@ -11,7 +11,7 @@ from streamlint.finding import Evidence, Finding, Related
 from streamlint.hb import HappensBefore, Verdict
 from streamlint.rules import RULES
 from streamlint.rules.base import Judged, Problem, Rule, confidence, stream_of
-from streamlint.trace import Copy, Doubt, HostAccess, Launch, OpId, Overlap, Space, Trace, overlap
+from streamlint.trace import Copy, Doubt, HostAccess, Launch, OpId, Overlap, Record, Space, Trace, overlap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -37,12 +37,30 @@ def judge(trace: Trace) -> Judged:
     return Judged(trace, hb, tuple(conflicts(trace, hb)))
 
 
-def findings_of(run: Run) -> Iterator[Finding]:
+@dataclass(frozen=True, slots=True)
+class Conditional:
+    """A finding that holds only if no path of the module records the event made at ``unless_recorded``."""
+
+    finding: Finding
+    unless_recorded: Span | None = None
+
+
+def recorded_events(run: Run) -> Iterator[Span]:
+    """Where the events were made that some path of an entry records."""
+    for trace in run.traces:
+        for op in trace.ops:
+            span = trace.events[op.event].span if isinstance(op, Record) else None
+            if span is not None:
+                yield span
+
+
+def findings_of(run: Run) -> Iterator[Conditional]:
     """The findings of an entry; fingerprints are added later, when all are known."""
     paths = [judge(trace) for trace in run.traces if len(trace.ops) > 1]
     for judged in paths:
         for candidate in _first_of_each(judged, _candidates(judged)):
-            yield _finding(settle(candidate, run, paths))
+            settled = settle(candidate, run, paths)
+            yield Conditional(_finding(settled), candidate.problem.unless_recorded)
 
 
 def _candidates(judged: Judged) -> list[Candidate]:
@@ -64,12 +82,11 @@ def _first_of_each(judged: Judged, candidates: Sequence[Candidate]) -> Iterator[
         if problem.earlier is None:
             yield candidate
             continue
-        earlier, later = judged.op(problem.earlier), judged.op(problem.later)
-        group = (candidate.rule.code, problem.earlier, problem.buffer, stream_of(later), later.lane)
+        later = judged.op(problem.later)
+        group = (problem.earlier, problem.buffer, stream_of(later), later.lane)
         if group not in seen:
             seen.add(group)
             yield candidate
-        del earlier
 
 
 # ----------------------------------------------------------------------------- doubts
@@ -121,7 +138,6 @@ def _ordered_elsewhere(problem: Problem, judged: Judged, paths: Sequence[Judged]
     whether there is anything to wait for.
     """
     assert problem.earlier is not None
-    earlier, later = judged.op(problem.earlier), judged.op(problem.later)
     for other in paths:
         if other is judged:
             continue
@@ -131,7 +147,6 @@ def _ordered_elsewhere(problem: Problem, judged: Judged, paths: Sequence[Judged]
             for b in second:
                 if a < b and _meet(other, a, b) and other.hb.ordered(a, b).verdict is Verdict.YES:
                     return True
-    del earlier, later
     return False
 
 

@@ -101,6 +101,10 @@ class Interval:
     hi: int
 
 
+UNBOUNDED = 1 << 62
+"""The upper end of an interval that reaches to the end of its axis."""
+
+
 @dataclass(frozen=True, slots=True)
 class Symbol:
     """A place on one axis known only by the expression that selects it, as in ``x[i]``.

@@ -20,7 +20,9 @@ import traceback
 import types
 from contextlib import suppress
 from dataclasses import asdict
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,14 +33,19 @@ from streamlint.confirm.probe import Mode, Probe
 from streamlint.confirm.values import snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 _POLL_S = 0.005
 _POISONED_BYTES = 256 << 20
+_END = {"status": "end"}
 
 
 def serve(preload: list[str]) -> None:
-    """Answer each request ``{"job": ..., "timeout_s": ..., "log": path}`` with one line of JSON."""
+    """Answer each request ``{"job": ..., "timeout_s": ..., "log": path}`` with one line of JSON.
+
+    The answer lists the results of the runs of the job, in order, up to the first after which the
+    process could not go on.
+    """
     for name in preload:
         with suppress(ImportError):  # the program's own import will report it
             importlib.import_module(name)
@@ -64,11 +71,13 @@ def _forked(request: dict[str, Any]) -> list[dict[str, Any]]:
         os.killpg(child, signal.SIGKILL)
     if status is None:
         os.waitpid(child, 0)
-        return [_failed(f"the program did not end within {request['timeout_s']:g} s")]
-    if not data:
-        return [_failed(f"the program {_ending(status)}{_last_line(Path(request['log']))}")]
-    results: list[dict[str, Any]] = json.loads(data)
-    return results
+    *results, last = [json.loads(line) for line in data.splitlines() if line.endswith(b"}")] or [None]
+    if last == _END:
+        return results
+    done = results if last is None else [*results, last]
+    if status is None:
+        return [*done, _failed(f"the program did not end within {request['timeout_s']:g} s")]
+    return [*done, _failed(f"the program {_ending(status)}{_last_line(Path(request['log']))}")]
 
 
 def _child(request: dict[str, Any], writing: int) -> None:
@@ -78,11 +87,12 @@ def _child(request: dict[str, Any], writing: int) -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     for source, target in ((nothing, 0), (log, 1), (log, 2)):
         os.dup2(source, target)
+    os.set_blocking(writing, True)
     try:
-        data = json.dumps(_results(request["job"])).encode()
-        os.set_blocking(writing, True)
-        while data:
-            data = data[os.write(writing, data) :]
+        for result in chain(_results(request["job"]), (_END,)):
+            data = json.dumps(result).encode() + b"\n"
+            while data:
+                data = data[os.write(writing, data) :]
     except BaseException:
         traceback.print_exc()
     finally:
@@ -93,7 +103,7 @@ def _child(request: dict[str, Any], writing: int) -> None:
 
 
 def _collect(child: int, reading: int, timeout_s: float) -> tuple[bytes, int | None]:
-    """Return what the child wrote and its wait status; no status if its time was over."""
+    """Return what the child wrote and its wait status; no status if one run took too long."""
     data = b""
     limit = time.monotonic() + timeout_s
     while True:
@@ -101,10 +111,11 @@ def _collect(child: int, reading: int, timeout_s: float) -> tuple[bytes, int | N
         with suppress(BlockingIOError):
             while chunk := os.read(reading, 1 << 16):
                 data += chunk
+                limit = time.monotonic() + timeout_s
         if ended:
             return data, status
         if time.monotonic() > limit:
-            return b"", None
+            return data, None
         time.sleep(_POLL_S)
 
 
@@ -118,37 +129,35 @@ def _last_line(log: Path) -> str:
     return f": {lines[-1][:300]}" if lines else ""
 
 
-def _results(job: dict[str, Any]) -> list[dict[str, Any]]:
-    """The runs of the job in their order, up to the first that leaves the GPU in an unknown state."""
-    path, root = Path(job["path"]), Path(job["root"])
+def _results(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the runs of the job in their order, up to the first that leaves the GPU in an unknown state."""
     try:
         driver = Driver()
-        source = path.read_text("utf-8")
         driver.activate()
-        if imports(ast.parse(source), "torch"):
-            _warm_torch()
-    except (DriverUnavailableError, DriverError, OSError, SyntaxError) as error:
-        return [_failed(str(error))]
-    sys.path[:0] = [str(path.parent), str(root)]
-    done: list[dict[str, Any]] = []
+    except (DriverUnavailableError, DriverError) as error:
+        yield _failed(str(error))
+        return
     for run in job["runs"]:
-        done.append(_result(driver, job, run, source))
-        if done[-1]["status"] != "returned":
-            break
+        result = _result(driver, job, run)
+        yield result
+        if result["status"] != "returned" or result["callback_errors"]:
+            return
         _forget()
-    return done
 
 
-def _result(driver: Driver, job: dict[str, Any], run: dict[str, Any], source: str) -> dict[str, Any]:
-    path = Path(job["path"])
+def _result(driver: Driver, job: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
+    path = Path(run["path"])
     try:
+        source = path.read_text("utf-8")
         tree = instrument(source, str(path), _place(run["earlier"]), _place(run["later"]))
+        if imports(tree, "torch"):
+            _warm_torch()
         gate = Gate(driver, job["delay_ms"])
-        probe = Probe(Mode(run["mode"]), driver, gate)
-        function = _load(tree, path, Path(job["root"]), job["function"], probe)
+        probe = Probe(Mode(run["mode"]), driver, gate, run["turn"])
+        function = _load(tree, path, Path(job["root"]), run["function"], probe)
     except ImportError as error:
         return _failed(f"the program needs {error.name or 'a module'}, which cannot be imported: {error}")
-    except (AttributeError, LookupError, DriverError) as error:
+    except (OSError, SyntaxError, AttributeError, LookupError, DriverError) as error:
         return _failed(str(error))
     _hook_callback_exceptions(probe)
     result = _call(function, probe, driver, gate)
@@ -166,7 +175,7 @@ def _call(function: Callable[[], object], probe: Probe, driver: Driver, gate: Ga
     except Exception as error:
         gate.release()
         return {"status": "raised", "error": f"{type(error).__name__}: {error}"[:400]}
-    return {"status": "returned", "value": leaves, "held": gate.held, "overtaken": probe.overtaken}
+    return {"status": "returned", "value": leaves, "held": probe.reached, "overtaken": probe.overtaken}
 
 
 def _failed(reason: str) -> dict[str, Any]:
@@ -180,8 +189,9 @@ def _place(data: list[Any] | None) -> Place | None:
 def _load(tree: ast.Module, path: Path, root: Path, name: str, probe: Probe) -> Callable[[], object]:
     """Import the instrumented file as the module that it is, and find ``function`` or ``Class.method``."""
     module_name, folder = _module_name(path, root)
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
+    for importable in (str(root), str(folder)):
+        if importable not in sys.path:
+            sys.path.insert(0, importable)
     module = types.ModuleType(module_name)
     module.__file__ = str(path)
     module.__package__ = module_name.rpartition(".")[0]
@@ -223,6 +233,7 @@ def imports(tree: ast.Module, package: str) -> bool:
     return False
 
 
+@cache
 def _warm_torch() -> None:
     """First uses load kernels and create handles, which can synchronize and hide a missing order."""
     try:
@@ -260,14 +271,12 @@ def _forget() -> None:
 
 
 def _hook_callback_exceptions(probe: Probe) -> None:
-    shown = sys.unraisablehook
-
     def hook(info: sys.UnraisableHookArgs) -> None:
         trace = info.exc_traceback
         while trace is not None and trace.tb_next is not None:
             trace = trace.tb_next
         probe.raised(info.exc_value, 0 if trace is None else trace.tb_lineno)
-        shown(info)
+        sys.__unraisablehook__(info)
 
     sys.unraisablehook = hook
 

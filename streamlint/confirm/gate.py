@@ -56,7 +56,6 @@ class Gate:
         self._flag, self._flag_address = driver.mapped_word()
         self._kernels: dict[int, ctypes.c_void_p] = {}
         self._pending: list[ctypes.c_void_p] = []
-        self.held = 0
         # Compiling and loading take longer than a gate holds, so they must not happen behind one.
         self._kernel(driver.context_of(0))
 
@@ -67,7 +66,6 @@ class Gate:
             kernel = self._kernel(context)
             self._driver.launch(kernel, stream, (self._flag_address, self._limit_ns))
             self._pending.append(self._driver.record(stream))
-        self.held += 1
 
     @property
     def closed(self) -> bool:

@@ -76,6 +76,8 @@ class Plan:
     later: Place | None = None
     code: str = ""
     fingerprint: str = ""
+    turn: int | None = None
+    """Hold back only this execution of the statement, counted from 0; ``None``: every one."""
 
     @property
     def expects_callback_error(self) -> bool:
@@ -139,9 +141,11 @@ class Program:
             if function is None or current in seen:
                 continue
             seen.add(current)
+            # Also what is only named: functools.partial(fill, x) runs fill.
+            named = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
+            todo.extend(name for name in self._functions if name.partition(".")[0] in named)
             for statement, calls in _calls(function):
                 names = {call_name(call) for call in calls}
-                todo.extend(sorted(names & self._functions.keys()))
                 if any(_queues_work(called) for called in names - self._functions.keys()):
                     places.append(Place(statement.lineno, _column(self.source, statement)))
         return places

@@ -46,12 +46,15 @@ class Mode(Enum):
 class Probe:
     """The object that instrumented programs know as ``__streamlint__``."""
 
-    def __init__(self, mode: Mode, driver: Driver, gate: Gate) -> None:
+    def __init__(self, mode: Mode, driver: Driver, gate: Gate, turn: int | None = None) -> None:
+        """``turn`` selects one execution of the earlier statement, counted from 0; ``None`` is each."""
         self._mode = mode
+        self._turn = turn
         self._driver = driver
         self._gate = gate
         self._later_streams: list[int] = []
         self._watching = False
+        self.reached = 0
         self.overtaken = False
         self.callback_errors: list[CudaError] = []
 
@@ -62,20 +65,21 @@ class Probe:
 
     def hold_current(self) -> None:
         """Before an earlier statement that names no stream: it runs on the current one."""
-        for stream in current_streams():
-            self._hold(stream)
+        self._hold(current_streams())
 
     def hold(self, stream: T) -> T:
         """Around the stream argument of the earlier operation."""
-        for handle in handles(stream):
-            self._hold(handle)
+        self._hold(handles(stream))
         return stream
 
-    def _hold(self, stream: int) -> None:
-        if not self._mode.delays or self._gate.held >= MAX_HOLDS:
+    def _hold(self, streams: list[int]) -> None:
+        turn = self.reached
+        self.reached += 1
+        if not self._mode.delays or turn >= MAX_HOLDS or self._turn not in (None, turn):
             return
         if not on_callback_thread() and not _capturing():
-            self._gate.hold(stream)
+            for stream in streams:
+                self._gate.hold(stream)
 
     def begin_later(self) -> None:
         """Before the later statement."""

@@ -11,10 +11,9 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from streamlint.confirm.child import imports
@@ -26,6 +25,7 @@ from streamlint.confirm.verdict import (
     Outcome,
     Raised,
     Returned,
+    Verdict,
     decide,
     suspicious,
 )
@@ -38,6 +38,10 @@ if TYPE_CHECKING:
 
 _PRELOAD = ("numpy", "torch")
 """Slow imports that do not touch the GPU, so that a process can be forked after them."""
+
+
+MAX_TURNS = 4
+"""So many executions of one statement are held back one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,23 +86,28 @@ class Server:
         self._limits = limits
 
     def run(self, runs: Sequence[Run]) -> list[Seen]:
-        """Run one function in each of these ways, in one process as long as all goes well.
+        """Make each of these runs, in one process as long as all goes well.
 
         What a run started does not outlive this call.
         """
         seen: list[Seen] = []
         while len(seen) < len(runs):
-            answers = self._process_for(runs[len(seen) :])
-            seen.extend(answers)
-            if isinstance(answers[-1].outcome, Failed):
+            seen.extend(self._one_process(runs[len(seen) :]))
+            broken = runs[len(seen) - 1].plan
+            while isinstance(seen[-1].outcome, Failed) and len(seen) < len(runs):
                 # What could not run once is not run again: each try may cost the whole timeout.
-                seen.extend([answers[-1]] * (len(runs) - len(seen)))
+                if runs[len(seen)].plan.function != broken.function:
+                    break
+                seen.append(seen[-1])
         return seen
 
-    def _process_for(self, runs: Sequence[Run]) -> list[Seen]:
+    def _one_process(self, runs: Sequence[Run]) -> list[Seen]:
         limits = self._limits
-        patience = limits.timeout_s * len(runs)
-        request = {"job": _job(runs, limits), "timeout_s": patience, "log": str(self._folder / "log")}
+        request = {
+            "job": _job(runs, limits),
+            "timeout_s": limits.timeout_s,
+            "log": str(self._folder / "log"),
+        }
         try:
             answer = self._ask(json.dumps(request))
         except BrokenPipeError:
@@ -158,65 +167,137 @@ def _children(pid: int) -> list[int]:
 
 
 def confirm_all(plans: Sequence[Plan], limits: Limits, jobs: int = 1) -> list[Confirmation]:
-    """Run plans of one root, those of different functions up to ``jobs`` at the same time."""
-    # One function is one piece of work, because its plans share their serialized runs.
-    groups = [list(group) for _, group in groupby(plans, lambda plan: (plan.path, plan.function))]
+    """Run plans of one root; up to ``jobs`` functions at the same time."""
+    if not plans:
+        return []
     trees = [ast.parse(path.read_bytes()) for path in {plan.path for plan in plans}]
     preload = [name for name in _PRELOAD if any(imports(tree, name) for tree in trees)]
-    todo = iter(enumerate(groups))
-    done: dict[int, list[Confirmation]] = {}
-    lock = Lock()
+    chunks = _chunks(plans, jobs)
 
-    def work() -> None:
+    def work(chunk: Sequence[Plan]) -> list[Confirmation]:
         with serving(plans[0].root, preload, limits) as server:
-            while True:
-                with lock:
-                    index, group = next(todo, (-1, []))
-                if not group:
-                    return
-                done[index] = _confirm_group(server, group, limits)
+            return _Session(server, limits).confirm(chunk)
 
-    with ThreadPoolExecutor(max(1, jobs)) as pool:
-        for worker in [pool.submit(work) for _ in range(min(max(1, jobs), len(groups)))]:
-            worker.result()
-    return [confirmation for index in range(len(groups)) for confirmation in done[index]]
+    with ThreadPoolExecutor(len(chunks)) as pool:
+        return [confirmation for done in pool.map(work, chunks) for confirmation in done]
 
 
-def _confirm_group(server: Server, group: Sequence[Plan], limits: Limits) -> list[Confirmation]:
-    """Plans of one function: they share their serialized runs, unless one of them shows something."""
-    first = group[0]
-    runs = [Run(first, Mode.REFERENCE), Run(first, Mode.CONTROL), *(Run(plan, Mode.GATED) for plan in group)]
-    if limits.shared:
-        reference, control, *gated = server.run(runs)
-    else:
-        reference = server.run(runs[:1])[0]
-        failed = isinstance(reference.outcome, Failed)
-        control, *gated = [reference] * len(runs[1:]) if failed else [server.run([r])[0] for r in runs[1:]]
-    done = []
-    for plan, seen in zip(group, gated, strict=True):
-        delayed = control
-        if plan is not first and suspicious(reference.outcome, seen.outcome):
-            # Before anything is claimed, the very delays of this plan must be shown to be harmless.
-            delayed = server.run([Run(plan, Mode.CONTROL)])[0]
+def _chunks(plans: Sequence[Plan], jobs: int) -> list[list[Plan]]:
+    """At most ``jobs`` stretches of about the same length; those of one function stay together."""
+    groups = [list(group) for _, group in groupby(plans, _function_of)]
+    size = len(plans) / max(1, jobs)
+    chunks: list[list[Plan]] = [[]]
+    for group in groups:
+        if len(chunks[-1]) >= size:
+            chunks.append([])
+        chunks[-1].extend(group)
+    return chunks
+
+
+def _function_of(plan: Plan) -> tuple[Path, str]:
+    return plan.path, plan.function
+
+
+class _Session:
+    """Runs plans with one server, the serialized runs of a function once."""
+
+    def __init__(self, server: Server, limits: Limits) -> None:
+        self._server = server
+        self._limits = limits
+
+    def confirm(self, plans: Sequence[Plan]) -> list[Confirmation]:
+        firsts = [next(group) for _, group in groupby(plans, _function_of)]
+        modes = (Mode.REFERENCE, Mode.CONTROL)
+        runs: list[Run] = []
+        for first in firsts:
+            own = [plan for plan in plans if _function_of(plan) == _function_of(first)]
+            runs += [*(Run(first, mode) for mode in modes), *(Run(plan, Mode.GATED) for plan in own)]
+        seen = self._run(runs)
+        seen |= self._run(self._controls(plans, seen))
+        done = [self._decide(plan, seen) for plan in plans]
+        return self._single_turns(done, seen)
+
+    def _single_turns(self, done: list[Confirmation], seen: dict[Run, Seen]) -> list[Confirmation]:
+        """Hold back one execution at a time, where holding back all showed nothing.
+
+        In ``for s in streams: launch(s)`` with a wait for the first stream only, holding both back
+        delays the reader too, and it comes late enough to be right by luck.
+        """
+        turns: dict[int, list[Plan]] = {}
+        for index, confirmation in enumerate(done):
+            plan = confirmation.plan
+            outcome = seen[Run(plan, Mode.GATED)].outcome
+            if confirmation.decision.verdict in (Verdict.ORDERED, Verdict.UNORDERED) and plan.turn is None:
+                held = outcome.held if isinstance(outcome, Returned) else 0
+                if held > 1:
+                    turns[index] = [replace(plan, turn=turn) for turn in range(min(held, MAX_TURNS))]
+        plans = [plan for few in turns.values() for plan in few]
+        seen |= self._run([Run(plan, Mode.GATED) for plan in plans])
+        seen |= self._run(self._controls(plans, seen))
+        for index, few in turns.items():
+            for plan in few:
+                single = self._decide(plan, seen)
+                if single.decision.verdict is Verdict.CONFIRMED:
+                    done[index] = single
+                    break
+        return done
+
+    def _run(self, runs: Sequence[Run]) -> dict[Run, Seen]:
+        if self._limits.shared:
+            return dict(zip(runs, self._server.run(runs), strict=True))
+        seen: dict[Run, Seen] = {}
+        broken: dict[tuple[Path, str], Seen] = {}
+        for run in runs:
+            key = _function_of(run.plan)
+            seen[run] = broken[key] if key in broken else self._server.run([run])[0]
+            if isinstance(seen[run].outcome, Failed):
+                broken[key] = seen[run]
+        return seen
+
+    def _controls(self, plans: Sequence[Plan], seen: dict[Run, Seen]) -> list[Run]:
+        """The control runs that are still missing.
+
+        One for each function tells noise. Before anything is claimed for a plan, its very delays
+        must be shown to be harmless to the serialized program.
+        """
+        wanted = []
+        for plan in plans:
+            reference = self._reference(plan, seen).outcome
+            gated = seen[Run(plan, Mode.GATED)].outcome
+            if suspicious(reference, gated) and Run(plan, Mode.CONTROL) not in seen:
+                wanted.append(Run(plan, Mode.CONTROL))
+        return wanted
+
+    def _reference(self, plan: Plan, seen: dict[Run, Seen], mode: Mode = Mode.REFERENCE) -> Seen:
+        return next(
+            s for run, s in seen.items() if run.mode is mode and _function_of(run.plan) == _function_of(plan)
+        )
+
+    def _decide(self, plan: Plan, seen: dict[Run, Seen]) -> Confirmation:
+        reference = self._reference(plan, seen)
+        control = seen.get(Run(plan, Mode.CONTROL)) or self._reference(plan, seen, Mode.CONTROL)
         decision = decide(
             reference.outcome,
-            delayed.outcome,
-            seen.outcome,
+            control.outcome,
+            seen[Run(plan, Mode.GATED)].outcome,
             expects_callback_error=plan.expects_callback_error,
         )
-        done.append(Confirmation(plan, decision, reference.environment))
-    return done
+        return Confirmation(plan, decision, reference.environment)
 
 
 def _job(runs: Sequence[Run], limits: Limits) -> dict[str, Any]:
-    plan = runs[0].plan
     return {
-        "path": str(plan.path),
-        "root": str(plan.root),
-        "function": plan.function,
+        "root": str(runs[0].plan.root),
         "delay_ms": limits.delay_ms,
         "runs": [
-            {"mode": run.mode.value, "earlier": _place(run.plan.earlier), "later": _place(run.plan.later)}
+            {
+                "path": str(run.plan.path),
+                "function": run.plan.function,
+                "mode": run.mode.value,
+                "earlier": _place(run.plan.earlier),
+                "later": _place(run.plan.later),
+                "turn": run.plan.turn,
+            }
             for run in runs
         ],
     }

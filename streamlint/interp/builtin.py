@@ -56,7 +56,7 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
     ):
         return _transparent(m, path, args, kwargs, span)
     if path in host.VIEW_FUNCTIONS:
-        return _view(m, path, args, kwargs, span)
+        return make_view(m, path, args, kwargs, span)
     if path in host.ALLOCATORS:
         for view in tensors.buffers_in(m, args, unknown=False):
             if last in ("array", "bytearray"):
@@ -91,7 +91,7 @@ def _transparent(m: Machine, path: str, args: list[Value], kwargs: dict[str, Val
     return args[0] if args else NONE
 
 
-def _view(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
+def make_view(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
     found = tensors.buffers_in(
         m, [*args[:1], *(v for k, v in kwargs.items() if k in ("buffer", "obj", "a"))], unknown=False
     )
@@ -102,15 +102,15 @@ def _view(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], sp
         if isinstance(source, SymV):
             return BufferV(tensors.as_buffer(m, source, Flavor.ARRAY).id, (), Flavor.ARRAY)
         return m.new_buffer("", Space.PAGEABLE, Origin.ALLOCATED, Flavor.ARRAY, span)
-    view = found[0]
+    seen = found[0]
     if path in ("ctypes.cast", "ctypes.addressof", "ctypes.byref", "ctypes.pointer"):
-        return view
+        return seen
     if path in host.FLAT_VIEW_FUNCTIONS:
-        m.flat.add(view.id)
-    if not m.space(view).on_host and m.space(view) in (Space.DEVICE,) and path.startswith("numpy."):
-        tensors.read_on_host(m, view, span, path)
+        m.flat.add(seen.id)
+    if not m.space(seen).on_host and m.space(seen) in (Space.DEVICE,) and path.startswith("numpy."):
+        tensors.read_on_host(m, seen, span, path)
     flavor = Flavor.TORCH if path.startswith("torch.") else Flavor.ARRAY
-    return BufferV(view.id, view.region, flavor)
+    return BufferV(seen.id, seen.region, flavor)
 
 
 def _copy_into(m: Machine, path: str, args: list[Value], span: Span) -> Value:

@@ -47,6 +47,7 @@ from streamlint.interp.values import (
 from streamlint.models import host
 from streamlint.models import torch as torch_model
 from streamlint.models.schema import Lib, Role
+from streamlint.trace import Access, Doubt, Launch, Mode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -319,6 +320,8 @@ def call_api(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value],
         return made
     if path.startswith(("torch.", "torch_npu.")):
         return tensors.torch_function(m, path, args, kwargs, span)
+    if last in ("from_address", "from_buffer"):
+        return builtin.make_view(m, "numpy.frombuffer", args, kwargs, span)
     if last.startswith("cuda") and path.startswith("cuda."):
         return effects.unknown_runtime_call(m, path, args, span)
     return opaque(m, path, args, kwargs, span)
@@ -383,6 +386,8 @@ def symbolic_method(
         name == "stream" and args and names.is_stream_like(names.settle(m, args[0]))
     ):
         return _handle_call(m, SymV(f"{receiver.key}.{name}"), args, kwargs, span)
+    if name in ("from_address", "from_buffer"):
+        return builtin.make_view(m, "numpy.frombuffer", args, kwargs, span)
     if name in STREAM_ONLY:
         return call_method(m, contexts.as_stream(m, receiver, span, Lib.TORCH), name, args, kwargs, span)
     if name in EVENT_ONLY and (not args or names.is_stream_like(names.settle(m, args[0]))):
@@ -435,14 +440,17 @@ def opaque(
     unwrapped = _status_check(values)
     if unwrapped is not None:
         return unwrapped
-    escape.through(m, [*values, *holds], span, name)
     tensors_given = tensors.buffers_in(m, values)
+    if not (tensors_given and all(view.flavor is Flavor.POINTER for view in tensors_given)):
+        escape.through(m, [*values, *holds], span, name)
     if last in host.HANDOFF_METHODS or not tensors_given:
         return m.fresh(
             f"{name}()",
             span,
             tuple(value for value in (*values, *holds) if not isinstance(value, ConstV))[:6],
         )
+    if all(view.flavor is Flavor.POINTER for view in tensors_given):
+        return _takes_pointers(m, name, values, tensors_given, span)
     if all(m.space(view).on_host and view.flavor is Flavor.ARRAY for view in tensors_given):
         for view in tensors_given:
             tensors.read_on_host(m, view, span, last, opaque=True)
@@ -450,6 +458,18 @@ def opaque(
     if escape.carries_order(m, values):
         return m.fresh(f"{name}()", span, tuple(values[:6]))
     return tensors.opaque_work(m, last, tensors_given, span)
+
+
+def _takes_pointers(m: Machine, name: str, values: list[Value], views: list[BufferV], span: Span) -> Value:
+    """A launcher: addresses and one stream make device work on that stream; addresses alone are numbers."""
+    streams = [value for value in values if isinstance(value, StreamV)]
+    if len(streams) == 1:
+        doubts = frozenset({Doubt.OPAQUE})
+        accesses = tuple(Access(view.id, Mode.UPDATE, view.region, doubts) for view in views)
+        m.emit(Launch(m.site(span), m.lane, doubts, stream=streams[0].id, accesses=accesses, name=name))
+    else:
+        escape.through(m, values, span, name)
+    return m.fresh(f"{name}()", span, tuple(values[:6]))
 
 
 def _status_check(values: list[Value]) -> Value | None:

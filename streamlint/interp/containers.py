@@ -26,7 +26,7 @@ from streamlint.interp.values import (
     Value,
     key_of,
 )
-from streamlint.trace import Interval, Region, Selector, Symbol, SymbolSlice
+from streamlint.trace import UNBOUNDED, Interval, Region, Selector, Symbol, SymbolSlice
 
 if TYPE_CHECKING:
     from streamlint.interp.machine import Machine
@@ -244,6 +244,8 @@ def _selector(at: Value) -> Selector:
             high = _bound(hi)
             if (low is None or low.isdigit()) and high is not None and high.isdigit():
                 return Interval(int(low or 0), int(high))
+            if low is not None and low.isdigit() and low != "0" and high is None:
+                return Interval(int(low), UNBOUNDED)
             return SymbolSlice(None if low == "0" else low, high)
         case _:
             return Symbol(key_of(at))

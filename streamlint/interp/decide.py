@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
@@ -95,8 +96,10 @@ def truth(m: Machine, value: Value, e: ir.Expr, want: bool | None = None) -> boo
     if known is not None:
         return known
     match value:
-        case QueryV(of):
-            return _query(m, of, e.span, want)
+        case QueryV(of, status, negated):
+            # A status code is zero, and false, when the work is complete.
+            flip = negated != status
+            return _query(m, of, e.span, want if want is None else want != flip) != flip
         case BufferV(flavor=Flavor.OPAQUE):
             return ask(m, f"bool({key_of(value)})", e, want)
         case BufferV():
@@ -145,6 +148,8 @@ def negate(m: Machine, e: ir.Unary) -> Value:
         return ConstV(not known)
     if isinstance(value, SymV):
         return SymV(f"not {value.key}")
+    if isinstance(value, QueryV):
+        return replace(value, negated=not value.negated)
     return ConstV(not truth(m, value, e.operand))
 
 
@@ -168,7 +173,7 @@ def _known(m: Machine, op: str, left: Value, right: Value) -> bool | None:
         case "==", ApiV(a), ConstV(int() as code):
             return (code == 0) == a.endswith("cudaSuccess")
         case "is" | "==", (StreamV() | EventV() | HeapV()), (StreamV() | EventV() | HeapV()):
-            return left == right if m.exits == 0 and not _may_be_equal(m, left, right) else None
+            return left == right if not _may_be_equal(m, left, right) else None
         case "is" | "==", DeviceV(a), DeviceV(b):
             return a == b if not (a.startswith("?") or b.startswith("?")) else None
         case "in", ConstV(a), TupleV(items) if all(isinstance(item, ConstV) for item in items):

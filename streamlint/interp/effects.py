@@ -44,6 +44,7 @@ from streamlint.trace import (
     EndCapture,
     Free,
     HostAccess,
+    Interval,
     KeepAlive,
     LaneId,
     Launch,
@@ -145,6 +146,20 @@ class _Call:
         if isinstance(value, SymV):
             return tensors.as_buffer(self.m, value, Flavor.POINTER)
         return None
+
+    def sized(self, view: BufferV, count: str | None) -> BufferV:
+        """``count`` bytes from where a pointer points; all of the allocation stays the whole of it."""
+        size = self.value(count)
+        if view.flavor is not Flavor.POINTER or not isinstance(size, ConstV) or not isinstance(size.value, int):
+            return view
+        match view.region:
+            case ():
+                whole = self.m.sizes.get(view.id) in (None, key_of(size))
+                return view if whole else BufferV(view.id, (Interval(0, size.value),), view.flavor)
+            case (Interval(lo),):
+                return BufferV(view.id, (Interval(lo, lo + size.value),), view.flavor)
+            case _:
+                return view
 
     def device(self, name: str) -> str:
         value = self.value(name)
@@ -357,8 +372,8 @@ class _Call:
             self._by_kind(dst, src)
             copies.on_stream(
                 self.m,
-                dst,
-                src,
+                self.sized(dst, effect.count),
+                self.sized(src, effect.count),
                 self.stream(effect.stream).id,
                 self.span,
                 blocking=blocking,
@@ -392,7 +407,8 @@ class _Call:
             for name in group:
                 view = self.buffer(name)
                 if view is not None:
-                    accesses.append(Access(view.id, mode, view.region))
+                    part = self.sized(view, "count")
+                    accesses.append(Access(part.id, mode, part.region))
         for name in effect.packed:
             accesses += [
                 Access(v.id, Mode.UPDATE, v.region)
@@ -414,7 +430,10 @@ class _Call:
             if effect.stream is not None
             else None
         )
-        return self.m.new_buffer("", effect.space, Origin.ALLOCATED, Flavor.POINTER, self.span, on)
+        made = self.m.new_buffer("", effect.space, Origin.ALLOCATED, Flavor.POINTER, self.span, on)
+        if "size" in self.bound:
+            self.m.sizes[made.id] = key_of(self.bound["size"])
+        return made
 
     def _callback(self, effect: fx.HostCallback) -> None:
         """The host function runs in stream order, on a thread of the driver: a lane of its own."""

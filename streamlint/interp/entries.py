@@ -350,13 +350,10 @@ def construct(m: Machine, cls: ir.ClassDecl) -> HeapV | None:
     else:
         for name in objects.dataclass_fields(m, cls) or {}:
             kwargs[name] = SymV(f"0:{name}")
-    m.classes_in_making += 1
     try:
         made = objects.instantiate(m, cls, args, kwargs, cls.span)
     except PathEnds:
         return None
-    finally:
-        m.classes_in_making -= 1
     if not isinstance(made, HeapV):
         return None
     m.heap[made.id].key = "self"

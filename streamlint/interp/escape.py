@@ -14,7 +14,8 @@ from streamlint.interp.values import (
     TupleV,
     Value,
 )
-from streamlint.trace import Barrier, Doubt, Record, StreamId, StreamKind
+from streamlint.models.schema import Lib
+from streamlint.trace import Barrier, Doubt, EventId, Record, StreamId, StreamKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -23,15 +24,41 @@ if TYPE_CHECKING:
     from streamlint.source import Span
 
 _DEPTH = 4
+_ESCAPED = frozenset({Doubt.ESCAPE})
 
 
 def through(m: Machine, values: Iterable[Value], span: Span, name: str) -> None:
     """Marks the streams behind ``values`` as possibly ordered by the call ``name``."""
+    values = list(values)
     streams = list(dict.fromkeys(_streams(m, values)))
+    _may_be_recorded(m, values, span)
     if streams:
         here = [stream for (_, _, lane), stream in m.current.items() if lane == m.lane]
         here += [stream for (kind, _), stream in m.defaults.items() if kind is StreamKind.CURRENT]
         barrier(m, [*streams, *here], span, name)
+
+
+def _may_be_recorded(m: Machine, values: Iterable[Value], span: Span) -> None:
+    """An event that nothing has recorded yet may be recorded by the code that receives it."""
+    for event in _events(m, values, _DEPTH, set()):
+        if _recorded_on(m, event) is None:
+            stream = m.current_stream(Lib.TORCH)
+            m.emit(Record(m.site(span), m.lane, _ESCAPED, stream=stream.id, event=EventId(event)))
+
+
+def _events(m: Machine, values: Iterable[Value], depth: int, seen: set[int]) -> Iterator[int]:
+    for value in values:
+        match value:
+            case EventV(number):
+                yield number
+            case TupleV(items) if depth:
+                yield from _events(m, items, depth - 1, seen)
+            case HeapV(number) if depth and number not in seen:
+                seen.add(number)
+                held = m.heap[number]
+                yield from _events(m, (*held.attrs.values(), *held.items), depth - 1, seen)
+            case _:
+                pass
 
 
 def barrier(m: Machine, streams: Iterable[StreamV], span: Span, name: str) -> None:

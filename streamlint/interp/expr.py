@@ -11,12 +11,14 @@ from streamlint import ir
 from streamlint.interp import calls, containers, decide, names, objects, tensors
 from streamlint.interp.values import (
     NONE,
+    ApiV,
     BufferV,
     ConstV,
     Env,
     Flavor,
     FuncV,
     HeapV,
+    QueryV,
     Shape,
     SliceV,
     SymV,
@@ -24,7 +26,7 @@ from streamlint.interp.values import (
     Value,
     key_of,
 )
-from streamlint.trace import Symbol
+from streamlint.trace import UNBOUNDED, Interval, Symbol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -156,9 +158,9 @@ def binary(m: Machine, op: str, left: Value, right: Value, e: ir.Binary | ir.Aug
         case ConstV(a), ConstV(b) if op in _ARITHMETIC:
             return _constant(op, a, b)
         case (BufferV(flavor=Flavor.POINTER) as pointer, _) if op in "+-":
-            return BufferV(pointer.id, (*pointer.region, Symbol(f"{op}{key_of(right)}")), pointer.flavor)
+            return moved(pointer, right, op)
         case (_, BufferV(flavor=Flavor.POINTER) as pointer) if op == "+":
-            return BufferV(pointer.id, (*pointer.region, Symbol(f"+{key_of(left)}")), pointer.flavor)
+            return moved(pointer, left, "+")
         case (BufferV(), _) | (_, BufferV()):
             return tensors.operate(m, e.span, f"operator {op}", [left, right])
         case (HeapV() as a, HeapV() as b) if op == "+" and m.heap[a.id].shape is Shape.LIST:
@@ -181,6 +183,17 @@ def binary(m: Machine, op: str, left: Value, right: Value, e: ir.Binary | ir.Aug
                 if method is not None:
                     return calls.call(m, method, [right], {}, e.span)
             return SymV(f"({key_of(left)}{op}{key_of(right)})")
+
+
+def moved(pointer: BufferV, by: Value, op: str) -> BufferV:
+    """``pointer + offset``: everything from there on, until a call says how many bytes."""
+    match pointer.region, by:
+        case (), ConstV(int() as offset) if op == "+" and offset >= 0:
+            return BufferV(pointer.id, (Interval(offset, UNBOUNDED),), pointer.flavor)
+        case (Interval(lo, hi),), ConstV(int() as offset) if op == "+" and offset >= 0:
+            return BufferV(pointer.id, (Interval(lo + offset, hi),), pointer.flavor)
+        case _:
+            return BufferV(pointer.id, (*pointer.region, Symbol(f"{op}{key_of(by)}")), pointer.flavor)
 
 
 def _constant(op: str, a: object, b: object) -> Value:
@@ -209,6 +222,12 @@ _ORDER: dict[str, Callable[[object, object], bool]] = {
 
 def compare(m: Machine, op: str, left: Value, right: Value, e: ir.Compare) -> Value:
     left, right = names.settle(m, left), names.settle(m, right)
+    if isinstance(left, TupleV) and isinstance(right, TupleV) and len(left.items) == len(right.items) == 1:
+        return compare(m, op, left.items[0], right.items[0], e)
+    if isinstance(left, QueryV) and left.status and isinstance(right, (ApiV, ConstV)):
+        # while cudaStreamQuery(s)[0] != cudaSuccess: the comparison asks whether the work is complete.
+        done = isinstance(right, ConstV) or not right.path.endswith("NotReady")
+        return QueryV(left.of, negated=done != (op in ("==", "is")))
     known = decide.known_comparison(m, op, left, right)
     if known is not None:
         return ConstV(known)

@@ -16,6 +16,7 @@ from streamlint.interp.values import (
     Shape,
     StreamV,
     SymV,
+    TupleV,
     Value,
 )
 from streamlint.models.schema import Lib
@@ -51,6 +52,9 @@ if TYPE_CHECKING:
     from streamlint.interp.decisions import Oracle
     from streamlint.interp.project import Project
     from streamlint.source import Span
+
+UNNAMED_STREAM = "a stream"
+UNNAMED_EVENT = "an event"
 
 MAX_DEPTH = 12
 MAX_STEPS = 60_000
@@ -125,13 +129,13 @@ class Machine:
     """Arguments that may still be written on the current stream when the entry starts."""
     flat: set[BufferId] = field(default_factory=set)
     """Buffers known to have one axis: indexing a host view of them with an integer reads."""
-    axes: dict[BufferId, int] = field(default_factory=dict)
+    sizes: dict[BufferId, str] = field(default_factory=dict)
+    """Sizes of allocations in bytes, as keys of the values given."""
     last_backward: int | None = None
     covered: set[str] = field(default_factory=set)
     """Qualified names of functions that were run."""
-    exits: int = 0
-    classes_in_making: int = 0
-    keep: list[object] = field(default_factory=list)
+    named: dict[tuple[str, int], int] = field(default_factory=dict)
+    """How many calls deep the variable was that something got its name from."""
 
     # ------------------------------------------------------------------ budgets and places
 
@@ -238,11 +242,41 @@ class Machine:
     def set_space(self, view: BufferV, space: Space) -> None:
         self.buffers[view.id] = replace(self.buffers[view.id], space=space)
 
-    def rename(self, view: BufferV, name: str) -> None:
-        """Gives a buffer without a name of its own the name of the first variable that holds it."""
-        buffer = self.buffers[view.id]
-        if not buffer.name:
-            self.buffers[view.id] = replace(buffer, name=name)
+    def rename(self, value: Value, name: str, depth: int = 3) -> None:
+        """Names things after the variable that holds them.
+
+        The outermost function's name wins: ``s = make_stream()`` is ``s``, whatever the helper
+        called it. Among names of one level the first does.
+        """
+        match value:
+            case BufferV(number):
+                if self._takes_name(("buffer", number), name):
+                    self.buffers[number] = replace(self.buffers[number], name=name)
+            case StreamV(number):
+                if self.streams[number].span is not None and self._takes_name(("stream", number), name):
+                    self.streams[number] = replace(self.streams[number], name=name)
+            case EventV(number):
+                if self.events[number].span is not None and self._takes_name(("event", number), name):
+                    self.events[number] = replace(self.events[number], name=name)
+            case TupleV(items) if depth:
+                for item in items:
+                    self.rename(item, name, depth - 1)
+            case HeapV(number) if depth and self.heap[number].cls is None:
+                held = self.heap[number]
+                inside = [*held.items, *held.attrs.values()]
+                for item in [*inside, held.sample] if held.sample is not None else inside:
+                    self.rename(item, name, depth - 1)
+            case _:
+                pass
+
+    def _takes_name(self, thing: tuple[str, int], name: str) -> bool:
+        level = len(self.frames)
+        if name.startswith("_") and len(name) == 1 or self.named.get(thing, level + 1) <= level:
+            return False
+        if thing[0] == "buffer" and self.buffers[BufferId(thing[1])].origin is Origin.ARGUMENT:
+            return False
+        self.named[thing] = level
+        return True
 
     def new_object(self, shape: Shape, *, cls: ir.ClassDecl | None = None, key: str = "") -> HeapV:
         number = len(self.heap)

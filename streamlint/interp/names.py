@@ -69,8 +69,7 @@ def _module_variable(m: Machine, module: ir.Module, name: str) -> Value:
 
 def store(m: Machine, name: str, value: Value) -> None:
     env = m.frame.env
-    if isinstance(value, BufferV):
-        m.rename(value, name)
+    m.rename(value, name)
     if name in env.outer:
         m.globals[env.module, name] = value
         return

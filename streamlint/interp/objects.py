@@ -56,6 +56,9 @@ def attribute(m: Machine, value: Value, name: str, span: Span) -> Value:
             return stored if stored is not None else SymV(f"{key}.{name}", holds)
         case PartialV() if name == "func":
             return value.func
+        case FuncV() | PartialV() if name in ("value", "contents", "_ptr"):
+            # ctypes.cast(callback, c_void_p).value
+            return value
         case ConstV() | EventV() | DeviceV() | ContextV() | FuncV() | HeapV() | MethodV():
             return MethodV(value, name)
         case _:
@@ -180,8 +183,7 @@ def set_attribute(m: Machine, value: Value, name: str, new: Value, span: Span) -
                 calls.call(m, FuncV(setter, None, value), [new], {}, span)
                 return
             held.attrs[name] = new
-            if isinstance(new, BufferV):
-                m.rename(new, name)
+            m.rename(new, name)
         case ClassV(decl):
             m.globals[f"{decl.module}:{decl.qualname}", name] = new
         case ModuleV(module):

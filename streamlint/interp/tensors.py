@@ -27,10 +27,13 @@ from streamlint.trace import (
     Access,
     Doubt,
     HostAccess,
+    Interval,
     Launch,
     Mode,
     Origin,
     Space,
+    Symbol,
+    SymbolSlice,
     SyncStream,
 )
 
@@ -310,11 +313,8 @@ def method(
         parts = m.new_list(())
         m.heap[parts.id].open, m.heap[parts.id].sample = True, view
         return parts
-    if name in ("narrow", "select", "unfold"):
-        picked = SymV(",".join(key_of(names.settle(m, a)) for a in (*args, *kwargs.values())))
-        from streamlint.interp.containers import select
-
-        return BufferV(view.id, select(view, picked), view.flavor)
+    if name in ("narrow", "select"):
+        return _along(view, name, [names.settle(m, a) for a in (*args, *kwargs.values())])
     if name in model.VIEW_METHODS:
         return view
     if name in model.META_METHODS:
@@ -340,6 +340,23 @@ def method(
     if name in model.DRAINING_METHODS and not on_host(m, [view]):
         m.emit(SyncStream(m.site(span), m.lane, stream=m.current_stream(library(view)).id, name=name))
     return made
+
+
+def _along(view: BufferV, name: str, args: list[Value]) -> BufferV:
+    """``x.narrow(axis, start, length)`` and ``x.select(axis, i)``; other axes than 0 select nothing here."""
+    match name, args:
+        case "narrow", [ConstV(0), ConstV(int() as start), ConstV(int() as length)] if start >= 0:
+            return BufferV(view.id, (*view.region, Interval(start, start + length)), view.flavor)
+        case "narrow", [ConstV(0), start, length]:
+            end = key_of(length) if start == ConstV(0) else f"({key_of(start)}+{key_of(length)})"
+            lower = None if start == ConstV(0) else key_of(start)
+            return BufferV(view.id, (*view.region, SymbolSlice(lower, end)), view.flavor)
+        case "select", [ConstV(0), ConstV(int() as at)] if at >= 0:
+            return BufferV(view.id, (*view.region, Interval(at, at + 1)), view.flavor)
+        case "select", [ConstV(0), at]:
+            return BufferV(view.id, (*view.region, Symbol(key_of(at))), view.flavor)
+        case _:
+            return view
 
 
 def _in_place(

@@ -155,11 +155,13 @@ class ContextKind(Enum):
 class QueryV:
     """The answer of ``event.query()`` or ``stream.query()``: true means complete.
 
-    With ``status`` it is an error code, equal to ``cudaSuccess`` when complete.
+    With ``status`` it is an error code, equal to ``cudaSuccess`` when complete; ``negated`` is the
+    answer to "is it not complete?".
     """
 
     of: StreamV | EventV
     status: bool = False
+    negated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

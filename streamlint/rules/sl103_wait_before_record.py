@@ -15,54 +15,54 @@ if TYPE_CHECKING:
 
 
 def check(judged: Judged) -> Iterator[Problem]:
-    """Waits on an event of this trace whose first record comes later, on every turn.
+    """Waits that see no record on any turn.
 
-    Loop turns and repeated outside calls share a place: a wait that sees a record on any turn is
-    the first round of double buffering, not this.
+    Loop turns and repeated outside calls share a place: a wait that sees a record on one of them is
+    the first round of double buffering, not this. An event that this path never records must not be
+    recorded by any other path of the module either.
     """
-    ops = judged.trace.ops
-    seen: set[Span] = set()
-    empty: dict[Span, OpId] = {}
-    recorded = {op.event for op in ops if isinstance(op, Record)}
-    for number, op in enumerate(ops):
-        if not isinstance(op, (Wait, SyncEvent)) or judged.trace.events[op.event].span is None:
+    for number in _empty_waits(judged):
+        wait = judged.op(number)
+        assert isinstance(wait, (Wait, SyncEvent))
+        event = judged.trace.events[wait.event]
+        record = next((op for op in judged.trace.ops[number:] if isinstance(op, Record) and op.event == wait.event), None)
+        if record is not None and (record.at.call != wait.at.call or record.at.turn):
             continue
-        place = op.at.span
-        if judged.hb.record_seen_by(OpId(number)) is not None:
-            seen.add(place)
-        elif op.event in recorded and place not in empty:
-            empty[place] = OpId(number)
-    for place, number in empty.items():
-        if place in seen:
-            continue
-        wait = ops[number]
-        if not isinstance(wait, (Wait, SyncEvent)):
-            continue
-        later = next(o for o in ops[number:] if isinstance(o, Record) and o.event == wait.event)
-        if later.at.call != wait.at.call or later.at.turn:
-            continue
-        name = quoted(judged.trace.events[wait.event].name)
+        name = quoted(event.name)
         yield Problem(
             later=number,
             message=f"{name} has not been recorded when it is waited for: the wait orders nothing",
             label="waits for nothing",
             help="record the event after the work that must be waited for, and before this wait",
-            notes=(Note(later.at.span, "first recorded here"),),
-            doubts=wait.doubts,
-            explains=_explained(judged, number, later),
+            notes=(Note(record.at.span, "first recorded here"),) if record is not None else (),
+            doubts=wait.doubts | (record.doubts if record is not None else frozenset()),
+            explains=_explained(judged, number),
+            unless_recorded=event.span if record is None else None,
         )
 
 
-def _explained(judged: Judged, wait: OpId, record: Record) -> frozenset[tuple[OpId, OpId]]:
-    """The races that the wait would have prevented, had it seen the record."""
+def _empty_waits(judged: Judged) -> Iterator[OpId]:
+    """The first execution of each wait that never sees a record."""
+    seen: set[Span] = set()
+    empty: dict[Span, OpId] = {}
+    for number, op in enumerate(judged.trace.ops):
+        if not isinstance(op, (Wait, SyncEvent)) or judged.trace.events[op.event].span is None:
+            continue
+        if judged.hb.record_seen_by(OpId(number)) is not None:
+            seen.add(op.at.span)
+        else:
+            empty.setdefault(op.at.span, OpId(number))
+    yield from (number for place, number in empty.items() if place not in seen)
+
+
+def _explained(judged: Judged, wait: OpId) -> frozenset[tuple[OpId, OpId]]:
+    """The races that come after the wait on the stream that was meant to wait."""
     op = judged.op(wait)
     waiting = op.stream if isinstance(op, Wait) else None
     return frozenset(
         (conflict.earlier, conflict.later)
         for conflict in judged.conflicts
-        if conflict.later > wait
-        and stream_of(judged.op(conflict.later)) == waiting
-        and stream_of(judged.op(conflict.earlier)) == record.stream
+        if conflict.later > wait and stream_of(judged.op(conflict.later)) == waiting
     )
 
 
