@@ -145,8 +145,8 @@ class Program:
             named = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
             todo.extend(name for name in self._functions if name.partition(".")[0] in named)
             for statement, calls in _calls(function):
-                names = {call_name(call) for call in calls}
-                if any(_queues_work(called) for called in names - self._functions.keys()):
+                elsewhere = [c for c in calls if getattr(c.func, "id", None) not in self._functions]
+                if any(_queues_work(call_name(call)) for call in elsewhere):
                     places.append(Place(statement.lineno, _column(self.source, statement)))
         return places
 

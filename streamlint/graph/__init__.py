@@ -35,11 +35,18 @@ def main(argv: Sequence[str]) -> int:
     # The analysis is imported late: a wrong command line needs none.
     from streamlint.config import find_root
     from streamlint.engine import traces_of
+    from streamlint.ir import LoweringError
 
     root, _ = find_root([path])
-    traces = traces_of(root, path.resolve(), function)
+    try:
+        traces = traces_of(root, path.resolve(), function)
+    except LoweringError as error:
+        return _refuse(f"{error.path}:{error.line}: {error.message}")
+    except LookupError:
+        return _refuse(f"{name} has no function {function}")
+    traces = [trace for trace in traces if len(trace.ops) > 1]  # the first stands for what came before
     if not traces:
-        return _refuse(f"{name} has no function {function} that does any GPU work")
+        return _refuse(f"{function} of {name} does no GPU work")
     sys.stdout.write(draw(traces[: 1 if not options.all_paths else None], options.format) + "\n")
     if len(traces) > 1 and not options.all_paths:
         print(f"streamlint: {len(traces)} paths, the first is shown; --all-paths shows all", file=sys.stderr)

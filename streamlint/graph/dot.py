@@ -46,7 +46,8 @@ def _cluster(column: Column) -> Iterator[str]:
     for node in column.nodes:
         label = f"{node.line}: {node.title}"
         shape = _SHAPES.get(node.kind, "box")
-        yield f"    op{node.op} [label={quoted(label)}, tooltip={quoted(node.text)}, shape={shape}];"
+        tooltip = f", tooltip={quoted(node.text)}" if node.text else ""
+        yield f"    op{node.op} [label={quoted(label)}{tooltip}, shape={shape}];"
     yield "  }"
 
 

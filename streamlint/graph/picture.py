@@ -91,7 +91,13 @@ def picture(trace: Trace) -> Picture:
         labels[key] = label
         nodes.setdefault(key, []).append(_node(number, op, trace))
     columns = tuple(Column(key, labels[key], tuple(nodes[key])) for key in sorted(nodes))
-    return Picture(trace.entry, trace.path, columns, order.edges, _races(trace, order))
+    return Picture(trace.entry, trace.path, columns, _edges(order), _races(trace, order))
+
+
+def _edges(order: HappensBefore) -> tuple[Edge, ...]:
+    """All edges but the doubtful ones beside a sure one, which say nothing more."""
+    sure = {(edge.earlier, edge.later) for edge in order.edges if not edge.doubts}
+    return tuple(edge for edge in order.edges if not edge.doubts or (edge.earlier, edge.later) not in sure)
 
 
 def _races(trace: Trace, order: HappensBefore) -> tuple[Race, ...]:
@@ -132,9 +138,9 @@ def _stream(op: Op) -> StreamId | None:
     match op:
         case Launch() | Copy() | Record() | Wait() | Callback() | CallbackEnd():
             return op.stream
-        case BeginCapture() | EndCapture():
+        case BeginCapture() | EndCapture() | Alloc() | Free():
             return op.stream
-        case HostAccess() | SyncEvent() | SyncStream() | SyncDevice() | Barrier() | Alloc() | Free():
+        case HostAccess() | SyncEvent() | SyncStream() | SyncDevice() | Barrier():
             return None
         case KeepAlive() | Spawn() | Join() | CudaCall() | DestroyStream() | DestroyEvent():
             return None

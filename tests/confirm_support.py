@@ -1,0 +1,195 @@
+"""A GPU made of lists: a stream runs what it is given at once, unless it is held back.
+
+``Device`` has the methods of ``streamlint.confirm.driver.Driver``, and ``fakegpu`` is the library
+that the programs under test import. What a held stream was given waits until the host synchronizes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import types
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+PROGRAM = """\
+import fakegpu
+
+
+def bad():
+    a, b = fakegpu.Stream(), fakegpu.Stream()
+    x, y = [0], [0]
+    fakegpu.copy(x, [7], stream=a)
+    fakegpu.copy(y, x, stream=b)
+    fakegpu.synchronize()
+    return y[0]
+
+
+def ok():
+    a, b = fakegpu.Stream(), fakegpu.Stream()
+    x, y = [0], [0]
+    fakegpu.copy(x, [7], stream=a)
+    fakegpu.wait(b, a)
+    fakegpu.copy(y, x, stream=b)
+    fakegpu.synchronize()
+    return y[0]
+
+
+def harmless():
+    a, b = fakegpu.Stream(), fakegpu.Stream()
+    x, y = [0], [0]
+    fakegpu.copy(x, [0], stream=a)
+    fakegpu.copy(y, x, stream=b)
+    fakegpu.synchronize()
+    return y[0]
+
+
+def one_of_two_joined():
+    streams, results = [fakegpu.Stream(), fakegpu.Stream()], [[0], [0]]
+    x, y = [0], [0]
+    for stream, part in zip(streams, results):
+        fakegpu.copy(part, [7], stream=stream)
+    reader = fakegpu.Stream()
+    fakegpu.wait(reader, streams[0])
+    fakegpu.copy(x, results[0], stream=reader)
+    fakegpu.copy(y, results[1], stream=reader)
+    fakegpu.synchronize()
+    return x[0], y[0]
+
+
+def branch():
+    stream, x = fakegpu.Stream(), [0]
+    if x[0]:
+        fakegpu.copy(x, [7], stream=stream)
+    fakegpu.synchronize()
+    return x[0]
+
+
+def noisy():
+    return fakegpu.count()
+
+
+def crash():
+    fakegpu.crash()
+
+
+def hang():
+    fakegpu.hang()
+
+
+def fails():
+    raise ValueError("as always")
+
+
+def late_error():
+    stream, x = fakegpu.Stream(), [0]
+    fakegpu.copy(x, [1], stream=stream)
+    return 1 // x[0]
+
+
+def takes(argument):
+    return argument
+"""
+
+
+class Device:
+    """Streams by handle, each a list of what waits on it."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[int, list[Callable[[], None]]] = {}
+        self.synchronizations = 0
+
+    def queue(self, stream: int, work: Callable[[], None]) -> None:
+        if self.waiting.get(stream):
+            self.waiting[stream].append(work)
+        else:
+            work()
+
+    def drain(self, stream: int) -> None:
+        while self.waiting.get(stream):
+            work = self.waiting[stream].pop(0)
+            work()
+
+    # What the driver offers
+
+    def activate(self) -> None: ...
+
+    def synchronize(self) -> None:
+        self.synchronizations += 1
+        for stream in sorted(self.waiting):
+            self.drain(stream)
+
+    def context_of(self, stream: int) -> ctypes.c_void_p:
+        del stream
+        return ctypes.c_void_p(1)
+
+    @contextmanager
+    def pushed(self, context: ctypes.c_void_p) -> Iterator[None]:
+        del context
+        yield
+
+    def idle(self, stream: int) -> bool:
+        return not self.waiting.get(stream)
+
+    def load(self, ptx: str, name: str) -> ctypes.c_void_p:
+        assert name in ptx
+        return ctypes.c_void_p(2)
+
+    def launch(self, function: ctypes.c_void_p, stream: int, arguments: tuple[int, ...]) -> None:
+        del function, arguments
+        self.waiting.setdefault(stream, []).append(lambda: None)
+
+    def mapped_word(self) -> tuple[ctypes.c_uint32, int]:
+        return ctypes.c_uint32(0), 0
+
+    def record(self, stream: int) -> ctypes.c_void_p:
+        return ctypes.c_void_p(stream)
+
+    def done(self, event: ctypes.c_void_p) -> bool:
+        return self.idle(event.value or 0)
+
+    def device_name(self) -> str:
+        return "lists"
+
+    def version(self) -> str:
+        return "0.0"
+
+
+def library(device: Device, counter: Callable[[], int]) -> types.ModuleType:
+    """The module ``fakegpu`` on this device."""
+    module = types.ModuleType("fakegpu")
+
+    class Stream:
+        made = 0
+
+        def __init__(self) -> None:
+            Stream.made += 1
+            self.handle = Stream.made
+
+    def copy(dst: list[int], src: list[int], stream: Stream) -> None:
+        def work() -> None:
+            dst[0] = src[0]
+
+        device.queue(stream.handle, work)
+
+    def wait(waiting: Stream, first: Stream) -> None:
+        if not device.idle(first.handle):
+            device.waiting.setdefault(waiting.handle, []).append(lambda: device.drain(first.handle))
+
+    def hang() -> None:
+        import time
+
+        time.sleep(60)
+
+    module.__dict__.update(
+        Stream=Stream,
+        copy=copy,
+        wait=wait,
+        synchronize=device.synchronize,
+        count=counter,
+        crash=lambda: ctypes.string_at(8),
+        hang=hang,
+    )
+    return module

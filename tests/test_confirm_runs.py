@@ -1,0 +1,184 @@
+"""Whole runs on a GPU made of lists: instrumented, forked, compared."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from streamlint.confirm import child
+from streamlint.confirm.instrument import Place
+from streamlint.confirm.plan import Plan, Target, of_each_statement
+from streamlint.confirm.runner import Limits, Server, confirm_all
+from streamlint.confirm.verdict import Verdict
+from tests.confirm_support import PROGRAM, Device, library
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from streamlint.confirm.runner import Confirmation
+
+# Forking is the point here; the threads that Python warns of belong to the pool that waits for it.
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The programs, and a server that forks this very process, with the fake GPU in it."""
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM, "utf-8")
+    runs = tmp_path / "runs"
+
+    def count() -> int:
+        with runs.open("a") as file:
+            file.write("x")
+        return runs.stat().st_size
+
+    device = Device()
+    monkeypatch.setitem(sys.modules, "fakegpu", library(device, count))
+    monkeypatch.setattr(child, "Driver", lambda: device)
+    monkeypatch.setattr(Server, "_ask", lambda _self, line: json.dumps(child._forked(json.loads(line))))
+    return path
+
+
+def confirm(
+    program: Path, function: str, line_of: str, *, later: str = "", shared: bool = False
+) -> Confirmation:
+    plan = Plan(
+        program,
+        program.parent,
+        function,
+        place(program, function, line_of),
+        place(program, function, later) if later else None,
+    )
+    (done,) = confirm_all([plan], Limits(timeout_s=5, shared=shared))
+    return done
+
+
+def place(program: Path, function: str, text: str) -> Place:
+    lines = program.read_text("utf-8").splitlines()
+    start = lines.index(f"def {function}():") + 1
+    return Place(next(i for i in range(start, len(lines)) if text in lines[i]) + 1)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_missing_order_is_confirmed(program: Path, shared: bool) -> None:
+    decision = confirm(program, "bad", "copy(x", later="copy(y", shared=shared).decision
+    assert decision.verdict is Verdict.CONFIRMED
+    assert decision.difference is not None
+    assert (decision.difference.reference, decision.difference.gated) == ("7", "0")
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_its_twin_is_not(program: Path, shared: bool) -> None:
+    decision = confirm(program, "ok", "copy(x", later="copy(y", shared=shared).decision
+    assert decision.verdict is Verdict.ORDERED
+
+
+def test_overtaking_without_a_wrong_value_is_no_proof(program: Path) -> None:
+    assert confirm(program, "harmless", "copy(x", later="copy(y").decision.verdict is Verdict.UNORDERED
+
+
+def test_every_statement_in_turn(program: Path) -> None:
+    plans = of_each_statement(Target(program, "bad"), program.parent)
+    shown = [
+        c.plan.earlier.line
+        for c in confirm_all(plans, Limits(shared=True))
+        if c.decision.verdict is Verdict.CONFIRMED
+    ]
+    assert shown == [place(program, "bad", "copy(x").line]
+
+
+def test_one_turn_of_a_loop_is_held_back_alone(program: Path) -> None:
+    done = confirm(program, "one_of_two_joined", "copy(part")
+    assert done.decision.verdict is Verdict.CONFIRMED
+    assert done.plan.turn == 1
+
+
+def test_a_statement_not_run_is_not_reached(program: Path) -> None:
+    assert confirm(program, "branch", "copy(x").decision.verdict is Verdict.NOT_REACHED
+
+
+def test_a_program_that_varies_by_itself_is_noisy(program: Path) -> None:
+    assert confirm(program, "noisy", "count").decision.verdict is Verdict.NOISY
+
+
+def test_a_program_that_always_fails_is_not_run(program: Path) -> None:
+    decision = confirm(program, "fails", "raise").decision
+    assert decision.verdict is Verdict.NOT_RUN
+    assert "ValueError: as always" in decision.reason
+
+
+def test_an_error_that_only_the_delay_brings_is_confirmed(program: Path) -> None:
+    decision = confirm(program, "late_error", "copy(x").decision
+    assert decision.verdict is Verdict.CONFIRMED
+    assert "ZeroDivisionError" in decision.reason
+
+
+def test_a_crash_names_its_signal(program: Path) -> None:
+    decision = confirm(program, "crash", "crash").decision
+    assert decision.verdict is Verdict.NOT_RUN
+    assert "SIGSEGV" in decision.reason
+
+
+def test_a_crash_does_not_take_others_with_it(program: Path) -> None:
+    names = ("crash", "bad")
+    plans = [plan for name in names for plan in of_each_statement(Target(program, name), program.parent)]
+    done = confirm_all(plans, Limits(shared=True))
+    assert {c.plan.function for c in done if c.decision.verdict is Verdict.CONFIRMED} == {"bad"}
+    assert {c.plan.function for c in done if c.decision.verdict is Verdict.NOT_RUN} == {"crash"}
+
+
+def test_a_hanging_program_is_killed(program: Path) -> None:
+    plan = Plan(program, program.parent, "hang", place(program, "hang", "hang()"))
+    before = time.monotonic()
+    (done,) = confirm_all([plan], Limits(timeout_s=0.5))
+    assert time.monotonic() - before < 10
+    assert done.decision.verdict is Verdict.NOT_RUN
+    assert "did not end within 0.5 s" in done.decision.reason
+
+
+def test_what_a_program_started_is_killed_too(tmp_path: Path, program: Path) -> None:
+    path = tmp_path / "starter.py"
+    path.write_text(
+        "import subprocess\n\ndef start():\n    return subprocess.Popen(['sleep', '60']).pid\n", "utf-8"
+    )
+    del program
+    run = {
+        "path": str(path),
+        "function": "start",
+        "mode": "gated",
+        "earlier": None,
+        "later": None,
+        "turn": None,
+    }
+    job = {"root": str(tmp_path), "delay_ms": 1, "runs": [run]}
+    (result,) = child._forked({"job": job, "timeout_s": 5, "log": str(tmp_path / "log")})
+    pid = int(result["value"][0][1])
+    for _ in range(100):
+        if not alive(pid):
+            return
+        time.sleep(0.02)
+    pytest.fail("the program's own child outlived it")
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    with open(f"/proc/{pid}/stat", encoding="ascii") as stat:  # noqa: PTH123
+        return stat.read().rpartition(")")[2].split()[0] != "Z"
+
+
+def test_a_missing_library_is_named(tmp_path: Path, program: Path) -> None:
+    del program
+    path = tmp_path / "needs.py"
+    path.write_text("import nowhere_to_be_found\n\ndef f():\n    print(1)\n", "utf-8")
+    (done,) = confirm_all([Plan(path, tmp_path, "f", Place(4))], Limits())
+    assert done.decision.verdict is Verdict.NOT_RUN
+    assert "needs nowhere_to_be_found" in done.decision.reason
