@@ -19,7 +19,7 @@ from streamlint.interp.values import (
     Value,
 )
 from streamlint.models.schema import Lib
-from streamlint.trace import BeginCapture, EndCapture, StreamKind, SyncStream
+from streamlint.trace import BeginCapture, EndCapture, StreamKind, SyncDevice, SyncStream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,6 +73,7 @@ class _Restore:
                         )
                     )
             case ContextKind.CAPTURE:
+                m.capturing -= 1
                 if isinstance(self.value.value, StreamV) and not m.cut:
                     m.emit(EndCapture(m.site(self.span), m.lane, stream=self.value.value.id))
             case ContextKind.STREAM | ContextKind.DEVICE | ContextKind.NULL:
@@ -98,8 +99,11 @@ def enter(m: Machine, value: Value, span: Span) -> tuple[Value, _Restore]:
             return value, restore
         case ContextKind.CAPTURE:
             if isinstance(context.value, StreamV):
+                # torch.cuda.graph synchronizes the device before it begins the capture.
+                m.emit(SyncDevice(m.site(span), m.lane, device=m.device, name="torch.cuda.graph"))
                 select(m, context.value, Lib.TORCH)
                 m.emit(BeginCapture(m.site(span), m.lane, stream=context.value.id))
+            m.capturing += 1
             return value, restore
         case ContextKind.NULL:
             return context.value, restore

@@ -294,9 +294,11 @@ class _Call:
                     m.emit(DestroyEvent(m.site(span), m.lane, event=gone.id))
                 return None
             case fx.CaptureStarts(stream):
+                m.capturing += 1
                 m.emit(BeginCapture(m.site(span), m.lane, stream=self.stream(stream).id))
                 return None
             case fx.CaptureEnds(stream):
+                m.capturing = max(0, m.capturing - 1)
                 m.emit(EndCapture(m.site(span), m.lane, stream=self.stream(stream).id))
                 return m.fresh("graph", span)
             case fx.Views(of, array):

@@ -28,6 +28,7 @@ from streamlint.trace import (
     Alloc,
     Buffer,
     BufferId,
+    Copy,
     DeviceId,
     Doubt,
     Event,
@@ -134,6 +135,8 @@ class Machine:
     last_backward: int | None = None
     covered: set[str] = field(default_factory=set)
     """Qualified names of functions that were run."""
+    capturing: int = 0
+    """How many captures are open."""
     named: dict[tuple[str, int], int] = field(default_factory=dict)
     """How many calls deep the variable was that something got its name from."""
 
@@ -166,6 +169,9 @@ class Machine:
         )
 
     def emit(self, op: Op) -> int:
+        if self.capturing and isinstance(op, (Launch, Copy)):
+            # Captured work is recorded into a graph: it does not run now.
+            op = Launch(op.at, op.lane, op.doubts, stream=op.stream, accesses=(), name=op.name)
         self.ops.append(op)
         return len(self.ops) - 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import models
@@ -42,8 +43,10 @@ if TYPE_CHECKING:
 
     from streamlint.interp.machine import Machine
     from streamlint.source import Span
+    from streamlint.trace import StreamId
 
 _OPAQUE = frozenset({Doubt.OPAQUE})
+_GUESSED = frozenset({Doubt.OPAQUE, Doubt.GUESSED})
 
 TENSOR_METHODS = (
     model.VIEW_METHODS
@@ -78,9 +81,19 @@ def as_buffer(m: Machine, value: SymV, flavor: Flavor = Flavor.TORCH) -> BufferV
     role = m.roles.get(value.key)
     if isinstance(role, BufferV):
         return role
-    view = m.argument(value.key, flavor=flavor)
+    view = gradient(m, value.key) if value.key.endswith(".grad") else m.argument(value.key, flavor=flavor)
     m.roles[value.key] = view
     return view
+
+
+def gradient(m: Machine, name: str) -> BufferV:
+    """``p.grad``: written by the last ``backward()``, on the stream that was current there."""
+    backward = m.ops[m.last_backward] if m.last_backward is not None else None
+    if m.last_backward is None or not isinstance(backward, Launch):
+        return m.argument(name, Space.DEVICE)
+    made = m.new_buffer(name, Space.DEVICE, Origin.RESULT, Flavor.TORCH, None)
+    m.ops[m.last_backward] = replace(backward, accesses=(*backward.accesses, Access(made.id, Mode.WRITE)))
+    return made
 
 
 def _is_plain(key: str) -> bool:
@@ -129,8 +142,23 @@ def launch(
     lib: Lib = Lib.TORCH,
     doubts: frozenset[Doubt] = frozenset(),
 ) -> None:
-    stream = m.current_stream(lib)
-    m.emit(Launch(m.site(span), m.lane, doubts, stream=stream.id, accesses=tuple(accesses), name=name))
+    work(m, span, m.current_stream(lib).id, accesses, name, doubts)
+
+
+def work(
+    m: Machine,
+    span: Span,
+    stream: StreamId,
+    accesses: Sequence[Access],
+    name: str,
+    doubts: frozenset[Doubt] = frozenset(),
+) -> None:
+    """An operator's work on a stream. What it takes from host memory the host reads when it is called."""
+    host_side = tuple(access for access in accesses if m.buffers[access.buffer].space.on_host)
+    if host_side:
+        m.emit(HostAccess(m.site(span), m.lane, doubts, accesses=host_side, name=name))
+    device_side = tuple(access for access in accesses if access not in host_side)
+    m.emit(Launch(m.site(span), m.lane, doubts, stream=stream, accesses=device_side, name=name))
 
 
 def read_on_host(m: Machine, value: Value, span: Span, name: str, *, opaque: bool = False) -> None:
@@ -139,7 +167,7 @@ def read_on_host(m: Machine, value: Value, span: Span, name: str, *, opaque: boo
         if view.flavor is Flavor.POINTER:
             continue
         space = m.space(view)
-        doubts = _OPAQUE if opaque else frozenset()
+        doubts = _GUESSED if opaque else frozenset()
         access = Access(view.id, Mode.READ, view.region, doubts)
         if space.on_host or space is Space.MANAGED or view.flavor is Flavor.ARRAY:
             m.emit(HostAccess(m.site(span), m.lane, doubts, accesses=(access,), name=name))
@@ -171,28 +199,20 @@ def operate(
     stream = m.current_stream(lib, device)
     flavor = views[0].flavor if views and views[0].flavor is Flavor.DEVICE_ARRAY else Flavor.TORCH
     made = m.new_buffer("", space, Origin.RESULT, flavor, span, stream.id, device)
-    accesses = (*reads, Access(made.id, Mode.WRITE))
-    m.emit(Launch(m.site(span), m.lane, stream=stream.id, accesses=accesses, name=name))
+    work(m, span, stream.id, (*reads, Access(made.id, Mode.WRITE)), name)
     return made
 
 
 def opaque_work(m: Machine, name: str, views: Sequence[BufferV], span: Span) -> Value:
     """An unresolved call that was given tensors: reads them, result on the current stream."""
-    reads = [Access(view.id, Mode.READ, view.region, _OPAQUE) for view in views]
-    lib = library(views[0])
-    stream = m.current_stream(lib)
+    reads = [
+        Access(view.id, Mode.READ, view.region, _GUESSED if m.space(view).on_host else _OPAQUE) for view in views
+    ]
     space = Space.DEVICE if any(m.space(view) is Space.DEVICE for view in views) else Space.UNKNOWN
-    made = m.new_buffer("", space, Origin.RESULT, Flavor.OPAQUE, span, stream.id)
-    m.emit(
-        Launch(
-            m.site(span),
-            m.lane,
-            _OPAQUE,
-            stream=stream.id,
-            accesses=(*reads, Access(made.id, Mode.WRITE, doubts=_OPAQUE)),
-            name=name,
-        )
-    )
+    device = m.buffers[views[0].id].device
+    stream = m.current_stream(library(views[0]), device)
+    made = m.new_buffer("", space, Origin.RESULT, Flavor.OPAQUE, span, stream.id, device)
+    work(m, span, stream.id, (*reads, Access(made.id, Mode.WRITE, doubts=_OPAQUE)), name, _OPAQUE)
     return made
 
 
@@ -201,7 +221,9 @@ def launch_kernel(
 ) -> Value:
     """A user kernel: without its body, every array is taken to be read and written."""
     views = buffers_in(m, [*args, *kwargs.values()])
-    launch(m, span, [Access(view.id, Mode.UPDATE, view.region) for view in views], name, lib)
+    accesses = tuple(Access(view.id, Mode.UPDATE, view.region) for view in views)
+    stream = m.current_stream(lib)
+    m.emit(Launch(m.site(span), m.lane, stream=stream.id, accesses=accesses, name=name))
     return NONE
 
 
@@ -271,7 +293,9 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
     if name in model.VIEW_ATTRIBUTES or name in ("handle", "ptr", "data_ptr_"):
         return view
     if name == "grad":
-        return _gradient(m, view)
+        made = gradient(m, f"{m.buffers[view.id].name}.grad")
+        m.roles[f"buffer{view.id}.grad"] = made
+        return made
     return MethodV(view, name)
 
 
@@ -281,23 +305,6 @@ def _part(m: Machine, view: BufferV, name: str) -> Value:
 
     del m
     return BufferV(view.id, (*view.region, Symbol(f".{name}")), view.flavor)
-
-
-def _gradient(m: Machine, view: BufferV) -> Value:
-    """``p.grad``: written by the last ``backward()`` on the stream that was current there."""
-    made = m.argument(f"{m.buffers[view.id].name}.grad", Space.DEVICE)
-    m.roles[f"buffer{view.id}.grad"] = made
-    return note_backward(m, made)
-
-
-def note_backward(m: Machine, grad: BufferV) -> BufferV:
-    from dataclasses import replace
-
-    if m.last_backward is not None:
-        op = m.ops[m.last_backward]
-        if isinstance(op, Launch):
-            m.ops[m.last_backward] = replace(op, accesses=(*op.accesses, Access(grad.id, Mode.WRITE)))
-    return grad
 
 
 def method(
