@@ -12,6 +12,7 @@ from streamlint.interp import (
     effects,
     escape,
     expr,
+    lifetime,
     names,
     objects,
     stmt,
@@ -441,6 +442,7 @@ def opaque(
     if unwrapped is not None:
         return unwrapped
     tensors_given = tensors.buffers_in(m, values)
+    lifetime.escapes(m, tensors_given)
     if not (tensors_given and all(view.flavor is Flavor.POINTER for view in tensors_given)):
         escape.through(m, [*values, *holds], span, name)
     if last in host.HANDOFF_METHODS or not tensors_given:

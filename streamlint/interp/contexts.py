@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp import calls, expr, names, objects, stmt
+from streamlint.interp import calls, expr, lifetime, names, objects, stmt
 from streamlint.interp.values import (
     NONE,
     ContextKind,
@@ -45,7 +45,8 @@ def run_with(m: Machine, items: Sequence[ir.WithItem], body: Sequence[ir.Stmt]) 
             if item.target is not None:
                 names.assign(m, item.target, bound)
             try:
-                run_with(m, rest, body)
+                with lifetime.holding(m, value):
+                    run_with(m, rest, body)
             finally:
                 leave()
 
@@ -183,7 +184,8 @@ def _user_manager(
     if item.target is not None:
         names.assign(m, item.target, bound)
     try:
-        run_with(m, rest, body)
+        with lifetime.holding(m, value):
+            run_with(m, rest, body)
     finally:
         exit_method = objects.method(m, value, "__exit__")
         if exit_method is not None and not m.cut:

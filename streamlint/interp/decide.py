@@ -40,19 +40,22 @@ if TYPE_CHECKING:
 _NEGATED = {"!=": "==", "is not": "is", "not in": "in"}
 
 
-def test(m: Machine, e: ir.Expr, want: bool | None = None) -> bool:
-    """Decides a condition. ``want`` is the answer to prefer where it is open (leaving a loop)."""
+def test(m: Machine, e: ir.Expr, want: bool | None = None, *, lasting: bool = False) -> bool:
+    """Decides a condition. ``want`` is the answer where it is open, which is then not explored.
+
+    A ``lasting`` answer also holds for equal conditions later; leaving a loop does not last.
+    """
     match e:
         case ir.Unary(op="not"):
-            return not test(m, e.operand, None if want is None else not want)
+            return not test(m, e.operand, None if want is None else not want, lasting=lasting)
         case ir.Boolean():
             stop = e.op == "or"
             for operand in e.operands:
-                if test(m, operand, want) == stop:
+                if test(m, operand, want, lasting=lasting) == stop:
                     return stop
             return not stop
         case _:
-            return truth(m, expr.evaluate(m, e), e, want)
+            return truth(m, expr.evaluate(m, e), e, want, lasting=lasting)
 
 
 def constant(m: Machine, value: Value) -> bool | None:
@@ -90,7 +93,9 @@ def constant(m: Machine, value: Value) -> bool | None:
             return None
 
 
-def truth(m: Machine, value: Value, e: ir.Expr, want: bool | None = None) -> bool:
+def truth(
+    m: Machine, value: Value, e: ir.Expr, want: bool | None = None, *, lasting: bool = False
+) -> bool:
     value = names.settle(m, value)
     known = constant(m, value)
     if known is not None:
@@ -106,7 +111,7 @@ def truth(m: Machine, value: Value, e: ir.Expr, want: bool | None = None) -> boo
             tensors.read_on_host(m, value, e.span, "truth test")
             return ask(m, m.fresh("truth", e.span).key, e, want)
         case _:
-            return ask(m, key_of(value), e, want)
+            return ask(m, key_of(value), e, want, lasting=lasting)
 
 
 def _query(m: Machine, of: StreamV | EventV, span: Span, want: bool | None) -> bool:
@@ -123,13 +128,16 @@ def _query(m: Machine, of: StreamV | EventV, span: Span, want: bool | None) -> b
     return done
 
 
-def ask(m: Machine, key: str, e: ir.Expr, want: bool | None = None) -> bool:
+def ask(m: Machine, key: str, e: ir.Expr, want: bool | None = None, *, lasting: bool = False) -> bool:
     negated = False
     while key.startswith("not "):
         key, negated = key[4:], not negated
     if want is not None and key not in m.oracle.memo:
+        if lasting:
+            m.oracle.memo[key] = int(want == negated)
         return want
-    answer = m.oracle.choose(key, text_of(e), default=_default(key), relevant=m.frame.touches) == 0
+    relevant = m.frame.touches and not m.constructing
+    answer = m.oracle.choose(key, text_of(e), default=_default(key), relevant=relevant) == 0
     return answer != negated
 
 

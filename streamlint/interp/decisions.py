@@ -2,7 +2,7 @@
 
 A path is one run of the interpreter from the start of an entry. Whenever a test cannot be decided
 it asks the oracle; equal conditions get equal answers within a path (``if use_stream:`` at the fork
-and again at the join). ``explore`` then re-runs the entry with single decisions flipped, nearest
+and again at the join). ``Exploration`` then re-runs the entry with single decisions flipped, nearest
 first, so that every arm is reached at least once before combinations are tried.
 """
 
@@ -54,31 +54,36 @@ class Oracle:
         )
 
 
-def explore(run: Callable[[Oracle], T], limit: int) -> Exploration[T]:
-    """Runs ``run`` for up to ``limit`` paths, breadth first over flipped decisions."""
-    return Exploration(run, limit)
-
-
 @dataclass(slots=True)
 class Exploration(Generic[T]):
-    """Iterates over path results; afterwards ``cut`` tells how many paths were left out."""
+    """Iterates over the results of up to ``limit`` paths, breadth first over flipped decisions.
+
+    Decisions that are not relevant are flipped last, and only if some path was ``busy``; as long as
+    none was, no more than ``quiet_limit`` paths are run. Afterwards ``cut`` tells how many known
+    paths were left out.
+    """
 
     run: Callable[[Oracle], T]
     limit: int
+    quiet_limit: int
+    is_busy: Callable[[T], bool]
     cut: int = 0
 
     def __iter__(self) -> Iterator[T]:
         waiting: deque[tuple[int, ...]] = deque([()])
         later: deque[tuple[int, ...]] = deque()
+        busy = False
         runs = 0
-        while waiting or later:
-            forced = waiting.popleft() if waiting else later.popleft()
-            if runs >= self.limit:
-                self.cut = 1 + len(waiting) + len(later)
+        while waiting or (busy and later):
+            if runs >= (self.limit if busy else self.quiet_limit):
+                self.cut = len(waiting)
                 return
+            forced = waiting.popleft() if waiting else later.popleft()
             runs += 1
             oracle = Oracle(forced)
-            yield self.run(oracle)
+            result = self.run(oracle)
+            busy = busy or self.is_busy(result)
+            yield result
             chosen = tuple(decision.chosen for decision in oracle.taken)
             for position in range(len(forced), len(oracle.taken)):
                 decision = oracle.taken[position]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp import calls, objects, stmt
+from streamlint.interp import calls, lifetime, objects, stmt
 from streamlint.interp.decisions import Exploration, Oracle
 from streamlint.interp.machine import Cut, Frame, Jumped, Machine, PathEnds, Returned
 from streamlint.interp.values import (
@@ -28,18 +28,21 @@ from streamlint.interp.values import (
     Value,
 )
 from streamlint.models import words
-from streamlint.trace import StreamKind, SyncDevice, Trace
+from streamlint.trace import Callback, Copy, HostEffect, Launch, StreamKind, SyncDevice, Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from streamlint.interp.project import Project
     from streamlint.source import Span
+    from streamlint.trace import Op
 
 PATHS = 24
 """Paths explored for a function or a method by itself."""
 PAIR_PATHS = 6
 """Paths explored for two methods in a row."""
+QUIET_PATHS = 6
+"""Paths explored while none of them uses a second stream, an asynchronous copy or a callback."""
 MOST_PAIRS = 16
 MOST_CALLS = 6
 
@@ -90,12 +93,20 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
         m.close()
         return m
 
-    exploration = Exploration(one, entry.paths)
+    exploration = Exploration(one, entry.paths, QUIET_PATHS, lambda machine: is_busy(machine.ops))
     for machine in exploration:
         run.traces.append(machine.trace())
         run.covered |= machine.covered
     run.cut = exploration.cut
     return run
+
+
+def is_busy(ops: Sequence[Op]) -> bool:
+    """Whether a path has anything that could be unordered."""
+    streams = {op.stream for op in ops if isinstance(op, (Launch, Copy))}
+    return len(streams) > 1 or any(
+        isinstance(op, Callback) or (isinstance(op, Copy) and op.host is HostEffect.ASYNC) for op in ops
+    )
 
 
 # ----------------------------------------------------------------------------- which entries
@@ -350,10 +361,13 @@ def construct(m: Machine, cls: ir.ClassDecl) -> HeapV | None:
     else:
         for name in objects.dataclass_fields(m, cls) or {}:
             kwargs[name] = SymV(f"0:{name}")
+    m.constructing = True
     try:
         made = objects.instantiate(m, cls, args, kwargs, cls.span)
     except PathEnds:
         return None
+    finally:
+        m.constructing = False
     if not isinstance(made, HeapV):
         return None
     m.heap[made.id].key = "self"
@@ -426,7 +440,8 @@ def call_outside(m: Machine, func: FuncV, number: int) -> None:
     try:
         result = calls.call(m, func, args, kwargs, func.function.span)
         if isinstance(result, GeneratorV):
-            calls.run_generator(m, result, lambda _: m.fresh("sent"), func.function.span)
+            calls.run_generator(m, result, lambda v: lifetime.hand_out(m, v), func.function.span)
+        lifetime.hand_out(m, result, func.function.span)
     except Returned:
         pass
 

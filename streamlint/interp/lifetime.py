@@ -1,20 +1,299 @@
-"""When memory goes back to its allocator: the last reference is dropped by rebinding, ``del`` or return."""
+"""When memory goes back to its allocator: the last reference is dropped by rebinding, ``del`` or return.
+
+Order and lifetime are separate facts. A tensor that a side stream still reads may be dropped by
+Python; the caching allocator then hands its block to the next allocation on the stream that
+allocated it. So a drop is an op of its own (``Free`` of kind ``DROPPED``), and what the free means
+to the streams is for the rules to judge.
+
+Only buffers used on another stream than their own are looked for: the others cannot be hurt by a
+drop. After a statement, whatever no name, attribute, container, closure or value in flight reaches
+is gone. In doubt a buffer is alive: a missed drop costs less than an invented one.
+"""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from streamlint.interp.values import (
+    BufferV,
+    ContextV,
+    Env,
+    FuncV,
+    GeneratorV,
+    HeapV,
+    MethodV,
+    PartialV,
+    SymV,
+    TupleV,
+    Value,
+)
+from streamlint.trace import (
+    BufferId,
+    Copy,
+    Doubt,
+    Free,
+    FreeKind,
+    Launch,
+    Mode,
+    Origin,
+    Site,
+)
+
 if TYPE_CHECKING:
-    from streamlint import ir
+    from collections.abc import Iterable, Iterator
+
     from streamlint.interp.machine import Machine
     from streamlint.source import Span
 
+MAX_SCANS = 2_000
+"""Searches for dropped references on one path; after that nothing is taken to be dropped."""
 
-def before_rebinding(m: Machine, target: ir.Expr, span: Span) -> None:
-    """Hook for what a rebinding drops."""
-    del m, target, span
+MAY_RETURN_OPERAND = frozenset(
+    "contiguous to to(dtype) float half bfloat16 double long int bool type type_as cuda cpu expand_as "
+    "reshape flatten broadcast_to conj resolve_conj".split()
+)
+"""Operators that give back their operand where there is nothing to do: ``x.contiguous() is x``."""
+
+SAVES_NOTHING = frozenset(
+    "add sub sum mean cat stack clone copy_ neg zeros_like ones_like empty_like empty full_like roll flip "
+    "indexing repeat index_select gather split".split()
+) | {"operator +", "operator -", "operator ==", "operator <", "operator >", "operator !="}
+"""Operators whose backward needs no operand, so that autograd keeps none alive."""
+
+_UNSEEN = frozenset({Doubt.ESCAPE})
 
 
-def after_rebinding(m: Machine, span: Span) -> None:
-    """Hook for what a rebinding has dropped."""
-    del m, span
+@dataclass(slots=True)
+class Lifetimes:
+    """What is known about references on one path."""
+
+    read: int = 0
+    """Ops looked at so far."""
+    candidates: set[BufferId] = field(default_factory=set)
+    """Buffers used on a stream that is not their own and not known to be gone."""
+    escaped: set[BufferId] = field(default_factory=set)
+    """Buffers that unresolved code received and may keep."""
+    saved: set[BufferId] = field(default_factory=set)
+    """Operands that autograd may keep for the backward pass."""
+    manual: set[BufferId] = field(default_factory=set)
+    """Memory behind pointers: only an explicit call frees it."""
+    same: dict[BufferId, set[BufferId]] = field(default_factory=dict)
+    """Results that may be their operand."""
+    held: list[Value] = field(default_factory=list)
+    """What running statements hold without a name: the list a loop walks, the context of a ``with``."""
+    outside: list[Value] = field(default_factory=list)
+    """What was returned or yielded to code that is not seen."""
+    scans: int = 0
+
+
+# ----------------------------------------------------------------------------- hooks
+
+
+def after_statement(m: Machine, span: Span) -> None:
+    """Looks for buffers whose last reference the statement dropped."""
+    life = m.life
+    _catch_up(m)
+    if not life.candidates or life.scans >= MAX_SCANS:
+        return
+    life.scans += 1
+    if life.scans == MAX_SCANS:
+        m.cut.append("lifetimes")
+    dropped = _unreachable(m, life.candidates)
+    for number in sorted(dropped):
+        life.candidates.discard(number)
+        # A site of its own: asking the machine for one would count a turn of the statement.
+        at = Site(span, m.frame.function, "", tuple(m.calls), m.turns.get(span, 0), m.call)
+        m.emit(
+            Free(at, m.lane, _doubts(m, number), buffer=number, kind=FreeKind.DROPPED, name="last reference")
+        )
+
+
+@contextmanager
+def holding(m: Machine, value: Value) -> Iterator[None]:
+    """A running statement holds a value without a name: ``for t in [x.cuda() for x in xs]:``."""
+    m.life.held.append(value)
+    try:
+        yield
+    finally:
+        m.life.held.pop()
+
+
+def escapes(m: Machine, views: Iterable[BufferV]) -> None:
+    """Unresolved code received the buffers, and may keep them (``queue.put(x)``)."""
+    m.life.escaped.update(view.id for view in views)
+
+
+def hand_out(m: Machine, value: Value, span: Span | None = None) -> Value:
+    """A value goes to the unseen caller, who may keep it; what it does not reach may be gone.
+
+    Returns what a generator gets back for a value that it yields.
+    """
+    m.life.outside.append(value)
+    if span is not None:
+        after_statement(m, span)
+    return m.fresh("sent")
+
+
+# ----------------------------------------------------------------------------- what the ops show
+
+
+def _catch_up(m: Machine) -> None:
+    """Notes what the ops since the last look mean for lifetimes."""
+    life = m.life
+    for op in m.ops[life.read :]:
+        match op:
+            case Launch():
+                _note_launch(m, op)
+            case Copy():
+                _note_uses(m, op)
+            case Free(buffer=number):
+                life.candidates.discard(number)
+            case _:
+                pass
+    life.read = len(m.ops)
+
+
+def _note_uses(m: Machine, op: Launch | Copy) -> None:
+    """Finds the buffers that an op uses on a stream of their device that is not their own."""
+    where = m.streams[op.stream].device
+    for access in op.accesses:
+        buffer = m.buffers[access.buffer]
+        if buffer.alloc_stream is None or buffer.space.on_host or buffer.id in m.life.manual:
+            continue
+        # A copy between devices orders the current streams of both (measured), so it is no use aside.
+        if buffer.alloc_stream != op.stream and buffer.device == where:
+            m.life.candidates.add(buffer.id)
+
+
+def _note_launch(m: Machine, op: Launch) -> None:
+    _note_uses(m, op)
+    life = m.life
+    made = [
+        a.buffer for a in op.accesses if a.mode is Mode.WRITE and m.buffers[a.buffer].origin is Origin.RESULT
+    ]
+    operands = [a.buffer for a in op.accesses if a.mode is not Mode.WRITE]
+    if Doubt.OPAQUE in op.doubts:
+        life.escaped.update(operands)
+    elif made and op.name in MAY_RETURN_OPERAND:
+        for result in made:
+            life.same.setdefault(result, set()).update(operands)
+    elif made and op.name not in SAVES_NOTHING:
+        life.saved.update(operands)
+
+
+def _doubts(m: Machine, number: BufferId) -> frozenset[Doubt]:
+    life = m.life
+    if number in life.escaped or (number in life.saved and not _without_gradients(m)):
+        return _UNSEEN
+    return frozenset()
+
+
+def _without_gradients(m: Machine) -> bool:
+    """Whether the module at work switches gradients off somewhere and never runs a backward pass."""
+    module = m.project.module(m.frame.env.module)
+    if module is None:
+        return False
+    decls = list(module.functions.values())
+    decls += [decl for cls in module.classes.values() for decl in cls.methods.values()]
+    off = any(
+        not _OFF.isdisjoint(decl.names) or any(d.rpartition(".")[2] in _OFF for d in decl.decorators)
+        for decl in decls
+    )
+    return off and not any("backward" in decl.names for decl in decls)
+
+
+_OFF = frozenset({"no_grad", "inference_mode"})
+
+
+# ----------------------------------------------------------------------------- reachability
+
+
+def _unreachable(m: Machine, wanted: set[BufferId]) -> set[BufferId]:
+    """The wanted buffers that nothing holds."""
+    missing = wanted - _in_flight(m)
+    if not missing:
+        return missing
+    seen: set[int] = set()
+    scopes: set[int] = set()
+    waiting: list[Value] = []
+    for root in _roots(m):
+        waiting.append(root)
+        while waiting:
+            _visit(m, waiting.pop(), waiting, missing, seen, scopes)
+            if not missing:
+                return missing
+    return missing
+
+
+def _in_flight(m: Machine) -> set[BufferId]:
+    """Buffers made by the running statement of a caller before it made the call that runs now.
+
+    In ``f(x.clone(), g())`` nothing but the unfinished statement holds the clone while ``g`` runs.
+    """
+    flying: set[BufferId] = set()
+    for caller, callee in pairwise(m.frames):
+        flying.update(BufferId(number) for number in range(caller.born, callee.entered))
+    return flying
+
+
+def _roots(m: Machine) -> Iterator[Value]:
+    for frame in reversed(m.frames):
+        env: Env | None = frame.env
+        while env is not None:
+            yield from list(env.names.values())
+            env = env.parent
+        if frame.result is not None:
+            yield frame.result
+    yield from m.life.held
+    yield from m.life.outside
+    yield from m.roles.values()
+    yield from m.globals.values()
+
+
+def _visit(
+    m: Machine, value: Value, waiting: list[Value], missing: set[BufferId], seen: set[int], scopes: set[int]
+) -> None:
+    match value:
+        case BufferV(number):
+            _found(m, number, missing)
+        case HeapV(number):
+            if number not in seen:
+                seen.add(number)
+                held = m.heap[number]
+                waiting += [*held.attrs.values(), *held.items, *held.extra.values(), *held.keys.values()]
+                if held.sample is not None:
+                    waiting.append(held.sample)
+        case TupleV(items):
+            waiting += items
+        case SymV(_, holds):
+            waiting += holds
+        case MethodV(receiver):
+            waiting.append(receiver)
+        case ContextV(_, inner):
+            waiting.append(inner)
+        case PartialV(func, args, kwargs) | GeneratorV(func, args, kwargs):
+            waiting += [func, *args, *kwargs.values()]
+        case FuncV(_, closure, receiver):
+            if receiver is not None:
+                waiting.append(receiver)
+            while closure is not None and id(closure) not in scopes:
+                scopes.add(id(closure))
+                waiting += closure.names.values()
+                closure = closure.parent
+        case _:
+            return
+
+
+def _found(m: Machine, number: BufferId, missing: set[BufferId]) -> None:
+    """The buffer is alive, and so is what it may be another name of."""
+    waiting, seen = [number], {number}
+    while waiting:
+        here = waiting.pop()
+        missing.discard(here)
+        for other in m.life.same.get(here, ()):
+            if other not in seen:
+                seen.add(other)
+                waiting.append(other)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NoReturn
 
+from streamlint.interp.lifetime import MAX_SCANS, Lifetimes
 from streamlint.interp.values import (
     BufferV,
     DeviceV,
@@ -97,6 +98,10 @@ class Frame:
     statement: Span | None = None
     cls: ir.ClassDecl | None = None
     result: Value | None = None
+    born: int = 0
+    """Buffers there were when the running statement began ..."""
+    entered: int = -1
+    """... and when the first one did."""
 
 
 @dataclass(slots=True)
@@ -133,8 +138,11 @@ class Machine:
     sizes: dict[BufferId, str] = field(default_factory=dict)
     """Sizes of allocations in bytes, as keys of the values given."""
     last_backward: int | None = None
+    life: Lifetimes = field(default_factory=Lifetimes)
     covered: set[str] = field(default_factory=set)
     """Qualified names of functions that were run."""
+    constructing: bool = False
+    """Whether the object that the entry is about is being made; its branches are explored last."""
     capturing: int = 0
     """How many captures are open."""
     named: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -232,6 +240,8 @@ class Machine:
         number = BufferId(len(self.buffers))
         where = device if device is not None else self.device
         self.buffers[number] = Buffer(number, name, space, origin, where, alloc_stream, span)
+        if flavor is Flavor.POINTER:
+            self.life.manual.add(number)
         if origin is not Origin.ARGUMENT and span is not None:
             self.emit(Alloc(self.site(span), self.lane, buffer=number, stream=alloc_stream))
         return BufferV(number, WHOLE, flavor)
@@ -313,7 +323,7 @@ class Machine:
             buffers=dict(self.buffers),
             entry=self.entry,
             path=self.oracle.path,
-            cut=tuple(self.cut),
+            cut=(*self.cut, "lifetimes") if self.life.scans >= MAX_SCANS else tuple(self.cut),
         )
 
     def begin(self, span: Span) -> None:

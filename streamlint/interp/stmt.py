@@ -44,13 +44,14 @@ def run(m: Machine, s: ir.Stmt) -> None:  # noqa: C901, PLR0912
     """Carries out one statement."""
     m.tick()
     m.frame.statement = s.span
+    m.frame.born = len(m.buffers)
+    if m.frame.entered < 0:
+        m.frame.entered = len(m.buffers)
     match s:
         case ir.Assign():
             value = expr.evaluate(m, s.value)
             for target in s.targets:
-                lifetime.before_rebinding(m, target, s.span)
                 names.assign(m, target, value)
-            lifetime.after_rebinding(m, s.span)
         case ir.AugAssign():
             _augment(m, s)
         case ir.Eval():
@@ -58,7 +59,7 @@ def run(m: Machine, s: ir.Stmt) -> None:  # noqa: C901, PLR0912
         case ir.With():
             contexts.run_with(m, s.items, s.body)
         case ir.If():
-            run_block(m, s.body if decide.test(m, s.test) else s.orelse)
+            run_block(m, s.body if _if(m, s) else s.orelse)
         case ir.For():
             _for(m, s)
         case ir.While():
@@ -76,7 +77,6 @@ def run(m: Machine, s: ir.Stmt) -> None:  # noqa: C901, PLR0912
         case ir.Delete():
             for target in s.targets:
                 _delete(m, target)
-            lifetime.after_rebinding(m, s.span)
         case ir.Jump():
             raise Jumped(s.kind)
         case ir.Assert():
@@ -98,6 +98,17 @@ def run(m: Machine, s: ir.Stmt) -> None:  # noqa: C901, PLR0912
             pass
         case _:
             assert_never(s)
+    lifetime.after_statement(m, s.span)
+
+
+def _if(m: Machine, s: ir.If) -> bool:
+    """An open test does not go into an arm that only raises: ``if x.dim() != 2: raise ...``."""
+    want: bool | None = None
+    if s.body and isinstance(s.body[-1], ir.Raise):
+        want = False
+    elif s.orelse and isinstance(s.orelse[-1], ir.Raise):
+        want = True
+    return decide.test(m, s.test, want, lasting=True)
 
 
 def _augment(m: Machine, s: ir.AugAssign) -> None:
@@ -148,10 +159,11 @@ def _for(m: Machine, s: ir.For) -> None:
     if isinstance(source, GeneratorV):
         _for_generator(m, s, source)
         return
-    for item in _turns(m, s, source):
-        names.assign(m, s.target, item)
-        if not _pass(m, s.body):
-            return
+    with lifetime.holding(m, source):
+        for item in _turns(m, s, source):
+            names.assign(m, s.target, item)
+            if not _pass(m, s.body):
+                return
     run_block(m, s.orelse)
 
 
