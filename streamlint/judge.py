@@ -193,7 +193,7 @@ def _meet(judged: Judged, a: OpId, b: OpId) -> bool:
 
 def _finding(candidate: Candidate) -> Finding:
     rule, problem, judged = candidate.rule, candidate.problem, candidate.judged
-    later = judged.op(problem.later)
+    later = judged.op(problem.primary if problem.primary is not None else problem.later)
     notes: dict[tuple[Span, str], None] = dict.fromkeys((note.span, note.message) for note in problem.notes)
     related = [Related(span, message) for span, message in notes]
     if problem.earlier == ENTRY_OP:

@@ -73,6 +73,8 @@ class Problem:
     doubts: frozenset[Doubt] = frozenset()
     explains: frozenset[tuple[OpId, OpId]] = frozenset()
     """Pairs that this problem is the cause of; they are not reported again."""
+    primary: OpId | None = None
+    """Where to report it, if not at ``later``: a missing ``record_stream`` at the use, not the reuse."""
     unless_recorded: Span | None = None
     """The event made here must not be recorded on any path of the module, or there is no problem."""
 
