@@ -9,9 +9,23 @@ from typing import TYPE_CHECKING
 from streamlint.conflicts import conflicts
 from streamlint.finding import Evidence, Finding, Related
 from streamlint.hb import HappensBefore, Verdict
-from streamlint.rules import RULES
+from streamlint.rules import RULES, lifetimes
 from streamlint.rules.base import Judged, Problem, Rule, confidence, stream_of
-from streamlint.trace import Copy, Doubt, HostAccess, Launch, OpId, Overlap, Record, Space, Trace, overlap
+from streamlint.trace import (
+    Alloc,
+    Copy,
+    Doubt,
+    Free,
+    HostAccess,
+    KeepAlive,
+    Launch,
+    OpId,
+    Overlap,
+    Record,
+    Space,
+    Trace,
+    overlap,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -138,6 +152,10 @@ def _ordered_elsewhere(problem: Problem, judged: Judged, paths: Sequence[Judged]
     whether there is anything to wait for.
     """
     assert problem.earlier is not None
+    if isinstance(judged.op(problem.later), (Alloc, Free, KeepAlive)):
+        return any(
+            lifetimes.settled_elsewhere(problem, judged, other) for other in paths if other is not judged
+        )
     for other in paths:
         if other is judged:
             continue

@@ -253,7 +253,7 @@ def _roots(m: Machine) -> Iterator[Value]:
     yield from m.globals.values()
 
 
-def _visit(
+def _visit(  # noqa: C901  one case a kind of value
     m: Machine, value: Value, waiting: list[Value], missing: set[BufferId], seen: set[int], scopes: set[int]
 ) -> None:
     match value:

@@ -12,6 +12,9 @@ from streamlint.rules import (
     sl204_device_wait_used_as_host_sync,
     sl301_cuda_call_in_host_callback,
     sl304_deprecated_stream_add_callback,
+    sl401_missing_record_stream,
+    sl402_freed_while_in_use,
+    sl405_record_stream_on_owner,
 )
 from streamlint.rules.base import Rule
 
@@ -25,4 +28,7 @@ RULES: tuple[Rule, ...] = (
     sl204_device_wait_used_as_host_sync.RULE,
     sl301_cuda_call_in_host_callback.RULE,
     sl304_deprecated_stream_add_callback.RULE,
+    sl401_missing_record_stream.RULE,
+    sl402_freed_while_in_use.RULE,
+    sl405_record_stream_on_owner.RULE,
 )

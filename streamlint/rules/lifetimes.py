@@ -1,0 +1,177 @@
+"""Shared by the rules about memory that goes back to an allocator: who used it, who kept it back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.hb import Verdict
+from streamlint.rules.base import stream_of
+from streamlint.trace import (
+    Access,
+    Alloc,
+    BufferId,
+    Copy,
+    Doubt,
+    Free,
+    FreeKind,
+    KeepAlive,
+    LaneId,
+    Launch,
+    Op,
+    OpId,
+    Space,
+    StreamId,
+    StreamKind,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from streamlint.rules.base import Judged, Problem
+    from streamlint.source import Span
+
+_NONE: frozenset[Doubt] = frozenset()
+_SAME = frozenset({Doubt.SAME_STREAM})
+
+
+def frees(judged: Judged, kind: FreeKind) -> Iterator[tuple[OpId, Free]]:
+    for number, op in enumerate(judged.trace.ops):
+        if isinstance(op, Free) and op.kind is kind:
+            yield OpId(number), op
+
+
+def accesses_to(op: Op, buffer: BufferId) -> tuple[Access, ...]:
+    if not isinstance(op, (Launch, Copy)):
+        return ()
+    return tuple(access for access in op.accesses if access.buffer == buffer)
+
+
+def last_uses(judged: Judged, buffer: BufferId, before: OpId) -> list[OpId]:
+    """The last op on each stream that uses the buffer before its free: the one to wait for."""
+    last: dict[tuple[StreamId, LaneId], OpId] = {}
+    for number, op in enumerate(judged.trace.ops[:before]):
+        if accesses_to(op, buffer) and isinstance(op, (Launch, Copy)):
+            last[op.stream, op.lane] = OpId(number)
+    return sorted(last.values())
+
+
+def used_after(judged: Judged, buffer: BufferId, after: OpId) -> bool:
+    """Whether the trace goes on to use the buffer: then it was not the last reference that went."""
+    return any(
+        accesses_to(op, buffer) or (isinstance(op, KeepAlive) and op.buffer == buffer)
+        for op in judged.trace.ops[after + 1 :]
+    )
+
+
+def use_doubts(op: Op, buffer: BufferId) -> frozenset[Doubt]:
+    return op.doubts.union(*(access.doubts for access in accesses_to(op, buffer)))
+
+
+def kept_for(judged: Judged, buffer: BufferId, stream: StreamId, before: OpId) -> frozenset[Doubt] | None:
+    """Doubts about a missing ``record_stream``; None if the memory is kept back for ``stream``.
+
+    A record on ``default_stream()`` counts for the current stream if the two may be one.
+    """
+    owner = judged.trace.buffers[buffer].alloc_stream
+    doubts = _NONE
+    for op in judged.trace.ops[:before]:
+        if isinstance(op, KeepAlive) and op.buffer == buffer and op.stream != owner:
+            if op.stream == stream:
+                return None
+            if _may_be_one(judged, op.stream, stream):
+                doubts = _SAME
+    return doubts
+
+
+def _may_be_one(judged: Judged, a: StreamId, b: StreamId) -> bool:
+    kinds = {judged.trace.streams[a].kind, judged.trace.streams[b].kind}
+    return bool(kinds & {StreamKind.CURRENT, StreamKind.UNKNOWN})
+
+
+def reuse(judged: Judged, use: OpId, free: OpId) -> tuple[OpId, frozenset[Doubt]] | None:
+    """The allocation that may get the block of a dropped buffer while ``use`` still runs.
+
+    Any allocation on the stream that owned the block, up to the one that comes after the use. Of
+    several the surest is taken.
+    """
+    trace = judged.trace
+    dropped = trace.ops[free]
+    assert isinstance(dropped, Free)
+    buffer = trace.buffers[dropped.buffer]
+    best: tuple[OpId, frozenset[Doubt]] | None = None
+    for number in range(free + 1, len(trace.ops)):
+        op = trace.ops[number]
+        if not isinstance(op, Alloc) or op.stream != buffer.alloc_stream or op.buffer == buffer.id:
+            continue
+        if trace.buffers[op.buffer].device != buffer.device:
+            continue
+        ordering = judged.hb.ordered(use, OpId(number))
+        if ordering.verdict is Verdict.YES:
+            break
+        doubts = ordering.doubts | op.doubts | _makers_doubts(judged, OpId(number), op.buffer)
+        if best is None or len(doubts) < len(best[1]):
+            best = (OpId(number), doubts)
+        if not doubts:
+            break
+    return best
+
+
+def _makers_doubts(judged: Judged, alloc: OpId, buffer: BufferId) -> frozenset[Doubt]:
+    """What must be assumed for the allocation to happen: an unresolved call makes a new tensor."""
+    for op in judged.trace.ops[alloc + 1 :]:
+        if accesses_to(op, buffer):
+            return use_doubts(op, buffer)
+    return _NONE
+
+
+def owner_doubts(judged: Judged, buffer: BufferId) -> frozenset[Doubt]:
+    """What must be assumed for ``alloc_stream`` to own the memory.
+
+    An unresolved call may return what it was given, and ``x.to(device)`` returns ``x`` if it is
+    there already.
+    """
+    trace = judged.trace
+    first = next((op for op in trace.ops if accesses_to(op, buffer)), None)
+    if first is not None and Doubt.OPAQUE in first.doubts:
+        return frozenset({Doubt.GUESSED})
+    if isinstance(first, Copy) and trace.buffers[first.src.buffer].space is Space.UNKNOWN:
+        return frozenset({Doubt.ALIAS})
+    return _NONE
+
+
+def settled_elsewhere(problem: Problem, judged: Judged, other: Judged) -> bool:
+    """Whether another path keeps the memory back at the same place, or orders its reuse.
+
+    Then a condition decides (``if x.is_cuda: x.record_stream(s)``), and it may be the right one.
+    """
+    later = judged.op(problem.later)
+    if isinstance(later, KeepAlive):
+        return any(
+            isinstance(op, KeepAlive)
+            and op.at.span == later.at.span
+            and other.trace.buffers[op.buffer].alloc_stream != op.stream
+            for op in other.trace.ops
+        )
+    assert problem.earlier is not None
+    use = judged.op(problem.earlier)
+    for number, op in enumerate(other.trace.ops):
+        if type(op) is type(use) and _place(op) == _place(use) and _settled(other, OpId(number), later):
+            return True
+    return False
+
+
+def _place(op: Op) -> tuple[Span, int, int]:
+    return (op.at.span, op.at.call, op.at.turn)
+
+
+def _settled(other: Judged, use: OpId, later: Op) -> bool:
+    op = other.op(use)
+    stream = stream_of(op)
+    buffers = {a.buffer for a in op.accesses} if isinstance(op, (Launch, Copy)) else set()
+    for number, candidate in enumerate(other.trace.ops):
+        if isinstance(candidate, KeepAlive) and candidate.buffer in buffers and candidate.stream == stream:
+            return True
+        same = type(candidate) is type(later) and _place(candidate) == _place(later)
+        if same and other.hb.ordered(use, OpId(number)).verdict is Verdict.YES:
+            return True
+    return False

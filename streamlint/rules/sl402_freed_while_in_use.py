@@ -1,0 +1,95 @@
+"""SL402 freed-while-in-use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.finding import Severity
+from streamlint.hb import Verdict
+from streamlint.rules import lifetimes
+from streamlint.rules.base import Judged, Note, Problem, Rule, last_barrier, on, quoted, stream_of
+from streamlint.trace import FreeKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from streamlint.trace import Free, OpId
+
+
+def check(judged: Judged) -> Iterator[Problem]:
+    for number, free in lifetimes.frees(judged, FreeKind.EXPLICIT):
+        if free.stream is None and judged.trace.buffers[free.buffer].alloc_stream is None:
+            # cudaFree of cudaMalloc memory blocks until the device is idle: slow, not wrong.
+            continue
+        for use in lifetimes.last_uses(judged, free.buffer, number):
+            problem = _judge(judged, use, number, free)
+            if problem is not None:
+                yield problem
+
+
+def _judge(judged: Judged, use: OpId, number: OpId, free: Free) -> Problem | None:
+    ordering = judged.hb.ordered(use, number)
+    op = judged.op(use)
+    stream = stream_of(op)
+    if ordering.verdict is Verdict.YES or stream is None:
+        return None
+    name, user = quoted(judged.buffer_name(free.buffer)), quoted(judged.stream_name(stream))
+    where = f" on {quoted(judged.stream_name(free.stream))}" if free.stream is not None else ""
+    notes = [Note(op.at.span, f"used {on(judged, op)} here")]
+    barrier = last_barrier(judged, use, number)
+    return Problem(
+        later=number,
+        earlier=use,
+        buffer=free.buffer,
+        message=f"{name} is freed{where} while {user} may still be using it",
+        label=f"freed{where}",
+        help=(
+            f"make the stream of the free wait for {user} (record an event on {user} after the use), "
+            f"or free on {user}"
+        ),
+        notes=tuple(notes if barrier is None else [*notes, barrier]),
+        doubts=ordering.doubts | free.doubts | lifetimes.use_doubts(op, free.buffer),
+    )
+
+
+RULE = Rule(
+    code="SL402",
+    name="freed-while-in-use",
+    summary="memory freed, closed, unpinned or dropped while queued work still uses it",
+    severity=Severity.ERROR,
+    check=check,
+    doc="""\
+## What it does
+Reports an explicit free that is not ordered after queued work that uses the memory: `cudaFreeAsync`
+on a stream that does not wait for the stream of the use, or `cudaFree` of memory that came from
+`cudaMallocAsync`.
+
+## Why is this bad?
+A stream-ordered free takes effect when its stream gets there. The pool then hands the memory to the
+next allocation, which may write it while the other stream still reads it.
+
+## Example
+```python
+p = check(cudart.cudaMallocAsync(size, a))
+check(cudart.cudaMemcpyAsync(out, p, size, D2D, b))
+check(cudart.cudaFreeAsync(p, a))          # `a` does not wait for `b`
+```
+
+Use instead:
+```python
+p = check(cudart.cudaMallocAsync(size, a))
+check(cudart.cudaMemcpyAsync(out, p, size, D2D, b))
+check(cudart.cudaEventRecord(done, b))
+check(cudart.cudaStreamWaitEvent(a, done, 0))
+check(cudart.cudaFreeAsync(p, a))
+```
+
+## Limits
+`cudaFree` of `cudaMalloc` memory and `cudaFreeHost` block until the device is idle (measured): they
+are slow with work pending, and not reported here.
+
+## Source
+[Stream-ordered memory allocator](https://docs.nvidia.com/cuda/cuda-programming-guide/04-special-topics/stream-ordered-memory-allocation.html);
+measured: `cudaFree` of a `cudaMallocAsync` pointer returned at once with its stream busy.
+""",
+)

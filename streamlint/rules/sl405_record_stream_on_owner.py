@@ -1,0 +1,119 @@
+"""SL405 record-stream-on-owner."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.finding import Severity
+from streamlint.rules import lifetimes
+from streamlint.rules.base import Judged, Note, Problem, Rule, quoted
+from streamlint.trace import Alloc, BufferId, KeepAlive, Launch, OpId, StreamKind
+from streamlint.trace import Copy as CopyOp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from streamlint.source import Span
+
+
+def check(judged: Judged) -> Iterator[Problem]:
+    useful = _useful_places(judged)
+    rescued = _kept_for_others(judged)
+    for number, op in enumerate(judged.trace.ops):
+        if not isinstance(op, KeepAlive) or op.at.span in useful or op.buffer in rescued:
+            continue
+        buffer = judged.trace.buffers[op.buffer]
+        if buffer.alloc_stream != op.stream or not _matters(judged, op):
+            continue
+        made = _allocation(judged, op.buffer)
+        name, owner = quoted(judged.buffer_name(op.buffer)), quoted(judged.stream_name(op.stream))
+        yield Problem(
+            later=OpId(number),
+            earlier=made,
+            buffer=op.buffer,
+            message=f"{name} was allocated on {owner}, so recording it there keeps nothing alive",
+            label=f"{owner} owns the memory",
+            help="record the stream that uses the tensor, not the one that was current when it was made",
+            notes=() if made is None else (Note(judged.op(made).at.span, f"allocated on {owner} here"),),
+            doubts=op.doubts | lifetimes.owner_doubts(judged, op.buffer),
+        )
+
+
+def _useful_places(judged: Judged) -> set[Span]:
+    """Calls that keep memory of another stream alive, in a loop or a helper called for many tensors."""
+    return {
+        op.at.span
+        for op in judged.trace.ops
+        if isinstance(op, KeepAlive) and judged.trace.buffers[op.buffer].alloc_stream != op.stream
+    }
+
+
+def _kept_for_others(judged: Judged) -> set[BufferId]:
+    """Buffers that are recorded on another stream as well: ``for s in streams: x.record_stream(s)``."""
+    return {
+        op.buffer
+        for op in judged.trace.ops
+        if isinstance(op, KeepAlive) and judged.trace.buffers[op.buffer].alloc_stream != op.stream
+    }
+
+
+def _matters(judged: Judged, kept: KeepAlive) -> bool:
+    """Whether another stream uses the memory, or will: why else make it on a side stream."""
+    if judged.trace.streams[kept.stream].kind in (StreamKind.BLOCKING, StreamKind.NON_BLOCKING):
+        return True
+    return any(
+        isinstance(op, (Launch, CopyOp))
+        and op.stream != kept.stream
+        and lifetimes.accesses_to(op, kept.buffer)
+        for op in judged.trace.ops
+    )
+
+
+def _allocation(judged: Judged, buffer: BufferId) -> OpId | None:
+    for number, op in enumerate(judged.trace.ops):
+        if isinstance(op, Alloc) and op.buffer == buffer:
+            return OpId(number)
+    return None
+
+
+RULE = Rule(
+    code="SL405",
+    name="record-stream-on-owner",
+    summary="`record_stream` with the stream that owns the memory: no effect",
+    severity=Severity.ERROR,
+    check=check,
+    doc="""\
+## What it does
+Reports `x.record_stream(s)` where `s` is the stream on which `x` was allocated, and `x` is recorded
+on no other stream.
+
+## Why is this bad?
+`record_stream` tells the caching allocator about a use on *another* stream. Of the allocating stream
+it knows already, so the call does nothing, and the stream that does use the tensor is not protected:
+the memory may be handed out again while that stream still reads it. The usual slip is to ask for
+`torch.cuda.current_stream()` inside the `with torch.cuda.stream(...)` block.
+
+## Example
+```python
+with torch.cuda.stream(copy_stream):
+    x = host.to("cuda", non_blocking=True)
+    x.record_stream(torch.cuda.current_stream())    # `copy_stream`, which owns it
+```
+
+Use instead:
+```python
+compute = torch.cuda.current_stream()
+with torch.cuda.stream(copy_stream):
+    x = host.to("cuda", non_blocking=True)
+    x.record_stream(compute)
+```
+
+## Limits
+A tensor whose allocation was not seen is not judged. A helper that records every tensor on every
+stream is right, and silent.
+
+## Source
+[Tensor.record_stream](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.record_stream.html):
+the caching allocator is aware of only the stream where a tensor was allocated.
+""",
+)
