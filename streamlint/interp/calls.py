@@ -443,7 +443,8 @@ def opaque(
         return unwrapped
     tensors_given = tensors.buffers_in(m, values)
     lifetime.escapes(m, tensors_given)
-    if not (tensors_given and all(view.flavor is Flavor.POINTER for view in tensors_given)):
+    launched = _launched(values, tensors_given)
+    if not launched:
         escape.through(m, [*values, *holds], span, name)
     if last in host.HANDOFF_METHODS or not tensors_given:
         return m.fresh(
@@ -451,8 +452,8 @@ def opaque(
             span,
             tuple(value for value in (*values, *holds) if not isinstance(value, ConstV))[:6],
         )
-    if all(view.flavor is Flavor.POINTER for view in tensors_given):
-        return _takes_pointers(m, name, values, tensors_given, span)
+    if launched:
+        return _takes_pointers(m, name, values, launched, span)
     if all(m.space(view).on_host and view.flavor is Flavor.ARRAY for view in tensors_given):
         for view in tensors_given:
             tensors.read_on_host(m, view, span, last, opaque=True)
@@ -460,6 +461,20 @@ def opaque(
     if escape.carries_order(m, values):
         return m.fresh(f"{name}()", span, tuple(values[:6]))
     return tensors.opaque_work(m, last, tensors_given, span)
+
+
+def _launched(values: list[Value], views: list[BufferV]) -> list[BufferV]:
+    """The addresses that a launcher receives, if the call looks like one.
+
+    Its memory is all addresses, or it gets exactly one stream and otherwise only addresses and
+    values that nothing is known of: ``fill(pointer, count, stream)``.
+    """
+    pointers = [view for view in views if view.flavor is Flavor.POINTER]
+    if len(pointers) == len(views):
+        return pointers
+    streams = sum(isinstance(value, StreamV) for value in values)
+    others = all(view.flavor in (Flavor.POINTER, Flavor.OPAQUE) for view in views)
+    return pointers if streams == 1 and others else []
 
 
 def _takes_pointers(m: Machine, name: str, values: list[Value], views: list[BufferV], span: Span) -> Value:
