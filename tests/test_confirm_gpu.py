@@ -80,38 +80,51 @@ def _lines(source: str, name: str) -> set[int]:
 CASES = _cases()
 
 
-class Machine:
-    """Runs the cases of a file when the first of them is asked for."""
+BATCH = 64
+"""Cases run together: starting the processes takes longer than most of what they run."""
 
-    def __init__(self) -> None:
-        self.done: dict[Path, list[Confirmation]] = {}
+
+class Machine:
+    """Runs a batch of the selected cases when the first of them is asked for."""
+
+    def __init__(self, selected: list[Case]) -> None:
+        self._selected = selected
+        self._done: dict[Case, list[Confirmation]] = {}
 
     def confirmations(self, case: Case) -> list[Confirmation]:
-        if case.path not in self.done:
-            self.done[case.path] = self._run([other for other in CASES if other.path == case.path])
+        if case not in self._done:
+            start = self._selected.index(case)
+            self._run(self._selected[start : start + BATCH])
             self._keep()
-        return [c for c in self.done[case.path] if c.plan.function == case.function]
+        return self._done[case]
 
-    def _run(self, cases: list[Case]) -> list[Confirmation]:
+    def _run(self, cases: list[Case]) -> None:
         plans = [p for case in cases for p in of_each_statement(Target(case.path, case.function), ROOT)]
         jobs = max(1, (os.cpu_count() or 1) // 2)
-        return confirm_all(plans, Limits(timeout_s=30, shared=True), jobs)
+        done = confirm_all(plans, Limits(timeout_s=30, shared=True), jobs)
+        for case in cases:
+            self._done[case] = [
+                c for c in done if c.plan.path == case.path and c.plan.function == case.function
+            ]
 
     def _keep(self) -> None:
         kept = os.environ.get("STREAMLINT_CONFIRM_REPORT")
         if kept:
-            Path(kept).write_text(report.as_json([c for done in self.done.values() for c in done]), "utf-8")
+            every = [c for case in self._selected for c in self._done.get(case, ())]
+            Path(kept).write_text(report.as_json(every), "utf-8")
 
 
 @pytest.fixture(scope="session")
-def machine() -> Machine:
+def machine(request: pytest.FixtureRequest) -> Machine:
     try:
         Driver()
     except DriverUnavailableError as error:
         pytest.skip(str(error))
     pytest.importorskip("torch")
     pytest.importorskip("cuda.bindings.runtime")
-    return Machine()
+    items = [item for item in request.session.items if isinstance(item, pytest.Function)]
+    selected = [item.callspec.params.get("case") for item in items if hasattr(item, "callspec")]
+    return Machine([case for case in selected if isinstance(case, Case)])
 
 
 @pytest.mark.gpu

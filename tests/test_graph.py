@@ -120,7 +120,7 @@ def test_graphviz_accepts_it() -> None:
 def test_json_is_node_link_data() -> None:
     document: dict[str, Any] = json.loads(draw([racing()], "json"))
     (data,) = document["graphs"]
-    loaded = nx.MultiDiGraph(nx.node_link_graph(data, edges="edges"))
+    loaded: nx.MultiDiGraph[int] = nx.MultiDiGraph(nx.node_link_graph(data, edges="edges"))
     assert sorted(loaded.nodes) == [0, 1, 2, 3]
     kinds: list[tuple[int, int, str]] = list(loaded.edges(data="kind"))
     assert [(u, v) for u, v, kind in kinds if kind == "conflict"] == [(0, 2)]

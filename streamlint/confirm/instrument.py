@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from streamlint.confirm.streams import stream_argument
 
@@ -38,6 +38,10 @@ class Place:
     col: int | None = None
 
 
+Node: TypeAlias = ast.stmt | ast.Lambda
+"""What can be held back: a statement, or the body of a lambda each time it is called."""
+
+
 def instrument(source: str, path: str, earlier: Place | None, later: Place | None) -> ast.Module:
     """The program with probes.
 
@@ -45,42 +49,44 @@ def instrument(source: str, path: str, earlier: Place | None, later: Place | Non
     :raises LookupError: no statement of a function is at ``earlier`` or ``later``.
     """
     tree = ast.parse(source, path)
-    first = _require(tree, source, earlier)
-    second = _require(tree, source, later)
-    _Rewriter(first, second).module(tree)
+    _Rewriter(_require(tree, source, earlier), _require(tree, source, later)).module(tree)
     return ast.fix_missing_locations(tree)
 
 
-def _require(tree: ast.Module, source: str, place: Place | None) -> ast.stmt | None:
+def _require(tree: ast.Module, source: str, place: Place | None) -> Node | None:
     if place is None:
         return None
-    found = statement_at(tree, source, place)
+    found = node_at(tree, source, place)
     if found is None:
         raise LookupError(f"line {place.line} holds no statement of a function")
     return found
 
 
-def statement_at(tree: ast.Module, source: str, place: Place) -> ast.stmt | None:
-    """The innermost statement of a function that holds ``place``."""
+def node_at(tree: ast.Module, source: str, place: Place) -> Node | None:
+    """The innermost statement of a function, or lambda, that holds ``place``."""
     lines = source.splitlines()
-    best: ast.stmt | None = None
+    best: Node | None = None
     for function in ast.walk(tree):
         if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         for node in ast.walk(function):
-            if isinstance(node, ast.stmt) and node is not function and _holds(node, lines, place):
-                best = node if best is None or _inside(node, best) else best
+            if (
+                isinstance(node, ast.stmt | ast.Lambda)
+                and node is not function
+                and _holds(node, lines, place)
+            ):
+                best = node if best is None or any(node is inner for inner in ast.walk(best)) else best
     return best
 
 
-def _holds(node: ast.stmt, lines: list[str], place: Place) -> bool:
-    end = node.end_lineno or node.lineno
-    if not node.lineno <= place.line <= end:
-        return False
+def _holds(node: Node, lines: list[str], place: Place) -> bool:
+    held = node.body if isinstance(node, ast.Lambda) else node
+    end = held.end_lineno or held.lineno
     if place.col is None:
-        return True
-    start = (node.lineno, _code_points(lines, node.lineno, node.col_offset))
-    stop = (end, _code_points(lines, end, node.end_col_offset or 0))
+        # Without a column, `fill = lambda: x.fill_(7.0)` is the assignment and not the body.
+        return isinstance(node, ast.stmt) and held.lineno <= place.line <= end
+    start = (held.lineno, _code_points(lines, held.lineno, held.col_offset))
+    stop = (end, _code_points(lines, end, held.end_col_offset or 0))
     return start <= (place.line, place.col) < stop
 
 
@@ -89,12 +95,8 @@ def _code_points(lines: list[str], line: int, offset: int) -> int:
     return len(lines[line - 1].encode()[:offset].decode(errors="ignore"))
 
 
-def _inside(node: ast.stmt, outer: ast.stmt) -> bool:
-    return any(node is inner for inner in ast.walk(outer))
-
-
 class _Rewriter:
-    def __init__(self, earlier: ast.stmt | None, later: ast.stmt | None) -> None:
+    def __init__(self, earlier: Node | None, later: Node | None) -> None:
         self._earlier = earlier
         self._later = later
 
@@ -137,8 +139,8 @@ class _Rewriter:
         after: list[ast.stmt] = []
         if node is self._later:
             before.append(_probe("begin_later", node))
-        header = _Header(node, earlier=node is self._earlier, later=node is self._later)
-        header.rewrite()
+        header = _Header(self._earlier, self._later, node)
+        header.rewrite(node)
         if node is self._earlier and not header.streams:
             before.append(_probe("hold_current", node))
         if node is self._later:
@@ -178,24 +180,42 @@ class _Rewriter:
 class _Header(ast.NodeTransformer):
     """Rewrites the expressions that a statement itself evaluates, not those of its blocks."""
 
-    def __init__(self, statement: ast.stmt, *, earlier: bool, later: bool) -> None:
-        self._statement = statement
-        self._role = "hold" if earlier and not later else "later" if later and not earlier else ""
-        self._both = earlier and later
+    def __init__(self, earlier: Node | None, later: Node | None, node: Node) -> None:
+        self._earlier = earlier
+        self._later = later
+        is_earlier, is_later = node is earlier, node is later
+        self._role = "hold" if is_earlier and not is_later else "later" if is_later and not is_earlier else ""
+        self._both = is_earlier and is_later
         self.streams = 0
 
-    def rewrite(self) -> None:
-        if isinstance(self._statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+    def rewrite(self, statement: ast.stmt) -> None:
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             return
-        for name, value in ast.iter_fields(self._statement):
+        for name, value in ast.iter_fields(statement):
             if name in ("annotation", "type_params"):
                 continue
             if isinstance(value, ast.expr):
-                setattr(self._statement, name, self.visit(value))
+                setattr(statement, name, self.visit(value))
             elif isinstance(value, list):
                 # with-items, targets and the like; statements, handlers and cases are blocks
                 kinds = (ast.expr, ast.withitem)
-                setattr(self._statement, name, [self.visit(v) if isinstance(v, kinds) else v for v in value])
+                setattr(statement, name, [self.visit(v) if isinstance(v, kinds) else v for v in value])
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.expr:
+        if node is not self._earlier and node is not self._later:
+            self.generic_visit(node)
+            return node
+        inner = _Header(self._earlier, self._later, node)
+        body: ast.expr = inner.visit(node.body)
+        before: list[ast.expr] = []
+        if node is self._later:
+            before.append(_call("begin_later", [], node))
+            body = _call("end_later", [body], node)
+        if node is self._earlier and not inner.streams:
+            before.append(_call("hold_current", [], node))
+        # The probes return None, so `or` goes on to the body.
+        node.body = ast.copy_location(ast.BoolOp(ast.Or(), [*before, body]), node.body) if before else body
+        return node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         argument = stream_argument(node)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from streamlint.confirm.instrument import Place, statement_at
+from streamlint.confirm.instrument import Place, node_at
 from streamlint.confirm.streams import call_name, takes_stream
 
 if TYPE_CHECKING:
@@ -57,6 +57,10 @@ def _queues_work(name: str) -> bool:
     return name not in _NO_WORK
 
 
+_ERROR_ITSELF: Final = ("SL301",)
+"""Findings whose evidence is the error of the later call, whatever is held back."""
+
+
 class PlanError(Exception):
     """The target cannot be run; the text says why."""
 
@@ -81,7 +85,7 @@ class Plan:
 
     @property
     def expects_callback_error(self) -> bool:
-        return self.code in ("", "SL301")
+        return self.code in ("", *_ERROR_ITSELF)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +118,12 @@ class Program:
         self.path = path
         self._functions = dict(_functions(self.tree.body, ""))
 
+    def resolve(self, name: str) -> str:
+        """The function or method in which ``f.<locals>.g`` is defined: ``f``."""
+        while name and name not in self._functions:
+            name = name.rpartition(".")[0]
+        return name
+
     def runnable(self, name: str) -> bool:
         function = self._functions.get(name)
         return function is not None and not _required_arguments(function, method="." in name)
@@ -127,31 +137,42 @@ class Program:
 
     def require_line(self, line: int) -> None:
         """:raises PlanError: no statement of a function is on the line."""
-        if statement_at(self.tree, self.source, Place(line)) is None:
+        if node_at(self.tree, self.source, Place(line)) is None:
             raise PlanError(f"line {line} of {self.path.name} holds no statement of a function")
 
-    def work(self, name: str) -> list[Place]:
-        """Every statement that may queue work, in ``name`` and in what it calls by name in its file."""
-        places: list[Place] = []
-        seen: set[str] = set()
+    def reachable(self, name: str) -> list[str]:
+        """``name`` and the functions and methods of its file that it names, and so on from there."""
+        found: list[str] = []
         todo = [name]
         while todo:
             current = todo.pop(0)
             function = self._functions.get(current)
-            if function is None or current in seen:
+            if function is None or current in found:
                 continue
-            seen.add(current)
+            found.append(current)
             # Also what is only named: functools.partial(fill, x) runs fill.
             named = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
-            todo.extend(name for name in self._functions if name.partition(".")[0] in named)
-            for statement, calls in _calls(function):
+            todo.extend(other for other in self._functions if other.partition(".")[0] in named)
+        return found
+
+    def drivers(self, name: str) -> list[str]:
+        """The functions to call so that ``name`` runs: those of the module that reach it, else itself."""
+        top = [f for f in self._functions if "." not in f and self.runnable(f)]
+        reaching = [f for f in top if name in self.reachable(f)]
+        return reaching or ([name] if self.runnable(name) else [])
+
+    def work(self, name: str) -> list[Place]:
+        """Every statement and lambda that may queue work, in all that ``name`` reaches."""
+        places: list[Place] = []
+        for current in self.reachable(name):
+            for node, calls in _calls(self._functions[current]):
                 elsewhere = [c for c in calls if getattr(c.func, "id", None) not in self._functions]
                 if any(_queues_work(call_name(call)) for call in elsewhere):
-                    places.append(Place(statement.lineno, _column(self.source, statement)))
+                    places.append(Place(node.lineno, _column(self.source, node)))
         return places
 
 
-def _column(source: str, node: ast.stmt) -> int:
+def _column(source: str, node: ast.stmt | ast.expr) -> int:
     line = source.splitlines()[node.lineno - 1]
     return len(line.encode()[: node.col_offset].decode())
 
@@ -173,11 +194,17 @@ def _required_arguments(function: ast.FunctionDef, *, method: bool) -> bool:
     return positional > (1 if method else 0) or None in arguments.kw_defaults
 
 
-def _calls(function: ast.FunctionDef) -> Iterator[tuple[ast.stmt, list[ast.Call]]]:
+def _calls(function: ast.FunctionDef) -> Iterator[tuple[ast.stmt | ast.expr, list[ast.Call]]]:
     for statement in _simple_statements(function.body):
-        calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
-        if calls and not isinstance(statement, ast.Raise):
-            yield statement, calls
+        if isinstance(statement, ast.Raise):
+            continue
+        bodies: list[ast.stmt | ast.expr] = [
+            node.body for node in ast.walk(statement) if isinstance(node, ast.Lambda)
+        ]
+        for node in [statement, *bodies]:
+            calls = [inner for inner in ast.walk(node) if isinstance(inner, ast.Call)]
+            if calls:
+                yield node, calls
 
 
 def _simple_statements(body: Iterable[ast.AST]) -> Iterator[ast.stmt]:
@@ -226,31 +253,24 @@ def of_findings(target: Target, root: Path, findings: Iterable[Finding]) -> list
     program = Program(target.path)
     if target.function is not None:
         program.require(target.function)
-    plans = []
+    plans: list[Plan] = []
     for finding in findings:
-        function = _entry(finding, program)
-        if function is None or (target.function is not None and target.function != function):
-            continue
-        spans = (finding.primary, *(related.span for related in finding.related))
-        here = [span for span in spans if root / span.path == target.path]
-        if not here:
-            continue
-        later = Place(here[0].line, here[0].col)
-        earlier = Place(here[1].line, here[1].col) if len(here) > 1 else later
-        plans.append(Plan(target.path, root, function, earlier, later, finding.code, finding.fingerprint))
+        function = program.resolve(finding.function)
+        drivers = program.drivers(function)
+        if target.function is not None:
+            drivers = [target.function] if function in program.reachable(target.function) else []
+        for driver in drivers:
+            plans.extend(_of_finding(finding, driver, target.path, root, program))
     return plans
 
 
-def _entry(finding: Finding, program: Program) -> str | None:
-    """The function to call: the entry of the finding's trace, else the function it lies in."""
-    names = [finding.function]
-    if finding.evidence is not None:
-        names.insert(0, finding.evidence.trace.entry)
-    for name in names:
-        # Entries may be written with their module in front: "pkg.mod.f" or "pkg.mod.C.f".
-        parts = name.split(".")
-        for start in range(len(parts)):
-            candidate = ".".join(parts[start:])
-            if program.runnable(candidate):
-                return candidate
-    return None
+def _of_finding(finding: Finding, driver: str, path: Path, root: Path, program: Program) -> list[Plan]:
+    spans = (finding.primary, *(related.span for related in finding.related))
+    here = [Place(span.line, span.col) for span in spans if root / span.path == path]
+    if not here or root / finding.primary.path != path:
+        return []
+    later, *others = here
+    # A wait that orders nothing names no earlier operation: any of them may be it.
+    earlier = [later] if finding.code in _ERROR_ITSELF else others[:1] or program.work(driver)
+    code, mark = finding.code, finding.fingerprint
+    return [Plan(path, root, driver, place, later, code, mark) for place in earlier]

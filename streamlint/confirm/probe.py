@@ -59,7 +59,7 @@ class Probe:
         self.callback_errors: list[CudaError] = []
 
     def step(self) -> None:
-        """Between two statements."""
+        """Between two statements: the device becomes idle, where the run is serialized."""
         if self._mode.serialized and not on_callback_thread() and not _capturing():
             self._driver.synchronize()
 
@@ -102,7 +102,12 @@ class Probe:
         return value
 
     def call(self, line: int, value: T) -> T:
-        """Around the result of every call: CUDA calls in host callbacks return an error."""
+        """Around the result of every call.
+
+        Serializes inside a statement too, as in ``float(x.to("cpu", non_blocking=True)[0])``, and
+        sees the errors that CUDA calls in host callbacks return.
+        """
+        self.step()
         if isinstance(value, tuple) and value and on_callback_thread():
             code = _error_code(value[0])
             if code:

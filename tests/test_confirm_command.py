@@ -1,0 +1,207 @@
+"""What is planned, and what the command says where nothing can run."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from streamlint import confirm
+from streamlint.confirm import command, report
+from streamlint.confirm.driver import DriverUnavailableError
+from streamlint.confirm.instrument import Place
+from streamlint.confirm.plan import (
+    Plan,
+    PlanError,
+    Program,
+    Target,
+    of_each_statement,
+    of_findings,
+    parse_target,
+)
+from streamlint.confirm.runner import Confirmation, child_environment
+from streamlint.confirm.verdict import Decision, Difference, Verdict
+from streamlint.finding import Confidence, Finding, Related, Severity
+from streamlint.source import Span
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PROGRAM = """\
+import functools
+import torch
+
+
+class Loader:
+    def __init__(self):
+        self.side = torch.cuda.Stream()
+
+    def load(self, x):
+        with torch.cuda.stream(self.side):
+            x.fill_(7.0)
+        return x
+
+
+def helper(x):
+    x.add_(1)
+
+
+def loads():
+    x = torch.zeros(4, device="cuda")
+    torch.cuda.synchronize()
+    Loader().load(x)
+    run = functools.partial(helper, x)
+    run()
+    return x.sum().item()
+
+
+def takes(x):
+    return x.sum()
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    (tmp_path / "pyproject.toml").write_text("", "utf-8")
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM, "utf-8")
+    return path
+
+
+def line(text: str) -> int:
+    return next(i for i, one in enumerate(PROGRAM.splitlines(), 1) if text in one)
+
+
+def finding(function: str, later: int, *earlier: int, code: str = "SL101") -> Finding:
+    def span(at: int) -> Span:
+        return Span("program.py", at, 4, at, 9)
+
+    related = tuple(Related(span(at), "written here") for at in earlier)
+    return Finding(
+        code, "name", "m", "h", Confidence.CERTAIN, Severity.ERROR, span(later), "", function, related, "mark"
+    )
+
+
+def planned(
+    program: Path, *findings: Finding, function: str | None = None
+) -> list[tuple[str, int, int | None]]:
+    plans = of_findings(Target(program, function), program.parent, findings)
+    return [(p.function, p.earlier.line, p.later.line if p.later else None) for p in plans]
+
+
+def test_a_finding_names_both_places(program: Path) -> None:
+    assert planned(program, finding("loads", 24, 22)) == [("loads", 22, 24)]
+
+
+def test_a_finding_in_a_method_is_run_by_what_reaches_it(program: Path) -> None:
+    assert planned(program, finding("Loader.load", 11, 10)) == [("loads", 10, 11)]
+    assert planned(program, finding("helper.<locals>.inner", 16, 16)) == [("loads", 16, 16)]
+
+
+def test_a_finding_without_an_earlier_place_tries_all(program: Path) -> None:
+    every = [place.line for place in Program(program).work("loads")]
+    assert planned(program, finding("loads", 24, code="SL103")) == [("loads", one, 24) for one in every]
+
+
+def test_a_finding_whose_evidence_is_an_error_needs_no_earlier_place(program: Path) -> None:
+    assert planned(program, finding("loads", 24, 22, code="SL301")) == [("loads", 24, 24)]
+
+
+def test_a_finding_that_nothing_reaches_is_left_out(program: Path) -> None:
+    assert planned(program, finding("takes", 29, 29)) == []
+    assert planned(program, finding("helper", 16, 16), function="loads") == [("loads", 16, 16)]
+
+
+def test_each_statement_that_queues_work(program: Path) -> None:
+    plans = of_each_statement(Target(program, "loads"), program.parent)
+    lines = {plan.earlier.line for plan in plans}
+    assert lines >= {line("x.fill_"), line("x.add_"), line("torch.zeros"), line("x.sum().item")}
+    assert not lines & {line("torch.cuda.synchronize"), line("self.side = "), line("Loader().load") - 1}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["{}::takes", "--each"], "takes takes arguments"),
+        (["{}::nowhere", "--each"], "defines no function nowhere"),
+        (["{}", "--each"], "name the function"),
+        (["{}::loads", "--earlier", "1"], "line 1 of program.py holds no statement"),
+        (["{}::loads", "--later", "20"], "--later needs --earlier"),
+        (["{}::loads", "--earlier", "19", "--each"], "exclude each other"),
+        (["{}x::loads"], "is not a file"),
+    ],
+)
+def test_wrong_use_is_one_clear_sentence(
+    program: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], reason: str
+) -> None:
+    assert confirm.main([argument.format(program) for argument in arguments]) == 2
+    captured = capsys.readouterr()
+    assert reason in captured.err
+    assert captured.err.count("\n") == 1
+    assert captured.out == ""
+
+
+def test_a_file_that_is_no_python(tmp_path: Path) -> None:
+    (tmp_path / "x.py").write_text("def f(:\n", "utf-8")
+    with pytest.raises(PlanError, match=r"x\.py"):
+        Program(parse_target(str(tmp_path / "x.py")).path)
+
+
+def test_plan_needs_no_gpu(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = f"{program}::loads"
+    assert confirm.main([target, "--earlier", "22", "--later", "24", "--plan"]) == 0
+    assert capsys.readouterr().out == "program.py::loads: line 22 held back, line 24 watched\n"
+    assert confirm.main([target, "--earlier", "22", "--plan", "--output-format", "json"]) == 0
+    (plan,) = json.loads(capsys.readouterr().out)["plans"]
+    assert (plan["path"], plan["function"], plan["earlier"]) == ("program.py", "loads", {"line": 22})
+
+
+def test_without_a_gpu_it_says_so(
+    program: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing() -> None:
+        raise DriverUnavailableError("no CUDA driver (libcuda.so.1) on this machine")
+
+    monkeypatch.setattr(command, "Driver", missing)
+    assert confirm.main([f"{program}::loads", "--earlier", "22"]) == 2
+    assert "needs an NVIDIA GPU: no CUDA driver" in capsys.readouterr().err
+
+
+def shown(path: Path, verdict: Verdict) -> Confirmation:
+    plan = Plan(path, path.parent, "loads", Place(22), Place(24, 8), "SL101", "mark")
+    wrong = Difference("[0]", "7.0", "0.0") if verdict is Verdict.CONFIRMED else None
+    return Confirmation(plan, Decision(verdict, "because", wrong), {"GPU": "one"})
+
+
+def test_exit_status(program: Path) -> None:
+    def status(*verdicts: Verdict) -> int:
+        return command.exit_status([shown(program, verdict) for verdict in verdicts])
+
+    assert status(Verdict.ORDERED, Verdict.UNORDERED, Verdict.NOISY, Verdict.NOT_REACHED) == 0
+    assert status(Verdict.ORDERED, Verdict.NOT_RUN) == 2
+    assert status(Verdict.NOT_RUN, Verdict.CONFIRMED) == 1
+    assert status() == 0
+
+
+def test_reports(program: Path) -> None:
+    done = [shown(program, Verdict.CONFIRMED), shown(program, Verdict.ORDERED)]
+    text = report.text(done)
+    assert "program.py::loads: SL101 line 22 held back, line 24 watched: CONFIRMED" in text
+    assert "result[0]: 7.0 serialized, 0.0 otherwise" in text
+    assert text.endswith("GPU one\n1 confirmed, 1 ordered")
+    document = json.loads(report.as_json(done))
+    assert [c["verdict"] for c in document["confirmations"]] == ["CONFIRMED", "ORDERED"]
+    assert document["confirmations"][0]["difference"] == {"place": "[0]", "reference": "7.0", "gated": "0.0"}
+    assert document["confirmations"][0]["later"] == {"line": 24, "column": 9}
+    assert document["environment"] == {"GPU": "one"}
+
+
+def test_the_environment_hides_no_race(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
+    monkeypatch.setenv("CUDA_DEVICE_MAX_CONNECTIONS", "8")
+    monkeypatch.delenv("CUDA_MODULE_LOADING", raising=False)
+    environment = child_environment(tmp_path, shared=False)
+    assert "CUDA_LAUNCH_BLOCKING" not in environment
+    assert environment["CUDA_MODULE_LOADING"] == "EAGER"
+    assert environment["CUDA_DEVICE_MAX_CONNECTIONS"] == "8"
