@@ -520,6 +520,8 @@ class Module:
     functions: dict[str, FunctionDecl]
     classes: dict[str, ClassDecl]
     assigned: frozenset[str]
+    body_names: frozenset[str]
+    """Identifiers and attribute names in the module-level statements."""
     load_body: Callable[[], tuple[Stmt, ...]] = field(repr=False)
 
 

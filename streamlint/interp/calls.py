@@ -55,8 +55,10 @@ if TYPE_CHECKING:
 
     from streamlint.source import Span
 
-DEEP = 5
+DEEP = 4
 """Below this many calls only functions that touch streams are followed."""
+LONG = 80
+"""Longer functions that do not touch streams are not followed by callees at all."""
 
 
 def evaluate_call(m: Machine, e: ir.Call) -> Value:
@@ -170,7 +172,7 @@ def call_function(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, 
         return tensors.launch_kernel(m, func.name, args, kwargs, span)
     depth = len(m.calls)
     active = sum(1 for frame in m.frames if frame.function == func.name)
-    if depth >= MAX_DEPTH or active > 1 or (depth >= DEEP and not stmt.function_touches(func.function)):
+    if depth >= MAX_DEPTH or active > 1 or _is_remote(func, depth):
         return _not_followed(m, func, args, kwargs, span)
     try:
         function = func.function.load() if isinstance(func.function, ir.FunctionDecl) else func.function
@@ -179,6 +181,13 @@ def call_function(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, 
     if function.is_generator:
         return GeneratorV(func, tuple(args), kwargs, context=_is_context_manager(function))
     return run_function(m, func, function, args, kwargs, span)
+
+
+def _is_remote(func: FuncV, depth: int) -> bool:
+    """Code that can hardly matter: far from the entry or long, and without a word about streams."""
+    if stmt.function_touches(func.function) or not isinstance(func.function, ir.FunctionDecl):
+        return False
+    return depth >= DEEP or (depth > 1 and func.function.end_line - func.function.span.line > LONG)
 
 
 def _not_followed(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:

@@ -43,6 +43,8 @@ PAIR_PATHS = 6
 """Paths explored for two methods in a row."""
 QUIET_PATHS = 6
 """Paths explored while none of them uses a second stream, an asynchronous copy or a callback."""
+ENTRY_STEPS = 150_000
+"""Expressions and statements evaluated for one entry, over all its paths."""
 MOST_PAIRS = 16
 MOST_CALLS = 6
 
@@ -94,7 +96,11 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
         return m
 
     exploration = Exploration(one, entry.paths, QUIET_PATHS, lambda machine: is_busy(machine.ops))
+    steps = 0
     for machine in exploration:
+        steps += machine.steps
+        if steps > ENTRY_STEPS:
+            exploration.limit = exploration.quiet_limit = 0
         run.traces.append(machine.trace())
         run.covered |= machine.covered
     run.cut = exploration.cut
@@ -114,6 +120,8 @@ def is_busy(ops: Sequence[Op]) -> bool:
 
 def module_runs(project: Project, module: ir.Module, default_stream: StreamKind) -> Iterator[Run]:
     """Runs every entry of a module, callers before helpers."""
+    if not mentions_streams(module):
+        return
     relevant = relevant_names(project, module)
     covered: set[str] = set()
 
@@ -130,6 +138,16 @@ def module_runs(project: Project, module: ir.Module, default_stream: StreamKind)
     yield from started(_functions(module, relevant, called=True, covered=covered))
     for cls in all_classes(module):
         yield from started(_left_methods(module, cls, covered))
+
+
+def mentions_streams(module: ir.Module) -> bool:
+    """Whether any code of the module names streams or asynchronous copies unmistakably.
+
+    Classes inherited from other modules are analyzed there.
+    """
+    if any(words.surely_touches(decl.names) for decl in _all_functions(module)):
+        return True
+    return words.surely_touches(module.body_names)
 
 
 def relevant_names(project: Project, module: ir.Module) -> frozenset[str]:

@@ -59,7 +59,7 @@ UNNAMED_STREAM = "a stream"
 UNNAMED_EVENT = "an event"
 
 MAX_DEPTH = 12
-MAX_STEPS = 60_000
+MAX_STEPS = 30_000
 MAX_OPS = 6_000
 
 
@@ -143,6 +143,8 @@ class Machine:
     """Qualified names of functions that were run."""
     constructing: bool = False
     """Whether the object that the entry is about is being made; its branches are explored last."""
+    loops: int = 0
+    """How many loops are open."""
     capturing: int = 0
     """How many captures are open."""
     named: dict[tuple[str, int], int] = field(default_factory=dict)

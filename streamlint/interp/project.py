@@ -11,6 +11,8 @@ from streamlint.interp.values import ApiV, ClassV, FuncV, ModuleV, Value
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from streamlint.source import Span
+
 FRAMEWORK_ROOTS = frozenset({"torch", "cupy", "cupyx", "numba", "cuda", "numpy", "ctypes"})
 
 
@@ -25,6 +27,10 @@ class Project:
     load: Callable[[str], ir.Module | None]
     modules: dict[str, ir.Module | None] = field(default_factory=dict)
     resolving: set[tuple[str, str]] = field(default_factory=set)
+    slots: dict[Span, bool] = field(default_factory=dict)
+    """Whether a loop computes slot numbers, by its place."""
+    _members: dict[tuple[str, str], Value | None] = field(default_factory=dict)
+    _ancestors: dict[int, tuple[list[ir.ClassDecl], bool]] = field(default_factory=dict)
 
     def module(self, name: str) -> ir.Module | None:
         if name not in self.modules:
@@ -53,18 +59,26 @@ class Project:
 
     def member(self, module_name: str, name: str) -> Value | None:
         """A function, class, submodule or import of a module; None for other names."""
+        key = (module_name, name)
+        if key in self._members:
+            return self._members[key]
         module = self.module(module_name)
-        if module is None or (module_name, name) in self.resolving:
+        if module is None or key in self.resolving:
             return None
+        found: Value | None
         if name in module.functions:
-            return FuncV(module.functions[name])
-        if name in module.classes:
-            return ClassV(module.classes[name])
-        self.resolving.add((module_name, name))
-        try:
-            return self._imported(module, name)
-        finally:
-            self.resolving.discard((module_name, name))
+            found = FuncV(module.functions[name])
+        elif name in module.classes:
+            found = ClassV(module.classes[name])
+        else:
+            self.resolving.add(key)
+            try:
+                found = self._imported(module, name)
+            finally:
+                self.resolving.discard(key)
+        if found is not None or not self.resolving:
+            self._members[key] = found
+        return found
 
     def _imported(self, module: ir.Module, name: str) -> Value | None:
         for imported in reversed(module.imports):
@@ -108,6 +122,8 @@ class Project:
 
     def ancestors(self, cls: ir.ClassDecl) -> tuple[list[ir.ClassDecl], bool]:
         """The class and its bases in lookup order, and whether all of them are in the tree."""
+        if id(cls) in self._ancestors:
+            return self._ancestors[id(cls)]
         order: list[ir.ClassDecl] = []
         complete = True
         waiting = [cls]
@@ -122,6 +138,7 @@ class Project:
                     waiting.append(found)
                 elif base.rpartition(".")[2] not in PLAIN_BASES:
                     complete = False
+        self._ancestors[id(cls)] = (order, complete)
         return order, complete
 
 

@@ -31,8 +31,10 @@ UNKNOWN_LENGTH_TURNS = 2
 """Passes over a loop of unknown length: the second shows what one pass does to the next."""
 INDEXED_TURNS = 3
 """Passes when the loop computes slots (``i % 2``): two-slot rings collide on the third."""
-MOST_TURNS = 8
-"""Passes over a loop of known length."""
+MOST_TURNS = 6
+"""Passes over a loop of known length ..."""
+MOST_INNER_TURNS = 3
+"""... and over one inside another."""
 
 
 def run_block(m: Machine, body: Sequence[ir.Stmt]) -> None:
@@ -160,10 +162,14 @@ def _for(m: Machine, s: ir.For) -> None:
         _for_generator(m, s, source)
         return
     with lifetime.holding(m, source):
+        m.loops += 1
+    try:
         for item in _turns(m, s, source):
             names.assign(m, s.target, item)
             if not _pass(m, s.body):
                 return
+    finally:
+        m.loops -= 1
     run_block(m, s.orelse)
 
 
@@ -171,18 +177,22 @@ def _turns(m: Machine, s: ir.For, source: Value) -> list[Value]:
     """What the loop variable is bound to, pass by pass."""
     items = containers.listed(m, source)
     if items is not None:
-        return items if len(items) <= MOST_TURNS else items[:MOST_TURNS]
-    turns = turns_for(s.body)
+        return items[: MOST_TURNS if m.loops == 1 or _computes_slots(m, s) else MOST_INNER_TURNS]
+    turns = turns_for(m, s)
     return [containers.nth(m, source, turn, s.iter.span) for turn in range(turns)]
 
 
-def turns_for(body: Sequence[ir.Stmt]) -> int:
-    return INDEXED_TURNS if _computes_slots(body) else UNKNOWN_LENGTH_TURNS
+def turns_for(m: Machine, s: ir.For | ir.While) -> int:
+    return INDEXED_TURNS if _computes_slots(m, s) else UNKNOWN_LENGTH_TURNS
 
 
-def _computes_slots(body: Sequence[ir.Stmt]) -> bool:
-    text = repr(body) if len(body) < 60 else ""
-    return "op='%'" in text or "op='&'" in text or "op='^'" in text
+def _computes_slots(m: Machine, s: ir.For | ir.While) -> bool:
+    """Whether the loop's own text computes with ``%``, ``&`` or ``^``: ``buffers[i % 2]``."""
+    known = m.project.slots.get(s.span)
+    if known is None:
+        text = repr(s.body)
+        known = m.project.slots[s.span] = any(f"op='{op}'" in text for op in "%&^")
+    return known
 
 
 def _pass(m: Machine, body: Sequence[ir.Stmt]) -> bool:
@@ -220,7 +230,7 @@ class _LoopLeft(Exception):
 
 
 def _while(m: Machine, s: ir.While) -> None:
-    turns = turns_for(s.body) if s.body else 1
+    turns = turns_for(m, s) if s.body else 1
     endless = isinstance(s.test, ir.Const)
     for turn in range(turns + 1):
         if turn == turns:

@@ -92,6 +92,7 @@ class _Indexer:
             functions=functions,
             classes=classes,
             assigned=frozenset(bound_names(body)),
+            body_names=_names_of_body(body),
             load_body=self.block_loader(
                 Block(tuple(self.runs(body, (*DEFINITIONS, *IMPORTS))), "", BlockKind.MODULE)
             ),
@@ -187,6 +188,11 @@ class _Indexer:
     def lines(self, node: ast.stmt) -> Lines:
         depth = names_and_depth(node)[1]
         return Lines(_first_line(node) + self.segment.shift, self.segment.end(node)[0], depth)
+
+
+def _names_of_body(body: Sequence[ast.stmt]) -> frozenset[str]:
+    names: frozenset[str] = frozenset()
+    return names.union(*(names_and_depth(node)[0] for node in body if not isinstance(node, (*DEFINITIONS, *IMPORTS))))
 
 
 def _declare(table: dict[str, _D], decl: _D, fallback: bool) -> None:

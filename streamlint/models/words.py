@@ -2,40 +2,46 @@
 
 from __future__ import annotations
 
-STREAM_WORDS = frozenset(
+from functools import cache
+
+STRONG_WORDS = frozenset(
     """
-    Stream stream wait_stream wait_event record_event record_stream current_stream default_stream set_stream
-    StreamContext ExternalStream non_blocking synchronize Event record query wait launch_host_func add_callback
+    Stream wait_stream wait_event record_event record_stream current_stream default_stream set_stream
+    StreamContext ExternalStream non_blocking launch_host_func
     cudaMemcpyAsync cudaMemsetAsync cudaLaunchHostFunc cudaStreamAddCallback cudaStreamCreate
-    cudaStreamCreateWithFlags cudaStreamCreateWithPriority cudaStreamSynchronize cudaStreamWaitEvent
-    cudaEventRecord cudaEventSynchronize cudaDeviceSynchronize cudaStreamQuery cudaEventQuery cudaMallocAsync
+    cudaStreamCreateWithFlags cudaStreamCreateWithPriority cudaStreamWaitEvent
+    cudaEventRecord cudaMallocAsync
     cudaFreeAsync cudaLaunchKernel cudaMemcpy2DAsync cudaMemcpyPeerAsync cudaStreamBeginCapture
     cuMemcpyAsync cuMemcpyHtoDAsync cuMemcpyDtoHAsync cuMemcpyDtoDAsync cuLaunchKernel cuStreamWaitEvent cuEventRecord
-    cuStreamSynchronize cuLaunchHostFunc cuStreamAddCallback
-    create_stream create_event copy_to copy_from asnumpy get_current_stream copy_to_host to_device auto_synchronize
-    async_op CUDAGraph
+    cuLaunchHostFunc cuStreamAddCallback
+    create_stream get_current_stream copy_to_host auto_synchronize
+    """.split()
+)
+"""Words that are hardly anything else. A module without any is not analyzed by itself."""
+
+ORDERING_WORDS = STRONG_WORDS | frozenset(
+    """
+    synchronize create_event copy_to copy_from asnumpy to_device CUDAGraph add_callback
+    cudaStreamSynchronize cudaEventSynchronize cudaDeviceSynchronize cudaStreamQuery cudaEventQuery cuStreamSynchronize
     """.split()
 )
 
-ORDERING_WORDS = STREAM_WORDS - {"stream", "record", "query", "wait", "Event"}
-"""Words that are rarely anything else; the others occur in code that has nothing to do with a GPU."""
-
-
 _FALSE_FRIENDS = (
-    "upstream",
-    "downstream",
-    "filestream",
-    "bytestream",
-    "textstream",
-    "streaming",
-    "streamlit",
-    "streamhandler",
+    *("upstream", "downstream", "filestream", "bytestream", "textstream", "streaming", "streamlit"),
+    *("streamhandler", "streamresponse", "stream_options", "stream_response", "streamed", "event_stream"),
 )
 
 
+@cache
 def touches(names: frozenset[str]) -> bool:
     """Whether code with these identifiers may touch a stream."""
     return not ORDERING_WORDS.isdisjoint(names) or any(_names_a_stream(name) for name in names)
+
+
+@cache
+def surely_touches(names: frozenset[str]) -> bool:
+    """Whether code with these identifiers touches streams or asynchronous copies."""
+    return not STRONG_WORDS.isdisjoint(names)
 
 
 def _names_a_stream(name: str) -> bool:
