@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp import calls, containers, names, objects, tensors
+from streamlint.interp import arrays, calls, containers, names, objects, tensors
 from streamlint.interp.values import (
     NONE,
     ApiV,
@@ -25,6 +25,7 @@ from streamlint.interp.values import (
     key_of,
 )
 from streamlint.models import host
+from streamlint.models.schema import Lib
 from streamlint.trace import Access, HostAccess, Mode, Origin, Space
 
 if TYPE_CHECKING:
@@ -109,6 +110,8 @@ def make_view(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value]
         m.flat.add(seen.id)
     if not m.space(seen).on_host and m.space(seen) in (Space.DEVICE,) and path.startswith("numpy."):
         tensors.read_on_host(m, seen, span, path)
+    if path.endswith("from_dlpack") and path.startswith("torch."):
+        arrays.hand_off(m, seen, Lib.TORCH, span)
     flavor = Flavor.TORCH if path.startswith("torch.") else Flavor.ARRAY
     return BufferV(seen.id, seen.region, flavor)
 
@@ -129,6 +132,9 @@ def _numpy(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], s
     """A numpy function reads its arrays and writes ``out``."""
     out = kwargs.get("out")
     reads = tensors.buffers_in(m, [*args, *(v for k, v in kwargs.items() if k != "out")], unknown=False)
+    if any(view.flavor is Flavor.DEVICE_ARRAY for view in reads):
+        # numpy hands its functions over to CuPy for CuPy's arrays.
+        return arrays.operator(m, path.rpartition(".")[2], args, kwargs, span)
     for view in reads:
         tensors.read_on_host(m, view, span, path.rpartition(".")[2])
     for view in tensors.buffers_in(m, [out] if out is not None else [], unknown=False):

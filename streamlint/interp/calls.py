@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir, models
 from streamlint.interp import (
+    arrays,
     builtin,
     containers,
     contexts,
@@ -13,6 +14,7 @@ from streamlint.interp import (
     escape,
     expr,
     lifetime,
+    kernels,
     names,
     objects,
     stmt,
@@ -48,7 +50,7 @@ from streamlint.interp.values import (
 from streamlint.models import host
 from streamlint.models import torch as torch_model
 from streamlint.models.schema import Lib, Role
-from streamlint.trace import Access, Doubt, Launch, Mode
+from streamlint.trace import Access, Doubt, Launch, Mode, Space
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -168,8 +170,11 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
 
 
 def call_function(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
-    if _is_kernel(func):
-        return tensors.launch_kernel(m, func.name, args, kwargs, span)
+    kernel_of = kernels.library(m, func)
+    if kernel_of is Lib.CUPY:
+        return arrays.rawkernel_call(m, func, args, kwargs, span)
+    if kernel_of is not None:
+        return tensors.launch_kernel(m, func.name, args, kwargs, span, kernel_of)
     depth = len(m.calls)
     active = sum(1 for frame in m.frames if frame.function == func.name)
     if depth >= MAX_DEPTH or active > 1 or _is_remote(func, depth):
@@ -195,15 +200,6 @@ def _not_followed(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, 
         escape.barrier(m, list(m.current.values()), span, func.name)
     bound = [func.receiver, *args] if func.receiver is not None else args
     return opaque(m, func.name, bound, kwargs, span)
-
-
-def _is_kernel(func: FuncV) -> bool:
-    decorators = func.function.decorators
-    return any(
-        (name if isinstance(name, str) else decide_text(name)).partition("(")[0]
-        in ("cuda.jit", "numba.cuda.jit", "triton.jit", "jit_kernel")
-        for name in decorators
-    )
 
 
 def decide_text(e: ir.Expr) -> str:
@@ -321,6 +317,8 @@ def call_api(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value],
     last = path.rpartition(".")[2]
     if last in torch_model.MODULE_MAKERS:
         return ApiV("torch.cuda")
+    if path == arrays.LAUNCH:
+        return arrays.launch(m, args[0], args[1], [*args[2:], *kwargs.values()], span)
     row = models.find_function(path)
     if row is not None and not (path == "torch.device"):
         framework, api = row
@@ -330,6 +328,12 @@ def call_api(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value],
         return made
     if path.startswith(("torch.", "torch_npu.")):
         return tensors.torch_function(m, path, args, kwargs, span)
+    if path.startswith(("cupy.", "cupyx.")):
+        return arrays.cupy_function(m, path, args, kwargs, span)
+    if path.startswith("numba.cuda."):
+        made = arrays.numba_function(m, path, args, kwargs, span)
+        if made is not None:
+            return made
     if last in ("from_address", "from_buffer"):
         return builtin.make_view(m, "numpy.frombuffer", args, kwargs, span)
     if last.startswith("cuda") and path.startswith("cuda."):
@@ -354,6 +358,16 @@ def call_method(
             return opaque(m, name, [receiver, *args], kwargs, span)
         case BufferV():
             return tensors.method(m, receiver, name, args, kwargs, span)
+        case DeviceV():
+            row = models.find_method(Role.DEVICE, None, name)
+            if row is not None:
+                return effects.apply(m, row[0], row[1], receiver, args, kwargs, span)
+            return opaque(m, f"{key_of(receiver)}.{name}", args, kwargs, span)
+        case PartialV(func=ApiV(path)) if models.find_function(f"{path}.{name}") is not None:
+            # module.get_function("name"), where the module keeps its source.
+            return call_api(m, f"{path}.{name}", args, {**receiver.kwargs, **kwargs}, span)
+        case FuncV() if (kernel := arrays.kernel_method(m, receiver, name, args, kwargs)) is not None:
+            return kernel
         case HeapV():
             held = m.heap[receiver.id]
             if held.shape is not Shape.INSTANCE:
@@ -392,6 +406,10 @@ def symbolic_method(
     m: Machine, receiver: SymV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
 ) -> Value:
     """A method of an unknown value: names that only one kind of object has show what it is."""
+    told = models.find_telling(name, kwargs)
+    if told is not None:
+        owner = _as_role(m, receiver, told[0], told[1].lib, span)
+        return effects.apply(m, told[1], told[2], owner, args, kwargs, span)
     if name in torch_model.HANDLE_METHODS or (
         name == "stream" and args and names.is_stream_like(names.settle(m, args[0]))
     ):
@@ -399,12 +417,16 @@ def symbolic_method(
     if name in ("from_address", "from_buffer"):
         return builtin.make_view(m, "numpy.frombuffer", args, kwargs, span)
     if name in STREAM_ONLY:
-        return call_method(m, contexts.as_stream(m, receiver, span, Lib.TORCH), name, args, kwargs, span)
+        lib = arrays.guessed_library(m)
+        return call_method(m, contexts.as_stream(m, receiver, span, lib), name, args, kwargs, span)
+    if name == "record" and _named_like(receiver, "stream"):
+        # CuPy and cuda.core: stream.record(event)
+        return call_method(m, contexts.as_stream(m, receiver, span, None), name, args, kwargs, span)
     if name in EVENT_ONLY and (not args or names.is_stream_like(names.settle(m, args[0]))):
         return call_method(m, effects.as_event(m, receiver, span), name, args, kwargs, span)
-    if name in ("synchronize", "wait", "query") and _named_like(receiver, "stream"):
+    if name in ("synchronize", "wait", "query", "sync") and _named_like(receiver, "stream"):
         return call_method(m, contexts.as_stream(m, receiver, span), name, args, kwargs, span)
-    if name in ("synchronize", "wait", "query") and _named_like(receiver, "event"):
+    if name in ("synchronize", "wait", "query", "sync") and _named_like(receiver, "event"):
         return call_method(m, effects.as_event(m, receiver, span), name, args, kwargs, span)
     if name in WAITING:
         # An unknown thing is waited for: it may be any event or stream seen so far.
@@ -414,6 +436,21 @@ def symbolic_method(
         view = tensors.as_buffer(m, receiver)
         return tensors.method(m, view, name, args, kwargs, span)
     return opaque(m, f"{receiver.key}.{name}", args, kwargs, span, holds=receiver.holds)
+
+
+def _as_role(m: Machine, receiver: SymV, role: Role, lib: Lib, span: Span) -> Value:
+    """An unknown value as what the name of its method shows that it is, from now on."""
+    match role:
+        case Role.STREAM:
+            return contexts.as_stream(m, receiver, span, lib)
+        case Role.EVENT:
+            return effects.as_event(m, receiver, span)
+        case Role.BUFFER:
+            return tensors.as_buffer(m, receiver, arrays.flavor_of(lib, Space.DEVICE))
+        case Role.DEVICE:
+            device = DeviceV(m.device)
+            m.roles[receiver.key] = device
+            return device
 
 
 def _named_like(receiver: SymV, word: str) -> bool:

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp import names, tensors
+from streamlint.interp import arrays, names, tensors
 from streamlint.interp.values import (
     NONE,
     BufferV,
     ConstV,
     EventV,
     Flavor,
+    FuncV,
     HeapObject,
     HeapV,
+    PartialV,
     Shape,
     SliceV,
     StreamV,
@@ -155,6 +157,8 @@ def index(m: Machine, value: Value, at: Value, span: Span) -> Value:
             return TupleV(tuple(_slice(list(items), at) or items))
         case TupleV(items), _:
             return items[0] if items else m.fresh("item", span)
+        case (FuncV() | PartialV() | SymV(), _) if (kernel := arrays.configured(m, value, at)) is not None:
+            return kernel
         case HeapV(), _:
             return _heap_index(m, value, at, span)
         case BufferV(), _:

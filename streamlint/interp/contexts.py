@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp import calls, expr, lifetime, names, objects, stmt
+from streamlint.interp import arrays, calls, expr, lifetime, names, objects, stmt
 from streamlint.interp.values import (
     NONE,
     ContextKind,
@@ -123,7 +123,8 @@ def as_context(m: Machine, value: Value, span: Span) -> ContextV | None:
             return ContextV(ContextKind.DEVICE, value, Lib.TORCH)
         case SymV(key) if "stream" in key.rpartition(".")[2].lower() and "(" not in key:
             # with self.copy_stream_ctx: the attribute was set by code that was not seen.
-            return ContextV(ContextKind.STREAM, as_stream(m, value, span), Lib.TORCH)
+            lib = arrays.guessed_library(m)
+            return ContextV(ContextKind.STREAM, as_stream(m, value, span, lib), lib)
         case _:
             return None
 

@@ -218,13 +218,26 @@ def host_effect(to: Space, of: Space, *, blocking: bool) -> HostEffect:
 
 
 def on_stream(
-    m: Machine, dst: BufferV, src: BufferV, stream: StreamId, span: Span, *, blocking: bool, name: str
+    m: Machine,
+    dst: BufferV,
+    src: BufferV,
+    stream: StreamId,
+    span: Span,
+    *,
+    blocking: bool,
+    name: str,
+    documented: bool = False,
 ) -> None:
-    """An explicit copy call (``cudaMemcpyAsync``) on a named stream."""
+    """An explicit copy call (``cudaMemcpyAsync``) on a named stream.
+
+    ``documented``: its documentation says asynchronous even where it was seen to block.
+    """
     read = Access(src.id, Mode.READ, src.region)
     write = Access(dst.id, Mode.WRITE, dst.region)
     to, of = m.space(dst), m.space(src)
     effect = host_effect(to, of, blocking=blocking)
+    if documented and effect is HostEffect.BLOCKS_OBSERVED and not blocking:
+        effect = HostEffect.ASYNC
     if blocking and of is Space.PAGEABLE and to is Space.DEVICE:
         # cudaMemcpy from pageable memory returns once the source is staged: other streams may see old data.
         effect = HostEffect.STAGED

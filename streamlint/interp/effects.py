@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import assert_never
 
 from streamlint import ir
-from streamlint.interp import calls, contexts, copies, escape, names, tensors
+from streamlint.interp import calls, contexts, copies, decide, escape, memory, names, tensors
 from streamlint.interp.machine import Cut, PathEnds, Returned, device_id
 from streamlint.interp.values import (
     NONE,
@@ -33,6 +33,7 @@ from streamlint.interp.values import (
 from streamlint.models import cuda_runtime
 from streamlint.models import schema as fx
 from streamlint.trace import (
+    CURRENT_DEVICE,
     Access,
     BeginCapture,
     Callback,
@@ -78,9 +79,11 @@ def apply(
     """Runs a row's effects; the value of the call is the last one that an effect returns."""
     bound = {name: names.settle(m, value) for name, value in zip(api.names, args, strict=False)}
     bound |= {name: names.settle(m, value) for name, value in kwargs.items()}
+    if api.rest is not None:
+        bound[api.rest] = TupleV(tuple(args[len(api.names) :]))
     if receiver is not None:
         bound["self"] = receiver
-    call = _Call(m, framework, api, bound, span)
+    call = Call(m, framework, api, bound, span)
     result: Value | None = None
     for effect in api.effects:
         made = call.carry_out(effect)
@@ -103,7 +106,7 @@ def unknown_runtime_call(m: Machine, path: str, args: list[Value], span: Span) -
     return TupleV((ApiV(cuda_runtime.SUCCESS), m.fresh(name, span)))
 
 
-class _Call:
+class Call:
     """One call of a row: its arguments by parameter name."""
 
     def __init__(
@@ -118,7 +121,24 @@ class _Call:
     # -------------------------------------------------------------- arguments
 
     def value(self, name: str | None) -> Value:
-        return self.bound.get(name, NONE) if name is not None else NONE
+        if name is None:
+            return NONE
+        owner, _, part = name.partition(".")
+        found = self.bound.get(owner, NONE)
+        return found if not part else self._field(found, part)
+
+    def _field(self, options: Value, name: str) -> Value:
+        """``nonblocking`` of ``StreamOptions(nonblocking=False)`` or ``{"nonblocking": False}``."""
+        match options:
+            case PartialV(kwargs=kept):
+                return kept.get(name, NONE)
+            case HeapV(number):
+                held = self.m.heap[number]
+                return held.attrs.get(key_of(ConstV(name)), held.attrs.get(name, NONE))
+            case SymV(key):
+                return SymV(f"{key}.{name}")
+            case _:
+                return NONE
 
     def stream(self, name: str | None) -> StreamV:
         """A stream argument; none given means the current stream, or the default stream of the runtime."""
@@ -132,6 +152,8 @@ class _Call:
                 return handle_stream(self.m, handle, self.lib)
             case ApiV() if self.lib is fx.Lib.RUNTIME:
                 return self.m.default(self.m.default_stream, self.lib)
+            case SymV(key) if self.lib is fx.Lib.CORE and key.endswith(".default_stream"):
+                return self.m.default(StreamKind.LEGACY, self.lib)
             case _:
                 return contexts.as_stream(self.m, value, self.span, self.lib)
 
@@ -165,13 +187,15 @@ class _Call:
         value = self.value(name)
         if isinstance(value, StreamV):
             return self.m.streams[value.id].device
+        if isinstance(value, DeviceV) and name == "self" and not value.id.startswith("?"):
+            return value.id
         found = copies.as_device(self.m, value)
         if value == NONE or found is None:
             return self.m.device
         return self.m.device if found.id == "cur" else device_id(found, self.m.device)
 
     def name(self) -> str:
-        return self.api.name
+        return self.api.name.rpartition(".")[2].removesuffix("()")
 
     # -------------------------------------------------------------- effects
 
@@ -183,14 +207,18 @@ class _Call:
             case fx.CurrentStream(device):
                 return m.current_stream(self.lib, self.device(device))
             case fx.DefaultStream(kind):
-                return m.default(
-                    m.default_stream if kind is StreamKind.LEGACY else kind, self.lib, self.device("device")
-                )
+                where = self.device("self" if isinstance(self.bound.get("self"), DeviceV) else "device")
+                return m.default(m.default_stream if kind is StreamKind.LEGACY else kind, self.lib, where)
             case fx.ForeignStream(handle):
                 value = self.value(handle)
                 return value if isinstance(value, StreamV) else contexts.as_stream(m, value, span, self.lib)
             case fx.NewEvent():
                 return m.new_event("an event", span, self.lib)
+            case fx.NewDevice(number):
+                return self._new_device(number)
+            case fx.Makes(path, keeps):
+                held = {name: self.bound[name] for name in keeps if name in self.bound}
+                return PartialV(ApiV(path), (), held) if held else ApiV(path)
             case fx.EnterStream(stream, now):
                 return self._enter_stream(stream, now=now)
             case fx.EnterDevice(device) | fx.SelectsDevice(device):
@@ -220,6 +248,9 @@ class _Call:
                     )
                 )
                 return None
+            case fx.StreamWaits(what, stream):
+                self._wait(what, stream)
+                return None
             case fx.Records(event, stream):
                 return self._record(event, stream)
             case fx.HostWaitsStream(stream):
@@ -237,9 +268,9 @@ class _Call:
             case fx.Queries(of, status):
                 return self._query(of, status=status)
             case fx.Copies():
-                return self._copy(effect)
+                return memory.copy(self, effect)
             case fx.Uses():
-                self._use(effect)
+                memory.use(self, effect)
                 return None
             case fx.HostUses(reads, writes):
                 accesses = [
@@ -251,7 +282,7 @@ class _Call:
                 m.emit(HostAccess(m.site(span), m.lane, accesses=tuple(accesses), name=self.name()))
                 return None
             case fx.Allocates():
-                return self._allocate(effect)
+                return memory.allocate(self, effect)
             case fx.Frees(buffer, stream, _):
                 freed = self.buffer(buffer)
                 if freed is not None:
@@ -318,17 +349,43 @@ class _Call:
             case _:
                 assert_never(effect)
 
+    def _new_device(self, number: str) -> DeviceV:
+        """``Device(0)`` is taken to be the device current at entry, as it is unless code selected another."""
+        match self.value(number):
+            case ConstV(int() as index) if index > 0 or self.m.device != CURRENT_DEVICE:
+                return DeviceV(str(index))
+            case DeviceV() as known:
+                return known
+            case SymV(key):
+                return DeviceV(f"?{key}")
+            case _:
+                return DeviceV(self.m.device)
+
+    def _wait(self, what: str, stream: str) -> None:
+        """An event or a stream; an unknown value by its name."""
+        value = self.value(what)
+        if isinstance(value, StreamV) or (isinstance(value, SymV) and names.is_stream_like(value)):
+            self._wait_stream(stream, what)
+            return
+        m, waited = self.m, self.event(what)
+        m.emit(
+            Wait(m.site(self.span), m.lane, stream=self.stream(stream).id, event=waited.id, name=self.name())
+        )
+
     def _new_stream(self, effect: fx.NewStream) -> Value:
+        if effect.null is not None and decide.constant(self.m, self.value(effect.null)):
+            return self.m.default(StreamKind.LEGACY, self.lib)
         kind = effect.kind
         if effect.flag is not None:
             match self.value(effect.flag):
                 case ConstV(int() | bool() as flag):
                     kind = effect.flag_kind if int(flag) & cuda_runtime.NON_BLOCKING_FLAG else effect.kind
                 case ConstV(None):
-                    pass
+                    kind = effect.unset or kind
                 case _:
                     kind = StreamKind.UNKNOWN
-        return self.m.new_stream(kind, "a stream", self.span, self.lib, self.device("device"))
+        device = self.device("self" if isinstance(self.bound.get("self"), DeviceV) else "device")
+        return self.m.new_stream(kind, "a stream", self.span, self.lib, device)
 
     def _enter_stream(self, stream: str, *, now: bool) -> Value | None:
         value = self.value(stream)
@@ -338,7 +395,7 @@ class _Call:
         chosen = self.stream(stream)
         if now:
             contexts.select(self.m, chosen, self.lib)
-            return None
+            return chosen
         return ContextV(ContextKind.STREAM, chosen, self.lib)
 
     def _wait_stream(self, stream: str, other: str) -> None:
@@ -366,78 +423,6 @@ class _Call:
         self.m.emit(CudaCall(self.m.site(self.span), self.m.lane, name=self.name()))
         return QueryV(queried, status=status)
 
-    def _copy(self, effect: fx.Copies) -> Value | None:
-        dst, src = self.buffer(effect.dst), self.buffer(effect.src)
-        blocking = effect.blocking
-        if effect.unless is not None:
-            blocking = not copies.is_true(self.m, self.value(effect.unless), self.span, effect.unless)
-        if dst is not None and src is not None:
-            self._by_kind(dst, src)
-            copies.on_stream(
-                self.m,
-                self.sized(dst, effect.count),
-                self.sized(src, effect.count),
-                self.stream(effect.stream).id,
-                self.span,
-                blocking=blocking,
-                name=self.name(),
-            )
-        return self.value(effect.returns) if effect.returns is not None else None
-
-    def _by_kind(self, dst: BufferV, src: BufferV) -> None:
-        """``cudaMemcpyDeviceToHost`` tells where unknown pointers point."""
-        kind = self.value("kind")
-        text = kind.path if isinstance(kind, ApiV) else ""
-        sides = {
-            "DeviceToHost": (Space.UNKNOWN, Space.DEVICE),
-            "HostToDevice": (Space.DEVICE, Space.UNKNOWN),
-            "DeviceToDevice": (Space.DEVICE, Space.DEVICE),
-        }
-        for word, spaces in sides.items():
-            if text.endswith(word):
-                for view, space in zip((dst, src), spaces, strict=True):
-                    if self.m.space(view) is Space.UNKNOWN and space is not Space.UNKNOWN:
-                        self.m.set_space(view, space)
-
-    def _use(self, effect: fx.Uses) -> None:
-        m = self.m
-        accesses: list[Access] = []
-        for group, mode in (
-            (effect.reads, Mode.READ),
-            (effect.writes, Mode.WRITE),
-            (effect.updates, Mode.UPDATE),
-        ):
-            for name in group:
-                view = self.buffer(name)
-                if view is not None:
-                    part = self.sized(view, "count")
-                    accesses.append(Access(part.id, mode, part.region))
-        for name in effect.packed:
-            accesses += [
-                Access(v.id, Mode.UPDATE, v.region)
-                for v in tensors.buffers_in(m, [self.value(name)], unknown=False, depth=4)
-            ]
-        m.emit(
-            Launch(
-                m.site(self.span),
-                m.lane,
-                stream=self.stream(effect.stream).id,
-                accesses=tuple(accesses),
-                name=self.name(),
-            )
-        )
-
-    def _allocate(self, effect: fx.Allocates) -> Value:
-        on = (
-            self.stream(None if effect.stream == "current" else effect.stream).id
-            if effect.stream is not None
-            else None
-        )
-        made = self.m.new_buffer("", effect.space, Origin.ALLOCATED, Flavor.POINTER, self.span, on)
-        if "size" in self.bound:
-            self.m.sizes[made.id] = key_of(self.bound["size"])
-        return made
-
     def _callback(self, effect: fx.HostCallback) -> None:
         """The host function runs in stream order, on a thread of the driver: a lane of its own."""
         m = self.m
@@ -461,7 +446,12 @@ class _Call:
             calls.call(
                 m,
                 function,
-                callback_arguments(function, self.value(effect.data) if effect.data else NONE, effect),
+                callback_arguments(
+                    function,
+                    self.value(effect.data) if effect.data else NONE,
+                    effect,
+                    self.value(effect.stream),
+                ),
                 {},
                 self.span,
             )
@@ -474,12 +464,16 @@ class _Call:
             m.lane = outer
 
 
-def callback_arguments(function: Value, data: Value, effect: fx.HostCallback) -> list[Value]:
+def callback_arguments(
+    function: Value, data: Value, effect: fx.HostCallback, stream: Value = NONE
+) -> list[Value]:
     """A host function gets its data; the older callback gets stream, status and data."""
     count = 3 if effect.deprecated else 1
     if isinstance(function, FuncV) and isinstance(function.function, ir.Function):
         bound = 1 if function.receiver is not None else 0
         count = sum(1 for p in function.function.params if p.kind == "positional") - bound
+    if count == 3:
+        return [stream, ConstV(0), data]
     return [data] if count == 1 else [NONE] * max(0, count - 1) + [data] if count else []
 
 

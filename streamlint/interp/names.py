@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir
+from streamlint import models
 from streamlint.interp import containers, expr, objects
 from streamlint.interp.values import (
     NONE,
@@ -133,6 +134,9 @@ def settle(m: Machine, value: Value) -> Value:
         moved = m.roles.get(f"storage{value.id}")
         if moved is not None and isinstance(moved, BufferV):
             return BufferV(moved.id, moved.region + value.region, value.flavor)
+    elif isinstance(value, ApiV) and value.path in models.STREAMS:
+        lib, kind = models.STREAMS[value.path]
+        return m.default(kind, lib)
     return value
 
 

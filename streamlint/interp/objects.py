@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir, models
-from streamlint.interp import calls, names, stmt, tensors
+from streamlint.interp import calls, effects, names, stmt, tensors
 from streamlint.interp.values import (
     NONE,
     ApiV,
@@ -25,9 +25,11 @@ from streamlint.interp.values import (
     SymV,
     Value,
 )
+from streamlint.models.schema import Role
 
 if TYPE_CHECKING:
     from streamlint.interp.machine import Machine
+    from streamlint.models.schema import Lib
     from streamlint.source import Span
 
 
@@ -48,7 +50,11 @@ def attribute(m: Machine, value: Value, name: str, span: Span) -> Value:
                 return value
             if name == "device":
                 return DeviceV(m.streams[value.id].device)
-            return MethodV(value, name)
+            return _read_row(m, Role.STREAM, lib, value, name, span)
+        case EventV(_, lib):
+            return _read_row(m, Role.EVENT, lib, value, name, span)
+        case DeviceV():
+            return _read_row(m, Role.DEVICE, None, value, name, span)
         case BufferV():
             return tensors.attribute(m, value, name, span)
         case SymV(key, holds):
@@ -59,10 +65,18 @@ def attribute(m: Machine, value: Value, name: str, span: Span) -> Value:
         case FuncV() | PartialV() if name in ("value", "contents", "_ptr"):
             # ctypes.cast(callback, c_void_p).value
             return value
-        case ConstV() | EventV() | DeviceV() | ContextV() | FuncV() | HeapV() | MethodV():
+        case ConstV() | ContextV() | FuncV() | HeapV() | MethodV():
             return MethodV(value, name)
         case _:
             return MethodV(value, name)
+
+
+def _read_row(m: Machine, role: Role, lib: Lib | None, value: Value, name: str, span: Span) -> Value:
+    """``stream.done``, ``device.default_stream``: rows that are read like attributes."""
+    row = models.find_method(role, lib, name)
+    if row is not None and row[1].attribute:
+        return effects.apply(m, row[0], row[1], value, [], {}, span)
+    return MethodV(value, name)
 
 
 def api_attribute(m: Machine, path: str, name: str) -> Value:

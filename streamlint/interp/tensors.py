@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import models
-from streamlint.interp import calls, copies, decide, effects, names
+from streamlint.interp import arrays, calls, copies, decide, effects, names
 from streamlint.interp.values import (
     NONE,
     BufferV,
@@ -128,7 +128,15 @@ def on_host(m: Machine, views: Sequence[BufferV]) -> bool:
 
 
 def library(view: BufferV) -> Lib:
-    return {Flavor.DEVICE_ARRAY: Lib.CUPY, Flavor.POINTER: Lib.RUNTIME}.get(view.flavor, Lib.TORCH)
+    return _LIBRARIES.get(view.flavor, Lib.TORCH)
+
+
+_LIBRARIES = {
+    Flavor.DEVICE_ARRAY: Lib.CUPY,
+    Flavor.NUMBA_ARRAY: Lib.NUMBA,
+    Flavor.CORE_BUFFER: Lib.CORE,
+    Flavor.POINTER: Lib.RUNTIME,
+}
 
 
 # ----------------------------------------------------------------------------- touching memory
@@ -193,11 +201,12 @@ def operate(
         if all(view.flavor is Flavor.ARRAY for view in views):
             return m.fresh(name, span)
         return m.new_buffer("", Space.PAGEABLE, Origin.RESULT, Flavor.TORCH, span)
-    lib = library(views[0]) if views else Lib.TORCH
+    first = next((view for view in views if view.flavor in arrays.DEVICE_FLAVORS), views[0] if views else None)
+    lib = library(first) if first is not None else Lib.TORCH
     device = m.buffers[views[0].id].device if views else m.device
     space = Space.DEVICE if any(m.space(view) is Space.DEVICE for view in views) else Space.UNKNOWN
     stream = m.current_stream(lib, device)
-    flavor = views[0].flavor if views and views[0].flavor is Flavor.DEVICE_ARRAY else Flavor.TORCH
+    flavor = first.flavor if first is not None and first.flavor in arrays.DEVICE_FLAVORS else Flavor.TORCH
     made = m.new_buffer("", space, Origin.RESULT, flavor, span, stream.id, device)
     work(m, span, stream.id, (*reads, Access(made.id, Mode.WRITE)), name)
     return made
@@ -211,7 +220,8 @@ def opaque_work(m: Machine, name: str, views: Sequence[BufferV], span: Span) -> 
     space = Space.DEVICE if any(m.space(view) is Space.DEVICE for view in views) else Space.UNKNOWN
     device = m.buffers[views[0].id].device
     stream = m.current_stream(library(views[0]), device)
-    made = m.new_buffer("", space, Origin.RESULT, Flavor.OPAQUE, span, stream.id, device)
+    flavor = Flavor.DEVICE_ARRAY if views[0].flavor is Flavor.DEVICE_ARRAY else Flavor.OPAQUE
+    made = m.new_buffer("", space, Origin.RESULT, flavor, span, stream.id, device)
     work(m, span, stream.id, (*reads, Access(made.id, Mode.WRITE, doubts=_OPAQUE)), name, _OPAQUE)
     return made
 
@@ -247,6 +257,10 @@ def assign_into(m: Machine, target: BufferV, value: Value, span: Span) -> None:
     """``x[i] = value``"""
     value = names.settle(m, value)
     sources = buffers_in(m, [value], unknown=False)
+    if target.flavor in arrays.DEVICE_FLAVORS and sources and m.space(sources[0]).on_host:
+        stream = m.current_stream(library(target), m.buffers[target.id].device)
+        copies.on_stream(m, target, sources[0], stream.id, span, blocking=False, name="assignment")
+        return
     if sources and sources[0].flavor is not Flavor.ARRAY and m.space(sources[0]) is not m.space(target):
         copies.copy(m, target, sources[0], span, name="assignment")
         return
@@ -267,6 +281,8 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
     stored = m.roles.get(f"buffer{view.id}.{name}")
     if stored is not None:
         return stored
+    if view.flavor in arrays.DEVICE_FLAVORS:
+        return arrays.attribute(m, view, name)
     if view.flavor is Flavor.OPAQUE:
         if name in model.VIEW_ATTRIBUTES:
             return view
@@ -311,9 +327,14 @@ def method(
     m: Machine, view: BufferV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
 ) -> Value:
     """``tensor.name(...)``"""
-    row = models.find_method(Role.BUFFER, library(view), name) or models.find_method(Role.BUFFER, None, name)
+    row = models.find_method(Role.BUFFER, library(view), name)
+    told = models.find_telling(name, kwargs) if view.flavor is Flavor.OPAQUE else None
+    if row is None and told is not None and told[0] is Role.BUFFER:
+        row = told[1:]
     if row is not None:
         return effects.apply(m, row[0], row[1], view, args, kwargs, span)
+    if view.flavor in arrays.DEVICE_FLAVORS:
+        return arrays.method(m, view, name, args, kwargs, span)
     if view.flavor is Flavor.ARRAY:
         return _array_method(m, view, name, args, kwargs, span)
     if name in model.SPLIT_METHODS:

@@ -24,7 +24,9 @@ class Flavor(Enum):
     POINTER = "pointer"
     """An address: arithmetic moves it, using it as a number reads nothing."""
     DEVICE_ARRAY = "device array"
-    """CuPy, Numba and cuda.core objects."""
+    """A CuPy array."""
+    NUMBA_ARRAY = "Numba device array"
+    CORE_BUFFER = "cuda.core buffer"
     OPAQUE = "result of an unresolved call"
 
 

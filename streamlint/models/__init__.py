@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from streamlint.models.cuda_core import CUDA_CORE
 from streamlint.models.cuda_runtime import CUDA_RUNTIME
+from streamlint.models.cupy import CUPY
+from streamlint.models.numba import NUMBA
 from streamlint.models.schema import Api, Framework, Lib, Role
 from streamlint.models.torch import TORCH
 
-FRAMEWORKS: tuple[Framework, ...] = (TORCH, CUDA_RUNTIME)
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+    from streamlint.trace import StreamKind
+
+FRAMEWORKS: tuple[Framework, ...] = (TORCH, CUDA_RUNTIME, CUPY, NUMBA, CUDA_CORE)
 
 
 def _functions() -> dict[str, tuple[Framework, Api]]:
@@ -19,18 +29,45 @@ def _functions() -> dict[str, tuple[Framework, Api]]:
 
 
 def _methods(role: Role) -> dict[tuple[Lib, str], tuple[Framework, Api]]:
-    tables = {Role.STREAM: "stream_methods", Role.EVENT: "event_methods", Role.BUFFER: "buffer_methods"}
     return {
         (framework.lib, api.name): (framework, api)
         for framework in FRAMEWORKS
-        for api in getattr(framework, tables[role])
+        for api in methods_of(framework, role)
     }
+
+
+def methods_of(framework: Framework, role: Role) -> tuple[Api, ...]:
+    """The rows for one kind of object."""
+    match role:
+        case Role.STREAM:
+            return framework.stream_methods
+        case Role.EVENT:
+            return framework.event_methods
+        case Role.BUFFER:
+            return framework.buffer_methods
+        case Role.DEVICE:
+            return framework.device_methods
 
 
 FUNCTIONS = _functions()
 METHODS = {role: _methods(role) for role in Role}
 MODULES = frozenset(module for framework in FRAMEWORKS for module in framework.modules)
 BY_LIB = {framework.lib: framework for framework in FRAMEWORKS}
+STREAMS: dict[str, tuple[Lib, StreamKind]] = {
+    f"{module}.{name}": (framework.lib, kind)
+    for framework in FRAMEWORKS
+    for module in framework.modules
+    for name, kind in framework.streams
+}
+"""Names that are default streams, such as ``cupy.cuda.Stream.null``."""
+TELLING = {
+    (api.name): (role, framework, api)
+    for framework in FRAMEWORKS
+    for role in Role
+    for api in methods_of(framework, role)
+    if api.telling is not None
+}
+"""Methods whose name shows what an unknown receiver is."""
 
 
 def find_function(path: str) -> tuple[Framework, Api] | None:
@@ -44,3 +81,12 @@ def find_method(role: Role, lib: Lib | None, name: str) -> tuple[Framework, Api]
     if lib is not None:
         return table.get((lib, name))
     return next((row for (_, known), row in table.items() if known == name), None)
+
+
+def find_telling(name: str, keywords: Container[str]) -> tuple[Role, Framework, Api] | None:
+    """The row that a method of an unknown object must be, by its name and the keywords given."""
+    row = TELLING.get(name)
+    if row is None or row[2].telling is None:
+        return None
+    wanted = row[2].telling
+    return row if not wanted or any(word in keywords for word in wanted) else None

@@ -30,6 +30,7 @@ class Role(Enum):
     STREAM = "stream"
     EVENT = "event"
     BUFFER = "buffer"
+    DEVICE = "device"
 
 
 # ----------------------------------------------------------------------------- effects
@@ -37,11 +38,18 @@ class Role(Enum):
 
 @dataclass(frozen=True, slots=True)
 class NewStream:
-    """Returns a new stream; ``flag`` names a parameter that decides whether it is blocking."""
+    """Returns a new stream; ``flag`` names a parameter that decides whether it is blocking.
+
+    ``"options.nonblocking"`` is a field of the parameter ``options``.
+    """
 
     kind: StreamKind
     flag: str | None = None
     flag_kind: StreamKind = StreamKind.NON_BLOCKING
+    unset: StreamKind | None = None
+    """The kind when the flag is not given; ``kind`` if None."""
+    null: str | None = None
+    """A parameter that, when true, asks for the legacy default stream instead of a new one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +74,25 @@ class ForeignStream:
 @dataclass(frozen=True, slots=True)
 class NewEvent:
     pass
+
+
+@dataclass(frozen=True, slots=True)
+class NewDevice:
+    """Returns an object that stands for a device; ``None`` or no number is the current one."""
+
+    number: str = "device"
+
+
+@dataclass(frozen=True, slots=True)
+class Makes:
+    """Returns an object of the library that only its own rows know.
+
+    Calling it is the row ``path``, its methods are the rows ``path.name``. It keeps the parameters
+    named in ``keeps``, which those rows find among their own.
+    """
+
+    path: str
+    keeps: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +133,14 @@ class StreamWaitsEvent:
 
     event: str
     stream: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamWaits:
+    """``stream`` waits for ``what``, an event or a stream."""
+
+    what: str
+    stream: str = "self"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +186,12 @@ class Copies:
     blocking: bool = False
     unless: str | None = None
     """A parameter that, when true, makes the copy not block (``non_blocking``)."""
+    unless_false: str | None = None
+    """A parameter that, when given and false, makes the copy not block (``blocking=False``)."""
+    makes: Space | None = None
+    """Where the destination is allocated if ``dst`` is not given; the copy then returns it."""
+    documented: bool = False
+    """Documented as asynchronous even where it was seen to block (Numba, into pageable memory)."""
     returns: str | None = None
 
 
@@ -179,9 +220,8 @@ class Allocates:
     space: Space
     stream: str | None = None
     """Stream that orders the allocation, if any: a parameter name, or ``"current"``."""
-    fills: bool = False
-    like: str | None = None
-    one_axis: bool = False
+    address: bool = False
+    """The call gives an address (or an object that stands for one), not an array."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,12 +306,15 @@ Effect: TypeAlias = (
     | DefaultStream
     | ForeignStream
     | NewEvent
+    | NewDevice
+    | Makes
     | EnterStream
     | EnterDevice
     | EnterCapture
     | SyncOnExit
     | StreamWaitsStream
     | StreamWaitsEvent
+    | StreamWaits
     | Records
     | HostWaitsStream
     | HostWaitsEvent
@@ -298,7 +341,7 @@ Effect: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """One call. ``params`` as in a signature without defaults: ``"dst src count kind stream"``.
+    """One call. ``params`` as in a signature without defaults: ``"dst src count kind stream *args"``.
 
     A call returns what its last returning effect says. With ``status`` the result comes as the
     tuple ``(error, value)`` of cuda-python.
@@ -308,10 +351,20 @@ class Api:
     params: str
     effects: tuple[Effect, ...]
     status: bool = False
+    telling: tuple[str, ...] | None = None
+    """If not None, a method name that shows what an unknown receiver is: always if empty, else when
+    one of these keywords is given (``x.copy_to(y, stream=s)``)."""
+    attribute: bool = False
+    """Read as an attribute, not called: ``device.default_stream``."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(self.params.split())
+        """Parameters that stand in place; ``rest`` takes what follows them."""
+        return tuple(name for name in self.params.split() if not name.startswith("*"))
+
+    @property
+    def rest(self) -> str | None:
+        return next((name[1:] for name in self.params.split() if name.startswith("*")), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,6 +380,9 @@ class Framework:
     stream_methods: tuple[Api, ...] = ()
     event_methods: tuple[Api, ...] = ()
     buffer_methods: tuple[Api, ...] = ()
+    device_methods: tuple[Api, ...] = ()
+    streams: tuple[tuple[str, StreamKind], ...] = ()
+    """Names that are default streams: ``Stream.null``."""
     stream_context: bool = False
     """``with stream:`` makes it current."""
     raw_handles: tuple[str, ...] = ()

@@ -1,0 +1,172 @@
+"""Effects on memory: copies, device work and allocations of a framework's rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.interp import arrays, copies, kernels, tensors
+from streamlint.interp.values import (
+    NONE,
+    ApiV,
+    BufferV,
+    ConstV,
+    Flavor,
+    PartialV,
+    StreamV,
+    SymV,
+    TupleV,
+    Value,
+    key_of,
+)
+from streamlint.models import schema as fx
+from streamlint.trace import Access, Launch, Mode, Origin, Space
+
+if TYPE_CHECKING:
+    from streamlint.interp.effects import Call
+
+ADDRESS_ATTRIBUTES = (".handle", ".ptr", ".data_ptr")
+"""What is passed as a kernel argument under such a name is memory: ``buffer.handle``."""
+
+
+def copy(call: Call, effect: fx.Copies) -> Value | None:
+    """A copy between two parameters, or into memory that it allocates and returns."""
+    m = call.m
+    stream = stream_of(call, effect.stream)
+    dst, src = call.buffer(effect.dst), call.buffer(effect.src)
+    if dst is None and effect.makes is not None:
+        flavor = arrays.flavor_of(call.lib, effect.makes)
+        on = stream.id if not effect.makes.on_host else None
+        dst = m.new_buffer("", effect.makes, Origin.RESULT, flavor, call.span, on)
+    if dst is not None and src is not None:
+        _by_kind(call, dst, src)
+        copies.on_stream(
+            m,
+            call.sized(dst, effect.count),
+            call.sized(src, effect.count),
+            stream.id,
+            call.span,
+            blocking=_blocks(call, effect, stream),
+            documented=effect.documented,
+            name=call.name(),
+        )
+    elif dst is not None and not m.space(dst).on_host:
+        # From a host value that no variable holds: nobody can overwrite it.
+        tensors.work(m, call.span, stream.id, (Access(dst.id, Mode.WRITE, dst.region),), call.name())
+    if effect.makes is not None:
+        return dst
+    return call.value(effect.returns) if effect.returns is not None else None
+
+
+def _blocks(call: Call, effect: fx.Copies, stream: StreamV) -> bool:
+    if effect.unless is not None:
+        value = call.value(effect.unless)
+        if effect.unless == effect.stream:
+            # An array made on a stream uses it for copies that name none (Numba).
+            return value in (NONE, ConstV(0)) and stream == call.m.current_stream(call.lib)
+        return effect.blocking and not copies.is_true(call.m, value, call.span, effect.unless)
+    if effect.unless_false is not None:
+        value = call.value(effect.unless_false)
+        return value == NONE or copies.is_true(call.m, value, call.span, effect.unless_false)
+    return effect.blocking
+
+
+def stream_of(call: Call, name: str | None) -> StreamV:
+    """The stream of a row's parameter; a Numba array without one in the call uses the one it was made on."""
+    if call.lib is fx.Lib.NUMBA and call.value(name) in (NONE, ConstV(0)):
+        receiver = call.bound.get("self")
+        if isinstance(receiver, BufferV):
+            made_on = call.m.buffers[receiver.id].alloc_stream
+            if made_on is not None:
+                return StreamV(made_on, fx.Lib.NUMBA)
+    return call.stream(name)
+
+
+def _by_kind(call: Call, dst: BufferV, src: BufferV) -> None:
+    """``cudaMemcpyDeviceToHost`` tells where unknown pointers point."""
+    kind = call.value("kind")
+    text = kind.path if isinstance(kind, ApiV) else ""
+    sides = {
+        "DeviceToHost": (Space.UNKNOWN, Space.DEVICE),
+        "HostToDevice": (Space.DEVICE, Space.UNKNOWN),
+        "DeviceToDevice": (Space.DEVICE, Space.DEVICE),
+    }
+    for word, spaces in sides.items():
+        if text.endswith(word):
+            for view, space in zip((dst, src), spaces, strict=True):
+                if call.m.space(view) is Space.UNKNOWN and space is not Space.UNKNOWN:
+                    call.m.set_space(view, space)
+
+
+def use(call: Call, effect: fx.Uses) -> None:
+    """Device work that touches parameters, or whatever buffers are among its kernel arguments."""
+    m = call.m
+    accesses: list[Access] = []
+    for group, mode in (
+        (effect.reads, Mode.READ),
+        (effect.writes, Mode.WRITE),
+        (effect.updates, Mode.UPDATE),
+    ):
+        for name in group:
+            view = call.buffer(name)
+            if view is not None:
+                part = call.sized(view, "count")
+                accesses.append(Access(part.id, mode, part.region))
+    modes = _source_modes(call)
+    for name in effect.packed:
+        accesses += packed(call, call.value(name), modes)
+    stream = call.stream(effect.stream).id
+    m.emit(Launch(m.site(call.span), m.lane, stream=stream, accesses=tuple(accesses), name=call.name()))
+
+
+def _source_modes(call: Call) -> tuple[Mode | None, ...] | None:
+    """What the kernel's C++ source says about its parameters, where the source is a literal."""
+    known = dict(call.bound)
+    kernel = known.get("kernel")
+    if isinstance(kernel, PartialV):
+        known |= kernel.kwargs
+    match known.get("code"), known.get("name"):
+        case ConstV(str() as code), ConstV(str() as name):
+            return kernels.c_modes(code, name)
+        case _:
+            return None
+
+
+def packed(call: Call, value: Value, modes: tuple[Mode | None, ...] | None) -> list[Access]:
+    """The accesses of kernel arguments; without the kernel's source all memory is read and written."""
+    m = call.m
+    accesses: list[Access] = []
+    items = value.items if isinstance(value, TupleV) else (value,)
+    known = modes if modes is not None and len(modes) == len(items) else None
+    for position, item in enumerate(items):
+        mode = known[position] if known is not None else Mode.UPDATE
+        if mode is None:
+            continue
+        found = tensors.buffers_in(m, [item], unknown=known is not None, depth=4)
+        if not found and isinstance(item, SymV):
+            found = _address(call, item)
+        accesses += [Access(view.id, mode, view.region) for view in found]
+    return accesses
+
+
+def _address(call: Call, item: SymV) -> list[BufferV]:
+    for ending in ADDRESS_ATTRIBUTES:
+        base = item.key.removesuffix(ending)
+        if base != item.key and not any(mark in base for mark in "(#%@"):
+            return [tensors.as_buffer(call.m, SymV(base), arrays.flavor_of(call.lib, Space.DEVICE))]
+    return []
+
+
+def allocate(call: Call, effect: fx.Allocates) -> Value:
+    """New memory, ordered by a stream where the allocation is."""
+    on = (
+        call.stream(None if effect.stream == "current" else effect.stream).id
+        if effect.stream is not None
+        else None
+    )
+    flavor = Flavor.POINTER if effect.address else arrays.flavor_of(call.lib, effect.space)
+    made = call.m.new_buffer("", effect.space, Origin.ALLOCATED, flavor, call.span, on)
+    if "size" in call.bound:
+        call.m.sizes[made.id] = key_of(call.bound["size"])
+    if flavor is Flavor.ARRAY and not isinstance(call.value("shape"), TupleV) and "shape" in call.bound:
+        call.m.flat.add(made.id)
+    return made

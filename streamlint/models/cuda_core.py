@@ -1,0 +1,117 @@
+"""cuda.core: streams, events and buffers as objects, every operation on an explicit stream.
+
+``Device.create_stream()`` is non-blocking unless its options say otherwise; ``Device.default_stream``
+is the legacy default stream (measured).
+"""
+
+from __future__ import annotations
+
+from streamlint.models.schema import (
+    Allocates,
+    Api,
+    CaptureEnds,
+    CaptureStarts,
+    Copies,
+    DefaultStream,
+    Destroys,
+    ForeignStream,
+    Framework,
+    Frees,
+    HostWaitsDevice,
+    HostWaitsEvent,
+    HostWaitsStream,
+    Lib,
+    Makes,
+    NewDevice,
+    NewEvent,
+    NewStream,
+    Pure,
+    Queries,
+    Records,
+    SelectsDevice,
+    StreamWaits,
+    Uses,
+)
+from streamlint.trace import Space, StreamKind
+
+_URL = "https://nvidia.github.io/cuda-python/cuda-core/latest/api.html"
+
+_NEW_STREAM = NewStream(StreamKind.BLOCKING, "options.nonblocking", unset=StreamKind.NON_BLOCKING)
+_OPTIONS = "cuda.core.StreamOptions()"
+_RESOURCES = {
+    "DeviceMemoryResource": Space.DEVICE,
+    "PinnedMemoryResource": Space.PINNED,
+    "LegacyPinnedMemoryResource": Space.PINNED,
+    "ManagedMemoryResource": Space.MANAGED,
+    "GraphMemoryResource": Space.DEVICE,
+}
+
+
+def _resource(name: str, space: Space) -> tuple[Api, Api]:
+    """A memory resource, and its ``allocate``; pinned memory is not ordered by a stream."""
+    stream = "stream" if space is Space.DEVICE else None
+    return (
+        Api(name, "device options", (Makes(f"cuda.core.{name}()"),)),
+        Api(f"{name}().allocate", "size stream", (Allocates(space, stream),)),
+    )
+
+
+CUDA_CORE = Framework(
+    lib=Lib.CORE,
+    url=_URL,
+    modules=("cuda.core", "cuda.core.experimental"),
+    functions=(
+        Api("Device", "device", (NewDevice(),)),
+        Api("StreamOptions", "nonblocking priority", (Makes(_OPTIONS, ("nonblocking",)),)),
+        Api("Stream.from_handle", "handle", (ForeignStream("handle"),)),
+        Api(
+            "launch",
+            "stream config kernel *args",
+            (Uses(stream="stream", packed=("args",)),),
+        ),
+        *(api for name, space in _RESOURCES.items() for api in _resource(name, space)),
+    ),
+    stream_methods=(
+        Api("sync", "", (HostWaitsStream(),)),
+        Api("wait", "event_or_stream", (StreamWaits("event_or_stream"),)),
+        Api("record", "event options", (Records("event", "self"),)),
+        Api("close", "", (Destroys("self"),)),
+        Api("create_graph_builder", "", (Pure(),)),
+        Api("begin_building", "mode", (CaptureStarts(),)),
+        Api("end_building", "", (CaptureEnds(),)),
+    ),
+    event_methods=(
+        Api("sync", "", (HostWaitsEvent(),)),
+        Api("is_done", "", (Queries(),), attribute=True),
+        Api("close", "", (Destroys("self"),)),
+    ),
+    buffer_methods=(
+        Api(
+            "copy_to",
+            "dst stream",
+            (Copies("dst", "self", "stream", makes=Space.DEVICE),),
+            telling=("stream",),
+        ),
+        Api("copy_from", "src stream", (Copies("self", "src", "stream"),), telling=("stream",)),
+        Api("fill", "value stream", (Uses(writes=("self",), stream="stream"),), telling=("stream",)),
+        Api("close", "stream", (Frees("self", "stream"),), telling=("stream",)),
+    ),
+    device_methods=(
+        Api("create_stream", "obj options", (_NEW_STREAM,), telling=()),
+        Api("default_stream", "", (DefaultStream(),), attribute=True),
+        Api("create_event", "options", (NewEvent(),)),
+        Api("set_current", "context", (SelectsDevice("self"),)),
+        Api("sync", "", (HostWaitsDevice("self"),)),
+        Api("allocate", "size stream", (Allocates(Space.DEVICE, "stream"),), telling=("stream",)),
+        Api("memory_resource", "", (Makes("cuda.core.DeviceMemoryResource()"),), attribute=True),
+    ),
+    streams=(
+        ("LEGACY_DEFAULT_STREAM", StreamKind.LEGACY),
+        ("PER_THREAD_DEFAULT_STREAM", StreamKind.PER_THREAD),
+    ),
+    raw_handles=("handle",),
+)
+
+META = frozenset(
+    "size is_device_accessible is_host_accessible device_id memory_resource __dlpack_device__".split()
+)

@@ -1,0 +1,224 @@
+"""CuPy: streams, events, copies, and what array functions do to memory.
+
+``cupy.cuda.Stream()`` is *blocking* (measured: flags 0), so it is ordered with the null stream;
+``Stream(non_blocking=True)`` is not. The current stream is CuPy's own, apart from PyTorch's.
+"""
+
+from __future__ import annotations
+
+from streamlint.models.schema import (
+    Allocates,
+    Api,
+    CaptureEnds,
+    CaptureStarts,
+    Copies,
+    CurrentStream,
+    Destroys,
+    EnterStream,
+    ForeignStream,
+    Framework,
+    Frees,
+    HostCallback,
+    HostWaitsDevice,
+    HostWaitsEvent,
+    HostWaitsStream,
+    Lib,
+    Makes,
+    NewDevice,
+    NewEvent,
+    NewStream,
+    OrdersNothing,
+    Pure,
+    Queries,
+    Records,
+    SelectsDevice,
+    StreamWaitsEvent,
+    Uses,
+)
+from streamlint.trace import Space, StreamKind
+
+_URL = "https://docs.cupy.dev/en/stable/user_guide/basic.html#current-stream"
+
+_GET = Copies("out", "self", "stream", blocking=True, unless_false="blocking", makes=Space.PAGEABLE)
+_COPY = Copies("dst", "src", None, "size", blocking=True)
+_COPY_ASYNC = Copies("dst", "src", "stream", "size")
+
+CUPY = Framework(
+    lib=Lib.CUPY,
+    url=_URL,
+    modules=("cupy.cuda", "cupy.cuda.stream", "cupy.cuda.device", "cupy.cuda.memory", "cupy", "cupyx"),
+    functions=(
+        Api(
+            "Stream",
+            "null non_blocking ptds priority",
+            (NewStream(StreamKind.BLOCKING, "non_blocking", null="null"),),
+        ),
+        Api("ExternalStream", "ptr device_id", (ForeignStream("ptr"),)),
+        Api("Stream.from_external", "obj", (ForeignStream("obj"),)),
+        Api("get_current_stream", "device", (CurrentStream(),)),
+        Api("Event", "block disable_timing interprocess", (NewEvent(),)),
+        Api("get_elapsed_time", "start_event end_event", (OrdersNothing(),)),
+        Api("Device", "device", (NewDevice(),)),
+        Api("get_device_id", "", (Pure(),)),
+        Api("is_available", "", (Pure(),)),
+        # Memory that the host can reach.
+        Api("empty_pinned", "shape dtype order", (Allocates(Space.PINNED),)),
+        Api("zeros_pinned", "shape dtype order", (Allocates(Space.PINNED),)),
+        Api("empty_like_pinned", "a dtype order subok shape", (Allocates(Space.PINNED),)),
+        Api("zeros_like_pinned", "a dtype order subok shape", (Allocates(Space.PINNED),)),
+        Api("alloc_pinned_memory", "size", (Allocates(Space.PINNED, address=True),)),
+        Api("PinnedMemory", "size flags", (Allocates(Space.PINNED, address=True),)),
+        Api("PinnedMemoryPool", "allocator", (Makes("cupy.cuda.PinnedMemoryPool()"),)),
+        Api("PinnedMemoryPool().malloc", "size", (Allocates(Space.PINNED, address=True),)),
+        Api("alloc", "size", (Allocates(Space.DEVICE, "current", address=True),)),
+        Api("malloc_managed", "size", (Allocates(Space.MANAGED, address=True),)),
+        # Kernels.
+        Api("RawKernel", "code name options", (Makes("cupy.RawKernel()"),)),
+        Api(
+            "RawKernel()",
+            "grid block args shared_mem stream",
+            (Uses(stream="stream", packed=("args",)),),
+        ),
+        Api("RawModule", "code path", (Makes("cupy.RawModule()"),)),
+        Api("RawModule().get_function", "name", (Makes("cupy.RawKernel()"),)),
+        Api("RawModule().compile", "log_stream", (Pure(),)),
+        Api("ElementwiseKernel", "in_params", (Makes("cupy.ElementwiseKernel()", ("in_params",)),)),
+        Api("ReductionKernel", "in_params", (Makes("cupy.ReductionKernel()", ("in_params",)),)),
+        # The runtime underneath: addresses and raw handles.
+        Api("runtime.memcpy", "dst src size kind", (_COPY,)),
+        Api("runtime.memcpyAsync", "dst src size kind stream", (_COPY_ASYNC,)),
+        Api("runtime.memcpyPeer", "dst dst_device src src_device size", (_COPY,)),
+        Api("runtime.memcpyPeerAsync", "dst dst_device src src_device size stream", (_COPY_ASYNC,)),
+        Api("runtime.memset", "ptr value size", (Uses(writes=("ptr",)),)),
+        Api("runtime.memsetAsync", "ptr value size stream", (Uses(writes=("ptr",), stream="stream"),)),
+        Api("runtime.malloc", "size", (Allocates(Space.DEVICE, address=True),)),
+        Api("runtime.mallocManaged", "size flags", (Allocates(Space.MANAGED, address=True),)),
+        Api("runtime.mallocAsync", "size stream", (Allocates(Space.DEVICE, "stream", address=True),)),
+        Api("runtime.hostAlloc", "size flags", (Allocates(Space.PINNED, address=True),)),
+        Api("runtime.free", "ptr", (Frees("ptr", device_wide=True),)),
+        Api("runtime.freeHost", "ptr", (Frees("ptr", device_wide=True),)),
+        Api("runtime.freeAsync", "ptr stream", (Frees("ptr", "stream"),)),
+        Api("runtime.streamCreate", "", (NewStream(StreamKind.BLOCKING),)),
+        Api("runtime.streamCreateWithFlags", "flags", (NewStream(StreamKind.BLOCKING, "flags"),)),
+        Api("runtime.streamDestroy", "stream", (Destroys("stream"),)),
+        Api("runtime.streamSynchronize", "stream", (HostWaitsStream("stream"),)),
+        Api("runtime.streamQuery", "stream", (Queries("stream", status=True),)),
+        Api("runtime.streamWaitEvent", "stream event flags", (StreamWaitsEvent("event", "stream"),)),
+        Api(
+            "runtime.streamAddCallback",
+            "stream function data flags",
+            (HostCallback("stream", "function", "data", deprecated=True),),
+        ),
+        Api(
+            "runtime.launchHostFunc",
+            "stream function data",
+            (HostCallback("stream", "function", "data"),),
+        ),
+        Api("runtime.eventCreate", "", (NewEvent(),)),
+        Api("runtime.eventCreateWithFlags", "flags", (NewEvent(),)),
+        Api("runtime.eventRecord", "event stream", (Records("event", "stream"),)),
+        Api("runtime.eventSynchronize", "event", (HostWaitsEvent("event"),)),
+        Api("runtime.eventQuery", "event", (Queries("event", status=True),)),
+        Api("runtime.eventDestroy", "event", (Destroys("event"),)),
+        Api("runtime.deviceSynchronize", "", (HostWaitsDevice(),)),
+        Api("runtime.setDevice", "device", (SelectsDevice(),)),
+        Api("runtime.getDevice", "", (Pure(),)),
+        Api("runtime.getDeviceCount", "", (Pure(),)),
+    ),
+    stream_methods=(
+        Api("use", "", (EnterStream("self", now=True),)),
+        Api("synchronize", "", (HostWaitsStream(),)),
+        Api("wait_event", "event", (StreamWaitsEvent("event", "self"),)),
+        Api("record", "event", (Records("event", "self"),)),
+        Api("done", "", (Queries(),), attribute=True),
+        Api("add_callback", "callback arg", (HostCallback("self", "callback", "arg"),)),
+        Api("launch_host_func", "callback arg", (HostCallback("self", "callback", "arg"),), telling=()),
+        Api("begin_capture", "mode", (CaptureStarts(),)),
+        Api("end_capture", "", (CaptureEnds(),)),
+        Api("is_capturing", "", (Pure(),)),
+    ),
+    event_methods=(
+        Api("record", "stream", (Records("self", "stream"),)),
+        Api("synchronize", "", (HostWaitsEvent(),)),
+        Api("done", "", (Queries(),), attribute=True),
+    ),
+    buffer_methods=(
+        Api("get", "stream order out blocking", (_GET,), telling=("stream", "out", "blocking", "order")),
+        Api("set", "arr stream", (Copies("self", "arr", "stream"),), telling=("stream",)),
+        Api("copy_from_host", "src size", (Copies("self", "src", None, "size", blocking=True),)),
+        Api(
+            "copy_from_host_async", "src size stream", (Copies("self", "src", "stream", "size"),), telling=()
+        ),
+        Api("copy_to_host", "dst size", (Copies("dst", "self", None, "size", blocking=True),)),
+        Api("copy_to_host_async", "dst size stream", (Copies("dst", "self", "stream", "size"),), telling=()),
+        Api("copy_from_device", "src size", (Copies("self", "src", None, "size"),)),
+        Api(
+            "copy_from_device_async",
+            "src size stream",
+            (Copies("self", "src", "stream", "size"),),
+            telling=(),
+        ),
+        Api("copy_from", "src size", (Copies("self", "src", None, "size", blocking=True),)),
+        Api("copy_from_async", "src size stream", (Copies("self", "src", "stream", "size"),), telling=()),
+        Api("memset", "value size", (Uses(writes=("self",)),)),
+        Api("memset_async", "value size stream", (Uses(writes=("self",), stream="stream"),), telling=()),
+    ),
+    device_methods=(
+        Api("use", "", (SelectsDevice("self"),)),
+        Api("synchronize", "", (HostWaitsDevice("self"),)),
+    ),
+    streams=(("Stream.null", StreamKind.LEGACY), ("Stream.ptds", StreamKind.PER_THREAD)),
+    raw_handles=("ptr",),
+)
+
+FACTORIES = frozenset(
+    "empty zeros ones full eye identity arange linspace logspace tri rand randn random randint random_sample "
+    "standard_normal normal uniform ndarray indices".split()
+)
+"""Make an array on the current stream without reading another one."""
+
+LIKE_FACTORIES = frozenset("empty_like zeros_like ones_like full_like".split())
+UNFILLED = frozenset("empty empty_like ndarray".split())
+
+FROM_HOST = frozenset("array asarray asanyarray ascontiguousarray asfortranarray".split())
+"""Copy a host array to the device; a device array stays, or is copied on the device."""
+
+VIEWS = frozenset(
+    "reshape view ravel squeeze transpose swapaxes T real imag diagonal base data mT flat broadcast_to "
+    "expand_dims moveaxis rollaxis atleast_1d atleast_2d atleast_3d reduced_view mem".split()
+)
+"""Methods, attributes and functions that share the memory of their array (``ravel`` may copy)."""
+
+SPLITS = frozenset("split array_split hsplit vsplit dsplit".split())
+
+META = frozenset(
+    "shape dtype ndim size nbytes itemsize strides flags device cstruct result_type can_cast iinfo finfo "
+    "isscalar get_array_module is_available show_config issubdtype".split()
+)
+
+HOST_READS = frozenset("item tolist tobytes __float__ __int__ __bool__ __index__ tofile dump dumps".split())
+"""Methods that bring values to Python: they wait for the current stream."""
+
+DRAINING = frozenset(
+    "nonzero unique argwhere flatnonzero allclose array_equal array_equiv save savez savetxt".split()
+)
+"""Functions whose result size or Python result depends on the data."""
+
+IN_PLACE = frozenset("fill sort partition put scatter_add scatter_max scatter_min shuffle".split())
+"""Methods and functions that write their array and return nothing."""
+
+BINARY_UFUNCS = frozenset(
+    "add subtract multiply divide true_divide floor_divide power maximum minimum fmax fmin logaddexp mod "
+    "remainder fmod hypot arctan2 bitwise_and bitwise_or bitwise_xor left_shift right_shift".split()
+)
+UNARY_UFUNCS = frozenset(
+    "sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh negative absolute abs square sign "
+    "reciprocal rint floor ceil trunc invert conj".split()
+)
+"""Their argument after the operands is ``out``."""
+
+QUIET_PARTS = frozenset(
+    "cuda random_state fuse testing _core core profiler prof util _util cudnn cublas jit seed vectorize "
+    "errstate memoize clear_memo get_default_memory_pool get_default_pinned_memory_pool set_allocator".split()
+)
+"""Parts of the library whose calls queue no work on arrays."""

@@ -1,0 +1,114 @@
+"""Numba CUDA: streams, events, device arrays and kernel launches.
+
+``cuda.stream()`` is *blocking* (measured: flag 0). There is no current stream: calls without one
+run on the default stream, or on the stream that an array was made with.
+"""
+
+from __future__ import annotations
+
+from streamlint.models.schema import (
+    Allocates,
+    Api,
+    Copies,
+    DefaultStream,
+    ForeignStream,
+    Framework,
+    HostCallback,
+    HostWaitsDevice,
+    HostWaitsEvent,
+    HostWaitsStream,
+    Lib,
+    NewEvent,
+    NewStream,
+    OrdersNothing,
+    Pins,
+    Pure,
+    Queries,
+    Records,
+    SelectsDevice,
+    StreamWaitsEvent,
+    SyncOnExit,
+)
+from streamlint.trace import Space, StreamKind
+
+_URL = "https://nvidia.github.io/numba-cuda/user/memory.html"
+
+NUMBA = Framework(
+    lib=Lib.NUMBA,
+    url=_URL,
+    modules=("numba.cuda", "numba.cuda.api"),
+    functions=(
+        Api("stream", "", (NewStream(StreamKind.BLOCKING),)),
+        Api("default_stream", "", (DefaultStream(),)),
+        Api("legacy_default_stream", "", (DefaultStream(),)),
+        Api("per_thread_default_stream", "", (DefaultStream(StreamKind.PER_THREAD),)),
+        Api("external_stream", "ptr", (ForeignStream("ptr"),)),
+        Api("event", "timing", (NewEvent(),)),
+        Api("event_elapsed_time", "start end", (OrdersNothing(),)),
+        Api("synchronize", "", (HostWaitsDevice(),)),
+        Api("select_device", "device", (SelectsDevice(),)),
+        Api("is_available", "", (Pure(),)),
+        Api("get_current_device", "", (Pure(),)),
+        Api("current_context", "device", (Pure(),)),
+        Api(
+            "to_device",
+            "obj stream copy to",
+            (Copies("to", "obj", "stream", blocking=True, unless="stream", makes=Space.DEVICE),),
+        ),
+        Api("device_array", "shape dtype strides order stream", (Allocates(Space.DEVICE, "stream"),)),
+        Api("device_array_like", "ary stream", (Allocates(Space.DEVICE, "stream"),)),
+        Api("pinned_array", "shape dtype strides order", (Allocates(Space.PINNED),)),
+        Api("pinned_array_like", "ary", (Allocates(Space.PINNED),)),
+        Api("mapped_array", "shape dtype strides order stream portable wc", (Allocates(Space.PINNED),)),
+        Api("mapped_array_like", "ary stream portable wc", (Allocates(Space.PINNED),)),
+        Api("managed_array", "shape dtype strides order stream attach_global", (Allocates(Space.MANAGED),)),
+        Api(
+            "pinned", "ary second third fourth", (Pins("ary"), Pins("second"), Pins("third"), Pins("fourth"))
+        ),
+    ),
+    stream_methods=(
+        Api("synchronize", "", (HostWaitsStream(),)),
+        Api("auto_synchronize", "", (SyncOnExit(),), telling=()),
+        Api("add_callback", "callback arg", (HostCallback("self", "callback", "arg"),)),
+        Api("async_done", "", (HostWaitsStream(),), telling=()),
+    ),
+    event_methods=(
+        Api("record", "stream", (Records("self", "stream"),)),
+        Api("wait", "stream", (StreamWaitsEvent("self", "stream"),)),
+        Api("synchronize", "", (HostWaitsEvent(),)),
+        Api("query", "", (Queries(),)),
+        Api("elapsed_time", "event", (OrdersNothing(),)),
+    ),
+    buffer_methods=(
+        Api(
+            "copy_to_host",
+            "ary stream",
+            (
+                Copies(
+                    "ary",
+                    "self",
+                    "stream",
+                    blocking=True,
+                    unless="stream",
+                    makes=Space.PAGEABLE,
+                    documented=True,
+                ),
+            ),
+            telling=(),
+        ),
+        Api(
+            "copy_to_device",
+            "ary stream",
+            (Copies("self", "ary", "stream", blocking=True, unless="stream"),),
+            telling=(),
+        ),
+    ),
+    raw_handles=("handle",),
+)
+
+KERNEL_DECORATORS = frozenset({"numba.cuda.jit", "numba.cuda.decorators.jit"})
+
+VIEWS = frozenset("reshape view ravel squeeze transpose T gpu_data device_ctypes_pointer bind".split())
+META = frozenset(
+    "shape dtype ndim size nbytes itemsize strides flags alloc_size is_c_contiguous is_f_contiguous".split()
+)
