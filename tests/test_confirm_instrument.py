@@ -75,12 +75,12 @@ def test_a_named_stream_is_held_back_instead(call: str) -> None:
 
 
 def test_positions_of_streams_are_those_of_the_bindings() -> None:
-    runtime = pytest.importorskip("cuda.bindings.runtime")
+    bindings = [pytest.importorskip(f"cuda.bindings.{name}") for name in ("runtime", "driver")]
     for name, position in streams._POSITIONS.items():
-        function = getattr(runtime, name, None)
-        if function is not None and function.__text_signature__:
-            names = [p.strip() for p in function.__text_signature__.strip("()").split(",")]
-            assert "stream" in names[position].lower(), name
+        for module in bindings:
+            if hasattr(module, name):
+                parameters = list(inspect.signature(getattr(module, name)).parameters)
+                assert parameters[position] in ("stream", "hStream"), name
 
 
 def test_the_later_statement_is_watched() -> None:

@@ -159,7 +159,7 @@ def _result(driver: Driver, job: dict[str, Any], run: dict[str, Any]) -> dict[st
         return _failed(f"the program needs {error.name or 'a module'}, which cannot be imported: {error}")
     except (OSError, SyntaxError, AttributeError, LookupError, DriverError) as error:
         return _failed(str(error))
-    _hook_callback_exceptions(probe)
+    _hook_callback_exceptions(probe, path)
     result = _call(function, probe, driver, gate)
     result["callback_errors"] = [asdict(e) for e in probe.callback_errors]
     return {**result, "environment": _environment(driver)}
@@ -270,12 +270,12 @@ def _forget() -> None:
     torch.cuda.empty_cache()
 
 
-def _hook_callback_exceptions(probe: Probe) -> None:
+def _hook_callback_exceptions(probe: Probe, path: Path) -> None:
     def hook(info: sys.UnraisableHookArgs) -> None:
-        trace = info.exc_traceback
-        while trace is not None and trace.tb_next is not None:
-            trace = trace.tb_next
-        probe.raised(info.exc_value, 0 if trace is None else trace.tb_lineno)
+        # The innermost line of the user's file: the frames below it are the library's.
+        frames = traceback.extract_tb(info.exc_traceback)
+        lines = [frame.lineno or 0 for frame in frames if frame.filename == str(path)]
+        probe.raised(info.exc_value, lines[-1] if lines else 0)
         sys.__unraisablehook__(info)
 
     sys.unraisablehook = hook

@@ -61,6 +61,10 @@ _ERROR_ITSELF: Final = ("SL301",)
 """Findings whose evidence is the error of the later call, whatever is held back."""
 
 
+_NO_EARLIER: Final = ("SL103",)
+"""Findings that name no earlier operation: a wait that orders nothing leaves open what it should order."""
+
+
 class PlanError(Exception):
     """The target cannot be run; the text says why."""
 
@@ -270,7 +274,11 @@ def _of_finding(finding: Finding, driver: str, path: Path, root: Path, program: 
     if not here or root / finding.primary.path != path:
         return []
     later, *others = here
-    # A wait that orders nothing names no earlier operation: any of them may be it.
-    earlier = [later] if finding.code in _ERROR_ITSELF else others[:1] or program.work(driver)
+    if finding.code in _ERROR_ITSELF:
+        earlier = [later]
+    elif finding.code in _NO_EARLIER or not others:
+        earlier = program.work(driver)
+    else:
+        earlier = others[:1]
     code, mark = finding.code, finding.fingerprint
     return [Plan(path, root, driver, place, later, code, mark) for place in earlier]
