@@ -6,7 +6,8 @@ import json
 import os
 import sys
 import time
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -18,6 +19,7 @@ from streamlint.confirm.verdict import Verdict
 from tests.confirm_support import PROGRAM, Device, library
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from streamlint.confirm.runner import Confirmation
@@ -182,3 +184,27 @@ def test_a_missing_library_is_named(tmp_path: Path, program: Path) -> None:
     (done,) = confirm_all([Plan(path, tmp_path, "f", Place(4))], Limits())
     assert done.decision.verdict is Verdict.NOT_RUN
     assert "needs nowhere_to_be_found" in done.decision.reason
+
+
+def test_an_exception_in_a_callback_is_placed_in_the_users_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Probe:
+        def __init__(self) -> None:
+            self.lines: list[int] = []
+
+        def raised(self, _error: BaseException | None, line: int) -> None:
+            self.lines.append(line)
+
+    path, probe = tmp_path / "program.py", Probe()
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+    monkeypatch.setattr(sys, "__unraisablehook__", lambda _info: None)
+    child._hook_callback_exceptions(cast("child.Probe", probe), path)
+    space: dict[str, object] = {"library": json.loads}
+    exec(compile("\ndef callback():\n    library('{')\n", str(path), "exec"), space)  # noqa: S102
+    try:
+        cast("Callable[[], None]", space["callback"])()
+    except ValueError as error:
+        info = SimpleNamespace(exc_value=error, exc_traceback=error.__traceback__)
+        sys.unraisablehook(cast("sys.UnraisableHookArgs", info))
+    assert probe.lines == [3]
