@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -199,7 +199,7 @@ def test_an_exception_in_a_callback_is_placed_in_the_users_file(
     path, probe = tmp_path / "program.py", Probe()
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
     monkeypatch.setattr(sys, "__unraisablehook__", lambda _info: None)
-    child._hook_callback_exceptions(cast("child.Probe", probe), path)
+    child._hook_callback_exceptions(cast("Any", probe), path)
     space: dict[str, object] = {"library": json.loads}
     exec(compile("\ndef callback():\n    library('{')\n", str(path), "exec"), space)  # noqa: S102
     try:
