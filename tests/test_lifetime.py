@@ -466,3 +466,33 @@ class Loader:
 def test_calls_from_outside(tmp_path: Path, last: str, found: list[str]) -> None:
     before = CLASS.format(last)
     assert [code for code, _ in codes(tmp_path, "pass", before)] == found
+
+
+CUPY = """
+import cupy as cp
+
+def run():
+    user, s = cp.cuda.Stream(non_blocking=True), cp.cuda.Stream(non_blocking=True)
+    out = cp.zeros(1 << 20)
+    cp.cuda.Device().synchronize()
+    with s:
+        x = cp.full(1 << 20, 7.0)
+    done = s.record()
+    user.wait_event(done)
+    with user:
+        cp.multiply(x, 2, out=out)
+    {}
+    del x
+    with s:
+        y = cp.full(1 << 20, 9.0)
+    cp.cuda.Device().synchronize()
+    return out, y
+"""
+
+
+@pytest.mark.parametrize(("join", "found"), [("pass", ["SL401"]), ("s.wait_event(user.record())", [])])
+def test_a_pool_without_record_stream(tmp_path: Path, join: str, found: list[str]) -> None:
+    file = tmp_path / "program.py"
+    file.write_text(CUPY.format(join))
+    report = engine.analyze(tmp_path, [file], engine.Settings())
+    assert [finding.code for finding in report.findings] == found

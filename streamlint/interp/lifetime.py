@@ -21,6 +21,7 @@ from streamlint.interp.values import (
     BufferV,
     ContextV,
     Env,
+    Flavor,
     FuncV,
     GeneratorV,
     HeapV,
@@ -53,7 +54,7 @@ MAX_SCANS = 2_000
 
 MAY_RETURN_OPERAND = frozenset(
     "contiguous to to(dtype) float half bfloat16 double long int bool type type_as cuda cpu expand_as "
-    "reshape flatten broadcast_to conj resolve_conj".split()
+    "reshape flatten ravel astype asarray asanyarray ascontiguousarray broadcast_to conj resolve_conj".split()
 )
 """Operators that give back their operand where there is nothing to do: ``x.contiguous() is x``."""
 
@@ -63,6 +64,7 @@ SAVES_NOTHING = frozenset(
 ) | {"operator +", "operator -", "operator ==", "operator <", "operator >", "operator !="}
 """Operators whose backward needs no operand, so that autograd keeps none alive."""
 
+_DIFFERENTIABLE = (Flavor.TORCH, Flavor.OPAQUE)
 _UNSEEN = frozenset({Doubt.ESCAPE})
 
 
@@ -78,8 +80,8 @@ class Lifetimes:
     """Buffers that unresolved code received and may keep."""
     saved: set[BufferId] = field(default_factory=set)
     """Operands that autograd may keep for the backward pass."""
-    manual: set[BufferId] = field(default_factory=set)
-    """Memory behind pointers: only an explicit call frees it."""
+    flavors: dict[BufferId, Flavor] = field(default_factory=dict)
+    """What each buffer was made as: it decides who frees it."""
     same: dict[BufferId, set[BufferId]] = field(default_factory=dict)
     """Results that may be their operand."""
     held: list[Value] = field(default_factory=list)
@@ -161,11 +163,20 @@ def _note_uses(m: Machine, op: Launch | Copy) -> None:
     where = m.streams[op.stream].device
     for access in op.accesses:
         buffer = m.buffers[access.buffer]
-        if buffer.alloc_stream is None or buffer.space.on_host or buffer.id in m.life.manual:
+        if buffer.alloc_stream is None or buffer.space.on_host or not _recycled(m, buffer.id):
             continue
         # A copy between devices orders the current streams of both (measured), so it is no use aside.
         if buffer.alloc_stream != op.stream and buffer.device == where:
             m.life.candidates.add(buffer.id)
+
+
+def _recycled(m: Machine, number: BufferId) -> bool:
+    """Whether the memory goes back to a pool of its stream when the last reference is dropped.
+
+    Only an explicit call frees what an address points to. Numba gives memory back by ``cuMemFree``,
+    which blocks until the device is idle.
+    """
+    return m.life.flavors.get(number) not in (Flavor.POINTER, Flavor.NUMBA_ARRAY)
 
 
 def _note_launch(m: Machine, op: Launch) -> None:
@@ -181,7 +192,7 @@ def _note_launch(m: Machine, op: Launch) -> None:
         for result in made:
             life.same.setdefault(result, set()).update(operands)
     elif made and op.name not in SAVES_NOTHING:
-        life.saved.update(operands)
+        life.saved.update(number for number in operands if life.flavors.get(number) in _DIFFERENTIABLE)
 
 
 def _doubts(m: Machine, number: BufferId) -> frozenset[Doubt]:

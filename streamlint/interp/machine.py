@@ -242,8 +242,7 @@ class Machine:
         number = BufferId(len(self.buffers))
         where = device if device is not None else self.device
         self.buffers[number] = Buffer(number, name, space, origin, where, alloc_stream, span)
-        if flavor is Flavor.POINTER:
-            self.life.manual.add(number)
+        self.life.flavors[number] = flavor
         if origin is not Origin.ARGUMENT and span is not None:
             self.emit(Alloc(self.site(span), self.lane, buffer=number, stream=alloc_stream))
         return BufferV(number, WHOLE, flavor)

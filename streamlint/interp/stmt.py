@@ -161,13 +161,13 @@ def _for(m: Machine, s: ir.For) -> None:
     if isinstance(source, GeneratorV):
         _for_generator(m, s, source)
         return
-    with lifetime.holding(m, source):
-        m.loops += 1
+    m.loops += 1
     try:
-        for item in _turns(m, s, source):
-            names.assign(m, s.target, item)
-            if not _pass(m, s.body):
-                return
+        with lifetime.holding(m, source):
+            for item in _turns(m, s, source):
+                names.assign(m, s.target, item)
+                if not _pass(m, s.body):
+                    return
     finally:
         m.loops -= 1
     run_block(m, s.orelse)

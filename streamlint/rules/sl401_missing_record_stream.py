@@ -51,8 +51,8 @@ def _judge(judged: Judged, use: OpId, number: OpId, free: Free, owner: StreamId)
         message=f"{name} goes back to the allocator of {home} while {user} may still be using it",
         label=f"last use on {user}",
         help=(
-            f"call `{_receiver(name)}.record_stream(...)` with {user}, keep a reference until the use "
-            f"is done, or make {home} wait for {user} before the reference goes"
+            f"keep a reference until the use is done, or make {home} wait for {user} before the reference "
+            f"goes (PyTorch: `{_receiver(name)}.record_stream(...)` with {user})"
         ),
         notes=tuple(notes if barrier is None else [*notes, barrier]),
         doubts=doubts | kept | free.doubts | lifetimes.use_doubts(op, free.buffer),
