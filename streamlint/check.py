@@ -14,7 +14,7 @@ from streamlint import suppress
 from streamlint.catalog import Selection
 from streamlint.discover import discover
 from streamlint.files import SourceFiles
-from streamlint.finding import SourceError
+from streamlint.finding import SourceError, leading
 from streamlint.output.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -62,12 +62,14 @@ def run(request: Request) -> Outcome:
     )
     found = _after_comments(request, report, focus, sources)
     active = _ActiveCodes(request)
-    shown = [
-        finding
-        for finding in found
-        if finding.code in active(finding.primary.path)
-        and finding.confidence.rank >= request.min_confidence.rank
-    ]
+    shown = leading(
+        [
+            finding
+            for finding in found
+            if finding.code in active(finding.primary.path)
+            and finding.confidence.rank >= request.min_confidence.rank
+        ]
+    )
     fresh = [finding for finding in shown if finding.fingerprint not in request.known]
     missing = [SourceError(str(path), 0, _reason(path)) for path in named.missing]
     return Outcome(

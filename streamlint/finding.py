@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from streamlint.source import Span
     from streamlint.trace import BufferId, OpId, Trace
 
@@ -51,6 +53,9 @@ class Evidence:
     buffer: BufferId | None
 
 
+Pair: TypeAlias = "tuple[str, Span, Span | None]"
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One problem at one pair of places.
@@ -72,6 +77,13 @@ class Finding:
     related: tuple[Related, ...] = ()
     fingerprint: str = ""
     evidence: Evidence | None = field(default=None, compare=False, repr=False)
+    follows: tuple[Pair, ...] = ()
+    """The finding that this one is a consequence of: the same missing edge would order both."""
+
+    @property
+    def pair(self) -> Pair:
+        """What a finding is about: there is one for each rule and pair of places."""
+        return (self.code, self.primary, self.related[0].span if self.related else None)
 
     @property
     def sort_key(self) -> tuple[str, int, int, str, str]:
@@ -107,10 +119,23 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The result of a run, sorted, before suppression comments and selection are applied."""
+    """The result of a run, sorted, before suppression comments and selection are applied.
+
+    ``findings`` holds consequences too (``Finding.follows``): see ``leading``.
+    """
 
     findings: tuple[Finding, ...]
     errors: tuple[SourceError, ...]
     files: int
     analyzed: int
     statistics: Statistics = Statistics()
+
+
+def leading(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """The findings to show: a consequence only if what it follows from is not among them.
+
+    So one missing edge is shown once, and suppressing the finding that stands for it brings the
+    next one to light.
+    """
+    present = {finding.pair for finding in findings}
+    return tuple(finding for finding in findings if present.isdisjoint(finding.follows))

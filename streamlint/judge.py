@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from streamlint.conflicts import conflicts
-from streamlint.finding import Evidence, Finding, Related
+from streamlint.finding import Evidence, Finding, Pair, Related
 from streamlint.hb import HappensBefore, Verdict
 from streamlint.rules import RULES, lifetimes
 from streamlint.rules.base import Judged, Problem, Rule, confidence, stream_of
@@ -19,10 +19,12 @@ from streamlint.trace import (
     HostAccess,
     KeepAlive,
     Launch,
+    Op,
     OpId,
     Overlap,
     Record,
     Space,
+    StreamKind,
     Trace,
     overlap,
 )
@@ -72,9 +74,10 @@ def findings_of(run: Run) -> Iterator[Conditional]:
     """The findings of an entry; fingerprints are added later, when all are known."""
     paths = [judge(trace) for trace in run.traces if len(trace.ops) > 1]
     for judged in paths:
-        for candidate in _first_of_each(judged, _candidates(judged)):
-            settled = settle(candidate, run, paths)
-            yield Conditional(_finding(settled), candidate.problem.unless_recorded)
+        candidates = [settle(candidate, run, paths) for candidate in _candidates(judged)]
+        for candidate, leader in _leaders(judged, candidates):
+            follows = (_finding(leader).pair,) if leader is not None else ()
+            yield Conditional(_finding(candidate, follows), candidate.problem.unless_recorded)
 
 
 def _candidates(judged: Judged) -> list[Candidate]:
@@ -88,19 +91,42 @@ def _candidates(judged: Judged) -> list[Candidate]:
     ]
 
 
-def _first_of_each(judged: Judged, candidates: Sequence[Candidate]) -> Iterator[Candidate]:
-    """One missing edge is reported once: at the first later use on each stream, from the last earlier one."""
-    seen: set[object] = set()
+def _leaders(judged: Judged, candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, Candidate | None]]:
+    """Each problem, with the one that it follows from (None if it stands for itself).
+
+    A wait of the later stream for the earlier one, put before the first unordered pair, also orders
+    what was queued on the earlier stream until then before all that the later stream does next: the
+    pairs that it would order are consequences of the same missing edge.
+    """
+    leaders: dict[object, list[Candidate]] = {}
     for candidate in sorted(candidates, key=lambda c: (c.problem.later, -(c.problem.earlier or 0))):
         problem = candidate.problem
         if problem.earlier is None:
-            yield candidate
+            yield candidate, None
             continue
-        later = judged.op(problem.later)
-        group = (problem.earlier, problem.buffer, stream_of(later), later.lane)
-        if group not in seen:
-            seen.add(group)
-            yield candidate
+        edge = (
+            _agent(judged, problem.earlier),
+            _agent(judged, problem.later),
+            problem.doubts,
+            _matter(candidate),
+        )
+        known = leaders.setdefault(edge, [])
+        leader = next((c for c in known if problem.earlier < c.problem.later), None)
+        if leader is None:
+            known.append(candidate)
+        yield candidate, leader
+
+
+def _agent(judged: Judged, number: OpId) -> object:
+    op = judged.op(number)
+    stream = stream_of(op)
+    return ("host", op.lane) if stream is None else ("stream", stream)
+
+
+def _matter(candidate: Candidate) -> object:
+    """What one edge settles at once: order for all buffers, lifetime for each by itself."""
+    is_order = candidate.rule.code < "SL3"
+    return "order" if is_order else (candidate.rule.code, candidate.problem.buffer)
 
 
 # ----------------------------------------------------------------------------- doubts
@@ -119,11 +145,22 @@ def settle(candidate: Candidate, run: Run, paths: Sequence[Judged]) -> Candidate
         doubts.add(Doubt.GUESSED)
     if problem.earlier != ENTRY_OP and earlier.at.call != later.at.call:
         doubts.add(Doubt.CALLS)
-        if len(set(run.entry.outside_calls)) > 1 and run.entry.orders_elsewhere:
+        if len(set(run.entry.outside_calls)) > 1 and _caller_may_order(judged, earlier, run):
             doubts.add(Doubt.SOME_PATHS)
     if not doubts & {Doubt.SOME_PATHS, Doubt.ESCAPE} and _ordered_elsewhere(problem, judged, paths):
         doubts.add(Doubt.SOME_PATHS)
     return replace(candidate, problem=replace(problem, doubts=frozenset(doubts)))
+
+
+def _caller_may_order(judged: Judged, earlier: Op, run: Run) -> bool:
+    """Whether outside code can be expected to synchronize between two different methods.
+
+    It can where the class has another method for that, and where the first method queued its work
+    on the caller's own stream.
+    """
+    stream = stream_of(earlier)
+    callers_own = stream is not None and judged.trace.streams[stream].kind is StreamKind.CURRENT
+    return callers_own or bool(run.entry.orders_elsewhere)
 
 
 def _took_responsibility(judged: Judged, problem: Problem) -> bool:
@@ -209,7 +246,7 @@ def _meet(judged: Judged, a: OpId, b: OpId) -> bool:
 # ----------------------------------------------------------------------------- findings
 
 
-def _finding(candidate: Candidate) -> Finding:
+def _finding(candidate: Candidate, follows: tuple[Pair, ...] = ()) -> Finding:
     rule, problem, judged = candidate.rule, candidate.problem, candidate.judged
     later = judged.op(problem.primary if problem.primary is not None else problem.later)
     notes: dict[tuple[Span, str], None] = dict.fromkeys((note.span, note.message) for note in problem.notes)
@@ -235,6 +272,7 @@ def _finding(candidate: Candidate) -> Finding:
         label=problem.label,
         function=later.at.function,
         related=tuple(related[:6]),
+        follows=follows,
         evidence=Evidence(
             judged.trace,
             problem.earlier if problem.earlier is not None else problem.later,
@@ -245,22 +283,24 @@ def _finding(candidate: Candidate) -> Finding:
 
 
 def merge(found: Iterable[Finding], statement: Callable[[Span], str]) -> tuple[Finding, ...]:
-    """One finding per rule and pair of places, the most certain one, with fingerprints, sorted."""
-    best: dict[object, Finding] = {}
+    """One finding per rule and pair of places, the most certain one, with fingerprints, sorted.
+
+    A finding that leads on one path leads, even if it follows from another one elsewhere.
+    """
+    best: dict[Pair, Finding] = {}
     for finding in found:
-        pair = (finding.code, finding.primary, finding.related[0].span if finding.related else None)
-        known = best.get(pair)
-        if known is None or finding.confidence.rank > known.confidence.rank:
-            best[pair] = finding
+        known = best.get(finding.pair)
+        if known is None:
+            best[finding.pair] = finding
+            continue
+        better = max((known, finding), key=lambda f: (f.confidence.rank, not f.follows))
+        best[finding.pair] = better
     counted: dict[str, int] = {}
     out: list[Finding] = []
-    for finding in sorted(
-        best.values(), key=lambda f: (f.sort_key, f.related[0].span if f.related else f.primary)
-    ):
+    for finding in sorted(best.values(), key=lambda f: (f.sort_key, f.pair[2] or f.primary)):
         other = statement(finding.related[0].span) if finding.related else ""
-        base = "\0".join(
-            (finding.code, finding.primary.path, finding.function, statement(finding.primary), other)
-        )
+        text = (finding.code, finding.primary.path, finding.function, statement(finding.primary), other)
+        base = "\0".join(text)
         ordinal = counted.get(base, 0)
         counted[base] = ordinal + 1
         out.append(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from streamlint.finding import leading
 from tests.expectations import (
     FIXTURES,
     Kind,
@@ -34,7 +36,7 @@ every_file = pytest.mark.parametrize(
 def analyze(file: Path) -> Report:
     engine = pytest.importorskip("streamlint.engine")
     report: Report = engine.analyze(ROOT, [file], engine.Settings())
-    return report
+    return replace(report, findings=leading(report.findings))
 
 
 @every_file

@@ -103,8 +103,9 @@ def _plans(options: argparse.Namespace) -> list[Plan]:
 def _findings(root: Path, targets: Sequence[Target]) -> Sequence[Finding]:
     # The analysis is needed only here: with --earlier and --each no file is analyzed.
     from streamlint.engine import Settings, analyze
+    from streamlint.finding import leading
 
     report_of_run = analyze(root, sorted({t.path for t in targets}), Settings())
     for error in report_of_run.errors:
         print(f"streamlint: {error.path}:{error.line}: {error.message}", file=sys.stderr)
-    return report_of_run.findings
+    return leading(report_of_run.findings)

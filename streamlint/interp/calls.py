@@ -416,6 +416,8 @@ def symbolic_method(
         return _handle_call(m, SymV(f"{receiver.key}.{name}"), args, kwargs, span)
     if name in ("from_address", "from_buffer"):
         return builtin.make_view(m, "numpy.frombuffer", args, kwargs, span)
+    if name in ("capture_begin", "capture_end"):
+        return effects.capture_by_hand(m, span, begins=name == "capture_begin")
     if name in STREAM_ONLY:
         lib = arrays.guessed_library(m)
         return call_method(m, contexts.as_stream(m, receiver, span, lib), name, args, kwargs, span)

@@ -21,7 +21,18 @@ from streamlint.interp.values import (
     Value,
     key_of,
 )
-from streamlint.trace import Access, Copy, HostAccess, HostEffect, Launch, Mode, Origin, Space, StreamId
+from streamlint.trace import (
+    CURRENT_DEVICE,
+    Access,
+    Copy,
+    HostAccess,
+    HostEffect,
+    Launch,
+    Mode,
+    Origin,
+    Space,
+    StreamId,
+)
 
 if TYPE_CHECKING:
     from streamlint.interp.machine import Machine
@@ -41,9 +52,9 @@ def as_device(m: Machine, value: Value) -> DeviceV | None:
         case ConstV(str() as text):
             return DeviceV(_named(text))
         case ConstV(int() as number) if not isinstance(number, bool):
-            return DeviceV(str(number))
+            return DeviceV(device_number(number))
         case ConstV(None):
-            return DeviceV("cur")
+            return DeviceV("?current")
         case ApiV(path):
             return DeviceV(f"?{path}")
         case SymV(key):
@@ -58,11 +69,12 @@ def _named(text: str) -> str:
     if text.startswith("cpu"):
         return "cpu"
     name, _, index = text.partition(":")
-    return (
-        index
-        if index.isdigit()
-        else ("cur" if name in ("cuda", "xpu", "npu", "gpu", "hpu", "musa") else f"?{text}")
-    )
+    return device_number(int(index)) if index.isdigit() else f"?{text}"
+
+
+def device_number(number: int) -> str:
+    """Device 0 is taken to be the one current at entry, as it is unless the program selects another."""
+    return str(number) if number else CURRENT_DEVICE
 
 
 def is_true(m: Machine, value: Value, span: Span, name: str) -> bool:
@@ -167,7 +179,7 @@ def _to_host(m: Machine, view: BufferV, span: Span, *, blocking: bool) -> Value:
 
 def _to_device(m: Machine, view: BufferV, device: DeviceV | None, span: Span, *, blocking: bool) -> Value:
     space = m.space(view)
-    there = m.device if device is None or device.id.startswith("?") or device.id == "cur" else device.id
+    there = m.device if device is None or device.id.startswith("?") else device.id
     if space is Space.DEVICE and m.buffers[view.id].device == there:
         return view
     stream = m.current_stream(tensors.library(view), there)

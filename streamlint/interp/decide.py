@@ -93,9 +93,7 @@ def constant(m: Machine, value: Value) -> bool | None:
             return None
 
 
-def truth(
-    m: Machine, value: Value, e: ir.Expr, want: bool | None = None, *, lasting: bool = False
-) -> bool:
+def truth(m: Machine, value: Value, e: ir.Expr, want: bool | None = None, *, lasting: bool = False) -> bool:
     value = names.settle(m, value)
     known = constant(m, value)
     if known is not None:

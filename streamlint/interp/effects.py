@@ -172,7 +172,11 @@ class Call:
     def sized(self, view: BufferV, count: str | None) -> BufferV:
         """``count`` bytes from where a pointer points; all of the allocation stays the whole of it."""
         size = self.value(count)
-        if view.flavor is not Flavor.POINTER or not isinstance(size, ConstV) or not isinstance(size.value, int):
+        if (
+            view.flavor is not Flavor.POINTER
+            or not isinstance(size, ConstV)
+            or not isinstance(size.value, int)
+        ):
             return view
         match view.region:
             case ():
@@ -192,7 +196,7 @@ class Call:
         found = copies.as_device(self.m, value)
         if value == NONE or found is None:
             return self.m.device
-        return self.m.device if found.id == "cur" else device_id(found, self.m.device)
+        return device_id(found, self.m.device)
 
     def name(self) -> str:
         return self.api.name.rpartition(".")[2].removesuffix("()")
@@ -475,6 +479,14 @@ def callback_arguments(
     if count == 3:
         return [stream, ConstV(0), data]
     return [data] if count == 1 else [NONE] * max(0, count - 1) + [data] if count else []
+
+
+def capture_by_hand(m: Machine, span: Span, *, begins: bool) -> Value:
+    """``graph.capture_begin()`` and ``capture_end()`` capture the current stream."""
+    stream = m.current_stream(fx.Lib.TORCH).id
+    m.capturing = m.capturing + 1 if begins else max(0, m.capturing - 1)
+    m.emit((BeginCapture if begins else EndCapture)(m.site(span), m.lane, stream=stream))
+    return NONE
 
 
 def handle_stream(m: Machine, handle: int, lib: fx.Lib | None) -> StreamV:

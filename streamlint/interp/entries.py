@@ -161,9 +161,9 @@ def relevant_names(project: Project, module: ir.Module) -> frozenset[str]:
                 isinstance(found, FuncV)
                 and isinstance(found.function, ir.FunctionDecl)
                 and words.touches(found.function.names)
-            ) or (isinstance(found, ClassV) and any(
-                words.touches(d.names) for d in found.decl.methods.values()
-            )):
+            ) or (
+                isinstance(found, ClassV) and any(words.touches(d.names) for d in found.decl.methods.values())
+            ):
                 hot.add(imported.name)
     hot -= {"__init__"}
     hot |= {

@@ -24,6 +24,7 @@ from streamlint.models.schema import Lib
 from streamlint.trace import (
     CURRENT_DEVICE,
     MAIN_LANE,
+    OUTSIDE,
     WHOLE,
     Access,
     Alloc,
@@ -98,6 +99,8 @@ class Frame:
     statement: Span | None = None
     cls: ir.ClassDecl | None = None
     result: Value | None = None
+    of_module: bool = False
+    """Evaluates a module's own variable, which lives on between calls."""
     born: int = 0
     """Buffers there were when the running statement began ..."""
     entered: int = -1
@@ -196,7 +199,8 @@ class Machine:
 
     def new_event(self, name: str, span: Span | None, lib: Lib | None) -> EventV:
         number = EventId(len(self.events))
-        self.events[number] = Event(number, self.device, name, span)
+        made_by = self.call if self.frames and not self.frames[-1].of_module else OUTSIDE
+        self.events[number] = Event(number, self.device, name, span, made_by)
         return EventV(number, lib)
 
     def default(self, kind: StreamKind, lib: Lib | None, device: DeviceId | None = None) -> StreamV:

@@ -298,7 +298,7 @@ def at_module_level(m: Machine, module: ir.Module, e: ir.Expr) -> Value | None:
     """Evaluates an expression in a module's own scope, for variables and defaults."""
     if len(m.frames) > 40:
         return None
-    frame = Frame(Env({}, module.name), module.name, touches=False)
+    frame = Frame(Env({}, module.name), module.name, touches=False, of_module=True)
     m.frames.append(frame)
     try:
         return expr.evaluate(m, e)

@@ -201,7 +201,9 @@ def operate(
         if all(view.flavor is Flavor.ARRAY for view in views):
             return m.fresh(name, span)
         return m.new_buffer("", Space.PAGEABLE, Origin.RESULT, Flavor.TORCH, span)
-    first = next((view for view in views if view.flavor in arrays.DEVICE_FLAVORS), views[0] if views else None)
+    first = next(
+        (view for view in views if view.flavor in arrays.DEVICE_FLAVORS), views[0] if views else None
+    )
     lib = library(first) if first is not None else Lib.TORCH
     device = m.buffers[views[0].id].device if views else m.device
     space = Space.DEVICE if any(m.space(view) is Space.DEVICE for view in views) else Space.UNKNOWN
@@ -215,7 +217,8 @@ def operate(
 def opaque_work(m: Machine, name: str, views: Sequence[BufferV], span: Span) -> Value:
     """An unresolved call that was given tensors: reads them, result on the current stream."""
     reads = [
-        Access(view.id, Mode.READ, view.region, _GUESSED if m.space(view).on_host else _OPAQUE) for view in views
+        Access(view.id, Mode.READ, view.region, _GUESSED if m.space(view).on_host else _OPAQUE)
+        for view in views
     ]
     space = Space.DEVICE if any(m.space(view) is Space.DEVICE for view in views) else Space.UNKNOWN
     device = m.buffers[views[0].id].device
@@ -343,6 +346,8 @@ def method(
         return parts
     if name in ("narrow", "select"):
         return _along(view, name, [names.settle(m, a) for a in (*args, *kwargs.values())])
+    if name == "data_ptr":
+        return BufferV(view.id, view.region, Flavor.POINTER)
     if name in model.VIEW_METHODS:
         return view
     if name in model.META_METHODS:
@@ -451,7 +456,7 @@ def factory(
             space = Space.PAGEABLE
         else:
             space = Space.DEVICE
-            device = m.device if target.id.startswith("?") or target.id == "cur" else target.id
+            device = m.device if target.id.startswith("?") else target.id
     if space is Space.PINNED:
         space = Space.PAGEABLE
     pinned = kwargs.get("pin_memory")

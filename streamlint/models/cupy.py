@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from streamlint.models.schema import (
     Allocates,
     Api,
@@ -59,6 +61,7 @@ CUPY = Framework(
         Api("Event", "block disable_timing interprocess", (NewEvent(),)),
         Api("get_elapsed_time", "start_event end_event", (OrdersNothing(),)),
         Api("Device", "device", (NewDevice(),)),
+        Api("asnumpy", "a stream order out blocking", (replace(_GET, src="a"),)),
         Api("get_device_id", "", (Pure(),)),
         Api("is_available", "", (Pure(),)),
         # Memory that the host can reach.
@@ -73,14 +76,14 @@ CUPY = Framework(
         Api("alloc", "size", (Allocates(Space.DEVICE, "current", address=True),)),
         Api("malloc_managed", "size", (Allocates(Space.MANAGED, address=True),)),
         # Kernels.
-        Api("RawKernel", "code name options", (Makes("cupy.RawKernel()"),)),
+        Api("RawKernel", "code name options", (Makes("cupy.RawKernel()", ("code", "name")),)),
         Api(
             "RawKernel()",
             "grid block args shared_mem stream",
             (Uses(stream="stream", packed=("args",)),),
         ),
-        Api("RawModule", "code path", (Makes("cupy.RawModule()"),)),
-        Api("RawModule().get_function", "name", (Makes("cupy.RawKernel()"),)),
+        Api("RawModule", "code path", (Makes("cupy.RawModule()", ("code",)),)),
+        Api("RawModule().get_function", "name", (Makes("cupy.RawKernel()", ("code", "name")),)),
         Api("RawModule().compile", "log_stream", (Pure(),)),
         Api("ElementwiseKernel", "in_params", (Makes("cupy.ElementwiseKernel()", ("in_params",)),)),
         Api("ReductionKernel", "in_params", (Makes("cupy.ReductionKernel()", ("in_params",)),)),

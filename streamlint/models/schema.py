@@ -204,7 +204,9 @@ class Uses:
     updates: tuple[str, ...] = ()
     stream: str | None = None
     packed: tuple[str, ...] = ()
-    """Parameters that hold kernel arguments: whatever buffers are in them are read and written."""
+    """Parameters that hold kernel arguments: whatever buffers are in them are read and written,
+    unless the parameters ``code`` and ``name`` (or those that ``kernel`` keeps) show C++ source
+    that says which are only read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,7 +124,7 @@ VIEW_METHODS = frozenset(
     "view view_as reshape_as squeeze unsqueeze expand expand_as permute transpose t mT swapaxes movedim "
     "detach narrow select unfold as_strided diagonal flatten ravel reshape squeeze_ unsqueeze_ detach_ "
     "requires_grad_ retain_grad alias real imag values indices unflatten swapdims view_as_real "
-    "view_as_complex split chunk unbind tensor_split hsplit vsplit data_ptr untyped_storage storage "
+    "view_as_complex split chunk unbind tensor_split hsplit vsplit untyped_storage storage "
     "__dlpack__ share_memory_ as_subclass set_ rename refine_names".split()
 )
 """Results share memory with the receiver (``reshape`` and ``flatten`` may copy; taken as views)."""

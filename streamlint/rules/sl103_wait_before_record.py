@@ -26,7 +26,8 @@ def check(judged: Judged) -> Iterator[Problem]:
         assert isinstance(wait, (Wait, SyncEvent))
         event = judged.trace.events[wait.event]
         record = next((op for op in judged.trace.ops[number:] if isinstance(op, Record) and op.event == wait.event), None)
-        if record is not None and (record.at.call != wait.at.call or record.at.turn):
+        if record is not None and (event.call != wait.at.call or record.at.call != wait.at.call or record.at.turn):
+            # An event that outlives the call: the next call's wait sees this call's record.
             continue
         name = quoted(event.name)
         yield Problem(
