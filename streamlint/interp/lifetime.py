@@ -37,10 +37,12 @@ from streamlint.trace import (
     Doubt,
     Free,
     FreeKind,
+    HostEffect,
     Launch,
     Mode,
     Origin,
     Site,
+    Space,
 )
 
 if TYPE_CHECKING:
@@ -65,6 +67,7 @@ SAVES_NOTHING = frozenset(
 """Operators whose backward needs no operand, so that autograd keeps none alive."""
 
 _DIFFERENTIABLE = (Flavor.TORCH, Flavor.OPAQUE)
+_ALIAS = frozenset({Doubt.ALIAS})
 _UNSEEN = frozenset({Doubt.ESCAPE})
 
 
@@ -151,6 +154,8 @@ def _catch_up(m: Machine) -> None:
                 _note_launch(m, op)
             case Copy():
                 _note_uses(m, op)
+                if op.name == "to device" and _may_be_source(m, op):
+                    life.same.setdefault(op.dst.buffer, set()).add(op.src.buffer)
             case Free(buffer=number):
                 life.candidates.discard(number)
             case _:
@@ -168,6 +173,11 @@ def _note_uses(m: Machine, op: Launch | Copy) -> None:
         # A copy between devices orders the current streams of both (measured), so it is no use aside.
         if buffer.alloc_stream != op.stream and buffer.device == where:
             m.life.candidates.add(buffer.id)
+
+
+def _may_be_source(m: Machine, op: Copy) -> bool:
+    """``x.to(device)`` is ``x`` if it is there already; ``non_blocking=True`` tells of a host tensor."""
+    return m.buffers[op.src.buffer].space is Space.UNKNOWN and op.host is not HostEffect.ASYNC
 
 
 def _recycled(m: Machine, number: BufferId) -> bool:
@@ -197,9 +207,25 @@ def _note_launch(m: Machine, op: Launch) -> None:
 
 def _doubts(m: Machine, number: BufferId) -> frozenset[Doubt]:
     life = m.life
+    if _operand_lives(m, number):
+        return _ALIAS
     if number in life.escaped or (number in life.saved and not _without_gradients(m)):
         return _UNSEEN
     return frozenset()
+
+
+def _operand_lives(m: Machine, number: BufferId) -> bool:
+    """Whether the buffer may be another one that lives on: ``x.half()`` is ``x`` if ``x`` is that already."""
+    others: set[BufferId] = set()
+    waiting = [number]
+    while waiting:
+        for other in m.life.same.get(waiting.pop(), ()):
+            if other not in others:
+                others.add(other)
+                waiting.append(other)
+    if any(m.buffers[other].origin is Origin.ARGUMENT for other in others):
+        return True
+    return bool(others - _unreachable(m, others))
 
 
 def _without_gradients(m: Machine) -> bool:

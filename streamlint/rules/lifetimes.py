@@ -14,6 +14,7 @@ from streamlint.trace import (
     Doubt,
     Free,
     FreeKind,
+    HostEffect,
     KeepAlive,
     LaneId,
     Launch,
@@ -128,13 +129,17 @@ def owner_doubts(judged: Judged, buffer: BufferId) -> frozenset[Doubt]:
     """What must be assumed for ``alloc_stream`` to own the memory.
 
     An unresolved call may return what it was given, and ``x.to(device)`` returns ``x`` if it is
-    there already.
+    there already (``non_blocking=True`` tells of a host tensor, which is copied).
     """
     trace = judged.trace
     first = next((op for op in trace.ops if accesses_to(op, buffer)), None)
     if first is not None and Doubt.OPAQUE in first.doubts:
         return frozenset({Doubt.GUESSED})
-    if isinstance(first, Copy) and trace.buffers[first.src.buffer].space is Space.UNKNOWN:
+    if (
+        isinstance(first, Copy)
+        and trace.buffers[first.src.buffer].space is Space.UNKNOWN
+        and first.host is not HostEffect.ASYNC
+    ):
         return frozenset({Doubt.ALIAS})
     return _NONE
 
