@@ -120,7 +120,7 @@ def _current(m: Machine, view: BufferV) -> StreamV:
 # ----------------------------------------------------------------------------- cupy.*
 
 
-def cupy_function(  # noqa: C901, PLR0911
+def cupy_function(  # noqa: C901
     m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span
 ) -> Value:
     """``cupy.name(...)`` and ``cupyx...``: anything not named in the model is an operator."""
@@ -128,7 +128,7 @@ def cupy_function(  # noqa: C901, PLR0911
     last = parts[-1]
     if last == "get_array_module":
         return ApiV("cupy")
-    if last == "ElementwiseKernel()" or last == "ReductionKernel()":
+    if last in ("ElementwiseKernel()", "ReductionKernel()"):
         return _elementwise(m, last[:-2], args, kwargs, span)
     if last[:1].isupper() or (len(parts) > 2 and not cupy_model.QUIET_PARTS.isdisjoint(parts[1:-1])):
         return m.fresh(f"{path}()", span)
@@ -263,9 +263,7 @@ def _elementwise(m: Machine, name: str, args: list[Value], kwargs: dict[str, Val
 # ----------------------------------------------------------------------------- Numba
 
 
-def numba_function(
-    m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span
-) -> Value | None:
+def numba_function(m: Machine, path: str, args: list[Value], span: Span) -> Value | None:
     """``numba.cuda.jit`` as a function, and arrays of other libraries taken by Numba."""
     last = path.rpartition(".")[2]
     first = names.settle(m, args[0]) if args else NONE
@@ -313,20 +311,20 @@ def launch(m: Machine, kernel: Value, config: Value, args: Sequence[Value], span
     if isinstance(kernel, FuncV):
         lib = kernels.library(m, kernel) or Lib.NUMBA
     stream = _launch_stream(m, config, lib, span)
-    modes = kernels.python_modes(m, kernel) if isinstance(kernel, FuncV) else None
-    by_place = list(modes.values()) if modes is not None else []
+    uses = kernels.python_uses(m, kernel) if isinstance(kernel, FuncV) else None
+    by_place = list(uses.values()) if uses is not None else []
     accesses: list[Access] = []
     host: list[Access] = []
     for i, arg in enumerate(args):
-        mode = by_place[i] if i < len(by_place) else Mode.UPDATE
-        if mode is None:
+        use = by_place[i] if i < len(by_place) else kernels.Use(Mode.UPDATE)
+        if use.mode is None:
             continue
-        for view in tensors.buffers_in(m, [arg], unknown=i < len(by_place)):
+        for view in tensors.buffers_in(m, [arg], unknown=use.indexed):
             if m.space(view) is Space.UNKNOWN and view.flavor is Flavor.OPAQUE:
                 # What a kernel indexes is an array on the device, or numba would copy it there and back.
                 m.set_space(view, Space.DEVICE)
             target = host if m.space(view) is Space.PAGEABLE else accesses
-            target.append(Access(view.id, mode, view.region))
+            target.append(Access(view.id, use.mode, view.region))
             if lib is Lib.NUMBA:
                 _adopted_by_numba(m, [view], span)
     name = kernel.function.name if isinstance(kernel, FuncV) else "kernel"

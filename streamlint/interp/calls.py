@@ -331,7 +331,7 @@ def call_api(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value],
     if path.startswith(("cupy.", "cupyx.")):
         return arrays.cupy_function(m, path, args, kwargs, span)
     if path.startswith("numba.cuda."):
-        made = arrays.numba_function(m, path, args, kwargs, span)
+        made = arrays.numba_function(m, path, args, span)
         if made is not None:
             return made
     if last in ("from_address", "from_buffer"):

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import assert_never
 
-from streamlint import ir
-from streamlint.interp import calls, contexts, copies, decide, escape, memory, names, tensors
-from streamlint.interp.machine import Cut, PathEnds, Returned, device_id
+from streamlint.interp import callbacks, contexts, copies, decide, escape, memory, names, tensors
+from streamlint.interp.machine import device_id
 from streamlint.interp.values import (
     NONE,
     ApiV,
@@ -19,11 +18,9 @@ from streamlint.interp.values import (
     DeviceV,
     EventV,
     Flavor,
-    FuncV,
     HeapV,
     PartialV,
     QueryV,
-    Shape,
     StreamV,
     SymV,
     TupleV,
@@ -36,8 +33,6 @@ from streamlint.trace import (
     CURRENT_DEVICE,
     Access,
     BeginCapture,
-    Callback,
-    CallbackEnd,
     CudaCall,
     DestroyEvent,
     DestroyStream,
@@ -47,10 +42,7 @@ from streamlint.trace import (
     HostAccess,
     Interval,
     KeepAlive,
-    LaneId,
-    Launch,
     Mode,
-    Origin,
     Record,
     Space,
     StreamKind,
@@ -317,7 +309,7 @@ class Call:
                         m.set_space(kept, Space.DEVICE)
                 return None
             case fx.HostCallback():
-                self._callback(effect)
+                callbacks.run(self, effect)
                 return None
             case fx.OrdersNothing():
                 m.emit(CudaCall(m.site(span), m.lane, name=self.name()))
@@ -426,59 +418,6 @@ class Call:
         )
         self.m.emit(CudaCall(self.m.site(self.span), self.m.lane, name=self.name()))
         return QueryV(queried, status=status)
-
-    def _callback(self, effect: fx.HostCallback) -> None:
-        """The host function runs in stream order, on a thread of the driver: a lane of its own."""
-        m = self.m
-        stream = self.stream(effect.stream)
-        function = self.value(effect.function)
-        body = LaneId(m.lanes)
-        m.lanes += 1
-        name = "cudaStreamAddCallback" if effect.deprecated else self.name()
-        m.emit(Callback(m.site(self.span), m.lane, stream=stream.id, body=body, name=name))
-        if isinstance(function, (FuncV, PartialV)) or (
-            isinstance(function, HeapV) and m.heap[function.id].shape is Shape.INSTANCE
-        ):
-            self._run_body(function, effect, body)
-        m.emit(CallbackEnd(m.site(self.span), m.lane, stream=stream.id, body=body))
-
-    def _run_body(self, function: Value, effect: fx.HostCallback, body: LaneId) -> None:
-        m = self.m
-        outer = m.lane
-        m.lane = body
-        try:
-            calls.call(
-                m,
-                function,
-                callback_arguments(
-                    function,
-                    self.value(effect.data) if effect.data else NONE,
-                    effect,
-                    self.value(effect.stream),
-                ),
-                {},
-                self.span,
-            )
-        except (Returned, PathEnds):
-            pass
-        except Cut:
-            m.cut.append("callback")
-            raise
-        finally:
-            m.lane = outer
-
-
-def callback_arguments(
-    function: Value, data: Value, effect: fx.HostCallback, stream: Value = NONE
-) -> list[Value]:
-    """A host function gets its data; the older callback gets stream, status and data."""
-    count = 3 if effect.deprecated else 1
-    if isinstance(function, FuncV) and isinstance(function.function, ir.Function):
-        bound = 1 if function.receiver is not None else 0
-        count = sum(1 for p in function.function.params if p.kind == "positional") - bound
-    if count == 3:
-        return [stream, ConstV(0), data]
-    return [data] if count == 1 else [NONE] * max(0, count - 1) + [data] if count else []
 
 
 def capture_by_hand(m: Machine, span: Span, *, begins: bool) -> Value:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING
 
 from streamlint import ir
@@ -14,7 +14,7 @@ from streamlint.models.schema import Lib
 from streamlint.trace import Mode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from streamlint.interp.machine import Machine
 
@@ -48,69 +48,121 @@ def _resolved(m: Machine, module: str, text: str) -> str:
 # ----------------------------------------------------------------------------- Python kernels
 
 
-def python_modes(m: Machine, func: FuncV, depth: int = _DEEP) -> dict[str, Mode | None] | None:
-    """By parameter, in order: read, written or both; None for one that is no array. None if there is no body."""
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What a kernel does with a parameter; no mode: it is no array, or is not touched."""
+
+    mode: Mode | None
+    indexed: bool = False
+    """Indexed in code that was seen, so that it must be an array."""
+
+
+def python_uses(m: Machine, func: FuncV, depth: int = _DEEP) -> dict[str, Use] | None:
+    """By parameter, in order: what the kernel's body does with it. None if there is no body."""
     try:
         function = func.function.load() if isinstance(func.function, ir.FunctionDecl) else func.function
     except ir.LoweringError:
         return None
-    names = [param.name for param in function.params]
-    reads: set[str] = set()
-    writes: set[str] = set()
+    body = _Body(m, function, [param.name for param in function.params], depth)
     for statement in function.body:
-        _scan(m, function, statement, names, reads, writes, depth)
-    return {
-        name: (Mode.UPDATE if name in reads else Mode.WRITE)
-        if name in writes
-        else (Mode.READ if name in reads else None)
-        for name in names
-    }
+        body.scan(statement)
+    return {name: Use(_mode(name, body.reads, body.writes), name in body.indexed) for name in body.names}
 
 
-def _scan(
-    m: Machine,
-    function: ir.Function,
-    node: object,
-    names: Sequence[str],
-    reads: set[str],
-    writes: set[str],
-    depth: int,
-) -> None:
-    """Collects what one node does to the parameters, then looks inside it."""
+def _mode(name: str, reads: set[str], writes: set[str]) -> Mode | None:
+    if name in writes:
+        return Mode.UPDATE if name in reads else Mode.WRITE
+    return Mode.READ if name in reads else None
 
-    def inside(*parts: object) -> None:
-        for part in parts:
-            _scan(m, function, part, names, reads, writes, depth)
 
-    match node:
-        case ir.Assign(targets=targets, value=value):
-            _alias(value, names, reads, writes)
-            for target in targets:
-                _stored(target, names, writes, inside)
-            inside(value)
-        case ir.AugAssign(target=target, value=value):
-            base = _base(target)
-            if base in names and not isinstance(target, ir.Name):
-                reads.add(base)
-            _stored(target, names, writes, inside)
-            inside(value)
-        case ir.Index(value=ir.Name(id=name), index=index) if name in names:
-            reads.add(name)
-            inside(index)
-        case ir.Call(func=called, args=args):
-            _passed(m, function, called, args, names, reads, writes, depth)
-            inside(called, *(arg.value for arg in args if not isinstance(arg.value, ir.Name)))
-        case _:
-            inside(*_children(node))
+@dataclass(slots=True)
+class _Body:
+    """A kernel's body: which parameters it reads, writes and indexes."""
+
+    m: Machine
+    function: ir.Function
+    names: Sequence[str]
+    depth: int
+    reads: set[str] = field(default_factory=set)
+    writes: set[str] = field(default_factory=set)
+    indexed: set[str] = field(default_factory=set)
+
+    def scan(self, *nodes: object) -> None:
+        """Collects what nodes do to the parameters, and looks inside them."""
+        for node in nodes:
+            match node:
+                case ir.Assign(targets=targets, value=value):
+                    self._alias(value)
+                    for target in targets:
+                        self._stored(target)
+                    self.scan(value)
+                case ir.AugAssign(target=target, value=value):
+                    if isinstance(target, ir.Index):
+                        self._note(_base(target), Mode.UPDATE)
+                    self._stored(target)
+                    self.scan(value)
+                case ir.Index(value=value, index=index) if _base(value) in self.names:
+                    self._note(_base(value), Mode.READ)
+                    self.scan(index)
+                case ir.Call(func=called, args=args):
+                    self._passed(called, args)
+                    self.scan(called, *(arg.value for arg in args if not isinstance(arg.value, ir.Name)))
+                case _:
+                    self.scan(*_children(node))
+
+    def _note(self, name: str, mode: Mode, *, indexed: bool = True) -> None:
+        if name not in self.names:
+            return
+        if mode.reads:
+            self.reads.add(name)
+        if mode.writes:
+            self.writes.add(name)
+        if indexed:
+            self.indexed.add(name)
+
+    def _stored(self, target: ir.Expr) -> None:
+        if isinstance(target, ir.Index):
+            self._note(_base(target), Mode.WRITE)
+            self.scan(target.index)
+        elif isinstance(target, ir.Seq):
+            for item in target.items:
+                self._stored(item)
+
+    def _alias(self, value: ir.Expr) -> None:
+        """``y = x`` or ``row = x[i, :]`` may be written through later."""
+        if isinstance(value, ir.Name):
+            self._note(value.id, Mode.UPDATE, indexed=False)
+        elif isinstance(value, ir.Index) and _has_slice(value.index):
+            self._note(_base(value), Mode.UPDATE)
+
+    def _passed(self, called: ir.Expr, args: tuple[ir.Arg, ...]) -> None:
+        """Parameters handed to another function: atomics update, device functions are looked into."""
+        given = [(i, arg.value.id) for i, arg in enumerate(args) if isinstance(arg.value, ir.Name)]
+        last = (
+            called.name if isinstance(called, ir.Attr) else called.id if isinstance(called, ir.Name) else ""
+        )
+        if last in _HARMLESS:
+            return
+        if last in _ATOMICS and isinstance(called, ir.Attr):
+            self._note(given[0][1] if given and given[0][0] == 0 else "", Mode.UPDATE)
+            return
+        plain = isinstance(called, ir.Name) and self.depth
+        inner = self.m.project.member(self.function.module, last) if plain else None
+        uses = python_uses(self.m, inner, self.depth - 1) if isinstance(inner, FuncV) else None
+        known = list(uses.values()) if uses is not None else []
+        for i, name in given:
+            use = known[i] if i < len(known) else Use(Mode.UPDATE)
+            if use.mode is not None:
+                self._note(name, use.mode, indexed=use.indexed)
 
 
 def _children(node: object) -> Iterator[object]:
     if isinstance(node, tuple):
         yield from node
     elif is_dataclass(node) and not isinstance(node, type):
-        for field in fields(node):
-            if field.name != "span":
-                yield getattr(node, field.name)
+        for part in fields(node):
+            if part.name != "span":
+                yield getattr(node, part.name)
 
 
 def _base(e: ir.Expr) -> str:
@@ -118,27 +170,6 @@ def _base(e: ir.Expr) -> str:
     while isinstance(e, (ir.Index, ir.Attr)):
         e = e.value
     return e.id if isinstance(e, ir.Name) else ""
-
-
-def _stored(target: ir.Expr, names: Sequence[str], writes: set[str], inside: Callable[..., None]) -> None:
-    if isinstance(target, ir.Index):
-        base = _base(target)
-        if base in names:
-            writes.add(base)
-        inside(target.index)
-    elif isinstance(target, ir.Seq):
-        for item in target.items:
-            _stored(item, names, writes, inside)
-
-
-def _alias(value: ir.Expr, names: Sequence[str], reads: set[str], writes: set[str]) -> None:
-    """``row = x[i]`` or ``y = x`` may be written through later."""
-    if isinstance(value, ir.Name) and value.id in names:
-        reads.add(value.id)
-        writes.add(value.id)
-    elif isinstance(value, ir.Index) and _has_slice(value.index) and _base(value) in names:
-        reads.add(_base(value))
-        writes.add(_base(value))
 
 
 def _has_slice(e: ir.Expr) -> bool:
@@ -150,43 +181,6 @@ _HARMLESS = frozenset(
     "len min max range abs float int bool round float32 float64 int32 int64 uint32 uint8 grid gridsize "
     "sqrt exp log sin cos floor ceil isnan isinf".split()
 )
-
-
-def _passed(
-    m: Machine,
-    function: ir.Function,
-    called: ir.Expr,
-    args: tuple[ir.Arg, ...],
-    names: Sequence[str],
-    reads: set[str],
-    writes: set[str],
-    depth: int,
-) -> None:
-    """Parameters handed to another function: atomics update, device functions are looked into."""
-    given = [
-        (i, arg.value.id)
-        for i, arg in enumerate(args)
-        if isinstance(arg.value, ir.Name) and arg.value.id in names
-    ]
-    last = called.name if isinstance(called, ir.Attr) else called.id if isinstance(called, ir.Name) else ""
-    if not given or last in _HARMLESS:
-        return
-    if last in _ATOMICS and isinstance(called, ir.Attr):
-        given = [(i, name) for i, name in given if i == 0]
-    inner = m.project.member(function.module, last) if isinstance(called, ir.Name) and depth else None
-    modes = python_modes(m, inner, depth - 1) if isinstance(inner, FuncV) else None
-    order = list(modes) if modes is not None else []
-    for i, name in given:
-        mode = Mode.UPDATE
-        if modes is not None and i < len(order):
-            found = modes.get(order[i], Mode.UPDATE)
-            if found is None:
-                continue
-            mode = found
-        if mode.reads:
-            reads.add(name)
-        if mode.writes:
-            writes.add(name)
 
 
 # ----------------------------------------------------------------------------- C++ kernels

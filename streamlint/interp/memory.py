@@ -45,7 +45,7 @@ def copy(call: Call, effect: fx.Copies) -> Value | None:
             call.sized(src, effect.count),
             stream.id,
             call.span,
-            blocking=_blocks(call, effect, stream),
+            blocking=_blocks(call, effect, stream, dst),
             documented=effect.documented,
             name=call.name(),
         )
@@ -57,12 +57,15 @@ def copy(call: Call, effect: fx.Copies) -> Value | None:
     return call.value(effect.returns) if effect.returns is not None else None
 
 
-def _blocks(call: Call, effect: fx.Copies, stream: StreamV) -> bool:
+def _blocks(call: Call, effect: fx.Copies, stream: StreamV, dst: BufferV) -> bool:
+    """Whether the call says that it returns when the copy is done."""
     if effect.unless is not None:
         value = call.value(effect.unless)
         if effect.unless == effect.stream:
-            # An array made on a stream uses it for copies that name none (Numba).
-            return value in (NONE, ConstV(0)) and stream == call.m.current_stream(call.lib)
+            # Numba documents a copy without a stream as synchronous, but uses the stream that the
+            # array was made on: into pinned memory it returns at once.
+            pinned = call.m.space(dst) is Space.PINNED and stream != call.m.current_stream(call.lib)
+            return value in (NONE, ConstV(0)) and not pinned
         return effect.blocking and not copies.is_true(call.m, value, call.span, effect.unless)
     if effect.unless_false is not None:
         value = call.value(effect.unless_false)

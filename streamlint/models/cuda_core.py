@@ -63,6 +63,11 @@ CUDA_CORE = Framework(
     functions=(
         Api("Device", "device", (NewDevice(),)),
         Api("StreamOptions", "nonblocking priority", (Makes(_OPTIONS, ("nonblocking",)),)),
+        Api("Program", "code code_type options", (Makes("cuda.core.Program()", ("code",)),)),
+        Api(
+            "Program().compile", "target_type name_expressions", (Makes("cuda.core.ObjectCode()", ("code",)),)
+        ),
+        Api("ObjectCode().get_kernel", "name", (Makes("cuda.core.Kernel()", ("code", "name")),)),
         Api("Stream.from_handle", "handle", (ForeignStream("handle"),)),
         Api(
             "launch",

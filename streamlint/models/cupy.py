@@ -134,7 +134,7 @@ CUPY = Framework(
         Api("wait_event", "event", (StreamWaitsEvent("event", "self"),)),
         Api("record", "event", (Records("event", "self"),)),
         Api("done", "", (Queries(),), attribute=True),
-        Api("add_callback", "callback arg", (HostCallback("self", "callback", "arg"),)),
+        Api("add_callback", "callback arg", (HostCallback("self", "callback", "arg", status=True),)),
         Api("launch_host_func", "callback arg", (HostCallback("self", "callback", "arg"),), telling=()),
         Api("begin_capture", "mode", (CaptureStarts(),)),
         Api("end_capture", "", (CaptureEnds(),)),

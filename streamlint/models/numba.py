@@ -69,7 +69,7 @@ NUMBA = Framework(
     stream_methods=(
         Api("synchronize", "", (HostWaitsStream(),)),
         Api("auto_synchronize", "", (SyncOnExit(),), telling=()),
-        Api("add_callback", "callback arg", (HostCallback("self", "callback", "arg"),)),
+        Api("add_callback", "callback arg", (HostCallback("self", "callback", "arg", status=True),)),
         Api("async_done", "", (HostWaitsStream(),), telling=()),
     ),
     event_methods=(

@@ -254,6 +254,8 @@ class HostCallback:
     function: str
     data: str | None = None
     deprecated: bool = False
+    status: bool = False
+    """The function takes stream, status and data."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,71 @@
+"""Host functions queued on a stream: their bodies run in stream order, on a lane of their own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint import ir
+from streamlint.interp import calls
+from streamlint.interp.machine import Cut, PathEnds, Returned
+from streamlint.interp.values import NONE, ConstV, FuncV, HeapV, PartialV, Shape, Value
+from streamlint.trace import Callback, CallbackEnd, LaneId
+
+if TYPE_CHECKING:
+    from streamlint.interp.effects import Call
+    from streamlint.models import schema as fx
+
+
+def run(call: Call, effect: fx.HostCallback) -> None:
+    """The host function runs in stream order, on a thread of the driver: a lane of its own."""
+    m = call.m
+    stream = call.stream(effect.stream)
+    function = call.value(effect.function)
+    body = LaneId(m.lanes)
+    m.lanes += 1
+    name = "cudaStreamAddCallback" if effect.deprecated else call.name()
+    m.emit(Callback(m.site(call.span), m.lane, stream=stream.id, body=body, name=name))
+    if isinstance(function, (FuncV, PartialV)) or (
+        isinstance(function, HeapV) and m.heap[function.id].shape is Shape.INSTANCE
+    ):
+        data = call.value(effect.data) if effect.data else NONE
+        _run_body(call, function, arguments(function, data, effect, call.value(effect.stream)), body)
+    m.emit(CallbackEnd(m.site(call.span), m.lane, stream=stream.id, body=body))
+
+
+def _run_body(call: Call, function: Value, args: list[Value], body: LaneId) -> None:
+    m = call.m
+    outer = m.lane
+    m.lane = body
+    try:
+        calls.call(m, function, args, {}, call.span)
+    except (Returned, PathEnds):
+        pass
+    except Cut:
+        m.cut.append("callback")
+        raise
+    finally:
+        m.lane = outer
+
+
+def arguments(function: Value, data: Value, effect: fx.HostCallback, stream: Value = NONE) -> list[Value]:
+    """A host function gets its data; the older callback gets stream, status and data."""
+    count = 3 if effect.deprecated or effect.status else 1
+    if isinstance(function, FuncV):
+        count = _parameters(function, count)
+    if count == 3:
+        return [stream, ConstV(0), data]
+    return [data] if count == 1 else [NONE] * max(0, count - 1) + [data] if count else []
+
+
+def _parameters(function: FuncV, usual: int) -> int:
+    """How many values the function takes; ``usual`` if it takes any number."""
+    try:
+        body = (
+            function.function.load() if isinstance(function.function, ir.FunctionDecl) else function.function
+        )
+    except ir.LoweringError:
+        return usual
+    if any(param.kind == "*" for param in body.params):
+        return usual
+    bound = 1 if function.receiver is not None else 0
+    return sum(1 for p in body.params if p.kind == "positional" and p.default is None) - bound
