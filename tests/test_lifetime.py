@@ -474,6 +474,21 @@ def test_calls_from_outside(tmp_path: Path, last: str, found: list[str]) -> None
     assert [code for code, _ in codes(tmp_path, "pass", before)] == found
 
 
+@pytest.mark.parametrize(
+    ("gone", "found"), [("del x", ["SL401"]), ("x = None", ["SL401"]), ("z = x; del x", [])]
+)
+def test_names_of_a_script(tmp_path: Path, gone: str, found: list[str]) -> None:
+    lines = (
+        "side = torch.cuda.Stream()",
+        "out = torch.zeros(1 << 20, device='cuda')",
+        f"x = make(7.0); use(out, x, side); {gone}; y = make(9.0); torch.cuda.synchronize()",
+    )
+    file = tmp_path / "script.py"
+    file.write_text(START + "\n".join(lines) + "\n")
+    report = engine.analyze(tmp_path, [file], engine.Settings())
+    assert [finding.code for finding in report.findings] == found
+
+
 CUPY = """
 import cupy as cp
 

@@ -287,7 +287,10 @@ def _roots(m: Machine) -> Iterator[Value]:
     yield from m.life.held
     yield from m.life.outside
     yield from m.roles.values()
-    yield from m.globals.values()
+    # While a module's own body runs, its names are in the frame, and what others see lags behind.
+    base = m.frames[0]
+    own = base.env.names.keys() if base.function == base.env.module else ()
+    yield from (v for (where, name), v in m.globals.items() if where != base.env.module or name not in own)
 
 
 def _visit(  # noqa: C901  one case a kind of value

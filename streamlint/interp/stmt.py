@@ -129,6 +129,8 @@ def _delete(m: Machine, target: ir.Expr) -> None:
     match target:
         case ir.Name(id=name):
             m.frame.env.names.pop(name, None)
+            if m.frame.function == m.frame.env.module:
+                m.globals.pop((m.frame.env.module, name), None)
         case ir.Attr():
             owner = names.settle(m, expr.evaluate(m, target.value))
             if isinstance(owner, HeapV):
@@ -298,7 +300,7 @@ def at_module_level(m: Machine, module: ir.Module, e: ir.Expr) -> Value | None:
     """Evaluates an expression in a module's own scope, for variables and defaults."""
     if len(m.frames) > 40:
         return None
-    frame = Frame(Env({}, module.name), module.name, touches=False, of_module=True)
+    frame = Frame(Env({}, module.name), module.name, touches=False)
     m.frames.append(frame)
     try:
         return expr.evaluate(m, e)
