@@ -25,7 +25,6 @@ from streamlint.models.schema import (
     NewDevice,
     NewEvent,
     NewStream,
-    Pure,
     Queries,
     Records,
     SelectsDevice,
@@ -37,6 +36,8 @@ from streamlint.trace import Space, StreamKind
 _URL = "https://nvidia.github.io/cuda-python/cuda-core/latest/api.html"
 
 _NEW_STREAM = NewStream(StreamKind.BLOCKING, "options.nonblocking", unset=StreamKind.NON_BLOCKING)
+_BUILDER = NewStream(StreamKind.NON_BLOCKING)
+"""A graph builder takes work like a stream; the work runs when the graph is launched."""
 _OPTIONS = "cuda.core.StreamOptions()"
 _RESOURCES = {
     "DeviceMemoryResource": Space.DEVICE,
@@ -81,9 +82,9 @@ CUDA_CORE = Framework(
         Api("wait", "event_or_stream", (StreamWaits("event_or_stream"),)),
         Api("record", "event options", (Records("event", "self"),)),
         Api("close", "", (Destroys("self"),)),
-        Api("create_graph_builder", "", (Pure(),)),
+        Api("create_graph_builder", "", (_BUILDER,)),
         Api("begin_building", "mode", (CaptureStarts(),)),
-        Api("end_building", "", (CaptureEnds(),)),
+        Api("end_building", "", (CaptureEnds(), Makes("cuda.core.Graph()"))),
     ),
     event_methods=(
         Api("sync", "", (HostWaitsEvent(),)),
@@ -106,6 +107,7 @@ CUDA_CORE = Framework(
         Api("default_stream", "", (DefaultStream(),), attribute=True),
         Api("create_event", "options", (NewEvent(),)),
         Api("set_current", "context", (SelectsDevice("self"),)),
+        Api("create_graph_builder", "", (_BUILDER,)),
         Api("sync", "", (HostWaitsDevice("self"),)),
         Api("allocate", "size stream", (Allocates(Space.DEVICE, "stream"),), telling=("stream",)),
         Api("memory_resource", "", (Makes("cuda.core.DeviceMemoryResource()"),), attribute=True),
