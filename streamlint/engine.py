@@ -102,7 +102,7 @@ class Session:
         module = self._module(path)
         if module is None:
             return FileResult(errors=self._error(where))
-        if not may_touch_gpu(data):
+        if not may_touch_gpu(data) or not entries.mentions_streams(module):
             return FileResult()
         try:
             return self._analyzed(module)

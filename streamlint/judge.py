@@ -107,7 +107,7 @@ def _leaders(judged: Judged, candidates: Sequence[Candidate]) -> Iterator[tuple[
         edge = (
             _agent(judged, problem.earlier),
             _agent(judged, problem.later),
-            problem.doubts,
+            confidence(problem, judged.trace),
             _matter(candidate),
         )
         known = leaders.setdefault(edge, [])

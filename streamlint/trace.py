@@ -25,7 +25,6 @@ DeviceId: TypeAlias = str
 """``"cur"`` is the device current at entry; otherwise an index, or a name that stands for one."""
 
 MAIN_LANE = LaneId(0)
-OUTSIDE = -1
 CURRENT_DEVICE: DeviceId = "cur"
 
 
@@ -205,8 +204,8 @@ class Event:
     device: DeviceId
     name: str
     span: Span | None = None
-    call: int = 0
-    """The call from outside that made it (see ``Site.call``), or ``OUTSIDE`` for a module's own."""
+    function: str = ""
+    """The function that made it, as in ``Site.function``."""
 
 
 @dataclass(frozen=True, slots=True)

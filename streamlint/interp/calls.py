@@ -356,6 +356,9 @@ def call_method(
             if row is not None:
                 return effects.apply(m, row[0], row[1], receiver, args, kwargs, span)
             return opaque(m, name, [receiver, *args], kwargs, span)
+        case BufferV(flavor=Flavor.OPAQUE) if name in WAITING or name in STREAM_ONLY:
+            # The unresolved result was a future, an event or a stream.
+            return symbolic_method(m, SymV(key_of(receiver), (receiver,)), name, args, kwargs, span)
         case BufferV():
             return tensors.method(m, receiver, name, args, kwargs, span)
         case DeviceV():
@@ -494,7 +497,7 @@ def opaque(
     launched = _launched(values, tensors_given)
     if not launched:
         escape.through(m, [*values, *holds], span, name)
-    if last in host.HANDOFF_METHODS or not tensors_given:
+    if last in host.HANDOFF_METHODS or not tensors_given or _is_getter(m, last, values):
         return m.fresh(
             f"{name}()",
             span,
@@ -523,6 +526,15 @@ def _launched(values: list[Value], views: list[BufferV]) -> list[BufferV]:
     streams = sum(isinstance(value, StreamV) for value in values)
     others = all(view.flavor in (Flavor.POINTER, Flavor.OPAQUE) for view in views)
     return pointers if streams == 1 and others else []
+
+
+def _is_getter(m: Machine, name: str, values: list[Value]) -> bool:
+    """``get_buffer(rank, shape)``: fetches or makes something, and was given no memory that is known."""
+    if not name.startswith(
+        ("get_", "is_", "has_", "make_", "create_", "build_", "init_", "load_", "find_", "alloc")
+    ):
+        return False
+    return not tensors.buffers_in(m, values, unknown=False)
 
 
 def _takes_pointers(m: Machine, name: str, values: list[Value], views: list[BufferV], span: Span) -> Value:

@@ -21,6 +21,7 @@ from streamlint.interp.values import (
     Value,
     key_of,
 )
+from streamlint.models.schema import Lib
 from streamlint.trace import (
     CURRENT_DEVICE,
     Access,
@@ -30,8 +31,10 @@ from streamlint.trace import (
     Launch,
     Mode,
     Origin,
+    Record,
     Space,
     StreamId,
+    Wait,
 )
 
 if TYPE_CHECKING:
@@ -199,6 +202,9 @@ def copy(
         m.emit(HostAccess(m.site(span), m.lane, accesses=(read, write), name=name))
         return
     device = m.buffers[src.id].device if to.on_host else m.buffers[dst.id].device
+    if of is Space.DEVICE and to is Space.DEVICE and device != m.buffers[src.id].device:
+        _between_devices(m, dst, src, span, name)
+        return
     stream = m.current_stream(tensors.library(dst if to is Space.DEVICE else src), device)
     if of in (Space.DEVICE, Space.MANAGED) and not to.on_host:
         m.emit(Launch(m.site(span), m.lane, stream=stream.id, accesses=(read, write), name=name))
@@ -214,6 +220,22 @@ def copy(
             name=name,
         )
     )
+
+
+def _between_devices(m: Machine, dst: BufferV, src: BufferV, span: Span, name: str) -> None:
+    """PyTorch orders a copy between devices with the current streams of both (measured)."""
+    source = m.current_stream(Lib.TORCH, m.buffers[src.id].device)
+    target = m.current_stream(Lib.TORCH, m.buffers[dst.id].device)
+    _waits(m, source.id, target.id, span)
+    accesses = (Access(src.id, Mode.READ, src.region), Access(dst.id, Mode.WRITE, dst.region))
+    m.emit(Launch(m.site(span), m.lane, stream=source.id, accesses=accesses, name=name))
+    _waits(m, target.id, source.id, span)
+
+
+def _waits(m: Machine, waiting: StreamId, other: StreamId, span: Span) -> None:
+    event = m.new_event("the event of a copy between devices", None, Lib.TORCH)
+    m.emit(Record(m.site(span), m.lane, stream=other, event=event.id))
+    m.emit(Wait(m.site(span), m.lane, stream=waiting, event=event.id, name="copy between devices"))
 
 
 def host_effect(to: Space, of: Space, *, blocking: bool) -> HostEffect:

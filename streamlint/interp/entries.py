@@ -120,8 +120,6 @@ def is_busy(ops: Sequence[Op]) -> bool:
 
 def module_runs(project: Project, module: ir.Module, default_stream: StreamKind) -> Iterator[Run]:
     """Runs every entry of a module, callers before helpers."""
-    if not mentions_streams(module):
-        return
     relevant = relevant_names(project, module)
     covered: set[str] = set()
 

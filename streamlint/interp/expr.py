@@ -161,6 +161,8 @@ def binary(m: Machine, op: str, left: Value, right: Value, e: ir.Binary | ir.Aug
             return moved(pointer, right, op)
         case (_, BufferV(flavor=Flavor.POINTER) as pointer) if op == "+":
             return moved(pointer, left, "+")
+        case (BufferV(flavor=Flavor.POINTER), _) | (_, BufferV(flavor=Flavor.POINTER)):
+            return SymV(f"({key_of(left)}{op}{key_of(right)})")
         case (BufferV(), _) | (_, BufferV()):
             return tensors.operate(m, e.span, f"operator {op}", [left, right])
         case (HeapV() as a, HeapV() as b) if op == "+" and m.heap[a.id].shape is Shape.LIST:

@@ -24,7 +24,6 @@ from streamlint.models.schema import Lib
 from streamlint.trace import (
     CURRENT_DEVICE,
     MAIN_LANE,
-    OUTSIDE,
     WHOLE,
     Access,
     Alloc,
@@ -99,8 +98,6 @@ class Frame:
     statement: Span | None = None
     cls: ir.ClassDecl | None = None
     result: Value | None = None
-    of_module: bool = False
-    """Evaluates a module's own variable, which lives on between calls."""
     born: int = 0
     """Buffers there were when the running statement began ..."""
     entered: int = -1
@@ -199,7 +196,7 @@ class Machine:
 
     def new_event(self, name: str, span: Span | None, lib: Lib | None) -> EventV:
         number = EventId(len(self.events))
-        made_by = self.call if self.frames and not self.frames[-1].of_module else OUTSIDE
+        made_by = self.frames[-1].function if self.frames else ""
         self.events[number] = Event(number, self.device, name, span, made_by)
         return EventV(number, lib)
 

@@ -96,9 +96,18 @@ def gradient(m: Machine, name: str) -> BufferV:
     return made
 
 
+_NUMBERS = (
+    model.META_ATTRIBUTES | host.ARRAY_META | frozenset({"rank", "world_size", "config", "name", "value"})
+)
+"""Attributes that are numbers or descriptions, whatever they belong to."""
+
+
 def _is_plain(key: str) -> bool:
     """Whether a symbolic value may be a tensor handed in from outside: ``x``, ``batch.ids``, ``xs[0]``."""
-    return not any(mark in key for mark in "(#%@") and not key.rpartition(".")[2].startswith("__")
+    if any(mark in key for mark in "(#%@"):
+        return False
+    parts = key.replace("[", ".").split(".")[1:]
+    return not any(part in _NUMBERS or part.startswith("__") for part in parts)
 
 
 def buffers_in(m: Machine, values: Iterable[Value], *, unknown: bool = True, depth: int = 3) -> list[BufferV]:
@@ -165,8 +174,16 @@ def work(
     host_side = tuple(access for access in accesses if m.buffers[access.buffer].space.on_host)
     if host_side:
         m.emit(HostAccess(m.site(span), m.lane, doubts, accesses=host_side, name=name))
-    device_side = tuple(access for access in accesses if access not in host_side)
-    m.emit(Launch(m.site(span), m.lane, doubts, stream=stream, accesses=device_side, name=name))
+    device_side = [access for access in accesses if access not in host_side]
+    # Memory of another device is not touched by this stream's kernels.
+    here = m.streams[stream].device
+    away = {m.buffers[access.buffer].device for access in device_side} - {here}
+    for device in sorted(away):
+        others = tuple(access for access in device_side if m.buffers[access.buffer].device == device)
+        there = m.current_stream(Lib.TORCH, device).id
+        m.emit(Launch(m.site(span), m.lane, doubts, stream=there, accesses=others, name=name))
+    kept = tuple(access for access in device_side if m.buffers[access.buffer].device not in away)
+    m.emit(Launch(m.site(span), m.lane, doubts, stream=stream, accesses=kept, name=name))
 
 
 def read_on_host(m: Machine, value: Value, span: Span, name: str, *, opaque: bool = False) -> None:
@@ -493,6 +510,9 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
             if last != "device"
             else copies.as_device(m, args[0] if args else NONE) or SymV(path)
         )
+    if last == "pin_memory" and args and buffers_in(m, args[:1]):
+        # get_accelerator().pin_memory(tensor)
+        return copies.method(m, buffers_in(m, args[:1])[0], last, args[1:], kwargs, span)
     if path.startswith("torch.distributed."):
         return collective(m, path, args, kwargs, span)
     if path.startswith(

@@ -25,9 +25,14 @@ def check(judged: Judged) -> Iterator[Problem]:
         wait = judged.op(number)
         assert isinstance(wait, (Wait, SyncEvent))
         event = judged.trace.events[wait.event]
-        record = next((op for op in judged.trace.ops[number:] if isinstance(op, Record) and op.event == wait.event), None)
-        if record is not None and (event.call != wait.at.call or record.at.call != wait.at.call or record.at.turn):
-            # An event that outlives the call: the next call's wait sees this call's record.
+        record = next(
+            (op for op in judged.trace.ops[number:] if isinstance(op, Record) and op.event == wait.event),
+            None,
+        )
+        if record is not None and (
+            event.function != wait.at.function or record.at.call != wait.at.call or record.at.turn
+        ):
+            # An event that outlives the function: the next call's wait sees this call's record.
             continue
         name = quoted(event.name)
         yield Problem(
