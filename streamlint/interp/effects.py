@@ -207,7 +207,12 @@ class Call:
                 return m.default(m.default_stream if kind is StreamKind.LEGACY else kind, self.lib, where)
             case fx.ForeignStream(handle):
                 value = self.value(handle)
-                return value if isinstance(value, StreamV) else contexts.as_stream(m, value, span, self.lib)
+                if isinstance(value, ConstV) and isinstance(value.value, int):
+                    return handle_stream(m, value.value, self.lib)
+                known = (
+                    value if isinstance(value, StreamV) else contexts.as_stream(m, value, span, self.lib)
+                )
+                return StreamV(known.id, self.lib)
             case fx.NewEvent():
                 return m.new_event("an event", span, self.lib)
             case fx.NewDevice(number):

@@ -211,7 +211,8 @@ class Machine:
             if where != CURRENT_DEVICE:
                 name += f" of device {where}"
             self.defaults[kind, where] = self.new_stream(kind, name, None, lib, where)
-        return self.defaults[kind, where]
+        found = self.defaults[kind, where]
+        return StreamV(found.id, lib) if lib is not None else found
 
     def current_stream(self, lib: Lib, device: DeviceId | None = None) -> StreamV:
         """The current stream of ``lib`` on this lane: what the caller chose, until code selects another.

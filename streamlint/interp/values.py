@@ -37,8 +37,10 @@ class ConstV:
 
 @dataclass(frozen=True, slots=True)
 class StreamV:
+    """``lib`` is whose object it is (it decides methods and ``with``); the stream may be another's too."""
+
     id: StreamId
-    lib: Lib | None = None
+    lib: Lib | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
