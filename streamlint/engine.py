@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.finding import Finding, Report, SourceError, Statistics
-from streamlint.interp import entries
+from streamlint.interp import entries, relevance
 from streamlint.interp.project import Project
 from streamlint.judge import Conditional, findings_of, merge, recorded_events
 from streamlint.lower import may_touch_gpu
@@ -153,7 +153,7 @@ def _statistics(module: ir.Module, covered: set[str], approximate: set[str]) -> 
     exact = cut = skipped = 0
     decls = [
         *module.functions.values(),
-        *(d for cls in entries.all_classes(module) for d in cls.methods.values()),
+        *(d for cls in relevance.all_classes(module) for d in cls.methods.values()),
     ]
     for decl in decls:
         if not words.touches(decl.names):

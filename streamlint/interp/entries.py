@@ -16,6 +16,13 @@ from streamlint import ir
 from streamlint.interp import calls, lifetime, objects, stmt
 from streamlint.interp.decisions import Exploration, Oracle
 from streamlint.interp.machine import Cut, Frame, Jumped, Machine, PathEnds, Returned
+from streamlint.interp.relevance import (
+    all_classes,
+    all_functions,
+    is_relevant,
+    queues_work,
+    relevant_names,
+)
 from streamlint.interp.values import (
     ClassV,
     ConstV,
@@ -143,54 +150,9 @@ def mentions_streams(module: ir.Module) -> bool:
 
     Classes inherited from other modules are analyzed there.
     """
-    if any(words.surely_touches(decl.names) for decl in _all_functions(module)):
+    if any(words.surely_touches(decl.names) for decl in all_functions(module)):
         return True
     return words.surely_touches(module.body_names)
-
-
-def relevant_names(project: Project, module: ir.Module) -> frozenset[str]:
-    """Names of functions and methods of the module that touch streams, directly or through each other."""
-    decls = list(_all_functions(module))
-    hot = {decl.name for decl in decls if words.touches(decl.names)}
-    for imported in module.imports:
-        if imported.attribute is not None:
-            found = project.imported(imported) if project.module(imported.module) is not None else None
-            if (
-                isinstance(found, FuncV)
-                and isinstance(found.function, ir.FunctionDecl)
-                and words.touches(found.function.names)
-            ) or (
-                isinstance(found, ClassV) and any(words.touches(d.names) for d in found.decl.methods.values())
-            ):
-                hot.add(imported.name)
-    hot -= {"__init__"}
-    hot |= {
-        cls.name for cls in all_classes(module) if any(words.touches(d.names) for d in cls.methods.values())
-    }
-    for _ in range(3):
-        more = {decl.name for decl in decls if not hot.isdisjoint(decl.names)} - {"__init__"}
-        if more <= hot:
-            break
-        hot |= more
-    return frozenset(hot)
-
-
-def is_relevant(decl: ir.FunctionDecl, relevant: frozenset[str]) -> bool:
-    return words.touches(decl.names) or decl.name in relevant or not relevant.isdisjoint(decl.names)
-
-
-def all_classes(module: ir.Module) -> Iterator[ir.ClassDecl]:
-    waiting = list(module.classes.values())
-    while waiting:
-        cls = waiting.pop(0)
-        yield cls
-        waiting.extend(cls.inner.values())
-
-
-def _all_functions(module: ir.Module) -> Iterator[ir.FunctionDecl]:
-    yield from module.functions.values()
-    for cls in all_classes(module):
-        yield from cls.methods.values()
 
 
 def _body_entry(module: ir.Module) -> Iterator[Entry]:
@@ -230,7 +192,7 @@ def _functions(
 ) -> Iterator[Entry]:
     """Functions by themselves: first those that nothing calls, then those that nobody reached."""
     mentions: dict[str, int] = {}
-    for decl in _all_functions(module):
+    for decl in all_functions(module):
         for name in decl.names & module.functions.keys():
             if name != decl.name:
                 mentions[name] = mentions.get(name, 0) + 1
@@ -266,7 +228,7 @@ def _class_entries(
     for first in public:
         for second in public:
             if first is second or not (
-                shared_state(first, second, methods) and words.touches(_reach(first, methods))
+                shared_state(first, second, methods) and queues_work(module, _reach(first, methods))
             ):
                 continue
             if pairs >= MOST_PAIRS:

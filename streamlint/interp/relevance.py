@@ -1,0 +1,74 @@
+"""Which functions may queue work on a stream, by the names that they use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint import ir
+from streamlint.interp.values import ClassV, FuncV
+from streamlint.models import words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from streamlint.interp.project import Project
+
+
+def relevant_names(project: Project, module: ir.Module) -> frozenset[str]:
+    """Names of functions and methods of the module that touch streams, directly or through each other."""
+    decls = list(all_functions(module))
+    hot = {decl.name for decl in decls if words.touches(decl.names)}
+    for imported in module.imports:
+        if imported.attribute is not None:
+            found = project.imported(imported) if project.module(imported.module) is not None else None
+            if (
+                isinstance(found, FuncV)
+                and isinstance(found.function, ir.FunctionDecl)
+                and words.touches(found.function.names)
+            ) or (
+                isinstance(found, ClassV) and any(words.touches(d.names) for d in found.decl.methods.values())
+            ):
+                hot.add(imported.name)
+    hot -= {"__init__"}
+    hot |= _kernels(module)
+    hot |= {
+        cls.name for cls in all_classes(module) if any(words.touches(d.names) for d in cls.methods.values())
+    }
+    for _ in range(3):
+        more = {decl.name for decl in decls if not hot.isdisjoint(decl.names)} - {"__init__"}
+        if more <= hot:
+            break
+        hot |= more
+    return frozenset(hot)
+
+
+def _kernels(module: ir.Module) -> frozenset[str]:
+    """Functions of the module that are launched, not called: ``scale[grid, block, self.s](x)``."""
+    return frozenset(
+        decl.name
+        for decl in module.functions.values()
+        if any(name.partition("(")[0] in ("cuda.jit", "numba.cuda.jit") for name in decl.decorators)
+    )
+
+
+def queues_work(module: ir.Module, names: frozenset[str]) -> bool:
+    """Whether code with these names may queue work on a stream."""
+    return words.touches(names) or not names.isdisjoint(_kernels(module))
+
+
+def is_relevant(decl: ir.FunctionDecl, relevant: frozenset[str]) -> bool:
+    return words.touches(decl.names) or decl.name in relevant or not relevant.isdisjoint(decl.names)
+
+
+def all_classes(module: ir.Module) -> Iterator[ir.ClassDecl]:
+    waiting = list(module.classes.values())
+    while waiting:
+        cls = waiting.pop(0)
+        yield cls
+        waiting.extend(cls.inner.values())
+
+
+def all_functions(module: ir.Module) -> Iterator[ir.FunctionDecl]:
+    yield from module.functions.values()
+    for cls in all_classes(module):
+        yield from cls.methods.values()
