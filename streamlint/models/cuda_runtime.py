@@ -112,11 +112,6 @@ CUDA_RUNTIME = Framework(
             "cudaMemset2DAsync", "ptr pitch value width height stream", Uses(writes=("ptr",), stream="stream")
         ),
         _call("cudaMemPrefetchAsync", "ptr count location flags stream", Uses(stream="stream")),
-        _call(
-            "cudaLaunchKernel",
-            "function grid block args shared stream",
-            Uses(stream="stream", packed=("args",)),
-        ),
     ),
 )
 
