@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from streamlint.source import Span
+    from streamlint.trace import Event
 
 WORTH_A_POOL = 24
 """Fewer files than this are analyzed in this process: starting others costs more."""
@@ -136,7 +137,15 @@ class Session:
             covered |= run.covered
             if run.cut or any(trace.cut for trace in run.traces):
                 approximate.add(run.entry.label)
-        findings = (item.finding for item in found if item.unless_recorded not in recorded)
+        findings = (
+            item.finding
+            for item in found
+            if item.unless_recorded is None
+            or not (
+                item.unless_recorded.span in recorded
+                or _may_record(module, item.unless_recorded, item.finding)
+            )
+        )
         return FileResult(
             tuple(merge(findings, self.statement)),
             (),
@@ -146,6 +155,24 @@ class Session:
 
     def statement(self, span: Span) -> str:
         return self.tree.line(span.path, span.line, span.end_line)
+
+
+_RECORDERS = frozenset({"record", "record_event", "cudaEventRecord", "cuEventRecord"})
+
+
+def _may_record(module: ir.Module, event: Event, finding: Finding) -> bool:
+    """Whether a method of the event's class mentions it and a call that records.
+
+    No path to that method may have been found: it runs in a thread, or takes the slot from a queue.
+    """
+    if event.function == finding.function:
+        return False
+    owner = event.function.rpartition(".")[0]
+    return any(
+        event.name.partition("[")[0] in decl.names and not _RECORDERS.isdisjoint(decl.names)
+        for decl in relevance.all_functions(module)
+        if decl.qualname.startswith(f"{owner}.")
+    )
 
 
 def _statistics(module: ir.Module, covered: set[str], approximate: set[str]) -> Statistics:

@@ -137,5 +137,8 @@ def leading(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     So one missing edge is shown once, and suppressing the finding that stands for it brings the
     next one to light.
     """
-    present = {finding.pair for finding in findings}
-    return tuple(finding for finding in findings if present.isdisjoint(finding.follows))
+    shown = {finding.pair for finding in findings if not finding.follows}
+    for finding in findings:
+        if finding.follows and shown.isdisjoint(finding.follows):
+            shown.add(finding.pair)
+    return tuple(finding for finding in findings if finding.pair in shown)

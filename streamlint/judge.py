@@ -15,6 +15,7 @@ from streamlint.trace import (
     Alloc,
     Copy,
     Doubt,
+    Event,
     Free,
     HostAccess,
     KeepAlive,
@@ -55,10 +56,10 @@ def judge(trace: Trace) -> Judged:
 
 @dataclass(frozen=True, slots=True)
 class Conditional:
-    """A finding that holds only if no path of the module records the event made at ``unless_recorded``."""
+    """A finding that holds only if nothing in the module records the event."""
 
     finding: Finding
-    unless_recorded: Span | None = None
+    unless_recorded: Event | None = None
 
 
 def recorded_events(run: Run) -> Iterator[Span]:
@@ -283,18 +284,15 @@ def _finding(candidate: Candidate, follows: tuple[Pair, ...] = ()) -> Finding:
 
 
 def merge(found: Iterable[Finding], statement: Callable[[Span], str]) -> tuple[Finding, ...]:
-    """One finding per rule and pair of places, the most certain one, with fingerprints, sorted.
-
-    A finding that leads on one path leads, even if it follows from another one elsewhere.
-    """
+    """One finding per rule and pair of places, the most certain one, with fingerprints, sorted."""
     best: dict[Pair, Finding] = {}
     for finding in found:
         known = best.get(finding.pair)
         if known is None:
             best[finding.pair] = finding
             continue
-        better = max((known, finding), key=lambda f: (f.confidence.rank, not f.follows))
-        best[finding.pair] = better
+        better = max((known, finding), key=lambda f: f.confidence.rank)
+        best[finding.pair] = replace(better, follows=tuple(dict.fromkeys((*known.follows, *finding.follows))))
     counted: dict[str, int] = {}
     out: list[Finding] = []
     for finding in sorted(best.values(), key=lambda f: (f.sort_key, f.pair[2] or f.primary)):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from streamlint.interp import arrays, calls, containers, names, objects, tensors
 from streamlint.interp.values import (
     NONE,
+    TRUE,
     ApiV,
     BufferV,
     ConstV,
@@ -197,7 +198,7 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
             objects.set_attribute(m, first, args[1].value, args[2], span)
             return NONE
         case "hasattr":
-            return SymV(f"hasattr({key_of(first)},{key_of(args[1]) if len(args) > 1 else ''})")
+            return _hasattr(m, first, args[1] if len(args) > 1 else NONE)
         case "isinstance":
             return _isinstance(m, args)
         case "divmod" if len(args) == 2:
@@ -330,6 +331,16 @@ def _dictionary(m: Machine, name: str, args: list[Value], kwargs: dict[str, Valu
     for key, value in kwargs.items():
         containers.put(m, held, ConstV(key), value)
     return made
+
+
+def _hasattr(m: Machine, value: Value, name: Value) -> Value:
+    match value, name:
+        case HeapV(), ConstV(str() as attribute) if attribute in m.heap[value.id].attrs:
+            return TRUE
+        case SymV(key), ConstV(str() as attribute) if f"{key}.{attribute}" in m.roles:
+            return TRUE
+        case _:
+            return SymV(f"hasattr({key_of(value)},{key_of(name)})")
 
 
 def _isinstance(m: Machine, args: list[Value]) -> Value:

@@ -175,6 +175,8 @@ def call_function(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, 
         return arrays.rawkernel_call(m, func, args, kwargs, span)
     if kernel_of is not None:
         return tensors.launch_kernel(m, func.name, args, kwargs, span, kernel_of)
+    if func.function.name in torch_model.MODULE_MAKERS:
+        return ApiV("torch.cuda")
     depth = len(m.calls)
     active = sum(1 for frame in m.frames if frame.function == func.name)
     if depth >= MAX_DEPTH or active > 1 or _is_remote(func, depth):
@@ -356,7 +358,7 @@ def call_method(
             if row is not None:
                 return effects.apply(m, row[0], row[1], receiver, args, kwargs, span)
             return opaque(m, name, [receiver, *args], kwargs, span)
-        case BufferV(flavor=Flavor.OPAQUE) if name in WAITING or name in STREAM_ONLY:
+        case BufferV(flavor=Flavor.OPAQUE | Flavor.TORCH) if name in WAITING or name in STREAM_ONLY:
             # The unresolved result was a future, an event or a stream.
             return symbolic_method(m, SymV(key_of(receiver), (receiver,)), name, args, kwargs, span)
         case BufferV():
@@ -534,7 +536,7 @@ def _is_getter(m: Machine, name: str, values: list[Value]) -> bool:
         ("get_", "is_", "has_", "make_", "create_", "build_", "init_", "load_", "find_", "alloc")
     ):
         return False
-    return not tensors.buffers_in(m, values, unknown=False)
+    return all(view.flavor is Flavor.OPAQUE for view in tensors.buffers_in(m, values, unknown=False))
 
 
 def _takes_pointers(m: Machine, name: str, values: list[Value], views: list[BufferV], span: Span) -> Value:

@@ -7,6 +7,7 @@ element, other keys give other elements, each made like the container's sample. 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.interp import arrays, names, tensors
@@ -134,7 +135,9 @@ def like(m: Machine, sample: Value, key: str) -> Value:
                 else sample
             )
         case EventV(number, lib):
-            return m.new_event(f"{m.events[number].name}[{key}]", m.events[number].span, lib)
+            made = m.new_event(f"{m.events[number].name}[{key}]", m.events[number].span, lib)
+            m.events[made.id] = replace(m.events[made.id], function=m.events[number].function)
+            return made
         case BufferV(number, region, flavor):
             return BufferV(
                 number, (*region, _selector(ConstV(int(key)) if key.isdigit() else SymV(key))), flavor

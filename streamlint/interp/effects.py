@@ -209,9 +209,7 @@ class Call:
                 value = self.value(handle)
                 if isinstance(value, ConstV) and isinstance(value.value, int):
                     return handle_stream(m, value.value, self.lib)
-                known = (
-                    value if isinstance(value, StreamV) else contexts.as_stream(m, value, span, self.lib)
-                )
+                known = value if isinstance(value, StreamV) else contexts.as_stream(m, value, span, self.lib)
                 return StreamV(known.id, self.lib)
             case fx.NewEvent():
                 return m.new_event("an event", span, self.lib)

@@ -197,7 +197,7 @@ def read_on_host(m: Machine, value: Value, span: Span, name: str, *, opaque: boo
         if space.on_host or space is Space.MANAGED or view.flavor is Flavor.ARRAY:
             m.emit(HostAccess(m.site(span), m.lane, doubts, accesses=(access,), name=name))
         elif view.flavor is not Flavor.OPAQUE:
-            stream = m.current_stream(library(view))
+            stream = m.current_stream(library(view), m.buffers[view.id].device)
             m.emit(Launch(m.site(span), m.lane, doubts, stream=stream.id, accesses=(access,), name=name))
             waits = frozenset({Doubt.ALIAS}) if space is Space.UNKNOWN else frozenset()
             m.emit(SyncStream(m.site(span), m.lane, waits, stream=stream.id, name=name))
@@ -528,6 +528,8 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
     ) and not path.startswith("torch.nn.functional."):
         if last[:1].isupper() or not buffers_in(m, args, unknown=False):
             return m.fresh(f"{path}()", span)
+        return calls.opaque(m, path, args, kwargs, span)
+    if path.startswith(("torch.ops.", "torch.classes.", "torch._C.", "torch.futures.")):
         return calls.opaque(m, path, args, kwargs, span)
     out = kwargs.pop("out", None)
     sources = buffers_in(m, [*args, *kwargs.values()])

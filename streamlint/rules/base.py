@@ -12,6 +12,7 @@ from streamlint.trace import (
     BufferId,
     Copy,
     Doubt,
+    Event,
     HostAccess,
     Launch,
     Op,
@@ -75,8 +76,8 @@ class Problem:
     """Pairs that this problem is the cause of; they are not reported again."""
     primary: OpId | None = None
     """Where to report it, if not at ``later``: a missing ``record_stream`` at the use, not the reuse."""
-    unless_recorded: Span | None = None
-    """The event made here must not be recorded on any path of the module, or there is no problem."""
+    unless_recorded: Event | None = None
+    """There is no problem if anything in the module records this event."""
 
 
 Check: TypeAlias = Callable[[Judged], Iterator[Problem]]

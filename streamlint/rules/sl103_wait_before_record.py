@@ -43,7 +43,7 @@ def check(judged: Judged) -> Iterator[Problem]:
             notes=(Note(record.at.span, "first recorded here"),) if record is not None else (),
             doubts=wait.doubts | (record.doubts if record is not None else frozenset()),
             explains=_explained(judged, number),
-            unless_recorded=event.span if record is None else None,
+            unless_recorded=event if record is None else None,
         )
 
 
