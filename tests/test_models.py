@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streamlint import models
-from streamlint.models import cuda_core, cuda_runtime, schema
+from streamlint.models import cuda_core, cuda_driver, cuda_runtime, schema
 from streamlint.models import numba as numba_model
 from streamlint.models.schema import Api, Effect, Framework, Lib, Role
 
@@ -131,14 +131,17 @@ def row_of(lib: Lib, kind: str, name: str) -> Api:
     return next(api for where, api in rows(models.BY_LIB[lib]) if where == kind and api.name == name)
 
 
-RUNTIME = list(cuda_runtime.CUDA_RUNTIME.functions)
+BINDINGS = [
+    pytest.param(framework.modules[0], api, id=api.name)
+    for framework in (cuda_runtime.CUDA_RUNTIME, cuda_driver.CUDA_DRIVER)
+    for api in framework.functions
+]
 
 
-@pytest.mark.parametrize("api", RUNTIME, ids=lambda api: api.name)
-def test_rows_of_the_runtime_exist(api: Api) -> None:
-    runtime = library("cuda.bindings.runtime")
-    function = getattr(runtime, api.name, None)
-    assert callable(function), f"cuda.bindings.runtime has no {api.name}"
+@pytest.mark.parametrize(("module", "api"), BINDINGS)
+def test_rows_of_cuda_python_exist(module: str, api: Api) -> None:
+    function = getattr(library(module), api.name, None)
+    assert callable(function), f"{module} has no {api.name}"
     signature = (function.__doc__ or "").partition("\n")[0]
     if signature.startswith(f"{api.name}("):
         given = [part for part in signature[len(api.name) + 1 :].partition(")")[0].split(",") if part.strip()]

@@ -49,6 +49,7 @@ from streamlint.interp.values import (
 )
 from streamlint.models import host
 from streamlint.models import torch as torch_model
+from streamlint.models.cuda_runtime import SUCCESS_NAMES
 from streamlint.models.schema import Lib, Role
 from streamlint.trace import Access, Doubt, Launch, Mode, Space
 
@@ -338,7 +339,7 @@ def call_api(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value],
             return made
     if last in ("from_address", "from_buffer"):
         return builtin.make_view(m, "numpy.frombuffer", args, kwargs, span)
-    if last.startswith("cuda") and path.startswith("cuda."):
+    if last.startswith("cu") and path.startswith("cuda."):
         return effects.unknown_runtime_call(m, path, args, span)
     return opaque(m, path, args, kwargs, span)
 
@@ -554,7 +555,7 @@ def _takes_pointers(m: Machine, name: str, values: list[Value], views: list[Buff
 def _status_check(values: list[Value]) -> Value | None:
     """``check(cudart.cudaMalloc(n))`` with a helper from outside gives the value without the error."""
     match values:
-        case [TupleV((ApiV(path), *rest))] if path.endswith("cudaSuccess"):
+        case [TupleV((ApiV(path), *rest))] if path.endswith(SUCCESS_NAMES):
             return NONE if not rest else rest[0] if len(rest) == 1 else TupleV(tuple(rest))
         case _:
             return None

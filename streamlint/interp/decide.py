@@ -31,6 +31,7 @@ from streamlint.interp.values import (
     Value,
     key_of,
 )
+from streamlint.models.cuda_runtime import SUCCESS_NAMES
 from streamlint.trace import SyncEvent, SyncStream
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def constant(m: Machine, value: Value) -> bool | None:
         ):
             return True
         case ApiV(path):
-            return not path.endswith("cudaSuccess")
+            return not path.endswith(SUCCESS_NAMES)
         case BufferV(flavor=Flavor.POINTER):
             return True
         case BufferV() | QueryV() | SymV():
@@ -177,7 +178,7 @@ def _known(m: Machine, op: str, left: Value, right: Value) -> bool | None:
         case "==" | "is", ApiV(a), ApiV(b):
             return a.rpartition(".")[2] == b.rpartition(".")[2]
         case "==", ApiV(a), ConstV(int() as code):
-            return (code == 0) == a.endswith("cudaSuccess")
+            return (code == 0) == a.endswith(SUCCESS_NAMES)
         case "is" | "==", (StreamV() | EventV() | HeapV()), (StreamV() | EventV() | HeapV()):
             return left == right if not _may_be_equal(m, left, right) else None
         case "is" | "==", DeviceV(a), DeviceV(b):

@@ -27,7 +27,7 @@ from streamlint.interp.values import (
     Value,
     key_of,
 )
-from streamlint.models import cuda_runtime
+from streamlint.models import cuda_driver, cuda_runtime
 from streamlint.models import schema as fx
 from streamlint.trace import (
     CURRENT_DEVICE,
@@ -82,7 +82,7 @@ def apply(
         result = made if made is not None else result
     if not api.status:
         return result if result is not None else NONE
-    success = ApiV(cuda_runtime.SUCCESS)
+    success = ApiV(cuda_driver.SUCCESS if framework.lib is fx.Lib.DRIVER else cuda_runtime.SUCCESS)
     if isinstance(result, QueryV):
         return TupleV((result,))
     return TupleV((success,)) if result is None else TupleV((success, result))
@@ -93,9 +93,11 @@ def unknown_runtime_call(m: Machine, path: str, args: list[Value], span: Span) -
     del args
     name = path.rpartition(".")[2]
     m.emit(CudaCall(m.site(span), m.lane, name=name))
-    if not name.startswith("cuda") or "_t" in name or name[4:5].islower():
+    driver = name.startswith("cu") and name[2:3].isupper()
+    if not driver and (not name.startswith("cuda") or "_t" in name or name[4:5].islower()):
         return m.fresh(name, span)
-    return TupleV((ApiV(cuda_runtime.SUCCESS), m.fresh(name, span)))
+    success = cuda_driver.SUCCESS if driver else cuda_runtime.SUCCESS
+    return TupleV((ApiV(success), m.fresh(name, span)))
 
 
 class Call:
@@ -142,7 +144,7 @@ class Call:
                 return self.m.current_stream(self.lib)
             case ConstV(int() as handle):
                 return handle_stream(self.m, handle, self.lib)
-            case ApiV() if self.lib is fx.Lib.RUNTIME:
+            case ApiV() if self.lib in (fx.Lib.RUNTIME, fx.Lib.DRIVER):
                 return self.m.default(self.m.default_stream, self.lib)
             case SymV(key) if self.lib is fx.Lib.CORE and key.endswith(".default_stream"):
                 return self.m.default(StreamKind.LEGACY, self.lib)

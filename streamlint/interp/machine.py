@@ -223,7 +223,7 @@ class Machine:
         found = self.current.get((lib, where, self.lane))
         if found is not None:
             return found
-        if lib is Lib.RUNTIME or lib is Lib.NUMBA or self.lane != MAIN_LANE:
+        if lib in (Lib.RUNTIME, Lib.DRIVER, Lib.NUMBA, Lib.CORE) or self.lane != MAIN_LANE:
             return self.default(self.default_stream, lib, where)
         if where not in (CURRENT_DEVICE, "0") and not where.startswith("?"):
             return self.default(self.default_stream, lib, where)

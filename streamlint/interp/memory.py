@@ -87,14 +87,14 @@ def stream_of(call: Call, name: str | None) -> StreamV:
 def _by_kind(call: Call, dst: BufferV, src: BufferV) -> None:
     """``cudaMemcpyDeviceToHost`` tells where unknown pointers point."""
     kind = call.value("kind")
-    text = kind.path if isinstance(kind, ApiV) else ""
+    text = kind.path if isinstance(kind, ApiV) else call.name().removesuffix("Async")
     sides = {
-        "DeviceToHost": (Space.UNKNOWN, Space.DEVICE),
-        "HostToDevice": (Space.DEVICE, Space.UNKNOWN),
-        "DeviceToDevice": (Space.DEVICE, Space.DEVICE),
+        ("DeviceToHost", "DtoH"): (Space.UNKNOWN, Space.DEVICE),
+        ("HostToDevice", "HtoD"): (Space.DEVICE, Space.UNKNOWN),
+        ("DeviceToDevice", "DtoD"): (Space.DEVICE, Space.DEVICE),
     }
-    for word, spaces in sides.items():
-        if text.endswith(word):
+    for endings, spaces in sides.items():
+        if text.endswith(endings):
             for view, space in zip((dst, src), spaces, strict=True):
                 if call.m.space(view) is Space.UNKNOWN and space is not Space.UNKNOWN:
                     call.m.set_space(view, space)

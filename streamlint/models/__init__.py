@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.models.cuda_core import CUDA_CORE
+from streamlint.models.cuda_driver import CUDA_DRIVER
 from streamlint.models.cuda_runtime import CUDA_RUNTIME
 from streamlint.models.cupy import CUPY
 from streamlint.models.numba import NUMBA
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from streamlint.trace import StreamKind
 
-FRAMEWORKS: tuple[Framework, ...] = (TORCH, CUDA_RUNTIME, CUPY, NUMBA, CUDA_CORE)
+FRAMEWORKS: tuple[Framework, ...] = (TORCH, CUDA_RUNTIME, CUDA_DRIVER, CUPY, NUMBA, CUDA_CORE)
 
 
 def _functions() -> dict[str, tuple[Framework, Api]]:

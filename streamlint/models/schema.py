@@ -21,6 +21,7 @@ class Lib(Enum):
     CUPY = "cupy"
     NUMBA = "numba"
     RUNTIME = "cuda runtime"
+    DRIVER = "cuda driver"
     CORE = "cuda.core"
 
 
