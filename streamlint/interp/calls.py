@@ -51,7 +51,7 @@ from streamlint.models import host
 from streamlint.models import torch as torch_model
 from streamlint.models.cuda_runtime import SUCCESS_NAMES
 from streamlint.models.schema import Lib, Role
-from streamlint.trace import Access, Doubt, Launch, Mode, Space
+from streamlint.trace import Access, Doubt, Launch, Mode, Space, Symbol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -149,6 +149,9 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
             if head and "(" not in last:
                 return call_method(m, SymV(head, holds), last, args, kwargs, span)
             return opaque(m, key, args, kwargs, span, holds=holds)
+        case BufferV(region=(*owner, Symbol(part))) if part.startswith("."):
+            # A method of an unresolved result: symm_mem.get_buffer(...)
+            return call_method(m, BufferV(func.id, tuple(owner), func.flavor), part[1:], args, kwargs, span)
         case BufferV():
             return opaque(m, m.buffers[func.id].name or "call", [func, *args], kwargs, span)
         case (

@@ -276,7 +276,8 @@ def update_in_place(m: Machine, target: BufferV, value: Value, op: str, span: Sp
 def assign_into(m: Machine, target: BufferV, value: Value, span: Span) -> None:
     """``x[i] = value``"""
     value = names.settle(m, value)
-    sources = buffers_in(m, [value], unknown=False)
+    # table[i] = tensor.data_ptr() stores a number.
+    sources = [v for v in buffers_in(m, [value], unknown=False) if v.flavor is not Flavor.POINTER]
     if target.flavor in arrays.DEVICE_FLAVORS and sources and m.space(sources[0]).on_host:
         stream = m.current_stream(library(target), m.buffers[target.id].device)
         copies.on_stream(m, target, sources[0], stream.id, span, blocking=False, name="assignment")
