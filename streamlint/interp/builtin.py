@@ -203,7 +203,7 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
             return _isinstance(m, args)
         case "divmod" if len(args) == 2:
             return TupleV((_arith("//", args), _arith("%", args)))
-        case "print" | "str" | "repr" | "format":
+        case "print" | "str" | "repr" | "format" | "bytes":
             for view in tensors.buffers_in(m, args, unknown=False):
                 tensors.read_on_host(m, view, span, f"{name}()")
             return _text(m, name, args, span)
@@ -235,7 +235,6 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
             | "object"
             | "property"
             | "hash"
-            | "bytes"
         ):
             return m.fresh(f"{name}()", span)
         case _:
