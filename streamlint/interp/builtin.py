@@ -57,6 +57,8 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
         "CUdeviceptr",
     ):
         return _transparent(m, path, args, kwargs, span)
+    if path == "ctypes.sizeof":
+        return SymV(f"sizeof({','.join(key_of(a) for a in args)})")
     if path in host.VIEW_FUNCTIONS:
         return make_view(m, path, args, kwargs, span)
     if path in host.ALLOCATORS:

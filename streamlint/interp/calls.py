@@ -51,7 +51,7 @@ from streamlint.models import host
 from streamlint.models import torch as torch_model
 from streamlint.models.cuda_runtime import SUCCESS_NAMES
 from streamlint.models.schema import Lib, Role
-from streamlint.trace import Access, Doubt, Launch, Mode, Space, Symbol
+from streamlint.trace import Access, Doubt, Launch, Mode, Origin, Space, Symbol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -142,6 +142,11 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
                 if method is not None:
                     return call(m, method, args, kwargs, span)
             return opaque(m, m.heap[func.id].key, [func, *args], kwargs, span)
+        case SymV(key) if key.startswith("(ctypes.") and key.endswith(")"):
+            # (ctypes.c_int32 * 1)(): an array of the host
+            made = m.new_buffer("", Space.PAGEABLE, Origin.ALLOCATED, Flavor.ARRAY, span)
+            m.flat.add(made.id)
+            return made
         case SymV(key, holds):
             if key.rpartition(".")[2] in torch_model.HANDLE_METHODS or key.rpartition(".")[2] == "stream":
                 return _handle_call(m, func, args, kwargs, span)

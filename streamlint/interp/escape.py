@@ -86,7 +86,8 @@ def _inside(m: Machine, value: Value, depth: int, seen: set[int]) -> Iterator[St
     role = m.roles.get(value.key) if isinstance(value, SymV) else None
     match role if role is not None else value:
         case StreamV() as stream:
-            yield stream
+            if not stream.raw:
+                yield stream
         case EventV(number):
             recorded = _recorded_on(m, number)
             if recorded is not None:

@@ -47,7 +47,7 @@ def attribute(m: Machine, value: Value, name: str, span: Span) -> Value:
             return _class_attribute(m, decl, name)
         case StreamV(_, lib):
             if lib is not None and name in models.BY_LIB[lib].raw_handles:
-                return value
+                return StreamV(value.id, lib, raw=True)
             if name == "device":
                 return DeviceV(m.streams[value.id].device)
             return _read_row(m, Role.STREAM, lib, value, name, span)

@@ -96,10 +96,16 @@ def gradient(m: Machine, name: str) -> BufferV:
     return made
 
 
-_NUMBERS = (
-    model.META_ATTRIBUTES | host.ARRAY_META | frozenset({"rank", "world_size", "config", "name", "value"})
-)
-"""Attributes that are numbers or descriptions, whatever they belong to."""
+_NUMBERS = model.META_ATTRIBUTES | host.ARRAY_META | frozenset({"config", "name", "value", "group", "key"})
+
+
+def is_number(attribute: str) -> bool:
+    """Whether an attribute is a number or a description, whatever it belongs to: ``group.rank``, ``x.shape``."""
+    return (
+        attribute in _NUMBERS
+        or attribute.startswith(("__", "num_", "n_", "max_", "min_"))
+        or attribute.endswith(("rank", "size", "idx", "index", "count", "length", "_len", "_id", "offset", "name"))
+    )
 
 
 def _is_plain(key: str) -> bool:
@@ -107,7 +113,7 @@ def _is_plain(key: str) -> bool:
     if any(mark in key for mark in "(#%@"):
         return False
     parts = key.replace("[", ".").split(".")[1:]
-    return not any(part in _NUMBERS or part.startswith("__") for part in parts)
+    return not any(is_number(part) for part in parts)
 
 
 def buffers_in(m: Machine, values: Iterable[Value], *, unknown: bool = True, depth: int = 3) -> list[BufferV]:
@@ -307,6 +313,8 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
     if view.flavor is Flavor.OPAQUE:
         if name in model.VIEW_ATTRIBUTES:
             return view
+        if is_number(name):
+            return SymV(f"{key_of(view)}.{name}")
         return MethodV(view, name) if is_tensor_method(name) else _part(m, view, name)
     if view.flavor is Flavor.ARRAY and name in host.ARRAY_VIEWS - {
         "reshape",

@@ -41,6 +41,8 @@ class StreamV:
 
     id: StreamId
     lib: Lib | None = field(default=None, compare=False)
+    raw: bool = field(default=False, compare=False)
+    """A bare handle (``stream.cuda_stream``): who gets it launches on the stream, and waits for nothing."""
 
 
 @dataclass(frozen=True, slots=True)
