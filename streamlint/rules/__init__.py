@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from streamlint.rules import (
     sl101_unordered_read,
     sl102_unordered_write,
@@ -16,7 +18,9 @@ from streamlint.rules import (
     sl402_freed_while_in_use,
     sl405_record_stream_on_owner,
 )
-from streamlint.rules.base import Rule
+
+if TYPE_CHECKING:
+    from streamlint.rules.base import Rule
 
 RULES: tuple[Rule, ...] = (
     sl101_unordered_read.RULE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
@@ -41,11 +42,10 @@ class Judged:
         return self.trace.ops[number]
 
     def stream_name(self, stream: StreamId) -> str:
-        return self.trace.streams[stream].name
+        return readable(self.trace.streams[stream].name, "a stream")
 
     def buffer_name(self, buffer: BufferId) -> str:
-        name = self.trace.buffers[buffer].name
-        return name.rpartition(":")[2] or "the buffer"
+        return readable(self.trace.buffers[buffer].name, "the buffer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +131,23 @@ def stream_of(op: Op) -> StreamId | None:
             return None
 
 
+_MADE_AT = re.compile(r"@\d+:\d+#[\d.]+|#[\d.]+$")
+_CALL_NUMBER = re.compile(r"\*?\b\d+:(?=[A-Za-z_])")
+_NUMBERED = re.compile(r"\b(object|buffer|stream|event)\d")
+
+
+def readable(name: str, otherwise: str) -> str:
+    """A name for messages: what the analysis adds to tell unknown values apart is left out.
+
+    ``next(0:loader)@17:15#0.0.2``, an unknown value named by the call that made it, becomes "the
+    result of `next(loader)`". ``otherwise`` stands for what has no name in the source.
+    """
+    plain = _CALL_NUMBER.sub("", _MADE_AT.sub("", name))
+    if not plain or _NUMBERED.search(plain) or plain[0].isdigit():
+        return otherwise
+    return f"the result of `{plain}`" if plain.endswith(")") and plain[0] != "(" else plain
+
+
 def on(judged: Judged, op: Op) -> str:
     """``"on `side`"``, or the host."""
     stream = stream_of(op)
@@ -146,7 +163,11 @@ def what(op: Op) -> str:
     match op:
         case Copy():
             return "copy"
+        case Launch(name="before the call"):
+            return "work queued before the call"
         case Launch(name=name):
+            if not any(letter.isalpha() for letter in name) and name[:1].isdigit():
+                return "kernel"
             return name if " " in name else f"`{name}`"
         case HostAccess(name=name):
             return name
@@ -176,5 +197,6 @@ def last_barrier(judged: Judged, earlier: OpId, later: OpId) -> Note | None:
     for number in range(later - 1, earlier, -1):
         op = judged.op(OpId(number))
         if isinstance(op, Barrier):
-            return Note(op.at.span, f"`{op.name}` received the stream and may order it")
+            name = op.name.rpartition(".")[2] if "#" in op.name else op.name
+            return Note(op.at.span, f"`{name}` received the stream and may order it")
     return None

@@ -5,8 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.conflicts import Conflict, ConflictKind
-from streamlint.rules.base import Judged, Note, insufficient_record, last_barrier, on, quoted, what
-from streamlint.trace import HostAccess, Mode, Op, OpId, Space
+from streamlint.rules.base import (
+    Judged,
+    Note,
+    insufficient_record,
+    last_barrier,
+    on,
+    quoted,
+    stream_of,
+    what,
+)
+from streamlint.trace import HostAccess, Mode, OpId, Space
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,18 +46,12 @@ def host_pairs(judged: Judged, *, reads: bool) -> Iterator[Conflict]:
 def notes(judged: Judged, conflict: Conflict) -> tuple[Note, ...]:
     earlier = judged.op(conflict.earlier)
     verb = "written" if conflict.earlier_access.mode is not Mode.READ else "read"
-    found = [Note(earlier.at.span, f"{verb} {on(judged, earlier)} here{_entry(earlier)}")]
-    for more in (
+    found = (
+        Note(earlier.at.span, f"{verb} {on(judged, earlier)} here"),
         insufficient_record(judged, conflict.earlier, conflict.later),
         last_barrier(judged, conflict.earlier, conflict.later),
-    ):
-        if more is not None:
-            found.append(more)
-    return tuple(found)
-
-
-def _entry(op: Op) -> str:
-    return ""
+    )
+    return tuple(note for note in found if note is not None)
 
 
 def subject(judged: Judged, conflict: Conflict) -> str:
@@ -61,26 +64,27 @@ def place(judged: Judged, conflict: Conflict) -> Space:
 
 def order_help(judged: Judged, conflict: Conflict) -> str:
     """How to add the missing edge between two streams, in the user's names."""
-    from streamlint.rules.base import stream_of
-
     earlier, later = stream_of(judged.op(conflict.earlier)), stream_of(judged.op(conflict.later))
     if earlier is None or later is None:
         return "order the two operations"
     first, second = (judged.stream_name(stream) for stream in (earlier, later))
-    return (
-        f"record an event on {quoted(first)} after the {what(judged.op(conflict.earlier))} and make {quoted(second)} wait for it "
-        f"before the {what(judged.op(conflict.later))} (PyTorch: `{_ref(second)}.wait_stream({_ref(first)})`)"
+    fix = (
+        f"record an event on {quoted(first)} after the {what(judged.op(conflict.earlier))} and make "
+        f"{quoted(second)} wait for it before the {what(judged.op(conflict.later))}"
     )
+    waiter, waited = _in_pytorch(second), _in_pytorch(first)
+    return fix if waiter is None or waited is None else f"{fix} (PyTorch: `{waiter}.wait_stream({waited})`)"
 
 
-def _ref(name: str) -> str:
-    return (
-        "torch.cuda.current_stream()"
-        if name == "the current stream"
-        else "torch.cuda.default_stream()"
-        if "default stream" in name
-        else name
-    )
+def _in_pytorch(name: str) -> str | None:
+    """How PyTorch code writes a stream; None where it has no short way to."""
+    match name:
+        case "the current stream":
+            return "torch.cuda.current_stream()"
+        case "the default stream":
+            return "torch.cuda.default_stream()"
+        case _:
+            return None if " " in name else name
 
 
 def op_id(number: int) -> OpId:

@@ -21,7 +21,9 @@ def check(judged: Judged) -> Iterator[Problem]:
             later=conflict.later,
             earlier=conflict.earlier,
             buffer=conflict.buffer,
-            message=f"{name} is read {on(judged, later)} while {_stream(judged, writer)} may still be writing it",
+            message=(
+                f"{name} is read {on(judged, later)} while {_stream(judged, writer)} may still be writing it"
+            ),
             label=f"read {on(judged, later)}",
             help=pairs.order_help(judged, conflict),
             notes=pairs.notes(judged, conflict),

@@ -24,7 +24,10 @@ def check(judged: Judged) -> Iterator[Problem]:
             later=conflict.later,
             earlier=conflict.earlier,
             buffer=conflict.buffer,
-            message=f"{pairs.subject(judged, conflict)} is overwritten {on(judged, later)} while {quoted(judged.stream_name(user))} may still be {doing} it",
+            message=(
+                f"{pairs.subject(judged, conflict)} is overwritten {on(judged, later)} "
+                f"while {quoted(judged.stream_name(user))} may still be {doing} it"
+            ),
             label=f"overwritten {on(judged, later)}",
             help=pairs.order_help(judged, conflict),
             notes=pairs.notes(judged, conflict),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.finding import Severity
-from streamlint.rules.base import Judged, Note, Problem, Rule, quoted, stream_of
+from streamlint.rules.base import Judged, Note, Problem, Rule, quoted, readable, stream_of
 from streamlint.trace import OpId, Record, SyncEvent, Wait
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def check(judged: Judged) -> Iterator[Problem]:
         ):
             # An event that outlives the function: the next call's wait sees this call's record.
             continue
-        name = quoted(event.name)
+        name = quoted(readable(event.name, "the event"))
         yield Problem(
             later=number,
             message=f"{name} has not been recorded when it is waited for: the wait orders nothing",

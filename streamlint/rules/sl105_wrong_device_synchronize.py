@@ -28,9 +28,15 @@ def check(judged: Judged) -> Iterator[Problem]:
                 later=conflict.later,
                 earlier=conflict.earlier,
                 buffer=conflict.buffer,
-                message=f"the synchronize waits for {_device(op.device)}, but {pairs.subject(judged, conflict)} is still in use on {_device(device)}",
+                message=(
+                    f"the synchronize waits for {_device(op.device)}, "
+                    f"but {pairs.subject(judged, conflict)} may still be in use on {_device(device)}"
+                ),
                 label="too early",
-                help="pass the device of the work, or synchronize its stream: a device synchronize covers one device",
+                help=(
+                    "pass the device of the work, or synchronize its stream: "
+                    "a device synchronize covers one device"
+                ),
                 notes=(
                     *pairs.notes(judged, conflict),
                     Note(op.at.span, f"waits for {_device(op.device)} only"),

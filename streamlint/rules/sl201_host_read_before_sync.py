@@ -29,7 +29,10 @@ def check(judged: Judged) -> Iterator[Problem]:
             buffer=conflict.buffer,
             message=f"the host reads {pairs.subject(judged, conflict)} while {name} may still be writing it",
             label="read by the host",
-            help=f"wait for the {what(earlier)} first: synchronize {name}, or an event recorded on it after the {what(earlier)}",
+            help=(
+                f"wait for the {what(earlier)} first: synchronize {name}, "
+                f"or an event recorded on it after the {what(earlier)}"
+            ),
             notes=pairs.notes(judged, conflict),
             doubts=doubts,
         )

@@ -29,9 +29,14 @@ def check(judged: Judged) -> Iterator[Problem]:
             later=conflict.later,
             earlier=conflict.earlier,
             buffer=conflict.buffer,
-            message=f"the host overwrites {pairs.subject(judged, conflict)} while {name} may still be {doing} it",
+            message=(
+                f"the host overwrites {pairs.subject(judged, conflict)} while {name} may still be {doing} it"
+            ),
             label="overwritten by the host",
-            help=f"wait for the {what(earlier)} before the buffer is reused (synchronize an event recorded after it), or use a fresh buffer for each step",
+            help=(
+                f"wait for the {what(earlier)} before the buffer is reused "
+                "(synchronize an event recorded after it), or use a fresh buffer for each step"
+            ),
             notes=pairs.notes(judged, conflict),
             doubts=doubts,
         )

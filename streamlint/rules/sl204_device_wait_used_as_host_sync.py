@@ -30,9 +30,15 @@ def check(judged: Judged) -> Iterator[Problem]:
             later=conflict.later,
             earlier=conflict.earlier,
             buffer=conflict.buffer,
-            message=f"the host uses {pairs.subject(judged, conflict)} after a wait that holds back a stream, not the host",
+            message=(
+                f"the host uses {pairs.subject(judged, conflict)} "
+                "after a wait that holds back a stream, not the host"
+            ),
             label="used by the host",
-            help="`event.wait()` and `wait_event()` make a stream wait; call `event.synchronize()` to make the host wait",
+            help=(
+                "`event.wait()` and `wait_event()` make a stream wait; "
+                "call `event.synchronize()` to make the host wait"
+            ),
             notes=(*pairs.notes(judged, conflict), Note(wait, "only a stream waits here")),
             doubts=conflict.doubts,
             explains=frozenset({(conflict.earlier, conflict.later)}),

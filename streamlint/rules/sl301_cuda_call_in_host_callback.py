@@ -11,14 +11,23 @@ from streamlint.trace import (
     Barrier,
     Callback,
     CallbackEnd,
+    Copy,
+    CudaCall,
+    Free,
     HostAccess,
     Join,
+    KeepAlive,
     LaneId,
+    Launch,
     Op,
     OpId,
+    Record,
     Space,
     Spawn,
     SyncDevice,
+    SyncEvent,
+    SyncStream,
+    Wait,
 )
 
 if TYPE_CHECKING:
@@ -31,12 +40,14 @@ def check(judged: Judged) -> Iterator[Problem]:
         callback = bodies.get(op.lane)
         if callback is None or not _is_cuda_call(judged, op):
             continue
-        name = getattr(op, "name", "a CUDA call")
         yield Problem(
             later=OpId(number),
-            message=f"`{name}` is a CUDA call inside a host callback",
+            message=f"{_called(op)} is a CUDA call inside a host callback",
             label="not permitted in a callback",
-            help="let the callback only signal (set a flag, an event of `threading`), and make CUDA calls from an ordinary thread",
+            help=(
+                "let the callback only signal (set a flag, an event of `threading`), "
+                "and make CUDA calls from an ordinary thread"
+            ),
             notes=(
                 Note(callback.at.span, "the callback is queued here"),
                 *(
@@ -46,6 +57,25 @@ def check(judged: Judged) -> Iterator[Problem]:
             ),
             doubts=op.doubts,
         )
+
+
+def _called(op: Op) -> str:
+    """The call by its name; ops that have none of their own are named by what they do."""
+    match op:
+        case Alloc():
+            return "the allocation"
+        case Free():
+            return f"`{op.name}`" if op.name.startswith("cu") else "the free"
+        case Copy(name="copy"):
+            return "the copy"
+        case Record():
+            return "the record of an event"
+        case (
+            Launch() | Copy() | Wait() | SyncEvent() | SyncStream() | SyncDevice() | KeepAlive() | CudaCall()
+        ):
+            return f"`{op.name}`"
+        case _:
+            return "this"
 
 
 def _is_cuda_call(judged: Judged, op: Op) -> bool:

@@ -19,7 +19,10 @@ def check(judged: Judged) -> Iterator[Problem]:
                 later=OpId(number),
                 message="`cudaStreamAddCallback` is slated for removal",
                 label="deprecated",
-                help="use `cudaLaunchHostFunc`; it passes only the data and does not report errors to the function",
+                help=(
+                    "use `cudaLaunchHostFunc`; "
+                    "it passes only the data and does not report errors to the function"
+                ),
             )
 
 
