@@ -260,7 +260,8 @@ def _finding(candidate: Candidate, follows: tuple[Pair, ...] = ()) -> Finding:
     related += [
         Related(span, "reached through this call")
         for span in later.at.calls[1:]
-        if span.path != later.at.span.path or span.line != later.at.span.line
+        if span not in {item.span for item in related}
+        and (span.path != later.at.span.path or span.line != later.at.span.line)
     ]
     return Finding(
         code=rule.code,

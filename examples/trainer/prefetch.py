@@ -53,7 +53,7 @@ class StagedLoader:
         self.batch = torch.empty(shape, device=device)
 
     def load(self, sample):
-        self.staging.copy_(sample)
+        self.staging.numpy()[:] = sample
         self.batch.copy_(self.staging, non_blocking=True)
         return self.batch
 
@@ -68,7 +68,7 @@ class FencedLoader:
 
     def load(self, sample):
         self.copied.synchronize()
-        self.staging.copy_(sample)
+        self.staging.numpy()[:] = sample
         self.batch.copy_(self.staging, non_blocking=True)
         self.copied.record()
         return self.batch

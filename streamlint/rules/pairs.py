@@ -15,7 +15,7 @@ from streamlint.rules.base import (
     stream_of,
     what,
 )
-from streamlint.trace import HostAccess, Mode, OpId, Space
+from streamlint.trace import HostAccess, Mode, Op, OpId, Space
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,11 +47,22 @@ def notes(judged: Judged, conflict: Conflict) -> tuple[Note, ...]:
     earlier = judged.op(conflict.earlier)
     verb = "written" if conflict.earlier_access.mode is not Mode.READ else "read"
     found = (
-        Note(earlier.at.span, f"{verb} {on(judged, earlier)} here"),
+        Note(
+            earlier.at.span, f"{verb} {on(judged, earlier)} here{_when(earlier, judged.op(conflict.later))}"
+        ),
         insufficient_record(judged, conflict.earlier, conflict.later),
         last_barrier(judged, conflict.earlier, conflict.later),
     )
     return tuple(note for note in found if note is not None)
+
+
+def _when(earlier: Op, later: Op) -> str:
+    """Why the earlier operation may stand below the later one: a call or a loop came around again."""
+    if earlier.at.call < later.at.call:
+        return ", in an earlier call"
+    first, second = earlier.at.span, later.at.span
+    comes_around = first.path == second.path and (first.line, first.col) >= (second.line, second.col)
+    return ", on an earlier pass" if comes_around and earlier.at.function == later.at.function else ""
 
 
 def subject(judged: Judged, conflict: Conflict) -> str:
