@@ -186,6 +186,9 @@ def call_function(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, 
         return tensors.launch_kernel(m, func.name, args, kwargs, span, kernel_of)
     if func.function.name in torch_model.MODULE_MAKERS:
         return ApiV("torch.cuda")
+    if func.function.name == "current_stream" and func.receiver is None:
+        # A project's cached variant of torch.cuda.current_stream, kept up to date by patching set_stream.
+        return call_api(m, "torch.cuda.current_stream", args, kwargs, span)
     depth = len(m.calls)
     active = sum(1 for frame in m.frames if frame.function == func.name)
     if depth >= MAX_DEPTH or active > 1 or _is_remote(func, depth):
@@ -499,6 +502,8 @@ def opaque(
     arguments (``queue.put``, ``list.append``) reads nothing.
     """
     last = name.rpartition(".")[2]
+    if any(word in last.lower() for word in torch_model.MEMORY_SIGNALS):
+        escape.barrier(m, escape.all_streams(m), span, name)
     values = [names.settle(m, value) for value in (*args, *kwargs.values())]
     unwrapped = _status_check(values)
     if unwrapped is not None:

@@ -124,7 +124,7 @@ def _extra(m: Machine, held: HeapObject, owner: HeapV, key: str) -> Value:
     return held.extra[key]
 
 
-def like(m: Machine, sample: Value, key: str) -> Value:
+def like(m: Machine, sample: Value, key: str, depth: int = 2) -> Value:
     """Another element of the same making as ``sample``."""
     match sample:
         case StreamV(number, lib):
@@ -143,11 +143,24 @@ def like(m: Machine, sample: Value, key: str) -> Value:
                 number, (*region, _selector(ConstV(int(key)) if key.isdigit() else SymV(key))), flavor
             )
         case TupleV(items):
-            return TupleV(tuple(like(m, item, key) for item in items))
+            return TupleV(tuple(like(m, item, key, depth) for item in items))
         case SymV(base, holds):
             return SymV(f"{base}[{key}]", holds)
+        case HeapV(number) if depth:
+            return _another(m, m.heap[number], key, depth - 1)
         case _:
             return sample
+
+
+def _another(m: Machine, held: HeapObject, key: str, depth: int) -> HeapV:
+    """Another object of the same making: ``slots = [Slot() for _ in range(n)]`` makes as many streams as slots."""
+    made = m.new_object(held.shape, cls=held.cls, key=f"{held.key}[{key}]")
+    copy = m.heap[made.id]
+    copy.attrs = {name: like(m, value, key, depth) for name, value in held.attrs.items()}
+    copy.keys = dict(held.keys)
+    copy.items = [like(m, value, key, depth) for value in held.items]
+    copy.open, copy.sample = held.open, held.sample
+    return made
 
 
 def index(m: Machine, value: Value, at: Value, span: Span) -> Value:

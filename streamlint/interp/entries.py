@@ -72,7 +72,7 @@ class Entry:
     outside_calls: tuple[str, ...] = ()
     """Names of the methods called from outside, by call number."""
     orders_elsewhere: frozenset[str] = frozenset()
-    """Methods of the class, other than those called, that order streams."""
+    """Methods of the class that order streams, other than those called or as callers of the first."""
 
 
 @dataclass(slots=True)
@@ -297,7 +297,12 @@ def _sequence(
     elsewhere = frozenset(
         decl.name
         for decl in methods.values()
-        if is_public(decl) and decl.name not in names and _orders(_reach(decl, methods))
+        if (
+            (is_public(decl) and decl.name not in names)
+            # average() is a step of reduce(), which forks before it and joins after it.
+            or (decl.name not in ("__init__", names[0]) and names[0] in decl.names)
+        )
+        and _orders(_reach(decl, methods))
     )
     return Entry(
         label,

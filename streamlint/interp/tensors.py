@@ -104,7 +104,9 @@ def is_number(attribute: str) -> bool:
     return (
         attribute in _NUMBERS
         or attribute.startswith(("__", "num_", "n_", "max_", "min_"))
-        or attribute.endswith(("rank", "size", "idx", "index", "count", "length", "_len", "_id", "offset", "name"))
+        or attribute.endswith(
+            ("rank", "size", "idx", "index", "count", "length", "_len", "_id", "offset", "name")
+        )
     )
 
 

@@ -99,6 +99,12 @@ TORCH = Framework(
     raw_handles=("cuda_stream", "stream_id", "native_handle"),
 )
 
+MEMORY_SIGNALS = frozenset(
+    {"write_value", "writevalue", "wait_value", "waitvalue", "wait_signal", "put_signal"}
+)
+"""Parts of names of calls that let one stream's work wait for a value in memory that another writes: an order
+that is not visible as events (``stream_write_value32``, ``cuStreamWaitValue32``)."""
+
 MODULE_MAKERS = frozenset(
     {"get_accelerator", "get_device_module", "get_torch_device", "get_torch_device_module"}
 )

@@ -1,0 +1,204 @@
+"""The tables in words, for ``docs/models.md``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from typing_extensions import assert_never
+
+from streamlint.models import host, torch
+from streamlint.models import schema as fx
+from streamlint.trace import Space, StreamKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_KINDS = {
+    StreamKind.LEGACY: "the legacy default stream",
+    StreamKind.PER_THREAD: "the per-thread default stream",
+    StreamKind.BLOCKING: "a blocking stream",
+    StreamKind.NON_BLOCKING: "a non-blocking stream",
+    StreamKind.CURRENT: "the current stream",
+    StreamKind.UNKNOWN: "a stream from outside",
+}
+_SPACES = {
+    Space.DEVICE: "device memory",
+    Space.PINNED: "pinned host memory",
+    Space.PAGEABLE: "pageable host memory",
+    Space.MANAGED: "managed memory",
+    Space.UNKNOWN: "memory",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Names that mean the same without a row each."""
+
+    meaning: str
+    names: frozenset[str]
+
+
+WORDS: dict[fx.Lib, tuple[Words, ...]] = {
+    fx.Lib.TORCH: (
+        Words("Tensor methods that return a view of the same memory", torch.VIEW_METHODS),
+        Words("Tensor attributes that give a view", torch.VIEW_ATTRIBUTES),
+        Words(
+            "Tensor methods that read on the host; on a device tensor they wait for the current stream only",
+            torch.HOST_READ_METHODS,
+        ),
+        Words("Operators that wait for the current stream", torch.DRAINING_METHODS),
+        Words("Functions that allocate a tensor", torch.FACTORIES | torch.LIKE_FACTORIES),
+        Words("Collectives that update their first argument", torch.IN_PLACE_COLLECTIVES),
+        Words("Collectives that write their first argument and read the others", torch.OUT_COLLECTIVES),
+        Words("Functions whose result stands for `torch.cuda`", torch.MODULE_MAKERS),
+    ),
+}
+HOST_WORDS = (
+    Words("Functions that return a view of their argument's memory", host.VIEW_FUNCTIONS),
+    Words("Methods and attributes of host arrays that give a view or an address", host.ARRAY_VIEWS),
+    Words("Functions that allocate host memory", host.ALLOCATORS),
+    Words("Builtins that read the values of an array or tensor", host.READ_BUILTINS),
+    Words("Methods that write a host array", host.ARRAY_WRITES),
+    Words("Functions that write memory", frozenset(host.COPIES_INTO)),
+)
+
+
+def call(api: fx.Api) -> str:
+    """The row as one writes it: ``wait_event(event)``; attributes have no parentheses."""
+    return api.name if api.attribute else f"{api.name}({', '.join(api.params.split())})"
+
+
+def effects(api: fx.Api) -> str:
+    """What the row does, in words."""
+    return "; ".join(effect(one) for one in api.effects)
+
+
+def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912  one case an effect
+    """One effect in words; parameters in backticks."""
+    match one:
+        case fx.NewStream():
+            return _new_stream(one)
+        case fx.CurrentStream(device):
+            return f"gives the current stream (of `{device}`, if given)"
+        case fx.DefaultStream(kind):
+            return f"gives {_KINDS[kind]}"
+        case fx.ForeignStream(handle):
+            return f"wraps the raw stream `{handle}`"
+        case fx.NewEvent():
+            return "makes an event that nothing has recorded"
+        case fx.NewDevice(number):
+            return f"stands for device `{number}`"
+        case fx.Makes(path):
+            return f"makes an object whose calls are the rows `{path.rpartition('.')[2]}`"
+        case fx.EnterStream(stream, now):
+            return f"makes `{stream}` current{' from here on' if now else ' in the `with` block'}"
+        case fx.EnterDevice(device, now):
+            return f"makes `{device}` the current device{' from here on' if now else ' in the `with` block'}"
+        case fx.EnterCapture(stream):
+            return f"captures `{stream}` in the `with` block: work is recorded, not run"
+        case fx.SyncOnExit(stream):
+            return f"synchronizes {_receiver(stream)} when the `with` block is left"
+        case fx.StreamWaitsStream(stream, other):
+            return f"{_receiver(stream)} waits for what is queued on `{other}` now"
+        case fx.StreamWaitsEvent(event, stream):
+            waiter = "the current stream" if stream is None else _stream(stream)
+            return f"{waiter} waits for the record that {_receiver(event)} holds now"
+        case fx.StreamWaits(waited, stream):
+            return f"{_receiver(stream)} waits for `{waited}`, an event or a stream"
+        case fx.Records(event, stream):
+            return f"{_receiver(event)} records the tail of {_stream(stream)}"
+        case fx.HostWaitsStream(stream):
+            return f"the host waits for {_stream(stream)}"
+        case fx.HostWaitsEvent(event):
+            return f"the host waits for the record that {_receiver(event)} holds now"
+        case fx.HostWaitsDevice(device):
+            return f"the host waits for one device (`{device}`, or the current one)"
+        case fx.Queries(of):
+            return f"asks whether {_receiver(of)} is complete; an answer of yes is a host synchronization"
+        case fx.Copies():
+            return _copies(one)
+        case fx.Uses():
+            return _uses(one)
+        case fx.HostUses(reads, writes):
+            return f"the host {_accesses(reads, writes, ())} before the call returns"
+        case fx.Allocates(space, stream, _):
+            return f"allocates {_SPACES[space]}" + (f", in order of {_stream(stream)}" if stream else "")
+        case fx.Frees(buffer, stream, device_wide):
+            order = f", in order of {_stream(stream)}" if stream else ""
+            wide = "; was seen to wait for the whole device" if device_wide else ""
+            return f"frees {_receiver(buffer)}{order}{wide}"
+        case fx.Pins(buffer):
+            return f"page-locks `{buffer}`"
+        case fx.KeepsAlive(buffer, stream):
+            return f"keeps {_receiver(buffer)} from being reused before the work now on `{stream}` is done"
+        case fx.HostCallback(stream, function):
+            return f"runs `{function}` on a host thread, in order of {_stream(stream)}"
+        case fx.OrdersNothing():
+            return "a CUDA call that orders nothing"
+        case fx.Destroys(what):
+            return f"destroys {_receiver(what)}; waits already issued keep their record"
+        case fx.SelectsDevice(device):
+            return f"makes {_receiver(device)} the current device"
+        case fx.CaptureStarts(stream):
+            return f"begins a capture of {_receiver(stream)}: work is recorded, not run"
+        case fx.CaptureEnds(stream):
+            return f"ends the capture of {_receiver(stream)}"
+        case fx.Views(of, array):
+            return f"another view of {_receiver(of)}{', as a host array' if array else ''}"
+        case fx.Returns(what):
+            return f"gives back {_receiver(what)}"
+        case fx.Pure():
+            return "no device work, and no access to memory"
+        case _:
+            assert_never(one)
+
+
+def _new_stream(one: fx.NewStream) -> str:
+    text = f"makes {_KINDS[one.unset or one.kind]}"
+    if one.flag is not None:
+        other = _KINDS[one.kind] if one.unset is not None else _KINDS[one.flag_kind]
+        text += f" ({other} if `{one.flag}` says so)"
+    return text + (f", or the legacy default stream if `{one.null}` is true" if one.null else "")
+
+
+def _copies(one: fx.Copies) -> str:
+    source, target = _receiver(one.src), _receiver(one.dst)
+    if one.makes is not None:
+        target = f"`{one.dst}`, or new {_SPACES[one.makes]}"
+    text = f"copies {source} to {target} on {_stream(one.stream) if one.stream else 'the default stream'}"
+    if one.unless is not None:
+        text += f"; the host waits, unless `{one.unless}` is given"
+    elif one.unless_false is not None:
+        text += f"; the host waits, unless `{one.unless_false}` is false"
+    elif one.blocking:
+        text += "; the host waits"
+    return text + ("; documented as asynchronous, though it was seen to block" if one.documented else "")
+
+
+def _uses(one: fx.Uses) -> str:
+    where = _stream(one.stream) if one.stream else "the current stream"
+    what = [_accesses(one.reads, one.writes, one.updates)] if one.reads or one.writes or one.updates else []
+    what += [f"may read and write the memory in {_names(one.packed)}"] if one.packed else []
+    return f"device work on {where}" + (f" that {' and '.join(what)}" if what else "")
+
+
+def _accesses(reads: Iterable[str], writes: Iterable[str], updates: Iterable[str]) -> str:
+    parts = [
+        f"{verb} {_names(names)}"
+        for verb, names in (("reads", tuple(reads)), ("writes", tuple(writes)), ("updates", tuple(updates)))
+        if names
+    ]
+    return " and ".join(parts)
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(_receiver(name) for name in names)
+
+
+def _receiver(name: str) -> str:
+    return "the object" if name == "self" else f"`{name}`"
+
+
+def _stream(name: str) -> str:
+    return "the current stream" if name == "current" else _receiver(name)
