@@ -13,7 +13,7 @@ test: .venv/.stamp-test  ## Everything that CI checks.
 	$(BIN)/mypy
 	$(BIN)/pytest
 
-docs: .venv/.stamp-core  ## Rewrite the pages in docs/rules from the rules.
+docs: .venv/.stamp-core  ## Rewrite docs/rules and docs/models.md from the rules and the tables.
 	$(BIN)/python -m streamlint.docs
 
 clean:
