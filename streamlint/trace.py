@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import NewType, TypeAlias
+from typing import TYPE_CHECKING, NewType, TypeAlias
 
-from streamlint.source import Span
+if TYPE_CHECKING:
+    from streamlint.source import Span
 
 OpId = NewType("OpId", int)
 StreamId = NewType("StreamId", int)

@@ -120,9 +120,7 @@ def _current(m: Machine, view: BufferV) -> StreamV:
 # ----------------------------------------------------------------------------- cupy.*
 
 
-def cupy_function(  # noqa: C901
-    m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span
-) -> Value:
+def cupy_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
     """``cupy.name(...)`` and ``cupyx...``: anything not named in the model is an operator."""
     parts = path.split(".")
     last = parts[-1]

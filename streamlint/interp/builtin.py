@@ -37,7 +37,7 @@ _NULL_CONTEXTS = frozenset({"nullcontext", "suppress", "ExitStack"})
 _THREADS = frozenset({"threading.Lock", "threading.RLock"})
 
 
-def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value | None:  # noqa: C901
+def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value | None:
     """Calls an outside function that is known here; None if it is not."""
     args = [names.settle(m, a) for a in args]
     last = path.rpartition(".")[2]
@@ -79,7 +79,7 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
         ("itertools.", "operator.", "collections.", "queue.", "copy.", "math.")
     ):
         return _builtin(m, last, args, kwargs, span)
-    if path.startswith("time.") or path.startswith("logging."):
+    if path.startswith(("time.", "logging.")):
         return m.fresh(f"{path}()", span)
     return None
 
@@ -111,7 +111,7 @@ def make_view(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value]
         return seen
     if path in host.FLAT_VIEW_FUNCTIONS:
         m.flat.add(seen.id)
-    if not m.space(seen).on_host and m.space(seen) in (Space.DEVICE,) and path.startswith("numpy."):
+    if not m.space(seen).on_host and m.space(seen) is Space.DEVICE and path.startswith("numpy."):
         tensors.read_on_host(m, seen, span, path)
     if path.endswith("from_dlpack") and path.startswith("torch."):
         arrays.hand_off(m, seen, Lib.TORCH, span)
@@ -147,7 +147,7 @@ def _numpy(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], s
     return out if out is not None else m.fresh(f"{path}()", span)
 
 
-def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value | None:  # noqa: C901, PLR0911, PLR0912
+def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value | None:
     first = args[0] if args else NONE
     match name:
         case "range":

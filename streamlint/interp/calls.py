@@ -13,12 +13,13 @@ from streamlint.interp import (
     effects,
     escape,
     expr,
-    lifetime,
     kernels,
     names,
     objects,
+    operators,
     stmt,
     tensors,
+    unresolved,
 )
 from streamlint.interp.machine import MAX_DEPTH, Frame, Machine, Returned
 from streamlint.interp.values import (
@@ -47,11 +48,9 @@ from streamlint.interp.values import (
     Value,
     key_of,
 )
-from streamlint.models import host
 from streamlint.models import torch as torch_model
-from streamlint.models.cuda_runtime import SUCCESS_NAMES
 from streamlint.models.schema import Lib, Role
-from streamlint.trace import Access, Doubt, Launch, Mode, Origin, Space, Symbol
+from streamlint.trace import Origin, Space, Symbol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -114,7 +113,7 @@ def _super_call(m: Machine, e: ir.Call) -> Value:
         if e.func.name in ancestor.methods:
             return call(m, FuncV(ancestor.methods[e.func.name], None, receiver), args, kwargs, e.span)
     if e.func.name != "__init__":
-        return opaque(m, f"super().{e.func.name}", [receiver, *args], kwargs, e.span)
+        return unresolved.opaque(m, f"super().{e.func.name}", [receiver, *args], kwargs, e.span)
     return NONE
 
 
@@ -141,7 +140,7 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
                 method = objects.method(m, func, name)
                 if method is not None:
                     return call(m, method, args, kwargs, span)
-            return opaque(m, m.heap[func.id].key, [func, *args], kwargs, span)
+            return unresolved.opaque(m, m.heap[func.id].key, [func, *args], kwargs, span)
         case SymV(key) if key.startswith("(ctypes.") and key.endswith(")"):
             # (ctypes.c_int32 * 1)(): an array of the host
             made = m.new_buffer("", Space.PAGEABLE, Origin.ALLOCATED, Flavor.ARRAY, span)
@@ -153,12 +152,12 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
             head, _, last = key.rpartition(".")
             if head and "(" not in last:
                 return call_method(m, SymV(head, holds), last, args, kwargs, span)
-            return opaque(m, key, args, kwargs, span, holds=holds)
+            return unresolved.opaque(m, key, args, kwargs, span, holds=holds)
         case BufferV(region=(*owner, Symbol(part))) if part.startswith("."):
             # A method of an unresolved result: symm_mem.get_buffer(...)
             return call_method(m, BufferV(func.id, tuple(owner), func.flavor), part[1:], args, kwargs, span)
         case BufferV():
-            return opaque(m, m.buffers[func.id].name or "call", [func, *args], kwargs, span)
+            return unresolved.opaque(m, m.buffers[func.id].name or "call", [func, *args], kwargs, span)
         case (
             ConstV()
             | StreamV()
@@ -172,7 +171,7 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
             | SliceV()
             | HeapV()
         ):
-            return opaque(m, key_of(func), args, kwargs, span)
+            return unresolved.opaque(m, key_of(func), args, kwargs, span)
 
 
 # ----------------------------------------------------------------------------- functions of the tree
@@ -213,7 +212,7 @@ def _not_followed(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, 
     if stmt.function_touches(func.function):
         escape.barrier(m, list(m.current.values()), span, func.name)
     bound = [func.receiver, *args] if func.receiver is not None else args
-    return opaque(m, func.name, bound, kwargs, span)
+    return unresolved.opaque(m, func.name, bound, kwargs, span)
 
 
 def decide_text(e: ir.Expr) -> str:
@@ -334,14 +333,14 @@ def call_api(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value],
     if path == arrays.LAUNCH:
         return arrays.launch(m, args[0], args[1], [*args[2:], *kwargs.values()], span)
     row = models.find_function(path)
-    if row is not None and not (path == "torch.device"):
+    if row is not None and path != "torch.device":
         framework, api = row
         return effects.apply(m, framework, api, None, args, kwargs, span)
     made = builtin.call(m, path, args, kwargs, span)
     if made is not None:
         return made
     if path.startswith(("torch.", "torch_npu.")):
-        return tensors.torch_function(m, path, args, kwargs, span)
+        return operators.torch_function(m, path, args, kwargs, span)
     if path.startswith(("cupy.", "cupyx.")):
         return arrays.cupy_function(m, path, args, kwargs, span)
     if path.startswith("numba.cuda."):
@@ -352,7 +351,7 @@ def call_api(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value],
         return builtin.make_view(m, "numpy.frombuffer", args, kwargs, span)
     if last.startswith("cu") and path.startswith("cuda."):
         return effects.unknown_runtime_call(m, path, args, span)
-    return opaque(m, path, args, kwargs, span)
+    return unresolved.opaque(m, path, args, kwargs, span)
 
 
 def call_method(
@@ -364,12 +363,12 @@ def call_method(
             row = models.find_method(Role.STREAM, lib, name) or models.find_method(Role.STREAM, None, name)
             if row is not None:
                 return effects.apply(m, row[0], row[1], receiver, args, kwargs, span)
-            return opaque(m, name, [receiver, *args], kwargs, span)
+            return unresolved.opaque(m, name, [receiver, *args], kwargs, span)
         case EventV(_, lib):
             row = models.find_method(Role.EVENT, lib, name) or models.find_method(Role.EVENT, None, name)
             if row is not None:
                 return effects.apply(m, row[0], row[1], receiver, args, kwargs, span)
-            return opaque(m, name, [receiver, *args], kwargs, span)
+            return unresolved.opaque(m, name, [receiver, *args], kwargs, span)
         case BufferV(flavor=Flavor.OPAQUE | Flavor.TORCH) if name in WAITING or name in STREAM_ONLY:
             # The unresolved result was a future, an event or a stream.
             return symbolic_method(m, SymV(key_of(receiver), (receiver,)), name, args, kwargs, span)
@@ -379,7 +378,7 @@ def call_method(
             row = models.find_method(Role.DEVICE, None, name)
             if row is not None:
                 return effects.apply(m, row[0], row[1], receiver, args, kwargs, span)
-            return opaque(m, f"{key_of(receiver)}.{name}", args, kwargs, span)
+            return unresolved.opaque(m, f"{key_of(receiver)}.{name}", args, kwargs, span)
         case PartialV(func=ApiV(path)) if models.find_function(f"{path}.{name}") is not None:
             # module.get_function("name"), where the module keeps its source.
             return call_api(m, f"{path}.{name}", args, {**receiver.kwargs, **kwargs}, span)
@@ -389,11 +388,15 @@ def call_method(
             held = m.heap[receiver.id]
             if held.shape is not Shape.INSTANCE:
                 found = containers.method(m, receiver, name, args, kwargs, span)
-                return found if found is not None else opaque(m, name, [receiver, *args], kwargs, span)
+                return (
+                    found
+                    if found is not None
+                    else unresolved.opaque(m, name, [receiver, *args], kwargs, span)
+                )
             method = objects.method(m, receiver, name)
             if method is not None:
                 return call(m, method, args, kwargs, span)
-            return opaque(m, f"{held.key}.{name}", [receiver, *args], kwargs, span)
+            return unresolved.opaque(m, f"{held.key}.{name}", [receiver, *args], kwargs, span)
         case SymV():
             return symbolic_method(m, receiver, name, args, kwargs, span)
         case ConstV(str()):
@@ -406,10 +409,10 @@ def call_method(
             return (
                 call(m, FuncV(forward, None, m.fresh("ctx", span)), args, kwargs, span)
                 if forward
-                else opaque(m, name, args, kwargs, span)
+                else unresolved.opaque(m, name, args, kwargs, span)
             )
         case _:
-            return opaque(m, f"{key_of(receiver)}.{name}", args, kwargs, span)
+            return unresolved.opaque(m, f"{key_of(receiver)}.{name}", args, kwargs, span)
 
 
 STREAM_ONLY = frozenset({"wait_stream", "wait_event", "record_event"})
@@ -454,7 +457,7 @@ def symbolic_method(
     if tensors.is_tensor_method(name):
         view = tensors.as_buffer(m, receiver)
         return tensors.method(m, view, name, args, kwargs, span)
-    return opaque(m, f"{receiver.key}.{name}", args, kwargs, span, holds=receiver.holds)
+    return unresolved.opaque(m, f"{receiver.key}.{name}", args, kwargs, span, holds=receiver.holds)
 
 
 def _as_role(m: Machine, receiver: SymV, role: Role, lib: Lib, span: Span) -> Value:
@@ -480,95 +483,5 @@ def _handle_call(m: Machine, func: SymV, args: list[Value], kwargs: dict[str, Va
     """``device_module.current_stream()``: the method's name shows that the receiver is a device module."""
     row = models.find_function(f"torch.cuda.{func.key.rpartition('.')[2]}")
     if row is None:
-        return opaque(m, func.key, args, kwargs, span)
+        return unresolved.opaque(m, func.key, args, kwargs, span)
     return effects.apply(m, row[0], row[1], None, args, kwargs, span)
-
-
-# ----------------------------------------------------------------------------- unresolved
-
-
-def opaque(
-    m: Machine,
-    name: str,
-    args: list[Value],
-    kwargs: dict[str, Value],
-    span: Span,
-    holds: tuple[Value, ...] = (),
-) -> Value:
-    """A call that cannot be followed.
-
-    It reads the tensors that it is given and produces its result on the current stream. Streams and
-    events that it receives escape: it may order them. A call whose name says that it only keeps its
-    arguments (``queue.put``, ``list.append``) reads nothing.
-    """
-    last = name.rpartition(".")[2]
-    if any(word in last.lower() for word in torch_model.MEMORY_SIGNALS):
-        escape.barrier(m, escape.all_streams(m), span, name)
-    values = [names.settle(m, value) for value in (*args, *kwargs.values())]
-    unwrapped = _status_check(values)
-    if unwrapped is not None:
-        return unwrapped
-    tensors_given = tensors.buffers_in(m, values)
-    lifetime.escapes(m, tensors_given)
-    launched = _launched(values, tensors_given)
-    if not launched:
-        escape.through(m, [*values, *holds], span, name)
-    if last in host.HANDOFF_METHODS or not tensors_given or _is_getter(m, last, values):
-        return m.fresh(
-            f"{name}()",
-            span,
-            tuple(value for value in (*values, *holds) if not isinstance(value, ConstV))[:6],
-        )
-    if launched:
-        return _takes_pointers(m, name, values, launched, span)
-    if all(m.space(view).on_host and view.flavor is Flavor.ARRAY for view in tensors_given):
-        for view in tensors_given:
-            tensors.read_on_host(m, view, span, last, opaque=True)
-        return m.fresh(f"{name}()", span)
-    if escape.carries_order(m, values):
-        return m.fresh(f"{name}()", span, tuple(values[:6]))
-    return tensors.opaque_work(m, last, tensors_given, span)
-
-
-def _launched(values: list[Value], views: list[BufferV]) -> list[BufferV]:
-    """The addresses that a launcher receives, if the call looks like one.
-
-    Its memory is all addresses, or it gets exactly one stream and otherwise only addresses and
-    values that nothing is known of: ``fill(pointer, count, stream)``.
-    """
-    pointers = [view for view in views if view.flavor is Flavor.POINTER]
-    if len(pointers) == len(views):
-        return pointers
-    streams = sum(isinstance(value, StreamV) for value in values)
-    others = all(view.flavor in (Flavor.POINTER, Flavor.OPAQUE) for view in views)
-    return pointers if streams == 1 and others else []
-
-
-def _is_getter(m: Machine, name: str, values: list[Value]) -> bool:
-    """``get_buffer(rank, shape)``: fetches or makes something, and was given no memory that is known."""
-    if not name.startswith(
-        ("get_", "is_", "has_", "make_", "create_", "build_", "init_", "load_", "find_", "alloc")
-    ):
-        return False
-    return all(view.flavor is Flavor.OPAQUE for view in tensors.buffers_in(m, values, unknown=False))
-
-
-def _takes_pointers(m: Machine, name: str, values: list[Value], views: list[BufferV], span: Span) -> Value:
-    """A launcher: addresses and one stream make device work on that stream; addresses alone are numbers."""
-    streams = [value for value in values if isinstance(value, StreamV)]
-    if len(streams) == 1:
-        doubts = frozenset({Doubt.OPAQUE})
-        accesses = tuple(Access(view.id, Mode.UPDATE, view.region, doubts) for view in views)
-        m.emit(Launch(m.site(span), m.lane, doubts, stream=streams[0].id, accesses=accesses, name=name))
-    else:
-        escape.through(m, values, span, name)
-    return m.fresh(f"{name}()", span, tuple(values[:6]))
-
-
-def _status_check(values: list[Value]) -> Value | None:
-    """``check(cudart.cudaMalloc(n))`` with a helper from outside gives the value without the error."""
-    match values:
-        case [TupleV((ApiV(path), *rest))] if path.endswith(SUCCESS_NAMES):
-            return NONE if not rest else rest[0] if len(rest) == 1 else TupleV(tuple(rest))
-        case _:
-            return None

@@ -153,7 +153,7 @@ def like(m: Machine, sample: Value, key: str, depth: int = 2) -> Value:
 
 
 def _another(m: Machine, held: HeapObject, key: str, depth: int) -> HeapV:
-    """Another object of the same making: ``slots = [Slot() for _ in range(n)]`` makes as many streams as slots."""
+    """Another object of the same making: ``[Slot() for _ in range(n)]`` makes as many streams as slots."""
     made = m.new_object(held.shape, cls=held.cls, key=f"{held.key}[{key}]")
     copy = m.heap[made.id]
     copy.attrs = {name: like(m, value, key, depth) for name, value in held.attrs.items()}

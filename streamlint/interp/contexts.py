@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint import ir
 from streamlint.interp import arrays, calls, expr, lifetime, names, objects, stmt
 from streamlint.interp.values import (
     NONE,
@@ -24,6 +23,7 @@ from streamlint.trace import BeginCapture, EndCapture, StreamKind, SyncDevice, S
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from streamlint import ir
     from streamlint.interp.machine import Machine
     from streamlint.source import Span
 

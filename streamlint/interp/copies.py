@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.interp import decide, names, tensors
+from streamlint.interp.machine import PathEnds
 from streamlint.interp.values import (
     NONE,
     ApiV,
@@ -71,7 +72,7 @@ def as_device(m: Machine, value: Value) -> DeviceV | None:
 def _named(text: str) -> str:
     if text.startswith("cpu"):
         return "cpu"
-    name, _, index = text.partition(":")
+    index = text.partition(":")[2]
     return device_number(int(index)) if index.isdigit() else f"?{text}"
 
 
@@ -98,20 +99,7 @@ def method(
         case "copy_":
             source = args[0] if args else kwargs.get("src", NONE)
             non_blocking = kwargs.get("non_blocking", args[1] if len(args) > 1 else ConstV(False))
-            sources = tensors.buffers_in(m, [source])
-            if sources:
-                copy(
-                    m,
-                    view,
-                    sources[0],
-                    span,
-                    blocking=not is_true(m, non_blocking, span, "non_blocking"),
-                    name="copy_",
-                )
-            elif m.space(view).on_host:
-                tensors.write_on_host(m, view, span, "copy_")
-            else:
-                tensors.launch(m, span, (Access(view.id, Mode.WRITE, view.region),), "copy_")
+            _copy_in(m, view, source, span, blocking=not is_true(m, non_blocking, span, "non_blocking"))
             return view
         case "cpu":
             return _to_host(m, view, span, blocking=not _flag(m, args, kwargs, span))
@@ -133,6 +121,23 @@ def method(
             return m.new_buffer("", Space.PINNED, Origin.RESULT, Flavor.TORCH, span)
         case _:
             return _to(m, view, args, kwargs, span)
+
+
+def _copy_in(m: Machine, view: BufferV, source: Value, span: Span, *, blocking: bool) -> None:
+    """``view.copy_(source)``. A source of unknown origin that must not block is taken to be on the device."""
+    if names.settle(m, source) == NONE:
+        # A TypeError: self.state was given away by an earlier call.
+        raise PathEnds
+    sources = tensors.buffers_in(m, [source])
+    if sources:
+        copy(m, view, sources[0], span, blocking=blocking, name="copy_")
+    elif not m.space(view).on_host:
+        tensors.launch(m, span, (Access(view.id, Mode.WRITE, view.region),), "copy_")
+    elif blocking:
+        tensors.write_on_host(m, view, span, "copy_")
+    else:
+        unknown = m.argument(key_of(source), Space.DEVICE)
+        copy(m, view, unknown, span, blocking=False, name="copy_")
 
 
 def _flag(m: Machine, args: list[Value], kwargs: dict[str, Value], span: Span) -> bool:

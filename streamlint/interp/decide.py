@@ -41,18 +41,18 @@ if TYPE_CHECKING:
 _NEGATED = {"!=": "==", "is not": "is", "not in": "in"}
 
 
-def test(m: Machine, e: ir.Expr, want: bool | None = None, *, lasting: bool = False) -> bool:
+def holds(m: Machine, e: ir.Expr, want: bool | None = None, *, lasting: bool = False) -> bool:
     """Decides a condition. ``want`` is the answer where it is open, which is then not explored.
 
     A ``lasting`` answer also holds for equal conditions later; leaving a loop does not last.
     """
     match e:
         case ir.Unary(op="not"):
-            return not test(m, e.operand, None if want is None else not want, lasting=lasting)
+            return not holds(m, e.operand, None if want is None else not want, lasting=lasting)
         case ir.Boolean():
             stop = e.op == "or"
             for operand in e.operands:
-                if test(m, operand, want, lasting=lasting) == stop:
+                if holds(m, operand, want, lasting=lasting) == stop:
                     return stop
             return not stop
         case _:

@@ -197,7 +197,7 @@ class Call:
 
     # -------------------------------------------------------------- effects
 
-    def carry_out(self, effect: fx.Effect) -> Value | None:  # noqa: C901, PLR0911, PLR0912, PLR0915
+    def carry_out(self, effect: fx.Effect) -> Value | None:
         m, span = self.m, self.span
         match effect:
             case fx.NewStream():

@@ -87,7 +87,7 @@ def evaluate(m: Machine, e: ir.Expr) -> Value:
         case ir.Boolean():
             return boolean(m, e)
         case ir.Choice():
-            return evaluate(m, e.body if decide.test(m, e.test) else e.orelse)
+            return evaluate(m, e.body if decide.holds(m, e.test) else e.orelse)
         case ir.Comprehension():
             return comprehension(m, e)
         case ir.Lambda():

@@ -293,7 +293,7 @@ def _roots(m: Machine) -> Iterator[Value]:
     yield from (v for (where, name), v in m.globals.items() if where != base.env.module or name not in own)
 
 
-def _visit(  # noqa: C901  one case a kind of value
+def _visit(
     m: Machine, value: Value, waiting: list[Value], missing: set[BufferId], seen: set[int], scopes: set[int]
 ) -> None:
     match value:

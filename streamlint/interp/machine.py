@@ -290,7 +290,7 @@ class Machine:
 
     def _takes_name(self, thing: tuple[str, int], name: str) -> bool:
         level = len(self.frames)
-        if name.startswith("_") and len(name) == 1 or self.named.get(thing, level + 1) <= level:
+        if (name.startswith("_") and len(name) == 1) or self.named.get(thing, level + 1) <= level:
             return False
         if thing[0] == "buffer" and self.buffers[BufferId(thing[1])].origin is Origin.ARGUMENT:
             return False

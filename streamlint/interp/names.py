@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint import ir
-from streamlint import models
+from streamlint import ir, models
 from streamlint.interp import containers, expr, objects
 from streamlint.interp.values import (
     NONE,
@@ -36,7 +35,7 @@ def load(m: Machine, name: str) -> Value:
 
 
 def module_name(m: Machine, module: str, name: str) -> Value:
-    """A module-level name: a definition, an import, or a variable whose assignment is run when first needed."""
+    """A module-level name: a definition, an import, or a variable, which is evaluated when first needed."""
     if (module, name) in m.globals:
         return settle(m, m.globals[module, name])
     found = m.project.member(module, name)

@@ -63,7 +63,7 @@ def attribute(m: Machine, value: Value, name: str, span: Span) -> Value:
         case PartialV() if name == "func":
             return value.func
         case FuncV() | PartialV() if name in ("value", "contents", "_ptr"):
-            # ctypes.cast(callback, c_void_p).value
+            # A ctypes wrapper of a callback, as cast(callback, c_void_p) gives it.
             return value
         case ConstV() | ContextV() | FuncV() | HeapV() | MethodV():
             return MethodV(value, name)
@@ -252,7 +252,7 @@ def instantiate(
 
 
 def dataclass_fields(m: Machine, decl: ir.ClassDecl) -> dict[str, ir.Expr | None] | None:
-    """Field names and defaults of a dataclass, a NamedTuple or a class that declares its attributes; else None."""
+    """Field names and defaults of a dataclass, a NamedTuple or a similar class; None for others."""
     fields: dict[str, ir.Expr | None] = {}
     order, _ = m.project.ancestors(decl)
     declared = any(

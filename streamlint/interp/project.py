@@ -143,6 +143,7 @@ class Project:
 
 
 PLAIN_BASES = frozenset(
-    "object Module ABC Generic Protocol NamedTuple Enum Exception Thread Dataset Function Optimizer TypedDict IterableDataset".split()
+    "object Module ABC Generic Protocol NamedTuple Enum Exception Thread Dataset Function Optimizer "
+    "TypedDict IterableDataset".split()
 )
 """Outside bases that neither set stream attributes nor call back into the class in an order of their own."""

@@ -42,7 +42,7 @@ def run_block(m: Machine, body: Sequence[ir.Stmt]) -> None:
         run(m, statement)
 
 
-def run(m: Machine, s: ir.Stmt) -> None:  # noqa: C901, PLR0912
+def run(m: Machine, s: ir.Stmt) -> None:
     """Carries out one statement."""
     m.tick()
     m.frame.statement = s.span
@@ -82,7 +82,7 @@ def run(m: Machine, s: ir.Stmt) -> None:  # noqa: C901, PLR0912
         case ir.Jump():
             raise Jumped(s.kind)
         case ir.Assert():
-            if not decide.test(m, s.test, want=True):
+            if not decide.holds(m, s.test, want=True):
                 raise PathEnds
         case ir.Scope():
             env = m.frame.env
@@ -110,7 +110,7 @@ def _if(m: Machine, s: ir.If) -> bool:
         want = False
     elif s.orelse and isinstance(s.orelse[-1], ir.Raise):
         want = True
-    return decide.test(m, s.test, want, lasting=True)
+    return decide.holds(m, s.test, want, lasting=True)
 
 
 def _augment(m: Machine, s: ir.AugAssign) -> None:
@@ -236,11 +236,11 @@ def _while(m: Machine, s: ir.While) -> None:
     endless = isinstance(s.test, ir.Const)
     for turn in range(turns + 1):
         if turn == turns:
-            # The test must come out false for the loop to be left: ``while not e.query(): pass`` ends synchronized.
-            if not endless and decide.test(m, s.test, want=False):
+            # The loop is left with its test false: ``while not e.query(): pass`` ends synchronized.
+            if not endless and decide.holds(m, s.test, want=False):
                 raise PathEnds
             break
-        if not decide.test(m, s.test, want=True if turn == 0 and not _polls(s.test) else None):
+        if not decide.holds(m, s.test, want=True if turn == 0 and not _polls(s.test) else None):
             break
         if not _pass(m, s.body):
             return
@@ -288,7 +288,7 @@ def _match(m: Machine, s: ir.Match) -> None:
             )
             matched = decide.truth(m, value, case.pattern)
         elif case.guard is not None:
-            matched = decide.test(m, case.guard)
+            matched = decide.holds(m, case.guard)
         else:
             matched = decide.ask(m, f"match {key_of(subject)} {position}", s.subject)
         if matched:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import models
-from streamlint.interp import arrays, calls, copies, decide, effects, names
+from streamlint.interp import arrays, copies, effects, names, operators, unresolved
 from streamlint.interp.values import (
     NONE,
     BufferV,
@@ -55,11 +55,12 @@ TENSOR_METHODS = (
     | model.NEW_METHODS
     | model.META_METHODS
     | frozenset(
-        "to cpu cuda copy_ clone contiguous numpy float half bfloat16 double long int bool type_as sum mean norm "
-        "add_ sub_ mul_ div_ zero_ fill_ matmul mm bmm backward amax amin argmax argmin max min softmax log_softmax "
-        "index_select gather scatter_ scatter_add_ index_copy_ index_fill_ index_put_ index_add_ masked_fill masked_fill_ pin_memory "
-        "record_stream cumsum sigmoid relu tanh exp log sqrt pow abs clamp clamp_ addmm add mul sub div "
-        "repeat_interleave topk resize_ resize_as_ normal_ uniform_ copy".split()
+        "to cpu cuda copy_ clone contiguous numpy float half bfloat16 double long int bool type_as "
+        "sum mean norm add_ sub_ mul_ div_ zero_ fill_ matmul mm bmm backward amax amin argmax "
+        "argmin max min softmax log_softmax index_select gather scatter_ scatter_add_ index_copy_ "
+        "index_fill_ index_put_ index_add_ masked_fill masked_fill_ pin_memory record_stream cumsum "
+        "sigmoid relu tanh exp log sqrt pow abs clamp clamp_ addmm add mul sub div repeat_interleave "
+        "topk resize_ resize_as_ normal_ uniform_ copy".split()
     )
 ) - frozenset(
     "split values indices index set_ type int long float bool copy storage t storage_offset size".split()
@@ -100,7 +101,7 @@ _NUMBERS = model.META_ATTRIBUTES | host.ARRAY_META | frozenset({"config", "name"
 
 
 def is_number(attribute: str) -> bool:
-    """Whether an attribute is a number or a description, whatever it belongs to: ``group.rank``, ``x.shape``."""
+    """Whether an attribute is a number or a description of anything: ``group.rank``, ``x.shape``."""
     return (
         attribute in _NUMBERS
         or attribute.startswith(("__", "num_", "n_", "max_", "min_"))
@@ -386,14 +387,14 @@ def method(
         read_on_host(m, view, span, f"{name}()")
         return m.fresh(f"{name}()", span)
     if name in model.NEW_METHODS:
-        return factory(m, name, args, kwargs, span, like=view)
+        return operators.factory(m, name, args, kwargs, span, like=view)
     if name == "clone" and m.space(view) is Space.PINNED:
         operate(m, span, name, [view])
         return m.new_buffer("", Space.PAGEABLE, Origin.RESULT, Flavor.TORCH, span)
     if name.endswith("_") and not name.endswith("__"):
-        return _in_place(m, view, name, args, kwargs, span)
+        return in_place(m, view, name, args, kwargs, span)
     if view.flavor is Flavor.OPAQUE and not is_tensor_method(name):
-        return calls.opaque(m, name, [view, *args], kwargs, span)
+        return unresolved.opaque(m, name, [view, *args], kwargs, span)
     made = operate(m, span, name, [view, *args], extra=list(kwargs.values()))
     if name == "backward":
         m.last_backward = len(m.ops) - 1
@@ -420,7 +421,7 @@ def _along(view: BufferV, name: str, args: list[Value]) -> BufferV:
             return view
 
 
-def _in_place(
+def in_place(
     m: Machine, view: BufferV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
 ) -> Value:
     sources = buffers_in(m, [*args, *kwargs.values()])
@@ -460,156 +461,3 @@ def _array_method(
         if name in ("copy", "astype")
         else m.fresh(name, span)
     )
-
-
-# ----------------------------------------------------------------------------- torch.*
-
-
-def factory(
-    m: Machine,
-    name: str,
-    args: list[Value],
-    kwargs: dict[str, Value],
-    span: Span,
-    like: BufferV | None = None,
-) -> BufferV:
-    """``torch.empty(...)`` and its kin: where the memory lives, and whether anything writes it."""
-    space = m.space(like) if like is not None else Space.PAGEABLE
-    device = m.buffers[like.id].device if like is not None else m.device
-    if "device" in kwargs:
-        target = copies.as_device(m, kwargs["device"])
-        if target is None:
-            space = Space.UNKNOWN
-        elif target.is_host:
-            space = Space.PAGEABLE
-        else:
-            space = Space.DEVICE
-            device = m.device if target.id.startswith("?") else target.id
-    if space is Space.PINNED:
-        space = Space.PAGEABLE
-    pinned = kwargs.get("pin_memory")
-    if pinned is not None and space is Space.PAGEABLE and copies.is_true(m, pinned, span, "pin_memory"):
-        space = Space.PINNED
-    if space.on_host:
-        made = m.new_buffer("", space, Origin.ALLOCATED, Flavor.TORCH, span)
-        if name not in model.UNFILLED:
-            write_on_host(m, made, span, name)
-        return made
-    stream = m.current_stream(Lib.TORCH, device)
-    made = m.new_buffer("", space, Origin.ALLOCATED, Flavor.TORCH, span, stream.id, device)
-    if name not in model.UNFILLED:
-        m.emit(
-            Launch(m.site(span), m.lane, stream=stream.id, accesses=(Access(made.id, Mode.WRITE),), name=name)
-        )
-    return made
-
-
-def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
-    """``torch.name(...)``: factories, operators with ``out=``, in-place collectives; anything else is an operator."""
-    last = path.rpartition(".")[2]
-    if path.count(".") == 1 or path.startswith("torch.Tensor."):
-        if last in model.FACTORIES:
-            return factory(m, last, args, kwargs, span)
-        if last in model.LIKE_FACTORIES and args:
-            source = buffers_in(m, args[:1])
-            return factory(m, last, args[1:], kwargs, span, like=source[0] if source else None)
-        if last in model.VIEW_METHODS | model.SPLIT_METHODS and args and buffers_in(m, args[:1]):
-            return method(m, buffers_in(m, args[:1])[0], last, args[1:], kwargs, span)
-    if last in model.PURE_FUNCTIONS:
-        return (
-            SymV(f"{path}({','.join(key_of(a) for a in args)})")
-            if last != "device"
-            else copies.as_device(m, args[0] if args else NONE) or SymV(path)
-        )
-    if last == "pin_memory" and args and buffers_in(m, args[:1]):
-        # get_accelerator().pin_memory(tensor)
-        return copies.method(m, buffers_in(m, args[:1])[0], last, args[1:], kwargs, span)
-    if path.startswith("torch.distributed."):
-        return collective(m, path, args, kwargs, span)
-    if path.startswith(
-        (
-            "torch.nn.",
-            "torch.optim.",
-            "torch.utils.",
-            "torch.profiler.",
-            "torch.multiprocessing.",
-            "torch.jit.",
-            "torch.library",
-        )
-    ) and not path.startswith("torch.nn.functional."):
-        if last[:1].isupper() or not buffers_in(m, args, unknown=False):
-            return m.fresh(f"{path}()", span)
-        return calls.opaque(m, path, args, kwargs, span)
-    if path.startswith(("torch.ops.", "torch.classes.", "torch._C.", "torch.futures.")):
-        return calls.opaque(m, path, args, kwargs, span)
-    out = kwargs.pop("out", None)
-    sources = buffers_in(m, [*args, *kwargs.values()])
-    if not sources and out is None:
-        return m.fresh(f"{path}()", span)
-    if last.endswith("_") and sources:
-        return _in_place(m, sources[0], last, list(sources[1:]), {}, span)
-    if (last.startswith("_foreach_") and last.endswith("_")) or last == "_foreach_copy_":
-        first = buffers_in(m, args[:1])
-        rest = [view for view in sources if view not in first]
-        launch(
-            m,
-            span,
-            [
-                *(Access(v.id, Mode.UPDATE, v.region) for v in first),
-                *(Access(v.id, Mode.READ, v.region) for v in rest),
-            ],
-            last,
-        )
-        return NONE
-    if out is not None:
-        targets = buffers_in(m, [out])
-        accesses = [
-            *(Access(v.id, Mode.READ, v.region) for v in sources),
-            *(Access(v.id, Mode.WRITE, v.region) for v in targets),
-        ]
-        if on_host(m, [*targets, *sources]):
-            m.emit(HostAccess(m.site(span), m.lane, accesses=tuple(accesses), name=last))
-        else:
-            launch(m, span, accesses, last)
-        return out
-    made = operate(m, span, last, list(sources))
-    if last in model.DRAINING_METHODS and not on_host(m, sources):
-        m.emit(SyncStream(m.site(span), m.lane, stream=m.current_stream(Lib.TORCH).id, name=last))
-    return made
-
-
-def collective(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
-    """Collectives are ordered with the current stream, unless ``async_op=True``."""
-    last = path.rpartition(".")[2]
-    asynchronous = kwargs.get("async_op")
-    if last in model.IN_PLACE_COLLECTIVES | model.OUT_COLLECTIVES and (
-        asynchronous is None or decide.constant(m, asynchronous) is False
-    ):
-        first = buffers_in(
-            m,
-            args[:1]
-            or [value for key, value in kwargs.items() if key in ("tensor", "output_tensor", "output")],
-        )
-        rest = [
-            view
-            for view in buffers_in(
-                m,
-                [
-                    *args[1:2],
-                    *(v for k, v in kwargs.items() if k in ("input_tensor", "input", "tensor_list")),
-                ],
-            )
-            if view not in first
-        ]
-        mode = Mode.UPDATE if last in model.IN_PLACE_COLLECTIVES else Mode.WRITE
-        launch(
-            m,
-            span,
-            [
-                *(Access(v.id, mode, v.region) for v in first),
-                *(Access(v.id, Mode.READ, v.region) for v in rest),
-            ],
-            last,
-        )
-        return NONE
-    return SymV(m.fresh(f"{path}()", span).key)

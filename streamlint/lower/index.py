@@ -192,7 +192,9 @@ class _Indexer:
 
 def _names_of_body(body: Sequence[ast.stmt]) -> frozenset[str]:
     names: frozenset[str] = frozenset()
-    return names.union(*(names_and_depth(node)[0] for node in body if not isinstance(node, (*DEFINITIONS, *IMPORTS))))
+    return names.union(
+        *(names_and_depth(node)[0] for node in body if not isinstance(node, (*DEFINITIONS, *IMPORTS)))
+    )
 
 
 def _declare(table: dict[str, _D], decl: _D, fallback: bool) -> None:

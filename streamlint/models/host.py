@@ -7,11 +7,12 @@ Views of pinned memory are how Python touches it: ``np.ctypeslib.as_array``, ``n
 from __future__ import annotations
 
 VIEW_FUNCTIONS = frozenset(
-    "numpy.frombuffer numpy.asarray numpy.ascontiguousarray numpy.asanyarray numpy.ctypeslib.as_array "
-    "numpy.from_dlpack numpy.ndarray numpy.ravel numpy.reshape numpy.squeeze numpy.atleast_1d memoryview ctypes.cast "
-    "ctypes.pointer ctypes.byref ctypes.addressof torch.from_numpy torch.as_tensor torch.frombuffer "
-    "torch.utils.dlpack.from_dlpack torch.from_dlpack torch.utils.dlpack.to_dlpack numpy.broadcast_to "
-    "numpy.lib.stride_tricks.as_strided".split()
+    "numpy.frombuffer numpy.asarray numpy.ascontiguousarray numpy.asanyarray "
+    "numpy.ctypeslib.as_array numpy.from_dlpack numpy.ndarray numpy.ravel numpy.reshape "
+    "numpy.squeeze numpy.atleast_1d memoryview ctypes.cast ctypes.pointer ctypes.byref "
+    "ctypes.addressof torch.from_numpy torch.as_tensor torch.frombuffer "
+    "torch.utils.dlpack.from_dlpack torch.from_dlpack torch.utils.dlpack.to_dlpack "
+    "numpy.broadcast_to numpy.lib.stride_tricks.as_strided".split()
 )
 """Return another view of the memory of their first argument that is a buffer."""
 
@@ -20,8 +21,8 @@ FLAT_VIEW_FUNCTIONS = frozenset({"numpy.frombuffer", "numpy.ctypeslib.as_array",
 
 ALLOCATORS = frozenset(
     "numpy.empty numpy.zeros numpy.ones numpy.full numpy.arange numpy.array numpy.linspace "
-    "numpy.empty_like numpy.zeros_like numpy.ones_like numpy.full_like bytearray "
-    "numpy.random.rand numpy.random.randn numpy.random.random".split()
+    "numpy.empty_like numpy.zeros_like numpy.ones_like numpy.full_like bytearray numpy.random.rand "
+    "numpy.random.randn numpy.random.random".split()
 )
 
 COPIES_INTO = {
@@ -33,13 +34,14 @@ COPIES_INTO = {
 """Functions that write argument ``i`` and read argument ``j``."""
 
 READ_BUILTINS = frozenset(
-    "float int bool complex str repr list tuple set sorted sum max min any all print bytes format abs round hash dict map filter".split()
+    "float int bool complex str repr list tuple set sorted sum max min any all print bytes format "
+    "abs round hash dict map filter".split()
 )
 """Builtins that look at the values of a host array or tensor."""
 
 ARRAY_VIEWS = frozenset(
-    "reshape view ravel squeeze transpose T real imag flat data swapaxes ctypes data_as __array_interface__ "
-    "from_address from_buffer contents newbyteorder flatten_view base".split()
+    "reshape view ravel squeeze transpose T real imag flat data swapaxes ctypes data_as "
+    "__array_interface__ from_address from_buffer contents newbyteorder flatten_view base".split()
 )
 """Methods and attributes of a host array that give another view (or the address) of it."""
 
@@ -48,17 +50,20 @@ ARRAY_META = frozenset("shape dtype size ndim nbytes itemsize strides flags setf
 ARRAY_WRITES = frozenset("fill sort put itemset partition resize".split())
 
 TRANSPARENT = frozenset(
-    "ctypes.CFUNCTYPE ctypes.WINFUNCTYPE ctypes.PYFUNCTYPE ctypes.c_void_p ctypes.py_object ctypes.c_uint64 "
-    "ctypes.c_size_t ctypes.c_longlong ctypes.POINTER weakref.ref weakref.proxy copy.copy".split()
+    "ctypes.CFUNCTYPE ctypes.WINFUNCTYPE ctypes.PYFUNCTYPE ctypes.c_void_p ctypes.py_object "
+    "ctypes.c_uint64 ctypes.c_size_t ctypes.c_longlong ctypes.POINTER weakref.ref weakref.proxy "
+    "copy.copy".split()
 )
 """Wrappers that stand for what they wrap: ``cb = CFUNCTYPE(None, c_void_p)(function)``."""
 
 HANDOFF_METHODS = frozenset(
-    "append appendleft add put put_nowait push register insert extend send submit update set store emit log debug "
-    "info warning error critical exception write setdefault discard remove enqueue publish notify observe track save_for_backward "
-    "mark_dirty mark_non_differentiable set_materialize_grads add_scalar register_buffer register_parameter register_hook isinstance "
-    "issubclass id type len hasattr callable super getattr zip enumerate iter next reversed dataclass replace weakref "
-    "set_result record_function nvtx range_push range_pop mark annotate tree_flatten tree_unflatten".split()
+    "append appendleft add put put_nowait push register insert extend send submit update set store "
+    "emit log debug info warning error critical exception write setdefault discard remove enqueue "
+    "publish notify observe track save_for_backward mark_dirty mark_non_differentiable "
+    "set_materialize_grads add_scalar register_buffer register_parameter register_hook isinstance "
+    "issubclass id type len hasattr callable super getattr zip enumerate iter next reversed "
+    "dataclass replace weakref set_result record_function nvtx range_push range_pop mark annotate "
+    "tree_flatten tree_unflatten".split()
 )
 """Names of calls that keep a value or look at its type, and do not read device memory."""
 

@@ -127,11 +127,11 @@ HANDLE_METHODS = frozenset(
 # ----------------------------------------------------------------------------- tensors
 
 VIEW_METHODS = frozenset(
-    "view view_as reshape_as squeeze unsqueeze expand expand_as permute transpose t mT swapaxes movedim "
-    "detach narrow select unfold as_strided diagonal flatten ravel reshape squeeze_ unsqueeze_ detach_ "
-    "requires_grad_ retain_grad alias real imag values indices unflatten swapdims view_as_real "
-    "view_as_complex split chunk unbind tensor_split hsplit vsplit untyped_storage storage "
-    "__dlpack__ share_memory_ as_subclass set_ rename refine_names".split()
+    "view view_as reshape_as squeeze unsqueeze expand expand_as permute transpose t mT swapaxes "
+    "movedim detach narrow select unfold as_strided diagonal flatten ravel reshape squeeze_ "
+    "unsqueeze_ detach_ requires_grad_ retain_grad alias real imag values indices unflatten swapdims "
+    "view_as_real view_as_complex split chunk unbind tensor_split hsplit vsplit untyped_storage "
+    "storage __dlpack__ share_memory_ as_subclass set_ rename refine_names".split()
 )
 """Results share memory with the receiver (``reshape`` and ``flatten`` may copy; taken as views)."""
 
@@ -140,14 +140,16 @@ SPLIT_METHODS = frozenset("split chunk unbind tensor_split hsplit vsplit".split(
 VIEW_ATTRIBUTES = frozenset("data T mT H mH real imag _data untyped_storage _base".split())
 
 META_ATTRIBUTES = frozenset(
-    "shape dtype device ndim is_cuda is_cpu requires_grad layout itemsize nbytes names is_leaf grad_fn "
-    "is_sparse is_quantized is_meta is_mps is_xpu is_npu output_nr _version strides offset mem".split()
+    "shape dtype device ndim is_cuda is_cpu requires_grad layout itemsize nbytes names is_leaf "
+    "grad_fn is_sparse is_quantized is_meta is_mps is_xpu is_npu output_nr _version strides offset "
+    "mem".split()
 )
 
 META_METHODS = frozenset(
     "size dim numel nelement element_size stride storage_offset is_contiguous is_pinned ndimension "
-    "get_device type is_floating_point is_complex is_shared register_hook get_dtype dtype backward_hook "
-    "is_set_to has_names is_signed __len__ register_post_accumulate_grad_hook stop_gradient".split()
+    "get_device type is_floating_point is_complex is_shared register_hook get_dtype dtype "
+    "backward_hook is_set_to has_names is_signed __len__ register_post_accumulate_grad_hook "
+    "stop_gradient".split()
 )
 
 HOST_READ_METHODS = frozenset(
@@ -173,16 +175,17 @@ UNFILLED = frozenset("empty empty_like new_empty empty_strided new_empty_strided
 PURE_FUNCTIONS = frozenset(
     "device dtype Size is_tensor is_storage is_grad_enabled set_grad_enabled no_grad enable_grad "
     "inference_mode get_default_dtype set_default_dtype finfo iinfo manual_seed Generator compile "
-    "is_inference_mode_enabled is_autocast_enabled get_autocast_gpu_dtype autocast strided contiguous_format "
-    "preserve_format channels_last iscomplex is_floating_point is_complex numel typename broadcast_shapes "
-    "set_num_threads get_num_threads promote_types result_type can_cast use_deterministic_algorithms".split()
+    "is_inference_mode_enabled is_autocast_enabled get_autocast_gpu_dtype autocast strided "
+    "contiguous_format preserve_format channels_last iscomplex is_floating_point is_complex numel "
+    "typename broadcast_shapes set_num_threads get_num_threads promote_types result_type can_cast "
+    "use_deterministic_algorithms".split()
 )
 
 IN_PLACE_COLLECTIVES = frozenset("all_reduce broadcast reduce".split())
 """``torch.distributed`` functions that update their first argument on the current stream's order."""
 
 OUT_COLLECTIVES = frozenset(
-    "all_gather_into_tensor reduce_scatter_tensor all_gather all_to_all_single all_to_all reduce_scatter "
-    "_all_gather_base _reduce_scatter_base gather scatter".split()
+    "all_gather_into_tensor reduce_scatter_tensor all_gather all_to_all_single all_to_all "
+    "reduce_scatter _all_gather_base _reduce_scatter_base gather scatter".split()
 )
 """``torch.distributed`` functions that write their first argument and read the others."""

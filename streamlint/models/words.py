@@ -12,7 +12,8 @@ STRONG_WORDS = frozenset(
     cudaStreamCreateWithFlags cudaStreamCreateWithPriority cudaStreamWaitEvent
     cudaEventRecord cudaMallocAsync
     cudaFreeAsync cudaLaunchKernel cudaMemcpy2DAsync cudaMemcpyPeerAsync cudaStreamBeginCapture
-    cuMemcpyAsync cuMemcpyHtoDAsync cuMemcpyDtoHAsync cuMemcpyDtoDAsync cuLaunchKernel cuStreamWaitEvent cuEventRecord
+    cuMemcpyAsync cuMemcpyHtoDAsync cuMemcpyDtoHAsync cuMemcpyDtoDAsync cuLaunchKernel cuStreamWaitEvent
+    cuEventRecord
     cuLaunchHostFunc cuStreamAddCallback
     create_stream get_current_stream copy_to_host auto_synchronize
     """.split()
@@ -22,7 +23,8 @@ STRONG_WORDS = frozenset(
 ORDERING_WORDS = STRONG_WORDS | frozenset(
     """
     synchronize create_event copy_to copy_from asnumpy to_device CUDAGraph add_callback
-    cudaStreamSynchronize cudaEventSynchronize cudaDeviceSynchronize cudaStreamQuery cudaEventQuery cuStreamSynchronize
+    cudaStreamSynchronize cudaEventSynchronize cudaDeviceSynchronize cudaStreamQuery cudaEventQuery
+    cuStreamSynchronize
     """.split()
 )
 

@@ -1,20 +1,13 @@
-"""The program as the interpreter sees it: small, frozen, free of any parser.
-
-A *lowering* turns source text into this; nothing after it knows which parser was used. Modules are
-indexed first (``Module`` with its ``FunctionDecl``/``ClassDecl`` entries); bodies are lowered on
-demand through ``FunctionDecl.load``, because most functions of a real tree are never needed.
-
-Expressions that cannot matter to ordering are lowered to ``Opaque`` with their operands, so that
-reads inside them are not lost.
-"""
+"""Expressions and statements."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
-from streamlint.source import Span
+if TYPE_CHECKING:
+    from streamlint.ir.decls import ClassDecl, Function
+    from streamlint.source import Span
 
 # ----------------------------------------------------------------------------- expressions
 
@@ -121,7 +114,7 @@ class Binary:
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """One comparison; chains are lowered to ``Boolean("and", ...)``. ``op``: ``"=="``, ``"is not"``, ``"in"`` ..."""
+    """One comparison; ``op`` is ``"=="``, ``"is not"``, ``"in"`` ... Chains: ``Boolean("and", ...)``."""
 
     span: Span
     op: str
@@ -327,7 +320,7 @@ class Try:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One ``case``: ``pattern`` is the matched value if it is a plain one, ``None`` for a wildcard or a capture."""
+    """One ``case``: ``pattern`` is the matched value if it is plain, ``None`` for a wildcard or a capture."""
 
     pattern: Expr | None
     captures: tuple[str, ...]
@@ -434,102 +427,3 @@ Stmt: TypeAlias = (
     | FunctionDef
     | ClassDef
 )
-
-# ----------------------------------------------------------------------------- definitions
-
-
-@dataclass(frozen=True, slots=True)
-class Param:
-    """``kind`` is ``"positional"``, ``"keyword"`` (keyword-only), ``"*"`` or ``"**"``."""
-
-    name: str
-    kind: str = "positional"
-    default: Expr | None = None
-    annotation: Expr | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Function:
-    """A lowered function. ``span`` covers the ``def`` line only. Compared by identity of ``span`` and name."""
-
-    name: str
-    qualname: str
-    module: str
-    span: Span
-    params: tuple[Param, ...]
-    body: tuple[Stmt, ...]
-    decorators: tuple[Expr, ...] = ()
-    is_generator: bool = False
-    is_async: bool = False
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FunctionDecl:
-    """A function that is known but not yet lowered.
-
-    ``names`` are all identifiers and attribute names in its text: enough to decide, without
-    lowering, whether it can touch a stream or an attribute. ``load`` lowers it (and caches);
-    it raises ``LoweringError``.
-    """
-
-    name: str
-    qualname: str
-    module: str
-    span: Span
-    end_line: int
-    decorators: tuple[str, ...]
-    """Dotted text of each decorator, calls without arguments: ``"torch.no_grad"``."""
-    names: frozenset[str]
-    load: Callable[[], Function] = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ClassDecl:
-    """A class: its methods by name and its class-level statements (assignments, declarations), lowered on demand.
-
-    Of several methods of one name (property setters, overloads) the dict keeps the last; setters
-    stand in ``setters``.
-    """
-
-    name: str
-    qualname: str
-    module: str
-    span: Span
-    bases: tuple[str, ...]
-    """Dotted text of each base; a base that is no dotted name is ``"?"``."""
-    decorators: tuple[str, ...]
-    methods: dict[str, FunctionDecl]
-    setters: dict[str, FunctionDecl]
-    inner: dict[str, ClassDecl]
-    load_body: Callable[[], tuple[Stmt, ...]] = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Module:
-    """One source file. ``name`` is its dotted import name, ``path`` relative to the project root with ``/``.
-
-    ``imports`` holds imports found anywhere at module level (also under ``if`` and ``try``);
-    ``assigned`` the names bound by other module-level statements. ``load_body`` gives the
-    module-level statements without functions, classes and imports, in order.
-    """
-
-    name: str
-    path: str
-    is_package: bool
-    imports: tuple[Import, ...]
-    functions: dict[str, FunctionDecl]
-    classes: dict[str, ClassDecl]
-    assigned: frozenset[str]
-    body_names: frozenset[str]
-    """Identifiers and attribute names in the module-level statements."""
-    load_body: Callable[[], tuple[Stmt, ...]] = field(repr=False)
-
-
-class LoweringError(Exception):
-    """Source that cannot be lowered; ``line`` counts from 1."""
-
-    def __init__(self, path: str, line: int, message: str) -> None:
-        super().__init__(f"{path}:{line}: {message}")
-        self.path = path
-        self.line = line
-        self.message = message

@@ -1,0 +1,110 @@
+"""Functions, classes and modules: indexed at once, lowered on demand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from streamlint.ir.nodes import Expr, Import, Stmt
+    from streamlint.source import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """``kind`` is ``"positional"``, ``"keyword"`` (keyword-only), ``"*"`` or ``"**"``."""
+
+    name: str
+    kind: str = "positional"
+    default: Expr | None = None
+    annotation: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A lowered function. ``span`` covers the ``def`` line only."""
+
+    name: str
+    qualname: str
+    module: str
+    span: Span
+    params: tuple[Param, ...]
+    body: tuple[Stmt, ...]
+    decorators: tuple[Expr, ...] = ()
+    is_generator: bool = False
+    is_async: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FunctionDecl:
+    """A function that is known but not yet lowered.
+
+    ``names`` are all identifiers and attribute names in its text: enough to decide, without
+    lowering, whether it can touch a stream or an attribute. ``load`` lowers it (and caches);
+    it raises ``LoweringError``.
+    """
+
+    name: str
+    qualname: str
+    module: str
+    span: Span
+    end_line: int
+    decorators: tuple[str, ...]
+    """Dotted text of each decorator, calls without arguments: ``"torch.no_grad"``."""
+    names: frozenset[str]
+    load: Callable[[], Function] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClassDecl:
+    """A class: its methods by name and its class-level statements (assignments, declarations),
+    lowered on demand.
+
+    Of several methods of one name (property setters, overloads) the dict keeps the last; setters
+    stand in ``setters``.
+    """
+
+    name: str
+    qualname: str
+    module: str
+    span: Span
+    bases: tuple[str, ...]
+    """Dotted text of each base; a base that is no dotted name is ``"?"``."""
+    decorators: tuple[str, ...]
+    methods: dict[str, FunctionDecl]
+    setters: dict[str, FunctionDecl]
+    inner: dict[str, ClassDecl]
+    load_body: Callable[[], tuple[Stmt, ...]] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Module:
+    """One source file. ``name`` is its dotted import name, ``path`` relative to the project root with ``/``.
+
+    ``imports`` holds imports found anywhere at module level (also under ``if`` and ``try``);
+    ``assigned`` the names bound by other module-level statements. ``load_body`` gives the
+    module-level statements without functions, classes and imports, in order.
+    """
+
+    name: str
+    path: str
+    is_package: bool
+    imports: tuple[Import, ...]
+    functions: dict[str, FunctionDecl]
+    classes: dict[str, ClassDecl]
+    assigned: frozenset[str]
+    body_names: frozenset[str]
+    """Identifiers and attribute names in the module-level statements."""
+    load_body: Callable[[], tuple[Stmt, ...]] = field(repr=False)
+
+
+class LoweringError(Exception):
+    """Source that cannot be lowered; ``line`` counts from 1."""
+
+    def __init__(self, path: str, line: int, message: str) -> None:
+        super().__init__(f"{path}:{line}: {message}")
+        self.path = path
+        self.line = line
+        self.message = message
