@@ -268,9 +268,10 @@ def shared_state(
 
 
 _COMMON = frozenset(
-    "self torch cuda Stream Event stream current_stream device dtype shape size len range int float list dict tuple "
-    "wait_stream wait_event record synchronize record_stream non_blocking pin_memory cp np numpy empty zeros to copy_ append super nn "
-    "Optional None True False isinstance config logger enumerate zip".split()
+    "self torch cuda Stream Event stream current_stream device dtype shape size len range int float "
+    "list dict tuple wait_stream wait_event record synchronize record_stream non_blocking pin_memory "
+    "cp np numpy empty zeros to copy_ append super nn Optional None True False isinstance config "
+    "logger enumerate zip".split()
 )
 
 
@@ -354,6 +355,8 @@ def construct(m: Machine, cls: ir.ClassDecl) -> HeapV | None:
     if not isinstance(made, HeapV):
         return None
     m.heap[made.id].key = "self"
+    # Between the calls only the outside caller holds the object, and with it all that it keeps alive.
+    m.life.outside.append(made)
     for device in dict.fromkeys(stream.device for stream in m.streams.values()):
         m.emit(SyncDevice(m.site(cls.span), m.lane, device=device, name="before the first call"))
     return made
