@@ -1,0 +1,99 @@
+"""The code in the guides does what they say."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from streamlint import engine, judge, models
+from streamlint.finding import leading
+from streamlint.interp import arrays
+from streamlint.interp.values import Flavor
+from streamlint.models.schema import Framework, Lib, Role
+from streamlint.rules import RULES
+from streamlint.rules.base import Rule
+from tests.expectations import compare, explain, parse
+from tests.traces import Program
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DOCS = Path(__file__).parent.parent / "docs"
+BLOCK = re.compile(r"^```python\n# (?P<path>\S+\.py)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page: str) -> dict[str, str]:
+    """The code blocks of a page that say which file they are."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    return {match["path"]: match["code"] for match in BLOCK.finditer(text)}
+
+
+def only(files: dict[str, str], start: str) -> tuple[str, str]:
+    (found,) = [(path, code) for path, code in files.items() if path.startswith(start)]
+    return found
+
+
+def execute(code: str, name: str, **known: object) -> dict[str, Any]:
+    module = ModuleType(name)
+    sys.modules[name] = module  # where dataclasses and postponed annotations look names up
+    vars(module).update(known)
+    exec(compile(code, name, "exec"), vars(module))  # noqa: S102
+    return vars(module)
+
+
+def check_fixture(tmp_path: Path, path: str, code: str) -> None:
+    file = tmp_path / path
+    file.parent.mkdir(parents=True)
+    file.write_text(code, encoding="utf-8")
+    report = engine.analyze(tmp_path, [file], engine.Settings())
+    report = replace(report, findings=leading(report.findings))
+    assert not report.errors
+    mismatches = compare(parse(code), report.findings)
+    assert not mismatches, explain(path, code, mismatches, report.findings)
+
+
+@pytest.fixture(autouse=True)
+def modules() -> Iterator[None]:
+    before = dict(sys.modules)
+    yield
+    for name in sys.modules.keys() - before.keys():
+        if name.startswith("guide_"):
+            del sys.modules[name]
+
+
+def test_adding_a_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = blocks("adding-a-rule.md")
+    made = execute(only(files, "streamlint/rules/")[1], "guide_rule")
+    rule = made["RULE"]
+    assert isinstance(rule, Rule)
+    assert rule.code not in {known.code for known in RULES}, "the example's code is in use: take another one"
+    test = execute(
+        only(files, "tests/test_")[1], "guide_test", Program=Program, judge=judge.judge, check=rule.check
+    )
+    test["test_a_stream_that_waits_for_its_own_record"]()
+    monkeypatch.setattr(judge, "RULES", (*RULES, rule))
+    check_fixture(tmp_path, *only(files, "tests/fixtures/"))
+
+
+def test_adding_a_framework(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = blocks("adding-a-framework.md")
+    # An enumeration cannot get a member afterwards: one without a current stream stands in.
+    monkeypatch.setattr(Lib, "PYCUDA", Lib.DRIVER, raising=False)
+    framework = execute(only(files, "streamlint/models/")[1], "guide_models")["PYCUDA"]
+    assert isinstance(framework, Framework)
+    (module,) = framework.modules
+    rows = {f"{module}.{api.name}": (framework, api) for api in framework.functions}
+    monkeypatch.setattr(models, "FUNCTIONS", models.FUNCTIONS | rows)
+    monkeypatch.setattr(models, "MODULES", models.MODULES | {module})
+    monkeypatch.setitem(models.BY_LIB, Lib.DRIVER, framework)
+    monkeypatch.setitem(arrays.FLAVORS, Lib.DRIVER, Flavor.POINTER)
+    for role in Role:
+        methods = {(Lib.DRIVER, api.name): (framework, api) for api in models.methods_of(framework, role)}
+        monkeypatch.setitem(models.METHODS, role, models.METHODS[role] | methods)
+    check_fixture(tmp_path, *only(files, "tests/fixtures/"))
