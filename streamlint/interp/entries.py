@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp import calls, lifetime, objects, stmt
+from streamlint.interp import calls, guesses, lifetime, objects, stmt
 from streamlint.interp.decisions import Exploration, Oracle
 from streamlint.interp.machine import Cut, Frame, Jumped, Machine, PathEnds, Returned
 from streamlint.interp.relevance import (
@@ -99,6 +99,7 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
             pass
         except RecursionError:
             m.cut.append("recursion")
+        guesses.settle(m)
         m.close()
         return m
 
@@ -380,7 +381,10 @@ def _call_until_repeated(m: Machine, made: HeapV, decl: ir.FunctionDecl, number:
 
 
 def index_state(m: Machine, made: HeapV) -> tuple[tuple[str, object], ...]:
-    """The numbers and flags that an object and the objects it holds carry: ring positions, phases."""
+    """The numbers and flags that an object and the objects it holds carry: ring positions, phases.
+
+    An attribute that is still ``None`` counts: ``self.last = x`` drops the last one from the second call on.
+    """
     state: list[tuple[str, object]] = []
     waiting = [("", made)]
     seen: set[int] = set()
@@ -391,7 +395,7 @@ def index_state(m: Machine, made: HeapV) -> tuple[tuple[str, object], ...]:
         seen.add(value.id)
         for name, item in sorted(m.heap[value.id].attrs.items()):
             match item:
-                case ConstV(bool() | int() as number):
+                case ConstV(bool() | int() | None as number):
                     state.append((f"{prefix}.{name}", number))
                 case HeapV() if m.heap[item.id].shape is Shape.INSTANCE:
                     waiting.append((f"{prefix}.{name}", item))
@@ -456,11 +460,21 @@ def outside_arguments(
 
 
 def _outside_value(m: Machine, param: ir.Param, number: int) -> Value:
-    del m
     match param.default:
         case ir.Const(value=value) if (
             value is not None and not isinstance(value, bool) and isinstance(value, (int, str, float))
         ):
             return ConstV(value)
+        case _ if param.default is None and _is_tensor(param.annotation):
+            return m.argument(f"{number}:{param.name}")
         case _:
             return SymV(f"{number}:{param.name}")
+
+
+def _is_tensor(annotation: ir.Expr | None) -> bool:
+    """``x: torch.Tensor``, ``x: Tensor`` or ``x: "torch.Tensor"``."""
+    match annotation:
+        case ir.Name(id="Tensor") | ir.Attr(name="Tensor") | ir.Const(value="torch.Tensor" | "Tensor"):
+            return True
+        case _:
+            return False

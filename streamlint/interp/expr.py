@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import assert_never
 
 from streamlint import ir
-from streamlint.interp import calls, containers, decide, names, objects, tensors
+from streamlint.interp import calls, containers, decide, guesses, names, objects, tensors
 from streamlint.interp.values import (
     NONE,
     ApiV,
@@ -184,7 +184,9 @@ def binary(m: Machine, op: str, left: Value, right: Value, e: ir.Binary | ir.Aug
                 )
                 if method is not None:
                     return calls.call(m, method, [right], {}, e.span)
-            return SymV(f"({key_of(left)}{op}{key_of(right)})")
+            result = SymV(f"({key_of(left)}{op}{key_of(right)})")
+            guesses.note(m, op, left, right, result, e.span)
+            return result
 
 
 def moved(pointer: BufferV, by: Value, op: str) -> BufferV:

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
     from streamlint import ir
     from streamlint.interp.decisions import Oracle
+    from streamlint.interp.guesses import Guess
     from streamlint.interp.project import Project
     from streamlint.source import Span
 
@@ -145,6 +146,8 @@ class Machine:
     """Whether the object that the entry is about is being made; its branches are explored last."""
     loops: int = 0
     """How many loops are open."""
+    guesses: dict[str, Guess] = field(default_factory=dict)
+    """Operators on unknown values, by the key of their result: see ``interp/guesses.py``."""
     capturing: int = 0
     """How many captures are open."""
     named: dict[tuple[str, int], int] = field(default_factory=dict)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir, models
@@ -70,6 +71,8 @@ def _module_variable(m: Machine, module: ir.Module, name: str) -> Value:
 def store(m: Machine, name: str, value: Value) -> None:
     env = m.frame.env
     m.rename(value, name)
+    if isinstance(value, SymV) and value.key in m.guesses:
+        m.guesses[value.key] = replace(m.guesses[value.key], name=m.guesses[value.key].name or name)
     if name in env.outer:
         m.globals[env.module, name] = value
         return

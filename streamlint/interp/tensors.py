@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import models
-from streamlint.interp import arrays, copies, effects, names, operators, unresolved
+from streamlint.interp import arrays, copies, effects, guesses, names, operators, unresolved
 from streamlint.interp.values import (
     NONE,
     BufferV,
@@ -82,6 +82,9 @@ def as_buffer(m: Machine, value: SymV, flavor: Flavor = Flavor.TORCH) -> BufferV
     role = m.roles.get(value.key)
     if isinstance(role, BufferV):
         return role
+    guess = m.guesses.get(value.key)
+    if guess is not None:
+        return guesses.buffer(m, guess)
     view = gradient(m, value.key) if value.key.endswith(".grad") else m.argument(value.key, flavor=flavor)
     m.roles[value.key] = view
     return view

@@ -1,0 +1,85 @@
+"""Arithmetic on unknown values: numbers or tensors, which only later code shows.
+
+``h = x * 2`` on an unknown ``x`` may be device work. An empty op marks where and on which stream;
+when the path is done and ``h`` turned out to be a tensor (``h.record_stream(s)``, ``h.sum()``), or one
+of its operands did, the op gets its reads and its write. Numbers stay empty ops, which order nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from streamlint.interp.values import BufferV, ConstV, Flavor, SymV, Value
+from streamlint.models.schema import Lib
+from streamlint.trace import Access, Launch, Mode, Origin, Space
+
+if TYPE_CHECKING:
+    from streamlint.interp.machine import Machine
+    from streamlint.source import Span
+
+_OPERATORS = frozenset({"+", "-", "*", "/", "@", "**", "//"})
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """One operator whose operands are unknown."""
+
+    op: int
+    result: str
+    operands: tuple[Value, ...]
+    name: str = ""
+    """The first variable that held the result."""
+
+
+def note(m: Machine, op: str, left: Value, right: Value, result: SymV, span: Span) -> None:
+    """Marks an operator that may be device work."""
+    if not m.frame.touches or op not in _OPERATORS or result.key in m.guesses:
+        return
+    if not all(isinstance(value, (SymV, ConstV)) for value in (left, right)):
+        return
+    stream = m.current_stream(Lib.TORCH).id
+    number = m.emit(Launch(m.site(span), m.lane, stream=stream, accesses=(), name=f"operator {op}"))
+    m.guesses[result.key] = Guess(number, result.key, (left, right))
+
+
+def buffer(m: Machine, guess: Guess) -> BufferV:
+    """The result of an operator that turned out to be a tensor."""
+    op = m.ops[guess.op]
+    assert isinstance(op, Launch)
+    made = m.new_buffer(guess.name, Space.UNKNOWN, Origin.RESULT, Flavor.TORCH, None, op.stream)
+    m.roles[guess.result] = made
+    return made
+
+
+def settle(m: Machine) -> None:
+    """Gives the marked ops what is known at the end of the path.
+
+    Tensors come from tensors and make tensors: ``g = h + 1; g.sum()`` shows that ``h`` is one too.
+    """
+    for guess in reversed(list(m.guesses.values())):
+        if isinstance(m.roles.get(guess.result), BufferV):
+            _operands_are_tensors(m, guess)
+    for guess in m.guesses.values():
+        op = m.ops[guess.op]
+        result = m.roles.get(guess.result)
+        reads = [role for value in guess.operands if isinstance(role := _role(m, value), BufferV)]
+        if not isinstance(op, Launch) or not (reads or isinstance(result, BufferV)):
+            continue
+        made = result if isinstance(result, BufferV) else buffer(m, guess)
+        accesses = [Access(view.id, Mode.READ, view.region) for view in reads]
+        m.ops[guess.op] = replace(op, accesses=(*accesses, Access(made.id, Mode.WRITE)))
+
+
+def _operands_are_tensors(m: Machine, guess: Guess) -> None:
+    unknown = [value for value in guess.operands if isinstance(value, SymV)]
+    for value in unknown:
+        made = m.guesses.get(value.key)
+        if value.key not in m.roles and made is not None:
+            buffer(m, made)
+        elif value.key not in m.roles and len(unknown) == 1 and "(" not in value.key:
+            m.roles[value.key] = m.argument(value.key)
+
+
+def _role(m: Machine, value: Value) -> Value | None:
+    return m.roles.get(value.key) if isinstance(value, SymV) else None
