@@ -175,8 +175,8 @@ def what(op: Op) -> str:
             return "operation"
 
 
-def insufficient_record(judged: Judged, earlier: OpId, later: OpId) -> Note | None:
-    """The wait that looks as if it ordered the pair but holds a record from before the earlier op."""
+def early_record(judged: Judged, earlier: OpId, later: OpId) -> Record | None:
+    """The record that a wait for the earlier op's stream sees, if it was made before the earlier op."""
     target, source = stream_of(judged.op(later)), stream_of(judged.op(earlier))
     if target is None or source is None:
         return None
@@ -188,8 +188,22 @@ def insufficient_record(judged: Judged, earlier: OpId, later: OpId) -> Note | No
                 continue
             recorded = judged.op(record)
             if isinstance(recorded, Record) and recorded.stream == source and record < earlier:
-                return Note(recorded.at.span, "recorded here, before the operation that it should cover")
+                return recorded
     return None
+
+
+def insufficient_record(judged: Judged, earlier: OpId, later: OpId) -> Note | None:
+    """The wait that looks as if it ordered the pair but holds a record from before the earlier op."""
+    record = early_record(judged, earlier, later)
+    if record is None:
+        return None
+    verb = "recorded" if is_named(judged.trace.events[record.event]) else "waited for"
+    return Note(record.at.span, f"{verb} here, before the operation that it should cover")
+
+
+def is_named(event: Event) -> bool:
+    """Whether the source names the event: ``wait_stream`` makes one of its own."""
+    return " " not in event.name
 
 
 def last_barrier(judged: Judged, earlier: OpId, later: OpId) -> Note | None:

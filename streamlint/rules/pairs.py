@@ -8,10 +8,13 @@ from streamlint.conflicts import Conflict, ConflictKind
 from streamlint.rules.base import (
     Judged,
     Note,
+    early_record,
     insufficient_record,
+    is_named,
     last_barrier,
     on,
     quoted,
+    readable,
     stream_of,
     what,
 )
@@ -79,8 +82,15 @@ def order_help(judged: Judged, conflict: Conflict) -> str:
     if earlier is None or later is None:
         return "order the two operations"
     first, second = (judged.stream_name(stream) for stream in (earlier, later))
+    done = what(judged.op(conflict.earlier))
+    record = early_record(judged, conflict.earlier, conflict.later)
+    if record is not None:
+        event = judged.trace.events[record.event]
+        if is_named(event):
+            return f"record {quoted(readable(event.name, 'the event'))} later, after the {done}"
+        return f"make {quoted(second)} wait for {quoted(first)} later, after the {done}"
     fix = (
-        f"record an event on {quoted(first)} after the {what(judged.op(conflict.earlier))} and make "
+        f"record an event on {quoted(first)} after the {done} and make "
         f"{quoted(second)} wait for it before the {what(judged.op(conflict.later))}"
     )
     waiter, waited = _in_pytorch(second), _in_pytorch(first)
