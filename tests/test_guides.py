@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from streamlint import engine, judge, models
+from streamlint import cli, engine, judge, models
 from streamlint.finding import leading
 from streamlint.interp import arrays
 from streamlint.interp.values import Flavor
@@ -97,3 +97,35 @@ def test_adding_a_framework(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         methods = {(Lib.DRIVER, api.name): (framework, api) for api in models.methods_of(framework, role)}
         monkeypatch.setitem(models.METHODS, role, models.METHODS[role] | methods)
     check_fixture(tmp_path, *only(files, "tests/fixtures/"))
+
+
+def test_the_output_in_the_readme_is_what_the_examples_give(capsys: pytest.CaptureFixture[str]) -> None:
+    text = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    shown = text.partition("<!-- the output of: streamlint examples -->\n```text\n")[2].partition("```")[0]
+    cli.main(["check", "--color", "never", str(DOCS.parent / "examples")])
+    printed = _without_seconds(capsys.readouterr().out)
+    position = 0
+    for part in _without_seconds(shown).split("[...]\n"):
+        found = printed.find(part, position)
+        assert found >= 0, f"README.md shows what is not printed:\n{part}"
+        position = found + len(part)
+
+
+def _without_seconds(text: str) -> str:
+    return re.sub(r"in \d+\.\d+ s\.", "in 0 s.", text)
+
+
+@pytest.mark.parametrize(
+    "page", [*DOCS.glob("*.md"), *DOCS.parent.glob("*.md")], ids=lambda page: str(page.name)
+)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        name, _, anchor = target.partition("#")
+        if ":" in name or not target:
+            continue
+        file = page.parent / name if name else page
+        assert file.exists(), f"{page.name} links to {target}"
+        if anchor:
+            headings = re.findall(r"^#+ (.+)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+            assert anchor in {re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-") for h in headings}
