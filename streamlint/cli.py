@@ -111,17 +111,24 @@ def _check_options(parser: argparse.ArgumentParser) -> None:
     report.add_argument("--baseline", type=Path, metavar="FILE", help="hide the findings known to this file")
     report.add_argument("--write-baseline", type=Path, metavar="FILE", help="record the findings as known")
     output = parser.add_argument_group("output")
-    output.add_argument("--output-format", choices=[each.value for each in Format], default=Format.FULL.value)
+    output.add_argument(
+        "--output-format",
+        choices=[each.value for each in Format],
+        default=Format.FULL.value,
+        help="full shows the source (default), concise is one line a finding",
+    )
     output.add_argument("--output", type=Path, metavar="FILE", help="write the findings to a file")
     output.add_argument("--statistics", action="store_true", help="count the findings of each rule")
-    output.add_argument("--color", choices=("auto", "always", "never"), default="auto")
+    output.add_argument(
+        "--color", choices=("auto", "always", "never"), default="auto", help="auto: if it is a terminal"
+    )
     output.add_argument("-q", "--quiet", action="store_true", help="no summary, only findings and errors")
     output.add_argument("--exit-zero", action="store_true", help="exit with 0 even if there are findings")
     running = parser.add_argument_group("running")
     running.add_argument("--config", type=Path, metavar="FILE", help="use this configuration file")
     running.add_argument("--jobs", type=_job_count, metavar="N", help="processes; 0 is one for each core")
     running.add_argument("--stdin-filename", type=Path, metavar="NAME", help="the path that `-` stands for")
-    running.add_argument("--no-cache", action="store_true", help="accepted; there is no cache yet")
+    running.add_argument("--no-cache", action="store_true", help="no effect: there is no cache")
 
 
 def _job_count(word: str) -> int:

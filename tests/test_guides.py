@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import sys
 from dataclasses import replace
@@ -97,6 +98,27 @@ def test_adding_a_framework(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         methods = {(Lib.DRIVER, api.name): (framework, api) for api in models.methods_of(framework, role)}
         monkeypatch.setitem(models.METHODS, role, models.METHODS[role] | methods)
     check_fixture(tmp_path, *only(files, "tests/fixtures/"))
+
+
+BUDGET = re.compile(
+    r"^\| [^|]+ \| (?P<value>[\d ]+) \| `(?P<module>\w+)\.(?P<name>[A-Z_]+)` \|$", re.MULTILINE
+)
+
+
+def test_the_budgets_in_the_design_are_those_of_the_code() -> None:
+    found = list(BUDGET.finditer((DOCS / "design.md").read_text(encoding="utf-8")))
+    assert len(found) >= 10
+    for row in found:
+        places = [f"streamlint.interp.{row['module']}", f"streamlint.{row['module']}"]
+        module = next(importlib.import_module(name) for name in places if importlib.util.find_spec(name))
+        assert getattr(module, row["name"]) == int(row["value"].replace(" ", "")), row[0]
+
+
+def test_the_laws_in_the_semantics_have_their_tests() -> None:
+    named = set(re.findall(r"`(test_\w+)`", (DOCS / "semantics.md").read_text(encoding="utf-8")))
+    laws = (DOCS.parent / "tests" / "test_hb_laws.py").read_text(encoding="utf-8")
+    assert named
+    assert named <= set(re.findall(r"^def (test_\w+)", laws, re.MULTILINE))
 
 
 def test_the_output_in_the_readme_is_what_the_examples_give(capsys: pytest.CaptureFixture[str]) -> None:
