@@ -13,6 +13,7 @@ from streamlint.rules import RULES, lifetimes
 from streamlint.rules.base import Judged, Problem, Rule, confidence, stream_of
 from streamlint.trace import (
     Alloc,
+    Barrier,
     Copy,
     Doubt,
     Event,
@@ -148,9 +149,16 @@ def settle(candidate: Candidate, run: Run, paths: Sequence[Judged]) -> Candidate
         doubts.add(Doubt.CALLS)
         if len(set(run.entry.outside_calls)) > 1 and _caller_may_order(judged, earlier, run):
             doubts.add(Doubt.SOME_PATHS)
+    if _uses_signals(judged):
+        doubts.add(Doubt.SIGNAL)
     if not doubts & {Doubt.SOME_PATHS, Doubt.ESCAPE} and _ordered_elsewhere(problem, judged, paths):
         doubts.add(Doubt.SOME_PATHS)
     return replace(candidate, problem=replace(problem, doubts=frozenset(doubts)))
+
+
+def _uses_signals(judged: Judged) -> bool:
+    """Whether kernels of the path may wait for values in memory: an order that no event shows."""
+    return any(isinstance(op, Barrier) and op.why is Doubt.SIGNAL for op in judged.trace.ops)
 
 
 def _caller_may_order(judged: Judged, earlier: Op, run: Run) -> bool:

@@ -61,10 +61,11 @@ def _events(m: Machine, values: Iterable[Value], depth: int, seen: set[int]) -> 
                 pass
 
 
-def barrier(m: Machine, streams: Iterable[StreamV], span: Span, name: str) -> None:
+def barrier(m: Machine, streams: Iterable[StreamV], span: Span, name: str, why: Doubt = Doubt.ESCAPE) -> None:
+    """Marks a call that may order ``streams`` with each other and with the host."""
     ids = tuple(dict.fromkeys(stream.id for stream in streams))
     if ids:
-        m.emit(Barrier(m.site(span), m.lane, streams=ids, why=Doubt.ESCAPE, name=name))
+        m.emit(Barrier(m.site(span), m.lane, streams=ids, why=why, name=name))
 
 
 def all_streams(m: Machine) -> list[StreamV]:

@@ -46,7 +46,7 @@ def opaque(
     """
     last = name.rpartition(".")[2]
     if any(word in last.lower() for word in torch_model.MEMORY_SIGNALS):
-        escape.barrier(m, escape.all_streams(m), span, name)
+        escape.barrier(m, escape.all_streams(m), span, name, Doubt.SIGNAL)
     values = [names.settle(m, value) for value in (*args, *kwargs.values())]
     unwrapped = _status_check(values)
     if unwrapped is not None:

@@ -88,7 +88,9 @@ class Segment:
                 warnings.simplefilter("ignore")  # "invalid escape sequence" is the business of others
                 tree = ast.parse(self.text)
         except SyntaxError as error:
-            raise self.error(error.lineno or 1, f"syntax error: {error.msg}") from None
+            version = ".".join(map(str, sys.version_info[:2]))
+            message = f"syntax error: {error.msg} (read as Python {version})"
+            raise self.error(error.lineno or 1, message) from None
         except ValueError as error:  # "source code string cannot contain null bytes"
             raise self.error(1, f"not Python source: {error}") from None
         except (RecursionError, MemoryError):

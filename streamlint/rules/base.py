@@ -106,6 +106,7 @@ _DOUBTFUL = frozenset(
         Doubt.BUDGET,
         Doubt.ARGUMENT,
         Doubt.GUESSED,
+        Doubt.SIGNAL,
     }
 )
 
