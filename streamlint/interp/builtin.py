@@ -111,7 +111,8 @@ def make_view(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value]
         return seen
     if path in host.FLAT_VIEW_FUNCTIONS:
         m.flat.add(seen.id)
-    if not m.space(seen).on_host and m.space(seen) is Space.DEVICE and path.startswith("numpy."):
+    on_device = m.space(seen) is Space.DEVICE and seen.flavor is not Flavor.ARRAY
+    if on_device and path.startswith("numpy."):
         tensors.read_on_host(m, seen, span, path)
     if path.endswith("from_dlpack") and path.startswith("torch."):
         arrays.hand_off(m, seen, Lib.TORCH, span)

@@ -20,13 +20,14 @@ _STREAM_PARTS = (
     *(b"Stream", b".stream", b"_stream", b"_event", b"non_blocking", b"Async(", b"async_op", b"synchronize"),
     *(b"host_func", b"HostFunc", b"add_callback", b"AddCallback", b"CUDAGraph", b"cuda.graph"),
     *(b"copy_to_host", b"asnumpy", b"elapsed_time", b".isend", b".irecv"),
-    *(b"managed_array", b"mapped_array", b"blocking=False", b"_pinned(", b"STREAM"),
+    *(b"cudaMalloc", b"cuMemAlloc", b"managed_array", b"mapped_array", b"blocking=False", b"_pinned("),
+    b"STREAM",
 )
 _STREAM_TEXT = re.compile(
     rb"Stream|\.stream|(?:wait|current|record|default|set|get|create)_stream|(?:wait|record)_event"
     rb"|non_blocking|async_op|Async\(|synchronize|host_func|HostFunc|add_callback|AddCallback"
     rb"|CUDAGraph|cuda\.graph|copy_to_host|asnumpy|elapsed_time|\.(?:isend|irecv)"
-    rb"|managed_array|mapped_array|blocking=False|_pinned\(|DEFAULT_STREAM"
+    rb"|cudaMalloc|cuMemAlloc|managed_array|mapped_array|blocking=False|_pinned\(|DEFAULT_STREAM"
 )
 
 STREAM_WORDS = frozenset(

@@ -14,7 +14,8 @@ STRONG_WORDS = frozenset(
     cudaFreeAsync cudaLaunchKernel cudaMemcpy2DAsync cudaMemcpyPeerAsync cudaStreamBeginCapture
     cuMemcpyAsync cuMemcpyHtoDAsync cuMemcpyDtoHAsync cuMemcpyDtoDAsync cuLaunchKernel cuStreamWaitEvent
     cuEventRecord
-    cuLaunchHostFunc cuStreamAddCallback
+    cuLaunchHostFunc cuStreamAddCallback cudaMalloc cuMemAlloc
+    async_op isend irecv elapsed_time
     create_stream get_current_stream copy_to_host auto_synchronize
     """.split()
 )
