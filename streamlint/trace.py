@@ -419,9 +419,14 @@ class Join(OpBase):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CudaCall(OpBase):
-    """A CUDA call that orders nothing (an error query, an allocation size query, a create)."""
+    """A CUDA call that orders nothing (an error query, an allocation size query, a create).
+
+    ``stream`` or ``event`` is what a completion query asks about.
+    """
 
     name: str
+    stream: StreamId | None = None
+    event: EventId | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -438,11 +443,17 @@ class DestroyEvent(OpBase):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeginCapture(OpBase):
+    """Work queued on ``stream`` becomes nodes of a graph. An unknown error mode counts as relaxed."""
+
     stream: StreamId
+    relaxed: bool = False
+    """The thread may make calls that are unsafe during a capture, such as an allocation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndCapture(OpBase):
+    """In doubt where an exception left the captured block."""
+
     stream: StreamId
 
 

@@ -8,6 +8,7 @@ from streamlint import ir, models
 from streamlint.interp import (
     arrays,
     builtin,
+    captures,
     containers,
     contexts,
     effects,
@@ -437,7 +438,7 @@ def symbolic_method(
     if name in ("from_address", "from_buffer"):
         return builtin.make_view(m, "numpy.frombuffer", args, kwargs, span)
     if name in ("capture_begin", "capture_end"):
-        return effects.capture_by_hand(m, span, begins=name == "capture_begin")
+        return captures.by_hand(m, args, kwargs, span, begins=name == "capture_begin")
     if name in STREAM_ONLY:
         lib = arrays.guessed_library(m)
         return call_method(m, contexts.as_stream(m, receiver, span, lib), name, args, kwargs, span)

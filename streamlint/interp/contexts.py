@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp import arrays, calls, expr, lifetime, names, objects, stmt
+from streamlint.interp import arrays, calls, captures, expr, lifetime, names, objects, stmt
+from streamlint.interp.machine import PathEnds
 from streamlint.interp.values import (
     NONE,
     ContextKind,
@@ -18,7 +19,7 @@ from streamlint.interp.values import (
     Value,
 )
 from streamlint.models.schema import Lib
-from streamlint.trace import BeginCapture, EndCapture, StreamKind, SyncDevice, SyncStream
+from streamlint.trace import Doubt, EndCapture, StreamKind, SyncDevice, SyncStream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,6 +48,9 @@ def run_with(m: Machine, items: Sequence[ir.WithItem], body: Sequence[ir.Stmt]) 
             try:
                 with lifetime.holding(m, value):
                     run_with(m, rest, body)
+            except PathEnds:
+                leave.raised = True
+                raise
             finally:
                 leave()
 
@@ -60,6 +64,8 @@ class _Restore:
         self.span = span
         self.current = dict(m.current)
         self.device = m.device
+        self.raised = False
+        """Whether an exception leaves the block."""
 
     def __call__(self) -> None:
         m = self.m
@@ -74,9 +80,9 @@ class _Restore:
                         )
                     )
             case ContextKind.CAPTURE:
-                m.capturing -= 1
                 if isinstance(self.value.value, StreamV) and not m.cut:
-                    m.emit(EndCapture(m.site(self.span), m.lane, stream=self.value.value.id))
+                    doubts = frozenset({Doubt.ESCAPE}) if self.raised else frozenset()
+                    m.emit(EndCapture(m.site(self.span), m.lane, doubts, stream=self.value.value.id))
             case ContextKind.STREAM | ContextKind.DEVICE | ContextKind.NULL:
                 pass
         m.current = self.current
@@ -103,8 +109,7 @@ def enter(m: Machine, value: Value, span: Span) -> tuple[Value, _Restore]:
                 # torch.cuda.graph synchronizes the device before it begins the capture.
                 m.emit(SyncDevice(m.site(span), m.lane, device=m.device, name="torch.cuda.graph"))
                 select(m, context.value, Lib.TORCH)
-                m.emit(BeginCapture(m.site(span), m.lane, stream=context.value.id))
-            m.capturing += 1
+                captures.begin(m, context.value, Lib.TORCH, context.mode, span)
             return value, restore
         case ContextKind.NULL:
             return context.value, restore

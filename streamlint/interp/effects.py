@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import assert_never
 
-from streamlint.interp import callbacks, contexts, copies, decide, escape, memory, names, tensors
+from streamlint.interp import callbacks, captures, contexts, copies, decide, escape, memory, names, tensors
 from streamlint.interp.machine import device_id
 from streamlint.interp.values import (
     NONE,
@@ -32,7 +32,6 @@ from streamlint.models import schema as fx
 from streamlint.trace import (
     CURRENT_DEVICE,
     Access,
-    BeginCapture,
     CudaCall,
     DestroyEvent,
     DestroyStream,
@@ -214,7 +213,10 @@ class Call:
                 known = value if isinstance(value, StreamV) else contexts.as_stream(m, value, span, self.lib)
                 return StreamV(known.id, self.lib)
             case fx.NewEvent():
-                return m.new_event("an event", span, self.lib)
+                made = m.new_event("an event", span, self.lib)
+                if self.value("external") == ConstV(True):
+                    m.captures.external.add(made.id)
+                return made
             case fx.NewDevice(number):
                 return self._new_device(number)
             case fx.Makes(path, keeps):
@@ -229,13 +231,12 @@ class Call:
                     return None
                 return ContextV(ContextKind.DEVICE, target, self.lib)
             case fx.EnterCapture(stream):
-                chosen = self.value(stream)
                 capture = (
-                    chosen
-                    if isinstance(chosen, StreamV)
-                    else m.new_stream(StreamKind.NON_BLOCKING, "the capture stream", span, self.lib)
+                    m.new_stream(StreamKind.NON_BLOCKING, "the capture stream", span, self.lib)
+                    if self.value(stream) == NONE
+                    else self.stream(stream)
                 )
-                return ContextV(ContextKind.CAPTURE, capture, self.lib)
+                return ContextV(ContextKind.CAPTURE, capture, self.lib, mode=self.value("capture_error_mode"))
             case fx.SyncOnExit(stream):
                 return ContextV(ContextKind.SYNC_ON_EXIT, self.stream(stream), self.lib)
             case fx.StreamWaitsStream(stream, other):
@@ -243,6 +244,8 @@ class Call:
                 return None
             case fx.StreamWaitsEvent(event, stream):
                 waited = self.event(event)
+                if captures.is_external(self.value("flags")):
+                    return None
                 m.emit(
                     Wait(
                         m.site(span), m.lane, stream=self.stream(stream).id, event=waited.id, name=self.name()
@@ -327,11 +330,9 @@ class Call:
                     m.emit(DestroyEvent(m.site(span), m.lane, event=gone.id))
                 return None
             case fx.CaptureStarts(stream):
-                m.capturing += 1
-                m.emit(BeginCapture(m.site(span), m.lane, stream=self.stream(stream).id))
+                captures.begin(m, self.stream(stream), self.lib, self.value("mode"), span)
                 return None
             case fx.CaptureEnds(stream):
-                m.capturing = max(0, m.capturing - 1)
                 m.emit(EndCapture(m.site(span), m.lane, stream=self.stream(stream).id))
                 return m.fresh("graph", span)
             case fx.Views(of, array):
@@ -344,6 +345,9 @@ class Call:
             case fx.Pure():
                 if self.name() == "current_device":
                     return DeviceV(m.device)
+                capturing = captures.predicate(m, self.name(), self.value("self"), self.lib)
+                if capturing is not None:
+                    return ConstV(capturing)
                 return SymV(
                     f"{self.name()}({','.join(key_of(v) for k, v in self.bound.items() if k != 'self')})"
                 )
@@ -413,7 +417,8 @@ class Call:
         made = (
             as_event(m, given, self.span) if given != NONE else m.new_event("an event", self.span, self.lib)
         )
-        m.emit(Record(m.site(self.span), m.lane, stream=self.stream(stream).id, event=made.id))
+        if not captures.is_external(self.value("flags")):
+            m.emit(Record(m.site(self.span), m.lane, stream=self.stream(stream).id, event=made.id))
         return made
 
     def _query(self, of: str, *, status: bool) -> Value:
@@ -421,16 +426,12 @@ class Call:
         queried = (
             value if isinstance(value, (StreamV, EventV)) else contexts.as_stream(self.m, value, self.span)
         )
-        self.m.emit(CudaCall(self.m.site(self.span), self.m.lane, name=self.name()))
+        site, lane = self.m.site(self.span), self.m.lane
+        if isinstance(queried, StreamV):
+            self.m.emit(CudaCall(site, lane, name=self.name(), stream=queried.id))
+        else:
+            self.m.emit(CudaCall(site, lane, name=self.name(), event=queried.id))
         return QueryV(queried, status=status)
-
-
-def capture_by_hand(m: Machine, span: Span, *, begins: bool) -> Value:
-    """``graph.capture_begin()`` and ``capture_end()`` capture the current stream."""
-    stream = m.current_stream(fx.Lib.TORCH).id
-    m.capturing = m.capturing + 1 if begins else max(0, m.capturing - 1)
-    m.emit((BeginCapture if begins else EndCapture)(m.site(span), m.lane, stream=stream))
-    return NONE
 
 
 def handle_stream(m: Machine, handle: int, lib: fx.Lib | None) -> StreamV:

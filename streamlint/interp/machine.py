@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NoReturn
 
+from streamlint.interp.captures import Captures
 from streamlint.interp.lifetime import MAX_SCANS, Lifetimes
 from streamlint.interp.values import (
     BufferV,
@@ -29,7 +30,6 @@ from streamlint.trace import (
     Alloc,
     Buffer,
     BufferId,
-    Copy,
     DeviceId,
     Doubt,
     Event,
@@ -148,8 +148,7 @@ class Machine:
     """How many loops are open."""
     guesses: dict[str, Guess] = field(default_factory=dict)
     """Operators on unknown values, by the key of their result: see ``interp/guesses.py``."""
-    capturing: int = 0
-    """How many captures are open."""
+    captures: Captures = field(default_factory=Captures)
     named: dict[tuple[str, int], int] = field(default_factory=dict)
     """How many calls deep the variable was that something got its name from."""
 
@@ -182,10 +181,7 @@ class Machine:
         )
 
     def emit(self, op: Op) -> int:
-        if self.capturing and isinstance(op, (Launch, Copy)):
-            # Captured work is recorded into a graph: it does not run now.
-            op = Launch(op.at, op.lane, op.doubts, stream=op.stream, accesses=(), name=op.name)
-        self.ops.append(op)
+        self.ops.extend(self.captures.recorded(op))
         return len(self.ops) - 1
 
     # ------------------------------------------------------------------ streams and events

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.interp import arrays, copies, kernels, tensors
@@ -19,7 +20,7 @@ from streamlint.interp.values import (
     key_of,
 )
 from streamlint.models import schema as fx
-from streamlint.trace import Access, Launch, Mode, Origin, Space
+from streamlint.trace import Access, Alloc, Launch, Mode, Origin, Space
 
 if TYPE_CHECKING:
     from streamlint.interp.effects import Call
@@ -159,6 +160,11 @@ def _address(call: Call, item: SymV) -> list[BufferV]:
     return []
 
 
+def _asks_driver(call: Call) -> bool:
+    """``cudaMalloc`` and its like; the allocators of frameworks mostly hand out memory that they have."""
+    return call.lib in (fx.Lib.RUNTIME, fx.Lib.DRIVER) or call.api.name.startswith("runtime.")
+
+
 def allocate(call: Call, effect: fx.Allocates) -> Value:
     """New memory, ordered by a stream where the allocation is."""
     on = (
@@ -168,6 +174,9 @@ def allocate(call: Call, effect: fx.Allocates) -> Value:
     )
     flavor = Flavor.POINTER if effect.address else arrays.flavor_of(call.lib, effect.space)
     made = call.m.new_buffer("", effect.space, Origin.ALLOCATED, flavor, call.span, on)
+    last = call.m.ops[-1]
+    if isinstance(last, Alloc) and on is None and _asks_driver(call):
+        call.m.ops[-1] = replace(last, name=call.name())
     if "size" in call.bound:
         call.m.sizes[made.id] = key_of(call.bound["size"])
     if flavor is Flavor.ARRAY and not isinstance(call.value("shape"), TupleV) and "shape" in call.bound:

@@ -147,6 +147,8 @@ class ContextV:
     kind: ContextKind
     value: Value
     lib: Lib | None = None
+    mode: Value | None = None
+    """The error mode of a capture."""
 
 
 class ContextKind(Enum):
