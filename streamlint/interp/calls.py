@@ -8,6 +8,7 @@ from streamlint import ir, models
 from streamlint.interp import (
     arrays,
     builtin,
+    caching,
     captures,
     containers,
     contexts,
@@ -199,7 +200,9 @@ def call_function(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, 
         return _not_followed(m, func, args, kwargs, span)
     if function.is_generator:
         return GeneratorV(func, tuple(args), kwargs, context=_is_context_manager(function))
-    return run_function(m, func, function, args, kwargs, span)
+    return caching.remembered(
+        m, func, args, kwargs, lambda: run_function(m, func, function, args, kwargs, span)
+    )
 
 
 def _is_remote(func: FuncV, depth: int) -> bool:
