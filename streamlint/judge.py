@@ -14,6 +14,7 @@ from streamlint.rules.base import Judged, Problem, Rule, confidence, stream_of
 from streamlint.trace import (
     Alloc,
     Barrier,
+    BufferId,
     Copy,
     Doubt,
     Event,
@@ -52,7 +53,11 @@ class Candidate:
 
 def judge(trace: Trace) -> Judged:
     hb = HappensBefore(trace)
-    return Judged(trace, hb, tuple(conflicts(trace, hb)))
+    overfull: list[BufferId] = []
+    found = tuple(conflicts(trace, hb, on_cut=overfull.append))
+    if overfull:
+        trace = replace(trace, cut=(*trace.cut, "accesses of one buffer"))
+    return Judged(trace, hb, found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,7 @@ def recorded_events(run: Run) -> Iterator[Span]:
 def findings_of(run: Run) -> Iterator[Conditional]:
     """The findings of an entry; fingerprints are added later, when all are known."""
     paths = [judge(trace) for trace in run.traces if len(trace.ops) > 1]
+    run.cut += sum(len(judged.trace.cut) for judged in paths)
     for judged in paths:
         candidates = [settle(candidate, run, paths) for candidate in _candidates(judged)]
         for candidate, leader in _leaders(judged, candidates):

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, TypeAlias, assert_never
+from typing import TYPE_CHECKING, TypeAlias
+
+if sys.version_info >= (3, 11):
+    from typing import assert_never
+else:  # not typing_extensions: the program under test may run where only its own packages are
+    from typing import NoReturn
+
+    def assert_never(value: NoReturn) -> NoReturn:
+        raise AssertionError(value)
+
 
 if TYPE_CHECKING:
     from streamlint.confirm.values import Snapshot

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING
+
+from typing_extensions import assert_never
 
 from streamlint.conflicts import conflicts
 from streamlint.hb import HappensBefore

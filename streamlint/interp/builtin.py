@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp import arrays, calls, containers, names, objects, tensors
+from streamlint.interp import arrays, calls, containers, names, objects, tensors, threads
 from streamlint.interp.values import (
     NONE,
     TRUE,
@@ -34,13 +34,14 @@ if TYPE_CHECKING:
     from streamlint.source import Span
 
 _NULL_CONTEXTS = frozenset({"nullcontext", "suppress", "ExitStack"})
-_THREADS = frozenset({"threading.Lock", "threading.RLock"})
 
 
 def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value | None:
     """Calls an outside function that is known here; None if it is not."""
     args = [names.settle(m, a) for a in args]
     last = path.rpartition(".")[2]
+    if path in ("threading.Thread", "Thread"):
+        return threads.make(m, args, kwargs)
     if last in _NULL_CONTEXTS:
         return ContextV(ContextKind.NULL, args[0] if args else NONE)
     if path in ("functools.partial", "partial") and args:

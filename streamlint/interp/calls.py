@@ -21,6 +21,7 @@ from streamlint.interp import (
     operators,
     stmt,
     tensors,
+    threads,
     unresolved,
 )
 from streamlint.interp.machine import MAX_DEPTH, Frame, Machine, Returned
@@ -397,9 +398,15 @@ def call_method(
                     if found is not None
                     else unresolved.opaque(m, name, [receiver, *args], kwargs, span)
                 )
+            if threads.is_thread(m, receiver):
+                return threads.method(m, receiver, name, span)
             method = objects.method(m, receiver, name)
             if method is not None:
                 return call(m, method, args, kwargs, span)
+            run = objects.method(m, receiver, "run") if name == "start" else None
+            if run is not None:
+                # A subclass of Thread.
+                return threads.submit(m, [run], {}, span)
             return unresolved.opaque(m, f"{held.key}.{name}", [receiver, *args], kwargs, span)
         case SymV():
             return symbolic_method(m, receiver, name, args, kwargs, span)
@@ -440,6 +447,8 @@ def symbolic_method(
         return _handle_call(m, SymV(f"{receiver.key}.{name}"), args, kwargs, span)
     if name in ("from_address", "from_buffer"):
         return builtin.make_view(m, "numpy.frombuffer", args, kwargs, span)
+    if name == "submit" and args and threads.runs_code(names.settle(m, args[0])):
+        return threads.submit(m, args, kwargs, span)
     if name in ("capture_begin", "capture_end"):
         return captures.by_hand(m, args, kwargs, span, begins=name == "capture_begin")
     if name in STREAM_ONLY:

@@ -1,0 +1,85 @@
+"""Host threads: ``Thread(target=f)`` and ``executor.submit(f)`` run ``f`` on a lane of their own.
+
+A new thread starts on the default stream, whatever its parent's current stream (measured). What it
+does is placed where it starts; ``join()`` and ``result()`` order it before what follows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.interp import calls, containers
+from streamlint.interp.machine import PathEnds, Returned
+from streamlint.interp.values import NONE, ClassV, ConstV, FuncV, HeapV, MethodV, PartialV, Shape, Value
+from streamlint.trace import CURRENT_DEVICE, Join, LaneId, Spawn
+
+if TYPE_CHECKING:
+    from streamlint.interp.machine import Machine
+    from streamlint.source import Span
+
+_THREAD = "thread"
+_JOINS = frozenset({"join", "result", "get", "exception"})
+
+
+def make(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> HeapV:
+    """``threading.Thread(target=f, args=(...), kwargs={...})``"""
+    made = m.new_object(Shape.INSTANCE, key=_THREAD)
+    held = m.heap[made.id]
+    held.attrs = dict(kwargs)
+    if "target" not in kwargs and len(args) > 1:
+        held.attrs["target"] = args[1]
+    return made
+
+
+def is_thread(m: Machine, value: HeapV) -> bool:
+    return m.heap[value.id].key == _THREAD
+
+
+def runs_code(value: Value) -> bool:
+    """Whether a value given to ``submit`` is code that can be followed."""
+    return isinstance(value, (FuncV, PartialV, MethodV, ClassV))
+
+
+def submit(m: Machine, args: list[Value], kwargs: dict[str, Value], span: Span) -> HeapV:
+    """``executor.submit(f, x)``: the future stands for the thread."""
+    made = m.new_object(Shape.INSTANCE, key=_THREAD)
+    m.heap[made.id].attrs["result"] = _run(m, made, args[0], args[1:], kwargs, span)
+    return made
+
+
+def method(m: Machine, thread: HeapV, name: str, span: Span) -> Value:
+    """``start``, ``join`` and ``result``."""
+    held = m.heap[thread.id]
+    if name == "start" and "target" in held.attrs:
+        listed = containers.listed(m, held.attrs.get("args", NONE)) or []
+        kwargs = _named(m, held.attrs.get("kwargs"))
+        _run(m, thread, held.attrs["target"], listed, kwargs, span)
+    elif name in _JOINS and "lane" in held.attrs:
+        lane = held.attrs["lane"]
+        if isinstance(lane, ConstV) and isinstance(lane.value, int):
+            m.emit(Join(m.site(span), m.lane, child=LaneId(lane.value)))
+    return held.attrs.get("result", NONE)
+
+
+def _named(m: Machine, given: Value | None) -> dict[str, Value]:
+    if not isinstance(given, HeapV):
+        return {}
+    held = m.heap[given.id]
+    return {str(key.value): held.attrs[text] for text, key in held.keys.items() if isinstance(key, ConstV)}
+
+
+def _run(
+    m: Machine, thread: HeapV, target: Value, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value:
+    child = LaneId(m.lanes)
+    m.lanes += 1
+    m.heap[thread.id].attrs["lane"] = ConstV(int(child))
+    m.emit(Spawn(m.site(span), m.lane, child=child))
+    lane, device = m.lane, m.device
+    m.lane, m.device = child, CURRENT_DEVICE
+    try:
+        return calls.call(m, target, args, kwargs, span)
+    except (Returned, PathEnds):
+        return NONE
+    finally:
+        m.lane, m.device = lane, device
