@@ -14,8 +14,34 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, NewType, TypeAlias
 
+from streamlint.regions import (
+    UNBOUNDED,
+    WHOLE,
+    Interval,
+    Overlap,
+    Region,
+    Selector,
+    Symbol,
+    SymbolSlice,
+    covers,
+    overlap,
+)
+
 if TYPE_CHECKING:
     from streamlint.source import Span
+
+__all__ = [
+    "UNBOUNDED",
+    "WHOLE",
+    "Interval",
+    "Overlap",
+    "Region",
+    "Selector",
+    "Symbol",
+    "SymbolSlice",
+    "covers",
+    "overlap",
+]
 
 OpId = NewType("OpId", int)
 StreamId = NewType("StreamId", int)
@@ -93,102 +119,6 @@ class Doubt(Enum):
     OBSERVED = "ordered by measured behaviour that is not documented"
     GUESSED = "both operations are assumptions about unresolved calls"
     BUDGET = "an analysis budget ran out"
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """Positions ``lo <= i < hi`` of one axis (elements statically, bytes in observed traces)."""
-
-    lo: int
-    hi: int
-
-
-UNBOUNDED = 1 << 62
-"""The upper end of an interval that reaches to the end of its axis."""
-
-
-@dataclass(frozen=True, slots=True)
-class Symbol:
-    """A place on one axis known only by the expression that selects it, as in ``x[i]``.
-
-    Equal symbols are the same place, different ones are not.
-    """
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class SymbolSlice:
-    """``x[a:b]`` with bounds known only by their expressions; ``None`` means from/to the end."""
-
-    lo: str | None
-    hi: str | None
-
-
-Selector: TypeAlias = Interval | Symbol | SymbolSlice
-Region: TypeAlias = tuple[Selector, ...]
-"""Selectors from the outermost axis inwards; the empty tuple is the whole buffer."""
-
-WHOLE: Region = ()
-
-
-class Overlap(Enum):
-    YES = "yes"
-    NO = "no"
-    MAYBE = "maybe"
-
-
-def overlap(a: Region, b: Region) -> Overlap:
-    """Whether two regions of one buffer share a place."""
-    answer = Overlap.YES
-    for left, right in zip(a, b, strict=False):
-        match _overlap_axis(left, right):
-            case Overlap.NO:
-                return Overlap.NO
-            case Overlap.MAYBE:
-                answer = Overlap.MAYBE
-            case Overlap.YES:
-                pass
-    return answer
-
-
-def _overlap_axis(a: Selector, b: Selector) -> Overlap:
-    if a == b:
-        return Overlap.YES
-    match a, b:
-        case (SymbolSlice(None, None), _) | (_, SymbolSlice(None, None)):
-            return Overlap.YES
-        case Interval(), Interval():
-            return Overlap.YES if a.lo < b.hi and b.lo < a.hi else Overlap.NO
-        case Symbol(), Symbol():
-            return Overlap.NO
-        case SymbolSlice(), SymbolSlice():
-            # x[:n] and x[:m] share their start, x[a:] and x[b:] their end.
-            if (a.lo is None and b.lo is None) or (a.hi is None and b.hi is None):
-                return Overlap.YES
-            # x[:n] and x[n:] touch but do not overlap.
-            if (a.hi is not None and a.hi == b.lo) or (b.hi is not None and b.hi == a.lo):
-                return Overlap.NO
-            return Overlap.YES if a.lo == b.lo else Overlap.MAYBE
-        case (SymbolSlice() as part, Interval() as fixed) | (Interval() as fixed, SymbolSlice() as part):
-            # x[0] lies in x[:n] for every n that makes the slice worth taking.
-            return Overlap.YES if part.lo is None and fixed.lo == 0 else Overlap.MAYBE
-        case _:
-            return Overlap.MAYBE
-
-
-def covers(a: Region, b: Region) -> bool:
-    """Whether ``a`` surely contains all of ``b``."""
-    if len(a) > len(b):
-        return False
-    for outer, inner in zip(a, b, strict=False):
-        if outer == inner:
-            continue
-        if not (isinstance(outer, Interval) and isinstance(inner, Interval)):
-            return False
-        if not (outer.lo <= inner.lo and inner.hi <= outer.hi):
-            return False
-    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +206,8 @@ class Launch(OpBase):
     stream: StreamId
     accesses: tuple[Access, ...]
     name: str = "kernel"
+    completes: EventId | None = None
+    """The event that callers of an asynchronous collective wait for: ``work`` in ``work.wait()``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,8 +48,8 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 """For each part, the parts it may import besides itself and the version."""
 
-PARTS = {"clocks": "hb", "conflicts": "hb", "hb_build": "hb", "hb_streams": "hb"}
-"""Modules that are one part together: happens-before and the search for conflicts in it."""
+PARTS = {"regions": "trace", "clocks": "hb", "conflicts": "hb", "hb_build": "hb", "hb_streams": "hb"}
+"""Modules that are one part together: the vocabulary; happens-before and the search for conflicts in it."""
 
 HOMES = {
     "libcst": {"lower"},
