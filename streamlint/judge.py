@@ -155,6 +155,9 @@ def settle(candidate: Candidate, run: Run, paths: Sequence[Judged]) -> Candidate
         doubts.add(Doubt.CALLS)
         if len(set(run.entry.outside_calls)) > 1 and _caller_may_order(judged, earlier, run):
             doubts.add(Doubt.SOME_PATHS)
+    elif later.at.call > 1 and len(set(run.entry.outside_calls)) > 1:
+        # start(), then step(), which calls start() too: what step() does alone, its own entry shows.
+        doubts.add(Doubt.SOME_PATHS)
     if _uses_signals(judged):
         doubts.add(Doubt.SIGNAL)
     if not doubts & {Doubt.SOME_PATHS, Doubt.ESCAPE} and _ordered_elsewhere(problem, judged, paths):

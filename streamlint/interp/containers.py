@@ -29,6 +29,7 @@ from streamlint.interp.values import (
     Value,
     key_of,
 )
+from streamlint.models.schema import Lib
 from streamlint.trace import UNBOUNDED, Interval, Region, Selector, Symbol, SymbolSlice
 
 if TYPE_CHECKING:
@@ -134,6 +135,9 @@ def like(m: Machine, sample: Value, key: str, depth: int = 2) -> Value:
                 if stream.span
                 else sample
             )
+        case EventV(lib=Lib.DISTRIBUTED):
+            # One collective stands for all that a loop started: [all_reduce(t, async_op=True) for t in ts]
+            return sample
         case EventV(number, lib):
             made = m.new_event(f"{m.events[number].name}[{key}]", m.events[number].span, lib)
             m.events[made.id] = replace(m.events[made.id], function=m.events[number].function)

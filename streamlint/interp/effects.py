@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import assert_never
 
-from streamlint.interp import callbacks, captures, contexts, copies, decide, escape, memory, names, tensors
+from streamlint.interp import (
+    callbacks,
+    captures,
+    collectives,
+    contexts,
+    copies,
+    decide,
+    escape,
+    memory,
+    names,
+    tensors,
+)
 from streamlint.interp.machine import device_id
 from streamlint.interp.values import (
     NONE,
@@ -276,6 +287,11 @@ class Call:
             case fx.Uses():
                 memory.use(self, effect)
                 return None
+            case fx.Communicates():
+                return collectives.run(self, effect)
+            case fx.OrdersAll():
+                escape.barrier(m, escape.all_streams(m), span, self.name())
+                return m.fresh(self.name(), span)
             case fx.HostUses(reads, writes):
                 accesses = [
                     Access(b.id, mode, b.region)

@@ -219,6 +219,7 @@ class Machine:
         cuda-python has none: calls without a stream run on the default stream.
         """
         where = device if device is not None else self.device
+        lib = Lib.TORCH if lib is Lib.DISTRIBUTED else lib
         found = self.current.get((lib, where, self.lane))
         if found is not None:
             return found

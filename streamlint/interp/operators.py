@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp import copies, decide, tensors, unresolved
+from streamlint.interp import copies, tensors, unresolved
 from streamlint.interp.values import (
     NONE,
     BufferV,
@@ -90,7 +90,7 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
         # An accelerator's pin_memory is a function, not a method of the tensor.
         return copies.method(m, tensors.buffers_in(m, args[:1])[0], last, args[1:], kwargs, span)
     if path.startswith("torch.distributed."):
-        return collective(m, path, args, kwargs, span)
+        return m.fresh(f"{path}()", span)
     if path.startswith(
         (
             "torch.nn.",
@@ -141,40 +141,3 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
     if last in model.DRAINING_METHODS and not tensors.on_host(m, sources):
         m.emit(SyncStream(m.site(span), m.lane, stream=m.current_stream(Lib.TORCH).id, name=last))
     return made
-
-
-def collective(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
-    """Collectives are ordered with the current stream, unless ``async_op=True``."""
-    last = path.rpartition(".")[2]
-    asynchronous = kwargs.get("async_op")
-    if last in model.IN_PLACE_COLLECTIVES | model.OUT_COLLECTIVES and (
-        asynchronous is None or decide.constant(m, asynchronous) is False
-    ):
-        first = tensors.buffers_in(
-            m,
-            args[:1]
-            or [value for key, value in kwargs.items() if key in ("tensor", "output_tensor", "output")],
-        )
-        rest = [
-            view
-            for view in tensors.buffers_in(
-                m,
-                [
-                    *args[1:2],
-                    *(v for k, v in kwargs.items() if k in ("input_tensor", "input", "tensor_list")),
-                ],
-            )
-            if view not in first
-        ]
-        mode = Mode.UPDATE if last in model.IN_PLACE_COLLECTIVES else Mode.WRITE
-        tensors.launch(
-            m,
-            span,
-            [
-                *(Access(v.id, mode, v.region) for v in first),
-                *(Access(v.id, Mode.READ, v.region) for v in rest),
-            ],
-            last,
-        )
-        return NONE
-    return SymV(m.fresh(f"{path}()", span).key)

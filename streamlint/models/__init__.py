@@ -8,6 +8,7 @@ from streamlint.models.cuda_core import CUDA_CORE
 from streamlint.models.cuda_driver import CUDA_DRIVER
 from streamlint.models.cuda_runtime import CUDA_RUNTIME
 from streamlint.models.cupy import CUPY
+from streamlint.models.distributed import DISTRIBUTED
 from streamlint.models.numba import NUMBA
 from streamlint.models.schema import Api, Framework, Lib, Role
 from streamlint.models.torch import TORCH
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from streamlint.trace import StreamKind
 
-FRAMEWORKS: tuple[Framework, ...] = (TORCH, CUDA_RUNTIME, CUDA_DRIVER, CUPY, NUMBA, CUDA_CORE)
+FRAMEWORKS: tuple[Framework, ...] = (TORCH, CUDA_RUNTIME, CUDA_DRIVER, CUPY, NUMBA, CUDA_CORE, DISTRIBUTED)
 
 
 def _functions() -> dict[str, tuple[Framework, Api]]:

@@ -49,8 +49,6 @@ WORDS: dict[fx.Lib, tuple[Words, ...]] = {
         ),
         Words("Operators that wait for the current stream", torch.DRAINING_METHODS),
         Words("Functions that allocate a tensor", torch.FACTORIES | torch.LIKE_FACTORIES),
-        Words("Collectives that update their first argument", torch.IN_PLACE_COLLECTIVES),
-        Words("Collectives that write their first argument and read the others", torch.OUT_COLLECTIVES),
         Words("Functions whose result stands for `torch.cuda`", torch.MODULE_MAKERS),
     ),
 }
@@ -120,6 +118,10 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912  one case an 
             return _copies(one)
         case fx.Uses():
             return _uses(one)
+        case fx.Communicates():
+            return _communicates(one)
+        case fx.OrdersAll():
+            return "may order all streams"
         case fx.HostUses(reads, writes):
             return f"the host {_accesses(reads, writes, ())} before the call returns"
         case fx.Allocates(space, stream, _):
@@ -181,6 +183,13 @@ def _uses(one: fx.Uses) -> str:
     what = [_accesses(one.reads, one.writes, one.updates)] if one.reads or one.writes or one.updates else []
     what += [f"may read and write the memory in {_names(one.packed)}"] if one.packed else []
     return f"device work on {where}" + (f" that {' and '.join(what)}" if what else "")
+
+
+def _communicates(one: fx.Communicates) -> str:
+    what = _accesses(one.reads, one.writes, one.updates)
+    if one.flag is None:
+        return f"{what} on the stream of `{one.group}`; gives the handle to wait for"
+    return f"{what} on the current stream, or with `{one.flag}` on the stream of `{one.group}`"
 
 
 def _accesses(reads: Iterable[str], writes: Iterable[str], updates: Iterable[str]) -> str:

@@ -23,6 +23,7 @@ class Lib(Enum):
     RUNTIME = "cuda runtime"
     DRIVER = "cuda driver"
     CORE = "cuda.core"
+    DISTRIBUTED = "torch.distributed"
 
 
 class Role(Enum):
@@ -211,6 +212,25 @@ class Uses:
 
 
 @dataclass(frozen=True, slots=True)
+class Communicates:
+    """A collective of ``group``; with ``flag`` true it runs on the group's own stream and returns a handle.
+
+    ``flag`` None: it always does. The handle is an event, recorded after the collective.
+    """
+
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    updates: tuple[str, ...] = ()
+    group: str = "group"
+    flag: str | None = "async_op"
+
+
+@dataclass(frozen=True, slots=True)
+class OrdersAll:
+    """May order all streams with each other and with the host; no document says which."""
+
+
+@dataclass(frozen=True, slots=True)
 class HostUses:
     """The host itself touches the named parameters before the call returns."""
 
@@ -327,6 +347,8 @@ Effect: TypeAlias = (
     | Queries
     | Copies
     | Uses
+    | Communicates
+    | OrdersAll
     | HostUses
     | Allocates
     | Frees

@@ -180,12 +180,3 @@ PURE_FUNCTIONS = frozenset(
     "typename broadcast_shapes set_num_threads get_num_threads promote_types result_type can_cast "
     "use_deterministic_algorithms".split()
 )
-
-IN_PLACE_COLLECTIVES = frozenset("all_reduce broadcast reduce".split())
-"""``torch.distributed`` functions that update their first argument on the current stream's order."""
-
-OUT_COLLECTIVES = frozenset(
-    "all_gather_into_tensor reduce_scatter_tensor all_gather all_to_all_single all_to_all "
-    "reduce_scatter _all_gather_base _reduce_scatter_base gather scatter".split()
-)
-"""``torch.distributed`` functions that write their first argument and read the others."""

@@ -1,0 +1,103 @@
+"""SL602 collective-before-wait."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.finding import Severity
+from streamlint.rules import pairs
+from streamlint.rules.base import Judged, Note, Problem, Rule, on, quoted, readable
+from streamlint.trace import Doubt, EventId, Launch, OpId, SyncEvent, Wait
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from streamlint.conflicts import Conflict
+
+
+def check(judged: Judged) -> Iterator[Problem]:
+    """Conflicts whose earlier side is a collective that runs aside."""
+    for conflict in judged.conflicts:
+        earlier = judged.op(conflict.earlier)
+        if isinstance(earlier, Launch) and earlier.completes is not None:
+            yield _problem(judged, conflict, earlier, earlier.completes)
+
+
+def _problem(judged: Judged, conflict: Conflict, collective: Launch, handle: EventId) -> Problem:
+    later = judged.op(conflict.later)
+    name, verb = pairs.subject(judged, conflict), _verb(conflict)
+    doubts = conflict.doubts
+    if collective.at.call != later.at.call:
+        # start() and finish(): who calls them in turn is not seen.
+        doubts |= {Doubt.SOME_PATHS}
+    work = readable(judged.trace.events[handle].name, "the handle")
+    return Problem(
+        later=conflict.later,
+        earlier=conflict.earlier,
+        buffer=conflict.buffer,
+        message=f"{name} is {verb} {on(judged, later)} before the wait for `{collective.name}`",
+        label=f"{verb} {on(judged, later)}",
+        help=f"call {_call(work)} before {name} is {verb}",
+        notes=(
+            Note(collective.at.span, f"`{collective.name}` starts here, on a stream of its own"),
+            *_late_wait(judged, conflict.later, handle),
+        ),
+        doubts=doubts,
+        explains=frozenset({(conflict.earlier, conflict.later)}),
+    )
+
+
+def _verb(conflict: Conflict) -> str:
+    return "overwritten" if not conflict.later_access.mode.reads else "used"
+
+
+def _call(work: str) -> str:
+    return f"`wait()` of {quoted(work)}" if " " in work else f"`{work}.wait()`"
+
+
+def _late_wait(judged: Judged, later: OpId, handle: EventId) -> Iterator[Note]:
+    for op in judged.trace.ops[later + 1 :]:
+        if isinstance(op, (Wait, SyncEvent)) and op.event == handle:
+            yield Note(op.at.span, "waited for here, too late")
+            return
+
+
+RULE = Rule(
+    code="SL602",
+    name="collective-before-wait",
+    summary="the buffer of an `async_op=True` collective used before its wait",
+    severity=Severity.ERROR,
+    check=check,
+    doc="""\
+## What it does
+Reports tensors given to a collective with `async_op=True`, `isend` or `irecv` that are used before
+`work.wait()`: results that are read or overwritten, inputs that are overwritten.
+
+## Why is this bad?
+The collective runs on a stream of its process group. Only `work.wait()` makes the current stream wait
+for it. What comes before reads values that are not reduced yet, or changes what the others receive.
+
+## Example
+```python
+work = dist.all_reduce(grad, async_op=True)
+norm = grad.norm()           # may be the norm of this rank alone
+work.wait()
+```
+
+Use instead:
+```python
+work = dist.all_reduce(grad, async_op=True)
+work.wait()
+norm = grad.norm()
+```
+
+## Limits
+The flag must be a constant. A handle that unresolved code receives may be waited for there, and one
+that is kept for another method may be waited for by it: such uses are only `possible`. Collectives on
+host tensors, `batch_isend_irecv` and coalesced collectives are not followed. `work.wait()` does not make
+the host wait: see SL204.
+
+## Source
+[torch.distributed](https://docs.pytorch.org/docs/stable/distributed.html#synchronous-and-asynchronous-collective-operations).
+""",
+)
