@@ -33,11 +33,29 @@ class Tree:
     def __post_init__(self) -> None:
         packages = {path.parent for path in self.files if path.name == "__init__.py"}
         roots: dict[Path, Path] = {}
+        namesakes: list[tuple[Path, bool]] = []
         for path in self.files:
             name, is_package = module_name(path, packages, roots)
+            known = self._names.get(name)
             # A package's own module wins over a namesake; among equals the first file does.
-            if name not in self._names or (is_package and not self._names[name][1]):
+            if known is None or (is_package and not known[1]):
+                namesakes += [known] if known is not None else []
                 self._names[name] = (path, is_package)
+            else:
+                namesakes.append((path, is_package))
+        for path, is_package in namesakes:
+            self._names[self._name_by_place(path)] = (path, is_package)
+
+    def _name_by_place(self, path: Path) -> str:
+        """A name that nothing imports, for a file like ``b/train.py`` next to ``a/train.py``.
+
+        Two scripts of one name in folders that are no packages are two modules; without a name of its
+        own the second one would be looked up, and analyzed, as the first.
+        """
+        name = f"<{self.relative(path)}>"
+        while name in self._names:
+            name += "'"
+        return name
 
     def relative(self, path: Path) -> str:
         return Path(os.path.relpath(path, self.root)).as_posix()
