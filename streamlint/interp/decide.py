@@ -167,8 +167,14 @@ def known_comparison(m: Machine, op: str, left: Value, right: Value) -> bool | N
     return answer if answer is None or base == op else not answer
 
 
+_NEVER_NONE = ("len(", "id(", "hash(", "int(", "float(", "str(")
+"""Calls that never return ``None``: ``n = len(xs)``, then ``if n is None``."""
+
+
 def _known(m: Machine, op: str, left: Value, right: Value) -> bool | None:
     match op, left, right:
+        case "is" | "==", SymV(key), ConstV(None) if key.startswith(_NEVER_NONE) and key.endswith(")"):
+            return False
         case "is" | "==", ConstV(None), _ if not isinstance(right, SymV):
             return isinstance(right, ConstV) and right.value is None
         case "is" | "==", _, ConstV(None) if not isinstance(left, SymV):

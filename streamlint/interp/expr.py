@@ -232,6 +232,8 @@ def compare(m: Machine, op: str, left: Value, right: Value, e: ir.Compare) -> Va
         # while cudaStreamQuery(s)[0] != cudaSuccess: the comparison asks whether the work is complete.
         done = isinstance(right, ConstV) or not right.path.endswith("NotReady")
         return QueryV(left.of, negated=done != (op in ("==", "is")))
+    if op in ("in", "not in"):
+        right = _contents(m, right)
     known = decide.known_comparison(m, op, left, right)
     if known is not None:
         return ConstV(known)
@@ -250,6 +252,14 @@ def compare(m: Machine, op: str, left: Value, right: Value, e: ir.Compare) -> Va
             return tensors.operate(m, e.span, f"operator {op}", [left, right])
         case _:
             return decide.comparison(op, left, right)
+
+
+def _contents(m: Machine, value: Value) -> Value:
+    """A list of constants by what is in it: ``device in ["cuda", "mtia"]`` is one question, asked twice."""
+    items = containers.listed(m, value)
+    if items is None or not all(isinstance(item, ConstV) for item in items):
+        return value
+    return TupleV(tuple(items))
 
 
 def boolean(m: Machine, e: ir.Boolean) -> Value:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir, models
-from streamlint.interp import calls, effects, names, stmt, tensors
+from streamlint.interp import calls, effects, names, stmt, tensors, threads
 from streamlint.interp.values import (
     NONE,
     ApiV,
@@ -105,7 +105,7 @@ def _instance_attribute(m: Machine, value: HeapV, name: str, span: Span) -> Valu
     if name in held.attrs:
         return names.settle(m, held.attrs[name])
     if held.cls is None:
-        return SymV(f"{held.key}.{name}")
+        return MethodV(value, name) if threads.is_thread(m, value) else SymV(f"{held.key}.{name}")
     if name == "__class__":
         return ClassV(held.cls)
     found = lookup(m, held.cls, name)

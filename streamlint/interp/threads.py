@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp import calls, containers
+from streamlint.interp import calls, containers, lifetime, tensors
 from streamlint.interp.machine import PathEnds, Returned
 from streamlint.interp.values import NONE, ClassV, ConstV, FuncV, HeapV, MethodV, PartialV, Shape, Value
 from streamlint.trace import CURRENT_DEVICE, Join, LaneId, Spawn
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from streamlint.source import Span
 
 _THREAD = "thread"
+_RESULT = "(result)"
+"""Where a future keeps what its function returned: not a name that code can ask for."""
 _JOINS = frozenset({"join", "result", "get", "exception"})
 
 
@@ -43,7 +45,7 @@ def runs_code(value: Value) -> bool:
 def submit(m: Machine, args: list[Value], kwargs: dict[str, Value], span: Span) -> HeapV:
     """``executor.submit(f, x)``: the future stands for the thread."""
     made = m.new_object(Shape.INSTANCE, key=_THREAD)
-    m.heap[made.id].attrs["result"] = _run(m, made, args[0], args[1:], kwargs, span)
+    m.heap[made.id].attrs[_RESULT] = _run(m, made, args[0], args[1:], kwargs, span)
     return made
 
 
@@ -58,7 +60,7 @@ def method(m: Machine, thread: HeapV, name: str, span: Span) -> Value:
         lane = held.attrs["lane"]
         if isinstance(lane, ConstV) and isinstance(lane.value, int):
             m.emit(Join(m.site(span), m.lane, child=LaneId(lane.value)))
-    return held.attrs.get("result", NONE)
+    return held.attrs.get(_RESULT, NONE)
 
 
 def _named(m: Machine, given: Value | None) -> dict[str, Value]:
@@ -75,6 +77,8 @@ def _run(
     m.lanes += 1
     m.heap[thread.id].attrs["lane"] = ConstV(int(child))
     m.emit(Spawn(m.site(span), m.lane, child=child))
+    # The thread holds its arguments until it has returned, whatever the caller drops meanwhile.
+    lifetime.escapes(m, tensors.buffers_in(m, [*args, *kwargs.values()], unknown=False))
     lane, device = m.lane, m.device
     m.lane, m.device = child, CURRENT_DEVICE
     try:
