@@ -1,0 +1,273 @@
+"""Deletes one ordering statement at a time and counts how often streamlint notices.
+
+Usage: python benchmarks/mutation.py [--count N] [--seed S] [--jobs J] [--missed M] TREE...
+       python benchmarks/mutation.py --fixtures
+
+A statement that only orders (``side.wait_stream(cur)``, ``event.wait()``, ``event.record()``,
+``torch.cuda.synchronize()``, ``x.record_stream(s)``, ``cudaStreamWaitEvent(...)``) is replaced by ``pass``
+in memory. The deletion is *found* if the module then has a finding of at least ``likely`` confidence
+that it did not have before; *possible* counts those that only show with ``--min-confidence possible``.
+
+With trees, N functions outside of tests and benchmarks are drawn, and one statement in each: many of
+those are redundant, or matter only to callers elsewhere, so the share is a lower bound, to be compared
+between versions. With ``--fixtures`` every statement of the correct twins is tried, and the ones that
+are not missed are printed: each should be one that the fixture does not need.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import random
+import time
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stream_functions import is_test, last_name, named_like, python_files
+
+from streamlint import engine
+from streamlint.finding import Confidence, leading
+from streamlint.rules import RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from streamlint.finding import Finding
+
+FIXTURES = Path(__file__).resolve().parents[1] / "tests" / "fixtures"
+ORDERING = frozenset(
+    """
+    wait_stream wait_event record_event record_stream synchronize
+    cudaStreamWaitEvent cudaEventRecord cudaStreamSynchronize cudaEventSynchronize cudaDeviceSynchronize
+    cuStreamWaitEvent cuEventRecord cuStreamSynchronize cuEventSynchronize cuCtxSynchronize
+    """.split()
+)
+BY_RECEIVER = frozenset({"wait", "record", "sync"})
+DEFAULT_RULES = frozenset(rule.code for rule in RULES if rule.default)
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """One statement to delete; lines count from 1, columns from 0 (UTF-8 bytes, as ``ast`` counts)."""
+
+    path: Path
+    function: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    deletion: Deletion
+    found: bool
+    possible: bool
+    message: str = ""
+
+
+def orders(call: ast.expr) -> bool:
+    """Whether a call is one that only orders, also inside a helper that checks its status."""
+    if not isinstance(call, ast.Call):
+        return False
+    name = last_name(call.func)
+    if name in ORDERING:
+        return True
+    if name in BY_RECEIVER and isinstance(call.func, ast.Attribute):
+        return named_like(call.func.value, "event") or named_like(call.func.value, "stream")
+    return len(call.args) == 1 and orders(call.args[0])
+
+
+def deletions(path: Path, source: bytes) -> Iterator[Deletion]:
+    """The ordering statements of a module, by function."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return
+    waiting: list[tuple[str, str, ast.AST]] = [("", "", tree)]
+    while waiting:
+        scope, function, node = waiting.pop()
+        for child in ast.iter_child_nodes(node):
+            match child:
+                case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                    inner = f"{scope}.{name}".lstrip(".")
+                    waiting.append((f"{inner}.<locals>", inner, child))
+                case ast.ClassDef(name=name):
+                    waiting.append((f"{scope}.{name}".lstrip("."), function, child))
+                case ast.Expr(value=value) if function and orders(value):
+                    yield _deletion(path, function, child)
+                case _:
+                    waiting.append((scope, function, child))
+
+
+def _deletion(path: Path, function: str, node: ast.Expr) -> Deletion:
+    end_line = node.end_lineno or node.lineno
+    end_column = node.end_col_offset or 0
+    return Deletion(path, function, node.lineno, node.col_offset, end_line, end_column, ast.unparse(node))
+
+
+def without(source: bytes, deletion: Deletion) -> bytes:
+    """The module with the statement replaced by ``pass``; all other places keep their lines."""
+    lines = source.splitlines(keepends=True)
+    first, last = deletion.line - 1, deletion.end_line - 1
+    head = lines[first][: deletion.column]
+    tail = lines[last][deletion.end_column :]
+    lines[first : last + 1] = [head + b"pass" + tail, *[b"\n"] * (last - first)]
+    return b"".join(lines)
+
+
+# ----------------------------------------------------------------------------- running
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a run would show for one module, by fingerprint."""
+
+    likely: dict[str, Finding]
+    possible: dict[str, Finding]
+
+
+def shown(root: Path, files: Sequence[Path], path: Path, text: bytes) -> Shown:
+    report = engine.analyze(root, files, engine.Settings(), focus=[path], overlay={path: text})
+    found = [finding for finding in report.findings if finding.code in DEFAULT_RULES]
+    sure = [finding for finding in found if finding.confidence is not Confidence.POSSIBLE]
+    return Shown(
+        {finding.fingerprint: finding for finding in leading(sure)},
+        {finding.fingerprint: finding for finding in leading(found)},
+    )
+
+
+def try_module(root: Path, files: tuple[Path, ...], task: tuple[Path, list[Deletion]]) -> list[Result]:
+    path, wanted = task
+    source = path.read_bytes()
+    before = shown(root, files, path, source)
+    results = []
+    for deletion in wanted:
+        after = shown(root, files, path, without(source, deletion))
+        new = [finding for mark, finding in after.likely.items() if mark not in before.likely]
+        possible = bool(new) or not after.possible.keys() <= before.possible.keys()
+        text = f"{new[0].code} line {new[0].primary.line}: {new[0].message}" if new else ""
+        results.append(Result(deletion, bool(new), possible, text))
+    return results
+
+
+def run(root: Path, files: list[Path], chosen: Sequence[Deletion], jobs: int) -> list[Result]:
+    by_module: dict[Path, list[Deletion]] = {}
+    for deletion in chosen:
+        by_module.setdefault(deletion.path, []).append(deletion)
+    work = partial(try_module, root, tuple(files))
+    if jobs == 1:
+        return [result for task in by_module.items() for result in work(task)]
+    with ProcessPoolExecutor(jobs) as pool:
+        return [result for results in pool.map(work, by_module.items()) for result in results]
+
+
+# ----------------------------------------------------------------------------- what to delete
+
+
+def draw(root: Path, files: list[Path], count: int, seed: int) -> list[Deletion]:
+    """One statement in each of ``count`` functions of a tree."""
+    by_function: dict[tuple[Path, str], list[Deletion]] = {}
+    for path in files:
+        if is_test(path, root):
+            continue
+        source = path.read_bytes()
+        if b"cuda" not in source and b"accelerator" not in source and b"cupy" not in source:
+            continue
+        for deletion in deletions(path, source):
+            by_function.setdefault((path, deletion.function), []).append(deletion)
+    dice = random.Random(seed)  # noqa: S311  a sample, no secret
+    names = sorted(by_function, key=str)
+    return [dice.choice(by_function[name]) for name in dice.sample(names, min(count, len(names)))]
+
+
+def of_correct_twins(path: Path) -> list[Deletion]:
+    """The statements of functions named ``..._ok``, and of what only they use."""
+    source = path.read_bytes()
+    tree = ast.parse(source)
+    used: dict[str, set[str]] = {"ok": set(), "bad": set()}
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            kind = node.name.rpartition("_")[2]
+            names = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
+            used.get(kind, set()).update(names | {node.name})
+    wanted = used["ok"] - used["bad"]
+    return [deletion for deletion in deletions(path, source) if deletion.function.partition(".")[0] in wanted]
+
+
+# ----------------------------------------------------------------------------- reports
+
+
+def summary(name: str, results: Sequence[Result], seconds: float) -> str:
+    total = max(len(results), 1)
+    found = sum(result.found for result in results)
+    possible = sum(result.possible for result in results)
+    return (
+        f"{name:<32} {len(results):>4} deletions  {found:>4} found {100 * found / total:5.1f} %"
+        f"  {possible:>4} at least possible {100 * possible / total:5.1f} %  {seconds:6.1f} s"
+    )
+
+
+def place(result: Result, root: Path) -> str:
+    deletion = result.deletion
+    mark = "found" if result.found else ("possible" if result.possible else "missed")
+    where = deletion.path.relative_to(root).as_posix()
+    return (
+        f"  {mark:<8} {where}:{deletion.line} {deletion.function}: {deletion.text}  {result.message}".rstrip()
+    )
+
+
+def try_fixtures(jobs: int) -> None:
+    # The root is above tests/: with the fixtures as root, their folder torch would be `import torch`.
+    root = FIXTURES.parents[1]
+    start = time.perf_counter()
+    files = python_files(FIXTURES)
+    chosen = [deletion for path in files for deletion in of_correct_twins(path)]
+    results = run(root, files, chosen, jobs)
+    for result in results:
+        if not result.found:
+            print(place(result, FIXTURES))
+    print(summary("fixtures", results, time.perf_counter() - start))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("trees", type=Path, nargs="*")
+    parser.add_argument("--fixtures", action="store_true", help="try all statements of the correct fixtures")
+    parser.add_argument(
+        "--count", type=int, default=200, help="functions to draw, shared evenly by the trees"
+    )
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument(
+        "--missed", type=int, default=0, metavar="M", help="print M deletions that were not found"
+    )
+    options = parser.parse_args()
+    if options.fixtures:
+        try_fixtures(options.jobs)
+    if not options.trees:
+        return
+    everything: list[tuple[Path, Result]] = []
+    begin = time.perf_counter()
+    share = -(-options.count // len(options.trees))
+    for tree in options.trees:
+        start = time.perf_counter()
+        root = tree.resolve()
+        files = python_files(root)
+        results = run(root, files, draw(root, files, share, options.seed), options.jobs)
+        everything += [(root, result) for result in results]
+        print(summary(root.name, results, time.perf_counter() - start), flush=True)
+    print(summary("all", [result for _, result in everything], time.perf_counter() - begin))
+    rest = [pair for pair in everything if not pair[1].found]
+    for root, result in random.Random(options.seed).sample(rest, min(options.missed, len(rest))):  # noqa: S311
+        print(f"{root.name}" + place(result, root))
+
+
+if __name__ == "__main__":
+    main()
