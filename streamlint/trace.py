@@ -138,6 +138,8 @@ class Event:
     span: Span | None = None
     function: str = ""
     """The function that made it, as in ``Site.function``."""
+    timing: bool | None = None
+    """Whether times can be read from it; ``None`` if that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,6 +361,8 @@ class CudaCall(OpBase):
     name: str
     stream: StreamId | None = None
     event: EventId | None = None
+    times: tuple[EventId, ...] = ()
+    """Events whose time it reads; all must be complete."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

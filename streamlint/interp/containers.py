@@ -140,7 +140,8 @@ def like(m: Machine, sample: Value, key: str, depth: int = 2) -> Value:
             return sample
         case EventV(number, lib):
             made = m.new_event(f"{m.events[number].name}[{key}]", m.events[number].span, lib)
-            m.events[made.id] = replace(m.events[made.id], function=m.events[number].function)
+            other = m.events[number]
+            m.events[made.id] = replace(m.events[made.id], function=other.function, timing=other.timing)
             return made
         case BufferV(number, region, flavor):
             return BufferV(

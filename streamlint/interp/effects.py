@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from typing_extensions import assert_never
@@ -225,6 +226,7 @@ class Call:
                 return StreamV(known.id, self.lib)
             case fx.NewEvent():
                 made = m.new_event("an event", span, self.lib)
+                m.events[made.id] = replace(m.events[made.id], timing=self._timing(effect))
                 if self.value("external") == ConstV(True):
                     m.captures.external.add(made.id)
                 return made
@@ -338,6 +340,10 @@ class Call:
             case fx.OrdersNothing():
                 m.emit(CudaCall(m.site(span), m.lane, name=self.name()))
                 return m.fresh(self.name(), span)
+            case fx.ReadsTimes(start, end):
+                times = (self.event(start).id, self.event(end).id)
+                m.emit(CudaCall(m.site(span), m.lane, name=self.name(), times=times))
+                return m.fresh(self.name(), span)
             case fx.Destroys(what):
                 gone = self.value(what)
                 if isinstance(gone, StreamV):
@@ -369,6 +375,20 @@ class Call:
                 )
             case _:
                 assert_never(effect)
+
+    def _timing(self, effect: fx.NewEvent) -> bool | None:
+        """Whether times can be read from a new event; ``None`` if a flag is not known."""
+        match self.value(effect.timing), self.value(effect.untimed):
+            case ConstV(bool() as wanted), _:
+                return wanted
+            case ConstV(None), ConstV(None):
+                return effect.timed
+            case ConstV(None), ConstV(bool() as untimed):
+                return not untimed
+            case ConstV(None), ConstV(int() as flags):
+                return not flags & cuda_runtime.DISABLE_TIMING_FLAG
+            case _:
+                return None
 
     def _new_device(self, number: str) -> DeviceV:
         """``Device(0)`` is taken to be the device current at entry, as it is unless code selected another."""

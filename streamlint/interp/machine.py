@@ -240,13 +240,15 @@ class Machine:
         span: Span | None,
         alloc_stream: StreamId | None = None,
         device: DeviceId | None = None,
+        *,
+        by: str = "allocation",
     ) -> BufferV:
         number = BufferId(len(self.buffers))
         where = device if device is not None else self.device
         self.buffers[number] = Buffer(number, name, space, origin, where, alloc_stream, span)
         self.life.flavors[number] = flavor
         if origin is not Origin.ARGUMENT and span is not None:
-            self.emit(Alloc(self.site(span), self.lane, buffer=number, stream=alloc_stream))
+            self.emit(Alloc(self.site(span), self.lane, buffer=number, stream=alloc_stream, name=by))
         return BufferV(number, WHOLE, flavor)
 
     def argument(self, key: str, space: Space = Space.UNKNOWN, flavor: Flavor = Flavor.TORCH) -> BufferV:

@@ -173,7 +173,9 @@ def allocate(call: Call, effect: fx.Allocates) -> Value:
         else None
     )
     flavor = Flavor.POINTER if effect.address else arrays.flavor_of(call.lib, effect.space)
-    made = call.m.new_buffer("", effect.space, Origin.ALLOCATED, flavor, call.span, on)
+    made = call.m.new_buffer(
+        "", effect.space, Origin.ALLOCATED, flavor, call.span, on, by=call.api.name.rpartition(".")[2]
+    )
     last = call.m.ops[-1]
     if isinstance(last, Alloc) and on is None and _asks_driver(call):
         call.m.ops[-1] = replace(last, name=call.name())

@@ -25,6 +25,7 @@ from streamlint.models.schema import (
     NewStream,
     Pins,
     Queries,
+    ReadsTimes,
     Records,
     Returns,
     SelectsDevice,
@@ -63,11 +64,12 @@ CUDA_RUNTIME = Framework(
         _call("cudaStreamBeginCapture", "stream mode", CaptureStarts("stream")),
         _call("cudaStreamEndCapture", "stream", CaptureEnds("stream")),
         _call("cudaEventCreate", "", NewEvent()),
-        _call("cudaEventCreateWithFlags", "flags", NewEvent()),
+        _call("cudaEventCreateWithFlags", "flags", NewEvent(untimed="flags")),
         _call("cudaEventRecord", "event stream", Records("event", "stream")),
         _call("cudaEventRecordWithFlags", "event stream flags", Records("event", "stream")),
         _call("cudaEventSynchronize", "event", HostWaitsEvent("event")),
         _call("cudaEventQuery", "event", Queries("event", status=True)),
+        _call("cudaEventElapsedTime", "start end", ReadsTimes("start", "end")),
         _call("cudaEventDestroy", "event", Destroys("event")),
         _call("cudaDeviceSynchronize", "", HostWaitsDevice()),
         _call("cudaSetDevice", "device", SelectsDevice()),
@@ -121,6 +123,8 @@ SUCCESS_NAMES = ("cudaSuccess", "CUDA_SUCCESS")
 NOT_READY = "cuda.bindings.runtime.cudaError_t.cudaErrorNotReady"
 NON_BLOCKING_FLAG = 1
 """``cudaStreamNonBlocking``."""
+DISABLE_TIMING_FLAG = 2
+"""``cudaEventDisableTiming``."""
 
 LEGACY_HANDLES = frozenset({0, 1})
 PER_THREAD_HANDLE = 2
@@ -135,4 +139,7 @@ CONSTANTS = {
     "cudaEventDisableTiming": 2,
     "CU_STREAM_NON_BLOCKING": 1,
     "CU_STREAM_DEFAULT": 0,
+    "CU_EVENT_DEFAULT": 0,
+    "CU_EVENT_BLOCKING_SYNC": 1,
+    "CU_EVENT_DISABLE_TIMING": 2,
 }

@@ -138,6 +138,8 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912  one case an 
             return f"runs `{function}` on a host thread, in order of {_stream(stream)}"
         case fx.OrdersNothing():
             return "a CUDA call that orders nothing"
+        case fx.ReadsTimes(start, end):
+            return f"reads the time between {_receiver(start)} and {_receiver(end)}; waits for nothing"
         case fx.Destroys(what):
             return f"destroys {_receiver(what)}; waits already issued keep their record"
         case fx.SelectsDevice(device):

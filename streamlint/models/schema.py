@@ -75,7 +75,13 @@ class ForeignStream:
 
 @dataclass(frozen=True, slots=True)
 class NewEvent:
-    pass
+    """Returns a new event; ``timing`` and ``untimed`` name parameters that give it time, or take it away."""
+
+    timing: str | None = None
+    timed: bool = True
+    """Whether times can be read from it where ``timing`` is not given."""
+    untimed: str | None = None
+    """A flag, or flags with ``cudaEventDisableTiming``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +291,14 @@ class OrdersNothing:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadsTimes:
+    """Returns the time between two events, which must both be complete."""
+
+    start: str
+    end: str
+
+
+@dataclass(frozen=True, slots=True)
 class Destroys:
     what: str
 
@@ -356,6 +370,7 @@ Effect: TypeAlias = (
     | KeepsAlive
     | HostCallback
     | OrdersNothing
+    | ReadsTimes
     | Destroys
     | SelectsDevice
     | CaptureStarts

@@ -1,0 +1,133 @@
+"""SL403 used-before-allocated."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.finding import Severity
+from streamlint.hb import Ordering, Verdict
+from streamlint.rules import lifetimes
+from streamlint.rules.base import Judged, Note, Problem, Rule, last_barrier, on, quoted, stream_of
+from streamlint.trace import Alloc, Copy, Launch, OpId, SyncDevice, SyncStream
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from streamlint.trace import StreamId
+
+STREAM_ORDERED = frozenset(
+    {
+        *("cudaMallocAsync", "cudaMallocFromPoolAsync", "cuMemAllocAsync", "cuMemAllocFromPoolAsync"),
+        "mallocAsync",
+    }
+)
+"""Allocations that happen in stream order. Those of caching allocators may be used at once on any stream:
+what they hand out was allocated before, and who used it last is the subject of SL401."""
+
+
+def check(judged: Judged) -> Iterator[Problem]:
+    raced = {(conflict.later, conflict.buffer) for conflict in judged.conflicts}
+    for number, op in enumerate(judged.trace.ops):
+        if isinstance(op, Alloc) and op.stream is not None and op.name in STREAM_ORDERED:
+            for use in _first_uses(judged, OpId(number), op):
+                # A race with a write on the allocating stream shows the same missing edge, and says more.
+                if (use, op.buffer) not in raced:
+                    yield from _judge(judged, OpId(number), op, op.stream, use)
+
+
+def _first_uses(judged: Judged, alloc: OpId, op: Alloc) -> list[OpId]:
+    """The first op of each other stream that uses the buffer."""
+    first: dict[StreamId, OpId] = {}
+    for number in range(alloc + 1, len(judged.trace.ops)):
+        use = judged.trace.ops[number]
+        if (
+            isinstance(use, (Launch, Copy))
+            and use.stream != op.stream
+            and lifetimes.accesses_to(use, op.buffer)
+        ):
+            first.setdefault(use.stream, OpId(number))
+    return sorted(first.values())
+
+
+def _judge(judged: Judged, number: OpId, alloc: Alloc, stream: StreamId, use: OpId) -> Iterator[Problem]:
+    ordering = _ordered(judged, number, stream, use)
+    if ordering.verdict is Verdict.YES:
+        return
+    op = judged.op(use)
+    name, owner = quoted(judged.buffer_name(alloc.buffer)), quoted(judged.stream_name(stream))
+    barrier = last_barrier(judged, number, use)
+    notes = [Note(alloc.at.span, f"allocated in order of {owner} here")]
+    yield Problem(
+        later=use,
+        earlier=number,
+        buffer=alloc.buffer,
+        message=f"{name} is used {on(judged, op)} before its allocation on {owner} may have happened",
+        label=f"used {on(judged, op)}",
+        help=f"make the stream of the use wait for {owner} (record an event on {owner} after the allocation)",
+        notes=tuple(notes if barrier is None else [*notes, barrier]),
+        doubts=ordering.doubts | alloc.doubts | lifetimes.use_doubts(op, alloc.buffer),
+    )
+
+
+def _ordered(judged: Judged, number: OpId, stream: StreamId, use: OpId) -> Ordering:
+    """Whether the use comes after the allocation, or after anything that comes after it on its stream.
+
+    An allocation is no work: a synchronize of its stream right after it has nothing to wait for, and
+    covers the allocation all the same.
+    """
+    best = judged.hb.ordered(number, use)
+    for between in range(number + 1, use):
+        if best.verdict is Verdict.YES:
+            break
+        op = judged.op(OpId(between))
+        covers = stream_of(op) == stream or (
+            (isinstance(op, SyncStream) and op.stream == stream)
+            or (isinstance(op, SyncDevice) and op.device == judged.trace.streams[stream].device)
+        )
+        if not covers:
+            continue
+        ordering = judged.hb.ordered(OpId(between), use)
+        if ordering.verdict is Verdict.YES and op.doubts:
+            ordering = Ordering(Verdict.UNKNOWN, op.doubts)
+        if ordering.verdict is not Verdict.NO:
+            best = ordering
+    return best
+
+
+RULE = Rule(
+    code="SL403",
+    name="used-before-allocated",
+    summary="stream-ordered allocation used on a stream not ordered after it",
+    severity=Severity.ERROR,
+    check=check,
+    doc="""\
+## What it does
+Reports memory of `cudaMallocAsync` that is used on another stream than the one that orders the
+allocation, without a wait between the two.
+
+## Why is this bad?
+The pointer is valid from the moment when the stream gets to the allocation. Before that the memory
+may be unmapped, or still belong to a block that earlier work of the stream uses.
+
+## Example
+```python
+p = check(cudart.cudaMallocAsync(size, a))
+check(cudart.cudaMemsetAsync(p, 0, size, b))        # `b` does not wait for `a`
+```
+
+Use instead:
+```python
+p = check(cudart.cudaMallocAsync(size, a))
+check(cudart.cudaEventRecord(allocated, a))
+check(cudart.cudaStreamWaitEvent(b, allocated, 0))
+check(cudart.cudaMemsetAsync(p, 0, size, b))
+```
+
+## Limits
+Caching allocators (PyTorch, CuPy) hand out memory that was allocated before; there the question is who
+used it last: see SL401.
+
+## Source
+[Stream-ordered memory allocator](https://docs.nvidia.com/cuda/cuda-programming-guide/04-special-topics/stream-ordered-memory-allocation.html).
+""",
+)
