@@ -17,7 +17,11 @@ from streamlint.rules import (
     sl304_deprecated_stream_add_callback,
     sl401_missing_record_stream,
     sl402_freed_while_in_use,
+    sl403_used_before_allocated,
+    sl404_used_after_destroy,
     sl405_record_stream_on_owner,
+    sl602_collective_before_wait,
+    sl701_elapsed_before_sync,
 )
 
 if TYPE_CHECKING:
@@ -36,5 +40,9 @@ RULES: tuple[Rule, ...] = (
     sl304_deprecated_stream_add_callback.RULE,
     sl401_missing_record_stream.RULE,
     sl402_freed_while_in_use.RULE,
+    sl403_used_before_allocated.RULE,
+    sl404_used_after_destroy.RULE,
     sl405_record_stream_on_owner.RULE,
+    sl602_collective_before_wait.RULE,
+    sl701_elapsed_before_sync.RULE,
 )
