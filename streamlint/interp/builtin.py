@@ -192,7 +192,8 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
             items = containers.listed(m, first)
             if items:
                 return items[0]
-            return m.fresh(f"next({key_of(first)})", span)
+            step = objects.following(m, first)
+            return calls.call(m, step, [], {}, span) if step else m.fresh(f"next({key_of(first)})", span)
         case "getattr" if len(args) > 1 and isinstance(args[1], ConstV) and isinstance(args[1].value, str):
             return objects.attribute(m, first, args[1].value, span)
         case "getattr":
@@ -287,7 +288,7 @@ def _container(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value
         return _dictionary(m, name, args, kwargs, span)
     if not args:
         return m.new_list((), shape=Shape.SET if name in ("set", "frozenset") else Shape.LIST)
-    source = args[0]
+    source = args[0] if name == "iter" else objects.iterated(m, args[0], span)
     if isinstance(source, BufferV):
         tensors.read_on_host(m, source, span, f"{name}()") if source.flavor is Flavor.ARRAY else None
         made = m.new_list(())

@@ -17,6 +17,7 @@ from streamlint.interp.values import (
     Env,
     Flavor,
     FuncV,
+    GeneratorV,
     HeapV,
     QueryV,
     Shape,
@@ -306,7 +307,10 @@ def _clause(m: Machine, e: ir.Comprehension, depth: int, out: list[tuple[Value |
         out.append((key, evaluate(m, e.element)))
         return False
     clause = e.generators[depth]
-    source = evaluate(m, clause.iter)
+    source = objects.iterated(m, evaluate(m, clause.iter), clause.iter.span)
+    if isinstance(source, GeneratorV):
+        _clause_over_generator(m, e, depth, out, source)
+        return True
     items = containers.listed(m, source)
     opened = items is None or len(items) > COMPREHENSION_SAMPLES
     if items is None:
@@ -324,6 +328,25 @@ def _clause(m: Machine, e: ir.Comprehension, depth: int, out: list[tuple[Value |
         if taken:
             opened = _clause(m, e, depth + 1, out) or opened
     return opened
+
+
+def _clause_over_generator(
+    m: Machine, e: ir.Comprehension, depth: int, out: list[tuple[Value | None, Value]], source: GeneratorV
+) -> None:
+    """The generator's body runs, and the element is made at each of its yields."""
+    frame = m.frame
+    clause = e.generators[depth]
+
+    def at_yield(value: Value) -> Value:
+        m.frames.append(frame)
+        try:
+            names.assign(m, clause.target, value)
+            _clause(m, e, depth + 1, out)
+        finally:
+            m.frames.pop()
+        return NONE
+
+    calls.run_generator(m, source, at_yield, clause.iter.span)
 
 
 def yielded(m: Machine, e: ir.Yield) -> Value:

@@ -186,6 +186,22 @@ def method(m: Machine, value: HeapV, name: str) -> FuncV | None:
     return FuncV(found.function, found.closure, value) if isinstance(found, FuncV) else None
 
 
+def iterated(m: Machine, value: Value, span: Span) -> Value:
+    """What ``for x in value`` walks: the generator or the iterator that ``__iter__`` gives."""
+    value = names.settle(m, value)
+    if not isinstance(value, HeapV) or m.heap[value.id].shape is not Shape.INSTANCE:
+        return value
+    begin = method(m, value, "__iter__")
+    return names.settle(m, calls.call(m, begin, [], {}, span)) if begin is not None else value
+
+
+def following(m: Machine, value: Value) -> FuncV | None:
+    """``__next__`` of an iterator of the analyzed tree."""
+    if not isinstance(value, HeapV) or m.heap[value.id].shape is not Shape.INSTANCE:
+        return None
+    return method(m, value, "__next__")
+
+
 def set_attribute(m: Machine, value: Value, name: str, new: Value, span: Span) -> None:
     """``value.name = new``"""
     value = names.settle(m, value)

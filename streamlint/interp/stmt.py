@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import assert_never
 
 from streamlint import ir
-from streamlint.interp import calls, containers, contexts, decide, expr, lifetime, names, tensors
+from streamlint.interp import calls, containers, contexts, decide, expr, lifetime, names, objects, tensors
 from streamlint.interp.machine import Frame, Jumped, Machine, PathEnds, Returned
 from streamlint.interp.values import (
     NONE,
@@ -25,7 +25,7 @@ from streamlint.interp.values import (
 from streamlint.models import words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 UNKNOWN_LENGTH_TURNS = 2
 """Passes over a loop of unknown length: the second shows what one pass does to the next."""
@@ -159,7 +159,7 @@ def _delete(m: Machine, target: ir.Expr) -> None:
 
 
 def _for(m: Machine, s: ir.For) -> None:
-    source = names.settle(m, expr.evaluate(m, s.iter))
+    source = objects.iterated(m, expr.evaluate(m, s.iter), s.iter.span)
     if isinstance(source, GeneratorV):
         _for_generator(m, s, source)
         return
@@ -175,13 +175,23 @@ def _for(m: Machine, s: ir.For) -> None:
     run_block(m, s.orelse)
 
 
-def _turns(m: Machine, s: ir.For, source: Value) -> list[Value]:
+def _turns(m: Machine, s: ir.For, source: Value) -> Iterator[Value]:
     """What the loop variable is bound to, pass by pass."""
     items = containers.listed(m, source)
+    step = objects.following(m, source)
     if items is not None:
-        return items[: MOST_TURNS if m.loops == 1 or _computes_slots(m, s) else MOST_INNER_TURNS]
-    turns = turns_for(m, s)
-    return [containers.nth(m, source, turn, s.iter.span) for turn in range(turns)]
+        yield from items[: MOST_TURNS if m.loops == 1 or _computes_slots(m, s) else MOST_INNER_TURNS]
+        return
+    for turn in range(turns_for(m, s)):
+        if step is None:
+            yield containers.nth(m, source, turn, s.iter.span)
+            continue
+        try:
+            item = calls.call(m, step, [], {}, s.iter.span)
+        except PathEnds:
+            # StopIteration
+            return
+        yield item
 
 
 def turns_for(m: Machine, s: ir.For | ir.While) -> int:
