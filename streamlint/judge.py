@@ -311,6 +311,7 @@ def merge(found: Iterable[Finding], statement: Callable[[Span], str]) -> tuple[F
             continue
         better = max((known, finding), key=lambda f: f.confidence.rank)
         best[finding.pair] = replace(better, follows=tuple(dict.fromkeys((*known.follows, *finding.follows))))
+    _follow_causes(best)
     counted: dict[str, int] = {}
     out: list[Finding] = []
     for finding in sorted(best.values(), key=lambda f: (f.sort_key, f.pair[2] or f.primary)):
@@ -323,3 +324,22 @@ def merge(found: Iterable[Finding], statement: Callable[[Span], str]) -> tuple[F
             replace(finding, fingerprint=hashlib.sha256(f"{base}\0{ordinal}".encode()).hexdigest()[:20])
         )
     return tuple(out)
+
+
+_CAUSES = frozenset({"SL103", "SL104", "SL105", "SL204"})
+_SYMPTOMS = frozenset({"SL101", "SL102", "SL201", "SL202"})
+
+
+def _follow_causes(found: dict[Pair, Finding]) -> None:
+    """Makes a race follow the finding that explains it on another path.
+
+    With ``if on_gpu: event.wait()`` before a host read, the path without the branch shows SL201 and the
+    path with it SL204, at the same two places: one mistake.
+    """
+    causes: dict[tuple[Span, Span | None], Pair] = {
+        (primary, other): (code, primary, other) for code, primary, other in found if code in _CAUSES
+    }
+    for (code, primary, other), finding in found.items():
+        cause = causes.get((primary, other)) if code in _SYMPTOMS else None
+        if cause is not None and cause not in finding.follows:
+            found[code, primary, other] = replace(finding, follows=(*finding.follows, cause))

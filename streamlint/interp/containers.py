@@ -307,7 +307,7 @@ def set_index(m: Machine, container: Value, at: Value, value: Value, span: Span)
             target = BufferV(container.id, select(container, names.settle(m, at)), container.flavor)
             tensors.assign_into(m, target, value, span)
         case SymV(base):
-            if isinstance(value, BufferV) or names.is_stream_like(value):
+            if isinstance(value, (BufferV, EventV, HeapV, TupleV)) or names.is_stream_like(value):
                 m.roles[f"{base}[{key_of(at)}]"] = value
             elif m.roles.get(f"{base}[{key_of(at)}]") is not None:
                 m.roles.pop(f"{base}[{key_of(at)}]")

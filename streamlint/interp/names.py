@@ -6,16 +6,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir, models
-from streamlint.interp import containers, expr, objects
+from streamlint.interp import containers, expr, objects, tensors
 from streamlint.interp.values import (
     NONE,
     ApiV,
     BufferV,
     ConstV,
     Env,
+    Flavor,
     StreamV,
     SymV,
     Value,
+    key_of,
 )
 
 if TYPE_CHECKING:
@@ -70,6 +72,9 @@ def _module_variable(m: Machine, module: ir.Module, name: str) -> Value:
 
 def store(m: Machine, name: str, value: Value) -> None:
     env = m.frame.env
+    if isinstance(value, BufferV) and value.flavor is Flavor.OPAQUE and tensors.is_number(name):
+        # task_id = connector.store(tensor): what unresolved code returned is no tensor.
+        value = SymV(f"{name}({key_of(value)})")
     m.rename(value, name)
     if isinstance(value, SymV) and value.key in m.guesses:
         m.guesses[value.key] = replace(m.guesses[value.key], name=m.guesses[value.key].name or name)
