@@ -144,7 +144,10 @@ def settle(candidate: Candidate, run: Run, paths: Sequence[Judged]) -> Candidate
     """Adds the doubts that need more than one path, or the entry, to be seen."""
     problem, judged = candidate.problem, candidate.judged
     if problem.earlier is None:
-        return candidate
+        settles = problem.settled_by
+        if settles is None or not any(settles(other) for other in paths if other is not judged):
+            return candidate
+        return replace(candidate, problem=replace(problem, doubts=problem.doubts | {Doubt.SOME_PATHS}))
     doubts = set(problem.doubts)
     earlier, later = judged.op(problem.earlier), judged.op(problem.later)
     if problem.earlier == ENTRY_OP and _took_responsibility(judged, problem):

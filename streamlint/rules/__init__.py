@@ -20,6 +20,9 @@ from streamlint.rules import (
     sl403_used_before_allocated,
     sl404_used_after_destroy,
     sl405_record_stream_on_owner,
+    sl501_sync_in_capture,
+    sl502_unjoined_capture,
+    sl503_capture_waits_outside,
     sl602_collective_before_wait,
     sl701_elapsed_before_sync,
 )
@@ -43,6 +46,9 @@ RULES: tuple[Rule, ...] = (
     sl403_used_before_allocated.RULE,
     sl404_used_after_destroy.RULE,
     sl405_record_stream_on_owner.RULE,
+    sl501_sync_in_capture.RULE,
+    sl502_unjoined_capture.RULE,
+    sl503_capture_waits_outside.RULE,
     sl602_collective_before_wait.RULE,
     sl701_elapsed_before_sync.RULE,
 )
