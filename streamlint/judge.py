@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 from streamlint.conflicts import conflicts
 from streamlint.finding import Evidence, Finding, Pair, Related
 from streamlint.hb import HappensBefore, Verdict
-from streamlint.rules import RULES, lifetimes
+from streamlint.rules import RULES, lifetimes, sl905_redundant_sync
 from streamlint.rules.base import Judged, Problem, Rule, confidence, stream_of
 from streamlint.trace import (
     Alloc,
     Barrier,
     BufferId,
     Copy,
+    CudaCall,
     Doubt,
     Event,
     Free,
@@ -28,7 +29,10 @@ from streamlint.trace import (
     Record,
     Space,
     StreamKind,
+    SyncEvent,
+    SyncStream,
     Trace,
+    Wait,
     overlap,
 )
 
@@ -66,6 +70,8 @@ class Conditional:
 
     finding: Finding
     unless_recorded: Event | None = None
+    on_every_path: bool = False
+    """It holds only if no entry has the place among its ``Run.needed``."""
 
 
 def recorded_events(run: Run) -> Iterator[Span]:
@@ -81,11 +87,13 @@ def findings_of(run: Run) -> Iterator[Conditional]:
     """The findings of an entry; fingerprints are added later, when all are known."""
     paths = [judge(trace) for trace in run.traces if len(trace.ops) > 1]
     run.cut += sum(len(judged.trace.cut) for judged in paths)
+    run.needed.update(span for judged in paths for span in sl905_redundant_sync.needed(judged))
     for judged in paths:
         candidates = [settle(candidate, run, paths) for candidate in _candidates(judged)]
         for candidate, leader in _leaders(judged, candidates):
             follows = (_finding(leader).pair,) if leader is not None else ()
-            yield Conditional(_finding(candidate, follows), candidate.problem.unless_recorded)
+            problem = candidate.problem
+            yield Conditional(_finding(candidate, follows), problem.unless_recorded, problem.on_every_path)
 
 
 def _candidates(judged: Judged) -> list[Candidate]:
@@ -156,11 +164,13 @@ def settle(candidate: Candidate, run: Run, paths: Sequence[Judged]) -> Candidate
         doubts.add(Doubt.GUESSED)
     if problem.earlier != ENTRY_OP and earlier.at.call != later.at.call:
         doubts.add(Doubt.CALLS)
-        if len(set(run.entry.outside_calls)) > 1 and _caller_may_order(judged, earlier, run):
+        if len(set(run.entry.outside_calls)) > 1 and _caller_may_order(judged, earlier, later, run):
             doubts.add(Doubt.SOME_PATHS)
     elif later.at.call > 1 and len(set(run.entry.outside_calls)) > 1:
         # start(), then step(), which calls start() too: what step() does alone, its own entry shows.
         doubts.add(Doubt.SOME_PATHS)
+    if Doubt.SAME_STREAM in doubts and _are_two_streams(judged, earlier, later):
+        doubts.discard(Doubt.SAME_STREAM)
     if _uses_signals(judged):
         doubts.add(Doubt.SIGNAL)
     if not doubts & {Doubt.SOME_PATHS, Doubt.ESCAPE} and _ordered_elsewhere(problem, judged, paths):
@@ -173,15 +183,45 @@ def _uses_signals(judged: Judged) -> bool:
     return any(isinstance(op, Barrier) and op.why is Doubt.SIGNAL for op in judged.trace.ops)
 
 
-def _caller_may_order(judged: Judged, earlier: Op, run: Run) -> bool:
+def _caller_may_order(judged: Judged, earlier: Op, later: Op, run: Run) -> bool:
     """Whether outside code can be expected to synchronize between two different methods.
 
-    It can where the class has another method for that, and where the first method queued its work
-    on the caller's own stream.
+    It can where the class has another method for that, and, before a host access, where the first
+    method queued its work on the caller's own stream. It need not where the second method waits by
+    itself: too late, or for the wrong event.
     """
+    if isinstance(later, HostAccess) and _waits_itself(judged, later):
+        return False
     stream = stream_of(earlier)
     callers_own = stream is not None and judged.trace.streams[stream].kind is StreamKind.CURRENT
-    return callers_own or bool(run.entry.orders_elsewhere)
+    return (callers_own and isinstance(later, HostAccess)) or bool(run.entry.orders_elsewhere)
+
+
+def _waits_itself(judged: Judged, later: Op) -> bool:
+    """Whether the call that holds ``later`` has a synchronization of its own, or asks an event."""
+    return any(
+        isinstance(op, SyncEvent) or (isinstance(op, (SyncStream, CudaCall)) and op.name in _EXPLICIT_WAITS)
+        for op in judged.trace.ops
+        if op.at.call == later.at.call
+    )
+
+
+_EXPLICIT_WAITS = frozenset({"synchronize", "query", "sync", "cudaStreamSynchronize", "cudaEventQuery"})
+
+
+def _are_two_streams(judged: Judged, earlier: Op, later: Op) -> bool:
+    """Whether the code makes one of the two streams wait for the other: then it means two streams.
+
+    ``def forward(self, x, side): side.wait_stream(torch.cuda.current_stream())``
+    """
+    pair = {stream_of(earlier), stream_of(later)}
+    if StreamKind.UNKNOWN not in {judged.trace.streams[s].kind for s in pair if s is not None}:
+        return False
+    for number, op in enumerate(judged.trace.ops):
+        record = judged.hb.record_seen_by(OpId(number)) if isinstance(op, Wait) else None
+        if record is not None and {stream_of(op), stream_of(judged.op(record))} == pair:
+            return True
+    return False
 
 
 def _took_responsibility(judged: Judged, problem: Problem) -> bool:

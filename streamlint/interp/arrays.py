@@ -27,7 +27,7 @@ from streamlint.models import cuda_core as core_model
 from streamlint.models import cupy as cupy_model
 from streamlint.models import numba as numba_model
 from streamlint.models.schema import Lib
-from streamlint.trace import Access, Launch, Mode, Origin, Record, Space, SyncStream, Wait
+from streamlint.trace import Access, Doubt, Launch, Mode, Origin, Record, Space, SyncStream, Wait
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -326,7 +326,8 @@ def launch(m: Machine, kernel: Value, config: Value, args: Sequence[Value], span
             if lib is Lib.NUMBA:
                 _adopted_by_numba(m, [view], span)
     name = kernel.function.name if isinstance(kernel, FuncV) else "kernel"
-    m.emit(Launch(m.site(span), m.lane, stream=stream.id, accesses=(*accesses, *host), name=name))
+    doubts = frozenset() if uses is not None else frozenset({Doubt.OPAQUE})
+    m.emit(Launch(m.site(span), m.lane, doubts, stream=stream.id, accesses=(*accesses, *host), name=name))
     if host:
         # Numba copies host arrays to the device before the kernel and back after it.
         m.emit(SyncStream(m.site(span), m.lane, stream=stream.id, name=name))

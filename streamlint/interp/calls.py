@@ -14,6 +14,7 @@ from streamlint.interp import (
     contexts,
     effects,
     escape,
+    evidence,
     expr,
     kernels,
     names,
@@ -90,6 +91,8 @@ def arguments(m: Machine, e: ir.Call) -> tuple[list[Value], dict[str, Value]]:
                 kwargs.update(
                     {str(k.value): held.attrs[key] for key, k in held.keys.items() if isinstance(k, ConstV)}
                 )
+            if not isinstance(value, HeapV) or m.heap[value.id].open:
+                m.spread.add(e.span)
         elif argument.keyword is not None:
             kwargs[argument.keyword] = value
         else:
@@ -307,6 +310,10 @@ def bind(m: Machine, env: Env, function: ir.Function, args: list[Value], kwargs:
                 env.names[param.name] = named.pop(param.name)
             case _:
                 env.names[param.name] = _default(m, function, param)
+    for name in evidence.tensor_names(m.project, function) & env.names.keys():
+        value = names.settle(m, env.names[name])
+        if isinstance(value, SymV):
+            env.names[name] = tensors.as_buffer(m, value)
 
 
 def _default(m: Machine, function: ir.Function, param: ir.Param) -> Value:

@@ -35,7 +35,7 @@ from streamlint.interp.values import (
     Value,
 )
 from streamlint.models import words
-from streamlint.trace import Callback, Copy, HostEffect, Launch, StreamKind, SyncDevice, Trace
+from streamlint.trace import Callback, Copy, HostEffect, Launch, Space, StreamKind, SyncDevice, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -82,6 +82,8 @@ class Run:
     entry: Entry
     traces: list[Trace] = field(default_factory=list)
     covered: set[str] = field(default_factory=set)
+    needed: set[Span] = field(default_factory=set)
+    """Waits that order something on some path; filled in when the run is judged."""
     cut: int = 0
 
 
@@ -151,9 +153,13 @@ def mentions_streams(module: ir.Module) -> bool:
 
     Classes inherited from other modules are analyzed there.
     """
-    if any(words.surely_touches(decl.names) for decl in all_functions(module)):
-        return True
-    return words.surely_touches(module.body_names)
+    # A module that imports CUDA for Python is not about other streams.
+    roots = {imported.module.partition(".")[0] for imported in module.imports}
+    told = words.surely_touches if roots.isdisjoint(_CUDA_ROOTS) else words.touches
+    return told(module.body_names) or any(told(decl.names) for decl in all_functions(module))
+
+
+_CUDA_ROOTS = frozenset({"cuda", "cupy", "cupyx", "numba"})
 
 
 def _body_entry(module: ir.Module) -> Iterator[Entry]:
@@ -220,7 +226,7 @@ def _class_entries(
 ) -> Iterator[Entry]:
     methods = _methods(project, cls)
     own = [decl for decl in methods.values() if is_relevant(decl, relevant)]
-    if not any(words.touches(decl.names) for decl in methods.values()):
+    if not own:
         return
     public = [decl for decl in own if is_public(decl)]
     for decl in public:
@@ -358,9 +364,20 @@ def construct(m: Machine, cls: ir.ClassDecl) -> HeapV | None:
     m.heap[made.id].key = "self"
     # Between the calls only the outside caller holds the object, and with it all that it keeps alive.
     m.life.outside.append(made)
+    if any(_is_download(m, op) for op in m.ops):
+        # The object stands for a result on its way to the host; its methods wait for it.
+        return made
     for device in dict.fromkeys(stream.device for stream in m.streams.values()):
         m.emit(SyncDevice(m.site(cls.span), m.lane, device=device, name="before the first call"))
     return made
+
+
+def _is_download(m: Machine, op: Op) -> bool:
+    return (
+        isinstance(op, Copy)
+        and op.host is HostEffect.ASYNC
+        and m.buffers[op.dst.buffer].space is Space.PINNED
+    )
 
 
 def _call_once(m: Machine, made: HeapV, decl: ir.FunctionDecl, number: int) -> int:

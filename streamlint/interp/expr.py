@@ -185,6 +185,8 @@ def binary(m: Machine, op: str, left: Value, right: Value, e: ir.Binary | ir.Aug
                 )
                 if method is not None:
                     return calls.call(m, method, [right], {}, e.span)
+            if op == "@" and isinstance(left, SymV) and isinstance(right, (SymV, BufferV)):
+                return tensors.operate(m, e.span, "operator @", [tensors.as_buffer(m, left), right])
             result = SymV(f"({key_of(left)}{op}{key_of(right)})")
             guesses.note(m, op, left, right, result, e.span)
             return result

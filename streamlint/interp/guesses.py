@@ -38,7 +38,8 @@ def note(m: Machine, op: str, left: Value, right: Value, result: SymV, span: Spa
         return
     if not all(isinstance(value, (SymV, ConstV)) for value in (left, right)):
         return
-    stream = m.current_stream(Lib.TORCH).id
+    lib = Lib.CUPY if m.project.is_cupy(m.frame.env.module) else Lib.TORCH
+    stream = m.current_stream(lib).id
     number = m.emit(Launch(m.site(span), m.lane, stream=stream, accesses=(), name=f"operator {op}"))
     m.guesses[result.key] = Guess(number, result.key, (left, right))
 

@@ -136,6 +136,8 @@ class Machine:
     """Arguments that may still be written on the current stream when the entry starts."""
     flat: set[BufferId] = field(default_factory=set)
     """Buffers known to have one axis: indexing a host view of them with an integer reads."""
+    spread: set[Span] = field(default_factory=set)
+    """Calls with keywords that are not all known: ``DataLoader(dataset, **options)``."""
     sizes: dict[BufferId, str] = field(default_factory=dict)
     """Sizes of allocations in bytes, as keys of the values given."""
     last_backward: int | None = None

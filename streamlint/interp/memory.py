@@ -20,7 +20,7 @@ from streamlint.interp.values import (
     key_of,
 )
 from streamlint.models import schema as fx
-from streamlint.trace import Access, Alloc, Launch, Mode, Origin, Space
+from streamlint.trace import Access, Alloc, Doubt, Launch, Mode, Origin, Space
 
 if TYPE_CHECKING:
     from streamlint.interp.effects import Call
@@ -119,7 +119,10 @@ def use(call: Call, effect: fx.Uses) -> None:
     for name in effect.packed:
         accesses += packed(call, call.value(name), modes)
     stream = call.stream(effect.stream).id
-    m.emit(Launch(m.site(call.span), m.lane, stream=stream, accesses=tuple(accesses), name=call.name()))
+    # A kernel whose source is not seen may only read what it is given.
+    doubts = frozenset({Doubt.OPAQUE}) if effect.packed and modes is None else frozenset()
+    site = m.site(call.span)
+    m.emit(Launch(site, m.lane, doubts, stream=stream, accesses=tuple(accesses), name=call.name()))
 
 
 def _source_modes(call: Call) -> tuple[Mode | None, ...] | None:

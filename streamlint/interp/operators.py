@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp import copies, tensors, unresolved
+from streamlint.interp import copies, names, tensors, unresolved
 from streamlint.interp.values import (
+    FALSE,
     NONE,
     BufferV,
+    ConstV,
     Flavor,
+    HeapV,
+    Shape,
     SymV,
     Value,
     key_of,
@@ -69,6 +73,21 @@ def factory(
     return made
 
 
+def _as_tensor(m: Machine, value: Value) -> Value:
+    """The first argument of an operator, or the elements of a list of them, are tensors."""
+    match names.settle(m, value):
+        case SymV() as unknown:
+            return tensors.as_buffer(m, unknown)
+        case HeapV(number) if m.heap[number].shape is Shape.LIST:
+            held = m.heap[number]
+            inside = [*held.items, held.sample] if held.sample is not None else held.items
+            for item in inside:
+                _as_tensor(m, item)
+            return value
+        case _:
+            return value
+
+
 def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
     """``torch.name(...)``: factories, in-place functions, ``out=``; anything else is an operator."""
     last = path.rpartition(".")[2]
@@ -80,6 +99,8 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
             return factory(m, last, args[1:], kwargs, span, like=source[0] if source else None)
         if last in model.VIEW_METHODS | model.SPLIT_METHODS and args and tensors.buffers_in(m, args[:1]):
             return tensors.method(m, tensors.buffers_in(m, args[:1])[0], last, args[1:], kwargs, span)
+    if path == "torch.utils.data.DataLoader" and _yields_pageable(m, kwargs, span):
+        return m.fresh(model.UNPINNED_LOADER, span)
     if last in model.PURE_FUNCTIONS:
         return (
             SymV(f"{path}({','.join(key_of(a) for a in args)})")
@@ -107,6 +128,7 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
         return unresolved.opaque(m, path, args, kwargs, span)
     if path.startswith(("torch.ops.", "torch.classes.", "torch._C.", "torch.futures.")):
         return unresolved.opaque(m, path, args, kwargs, span)
+    args = [_as_tensor(m, value) if i == 0 else value for i, value in enumerate(args)]
     out = kwargs.pop("out", None)
     sources = tensors.buffers_in(m, [*args, *kwargs.values()])
     if not sources and out is None:
@@ -141,3 +163,12 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
     if last in model.DRAINING_METHODS and not tensors.on_host(m, sources):
         m.emit(SyncStream(m.site(span), m.lane, stream=m.current_stream(Lib.TORCH).id, name=last))
     return made
+
+
+def _yields_pageable(m: Machine, kwargs: dict[str, Value], span: Span) -> bool:
+    """Whether a loader's batches are surely in pageable memory: made by workers, and not pinned."""
+    if span in m.spread or "collate_fn" in kwargs or "generator" in kwargs:
+        return False
+    pinned = names.settle(m, kwargs.get("pin_memory", FALSE))
+    workers = names.settle(m, kwargs.get("num_workers", NONE))
+    return pinned == FALSE and isinstance(workers, ConstV) and isinstance(workers.value, int) and workers.value > 0

@@ -27,6 +27,8 @@ class Project:
     load: Callable[[str], ir.Module | None]
     modules: dict[str, ir.Module | None] = field(default_factory=dict)
     resolving: set[tuple[str, str]] = field(default_factory=set)
+    evidence: dict[tuple[str, str, Span], frozenset[str]] = field(default_factory=dict)
+    """Names that functions treat as tensors: see ``interp/evidence.py``."""
     slots: dict[Span, bool] = field(default_factory=dict)
     """Whether a loop computes slot numbers, by its place."""
     _members: dict[tuple[str, str], Value | None] = field(default_factory=dict)
@@ -36,6 +38,12 @@ class Project:
         if name not in self.modules:
             self.modules[name] = self.load(name)
         return self.modules[name]
+
+    def is_cupy(self, name: str) -> bool:
+        """Whether a module's unknown arrays are CuPy's: it imports CuPy and not PyTorch."""
+        module = self.module(name)
+        roots = {imported.module.partition(".")[0] for imported in module.imports} if module else set()
+        return "cupy" in roots and "torch" not in roots
 
     def path(self, dotted: str) -> Value:
         """What a dotted path means: a framework's API, something in the tree, or an outside name.

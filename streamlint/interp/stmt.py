@@ -182,7 +182,9 @@ def _turns(m: Machine, s: ir.For, source: Value) -> Iterator[Value]:
     if items is not None:
         yield from items[: MOST_TURNS if m.loops == 1 or _computes_slots(m, s) else MOST_INNER_TURNS]
         return
-    for turn in range(turns_for(m, s)):
+    counted = isinstance(source, HeapV) and m.heap[source.id].key in ("range", "enumerate")
+    # for i in range(n): ring.push(i): the slots may be computed in what the loop calls.
+    for turn in range(INDEXED_TURNS if counted and m.loops == 1 else turns_for(m, s)):
         if step is None:
             yield containers.nth(m, source, turn, s.iter.span)
             continue

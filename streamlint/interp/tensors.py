@@ -83,11 +83,27 @@ def as_buffer(m: Machine, value: SymV, flavor: Flavor = Flavor.TORCH) -> BufferV
     if isinstance(role, BufferV):
         return role
     guess = m.guesses.get(value.key)
+    if guess is not None and flavor is Flavor.POINTER:
+        return _moved_pointer(m, guess)
     if guess is not None:
         return guesses.buffer(m, guess)
-    view = gradient(m, value.key) if value.key.endswith(".grad") else m.argument(value.key, flavor=flavor)
+    if flavor is Flavor.TORCH and m.project.is_cupy(m.frame.env.module):
+        flavor = Flavor.DEVICE_ARRAY
+    if value.key.startswith(model.UNPINNED_LOADER):
+        view = m.new_buffer(value.key, Space.PAGEABLE, Origin.RESULT, flavor, None)
+    elif value.key.endswith(".grad"):
+        view = gradient(m, value.key)
+    else:
+        view = m.argument(value.key, flavor=flavor)
     m.roles[value.key] = view
     return view
+
+
+def _moved_pointer(m: Machine, guess: guesses.Guess) -> BufferV:
+    """``dst + offset`` where a call takes an address: a part of what ``dst`` points to."""
+    base = next((value for value in guess.operands if isinstance(value, SymV)), None)
+    view = as_buffer(m, base, Flavor.POINTER) if base is not None else m.argument(guess.result)
+    return BufferV(view.id, (*view.region, Symbol(guess.result)), Flavor.POINTER)
 
 
 def gradient(m: Machine, name: str) -> BufferV:
@@ -263,9 +279,9 @@ def launch_kernel(
 ) -> Value:
     """A user kernel: without its body, every array is taken to be read and written."""
     views = buffers_in(m, [*args, *kwargs.values()])
-    accesses = tuple(Access(view.id, Mode.UPDATE, view.region) for view in views)
+    accesses = tuple(Access(view.id, Mode.UPDATE, view.region, _OPAQUE) for view in views)
     stream = m.current_stream(lib)
-    m.emit(Launch(m.site(span), m.lane, stream=stream.id, accesses=accesses, name=name))
+    m.emit(Launch(m.site(span), m.lane, _OPAQUE, stream=stream.id, accesses=accesses, name=name))
     return NONE
 
 

@@ -51,6 +51,10 @@ def opaque(
     unwrapped = _status_check(values)
     if unwrapped is not None:
         return unwrapped
+    if last in host.FILLS:
+        for view in tensors.buffers_in(m, values, unknown=False):
+            tensors.write_on_host(m, view, span, last)
+        return m.fresh(f"{name}()", span)
     tensors_given = tensors.buffers_in(m, values)
     lifetime.escapes(m, tensors_given)
     launched = _launched(values, tensors_given)

@@ -56,6 +56,9 @@ TRANSPARENT = frozenset(
 )
 """Wrappers that stand for what they wrap: ``cb = CFUNCTYPE(None, c_void_p)(function)``."""
 
+FILLS = frozenset({"readinto", "readinto1", "recv_into", "recvfrom_into", "readinto_nowait"})
+"""Methods of files and sockets that write into the memory that they are given."""
+
 HANDOFF_METHODS = frozenset(
     "append appendleft add put put_nowait push register insert extend send submit update set store "
     "emit log debug info warning error critical exception write setdefault discard remove enqueue "
