@@ -131,19 +131,24 @@ class Session:
         recorded: set[Span] = set()
         approximate: set[str] = set()
         covered: set[str] = set()
+        needed: set[Span] = set()
         for run in entries.module_runs(self.project, module, self.settings.default_kind):
             found.extend(findings_of(run))
             recorded.update(recorded_events(run))
             covered |= run.covered
+            needed |= run.needed
             if run.cut or any(trace.cut for trace in run.traces):
                 approximate.add(run.entry.label)
         findings = (
             item.finding
             for item in found
-            if item.unless_recorded is None
-            or not (
-                item.unless_recorded.span in recorded
-                or _may_record(module, item.unless_recorded, item.finding)
+            if not (item.on_every_path and item.finding.primary in needed)
+            and (
+                item.unless_recorded is None
+                or not (
+                    item.unless_recorded.span in recorded
+                    or _may_record(module, item.unless_recorded, item.finding)
+                )
             )
         )
         return FileResult(

@@ -129,6 +129,9 @@ HANDLE_METHODS = frozenset(
 )
 """Names that only a device module has: on an unknown receiver they show it is one."""
 
+UNPINNED_LOADER = "DataLoader(pin_memory=False)"
+"""What a ``DataLoader`` is called whose batches are in pageable memory."""
+
 # ----------------------------------------------------------------------------- tensors
 
 VIEW_METHODS = frozenset(

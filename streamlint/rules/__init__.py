@@ -25,6 +25,11 @@ from streamlint.rules import (
     sl503_capture_waits_outside,
     sl602_collective_before_wait,
     sl701_elapsed_before_sync,
+    sl901_pageable_async_copy,
+    sl902_implicit_sync_in_loop,
+    sl903_allocation_serializes,
+    sl904_default_stream_serializes,
+    sl905_redundant_sync,
 )
 
 if TYPE_CHECKING:
@@ -51,4 +56,9 @@ RULES: tuple[Rule, ...] = (
     sl503_capture_waits_outside.RULE,
     sl602_collective_before_wait.RULE,
     sl701_elapsed_before_sync.RULE,
+    sl901_pageable_async_copy.RULE,
+    sl902_implicit_sync_in_loop.RULE,
+    sl903_allocation_serializes.RULE,
+    sl904_default_stream_serializes.RULE,
+    sl905_redundant_sync.RULE,
 )

@@ -78,6 +78,8 @@ class Problem:
     """Where to report it, if not at ``later``: a missing ``record_stream`` at the use, not the reuse."""
     unless_recorded: Event | None = None
     """There is no problem if anything in the module records this event."""
+    on_every_path: bool = False
+    """There is a problem only if no path of the module needs the place: see ``sl905_redundant_sync``."""
     settled_by: Callable[[Judged], bool] | None = None
     """Whether another path does at the same place what is missing on this one: a condition decides."""
 
