@@ -171,4 +171,9 @@ def _yields_pageable(m: Machine, kwargs: dict[str, Value], span: Span) -> bool:
         return False
     pinned = names.settle(m, kwargs.get("pin_memory", FALSE))
     workers = names.settle(m, kwargs.get("num_workers", NONE))
-    return pinned == FALSE and isinstance(workers, ConstV) and isinstance(workers.value, int) and workers.value > 0
+    return (
+        pinned == FALSE
+        and isinstance(workers, ConstV)
+        and isinstance(workers.value, int)
+        and workers.value > 0
+    )

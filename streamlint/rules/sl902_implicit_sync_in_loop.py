@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from streamlint.source import Span
     from streamlint.trace import LaneId
 
-_READS = ("item()", "tolist()", "float()", "int()", "bool()", "__bool__()", "__float__()", "nonzero", "unique")
+_READS = frozenset(
+    {"item()", "tolist()", "float()", "int()", "bool()", "__bool__()", "__float__()", "nonzero", "unique"}
+)
 """Calls that look at values and wait for them on the way. ``synchronize()`` says that it waits."""
 
 

@@ -69,7 +69,9 @@ def _problem(judged: Judged, number: OpId, freed: Free, pending: OpId) -> Proble
     return Problem(
         later=number,
         buffer=freed.buffer,
-        message=f"`{freed.name}` of {name} waits for the whole device, {busy} included, between asynchronous work",
+        message=(
+            f"`{freed.name}` of {name} waits for the whole device, {busy} included, between asynchronous work"
+        ),
         label="waits for the device",
         help="free after the loop, reuse the memory, or use `cudaMallocAsync` and `cudaFreeAsync`",
         notes=(Note(op.at.span, f"queued on {busy} here"),),

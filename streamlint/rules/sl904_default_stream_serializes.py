@@ -25,7 +25,9 @@ def check(judged: Judged) -> Iterator[Problem]:
         after = _neighbour(judged, OpId(number), range(number + 1, len(judged.trace.ops)))
         if before is None or after is None:
             continue
-        if stream_of(judged.op(before)) == stream_of(judged.op(after)):
+        first, second = judged.op(before), judged.op(after)
+        # What the two share may need the order that the default stream gives them.
+        if stream_of(first) == stream_of(second) or _memory(first) & _memory(second):
             continue
         if judged.hb.ordered_at_issue(before, OpId(number)).verdict is Verdict.NO:
             reported.add(op.at.span)
@@ -64,7 +66,10 @@ def _problem(judged: Judged, number: OpId, before: OpId, after: OpId) -> Problem
     names = [quoted(judged.stream_name(stream)) for stream in streams if stream is not None]
     return Problem(
         later=number,
-        message=f"{what(op)} on the default stream comes between {names[0]} and {names[-1]}, which wait for it",
+        message=(
+            f"{what(op)} on the default stream comes between {names[0]} and {names[-1]}, "
+            "which do not overlap for that"
+        ),
         label="holds back all blocking streams",
         help="give it a stream, or make the streams non-blocking",
         notes=(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from streamlint.finding import Severity
 from streamlint.hb import Verdict
 from streamlint.rules.base import Judged, Note, Problem, Rule, quoted
-from streamlint.trace import OpId, Record, SyncEvent, Wait
+from streamlint.trace import BeginCapture, Op, OpId, Record, SyncEvent, Wait
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,10 +19,12 @@ def check(judged: Judged) -> Iterator[Problem]:
     """Waits for a record that what waits is ordered after already.
 
     The record itself is what counts, not the work in sight before it: an unresolved call may have
-    queued more.
+    queued more. Waits of captures become edges of a graph, which runs at another time.
     """
+    if any(isinstance(op, BeginCapture) for op in judged.trace.ops):
+        return
     for number, op in enumerate(judged.trace.ops):
-        if isinstance(op, (Wait, SyncEvent)):
+        if _waits(op):
             record = judged.hb.record_seen_by(OpId(number))
             if record is not None and _is_known(judged, OpId(number), op, record):
                 yield _problem(judged, OpId(number), op, record)
@@ -31,15 +33,23 @@ def check(judged: Judged) -> Iterator[Problem]:
 def needed(judged: Judged) -> Iterator[Span]:
     """Where waits are that order something, or may."""
     for number, op in enumerate(judged.trace.ops):
-        if isinstance(op, (Wait, SyncEvent)):
+        if _waits(op):
             record = judged.hb.record_seen_by(OpId(number))
             if record is None or not _is_known(judged, OpId(number), op, record):
                 yield op.at.span
 
 
+def _waits(op: Op) -> TypeGuard[Wait | SyncEvent]:
+    """Polling (``while not e.query()``) is not a wait that could be left out."""
+    return isinstance(op, (Wait, SyncEvent)) and op.name != "query"
+
+
 def _is_known(judged: Judged, number: OpId, op: Wait | SyncEvent, record: OpId) -> bool:
     recorded = judged.op(record)
-    if not isinstance(recorded, Record) or recorded.doubts or recorded.lane != op.lane or op.doubts:
+    if not isinstance(recorded, Record) or recorded.doubts or op.doubts:
+        return False
+    if (recorded.at.call, recorded.lane) != (op.at.call, op.lane):
+        # Between two calls from outside the caller may record the event elsewhere.
         return False
     if isinstance(op, SyncEvent):
         return judged.hb.ordered_at_issue(record, number).verdict is Verdict.YES
