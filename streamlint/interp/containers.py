@@ -45,13 +45,22 @@ def listed(m: Machine, value: Value) -> list[Value] | None:
             return list(items)
         case HeapV():
             held = m.heap[value.id]
-            if held.open or held.shape is Shape.INSTANCE:
+            if held.shape is Shape.INSTANCE:
+                return _fields(held)
+            if held.open:
                 return None
             if held.shape is Shape.DICT:
                 return [held.keys[key] for key in held.attrs]
             return list(held.items)
         case _:
             return None
+
+
+def _fields(held: HeapObject) -> list[Value] | None:
+    """The fields of a named tuple: ``start, finish, ids = ack``."""
+    if held.cls is None or not any(base.rpartition(".")[2] == "NamedTuple" for base in held.cls.bases):
+        return None
+    return list(held.attrs.values())
 
 
 def element(m: Machine, value: Value, key: str, span: Span) -> Value:
@@ -197,6 +206,9 @@ def _heap_index(m: Machine, value: HeapV, at: Value, span: Span) -> Value:
     if held.shape is Shape.DICT:
         return held.attrs.get(key_of(at)) or _extra(m, held, value, key_of(at))
     if held.shape is Shape.INSTANCE:
+        fields = _fields(held)
+        if fields and isinstance(at, ConstV) and isinstance(at.value, int) and at.value < len(fields):
+            return fields[at.value]
         from streamlint.interp import calls, objects
 
         method = objects.method(m, value, "__getitem__")
