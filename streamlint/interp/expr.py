@@ -250,7 +250,9 @@ def compare(m: Machine, op: str, left: Value, right: Value, e: ir.Compare) -> Va
             op not in ("is", "is not") and flavor is not Flavor.POINTER
         ):
             if op in ("in", "not in"):
-                tensors.read_on_host(m, right, e.span, op)
+                if isinstance(right, BufferV):
+                    # Not for "name in {name: tensor}": a dict compares its keys.
+                    tensors.read_on_host(m, right, e.span, op)
                 return m.fresh("in", e.span)
             return tensors.operate(m, e.span, f"operator {op}", [left, right])
         case _:

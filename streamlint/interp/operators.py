@@ -70,6 +70,8 @@ def factory(
         m.emit(
             Launch(m.site(span), m.lane, stream=stream.id, accesses=(Access(made.id, Mode.WRITE),), name=name)
         )
+    if name in model.FROM_PYTHON:
+        m.emit(SyncStream(m.site(span), m.lane, stream=stream.id, name=name))
     return made
 
 

@@ -170,6 +170,9 @@ DRAINING_METHODS = frozenset(
 )
 """Operators with a result size or a Python result that depends on the data: they drain the current stream."""
 
+FROM_PYTHON = frozenset({"tensor", "as_tensor"})
+"""``torch.tensor([1], device="cuda")`` waits for the current stream (measured): it is done on return."""
+
 FACTORIES = frozenset(
     "empty zeros ones full rand randn randint randperm arange linspace logspace eye tensor as_tensor "
     "empty_strided empty_permuted scalar_tensor".split()
