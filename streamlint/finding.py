@@ -77,13 +77,15 @@ class Finding:
     related: tuple[Related, ...] = ()
     fingerprint: str = ""
     evidence: Evidence | None = field(default=None, compare=False, repr=False)
+    earlier: Span | None = None
+    """The earlier place, if the finding is about two."""
     follows: tuple[Pair, ...] = ()
     """The finding that this one is a consequence of: the same missing edge would order both."""
 
     @property
     def pair(self) -> Pair:
         """What a finding is about: there is one for each rule and pair of places."""
-        return (self.code, self.primary, self.related[0].span if self.related else None)
+        return (self.code, self.primary, self.earlier)
 
     @property
     def sort_key(self) -> tuple[str, int, int, str, str]:

@@ -93,6 +93,9 @@ def findings_of(run: Run) -> Iterator[Conditional]:
         for candidate, leader in _leaders(judged, candidates):
             follows = (_finding(leader).pair,) if leader is not None else ()
             problem = candidate.problem
+            if problem.on_every_path and run.cut:
+                # Paths are left out; the place may be needed on one of them.
+                continue
             yield Conditional(_finding(candidate, follows), problem.unless_recorded, problem.on_every_path)
 
 
@@ -214,12 +217,15 @@ def _are_two_streams(judged: Judged, earlier: Op, later: Op) -> bool:
 
     ``def forward(self, x, side): side.wait_stream(torch.cuda.current_stream())``
     """
-    pair = {stream_of(earlier), stream_of(later)}
-    if StreamKind.UNKNOWN not in {judged.trace.streams[s].kind for s in pair if s is not None}:
-        return False
+    pair = {stream for stream in (stream_of(earlier), stream_of(later)) if stream is not None}
+    outside = {stream for stream in pair if judged.trace.streams[stream].kind is StreamKind.UNKNOWN}
+    current = {stream.id for stream in judged.trace.streams.values() if stream.kind is StreamKind.CURRENT}
     for number, op in enumerate(judged.trace.ops):
         record = judged.hb.record_seen_by(OpId(number)) if isinstance(op, Wait) else None
-        if record is not None and {stream_of(op), stream_of(judged.op(record))} == pair:
+        if record is None:
+            continue
+        ordered = {stream_of(op), stream_of(judged.op(record))}
+        if outside & ordered and ordered <= pair | current and len(ordered) > 1:
             return True
     return False
 
@@ -334,6 +340,7 @@ def _finding(candidate: Candidate, follows: tuple[Pair, ...] = ()) -> Finding:
         label=problem.label,
         function=later.at.function,
         related=tuple(related[:6]),
+        earlier=judged.op(problem.earlier).at.span if problem.earlier is not None else None,
         follows=follows,
         evidence=Evidence(
             judged.trace,
@@ -358,7 +365,7 @@ def merge(found: Iterable[Finding], statement: Callable[[Span], str]) -> tuple[F
     counted: dict[str, int] = {}
     out: list[Finding] = []
     for finding in sorted(best.values(), key=lambda f: (f.sort_key, f.pair[2] or f.primary)):
-        other = statement(finding.related[0].span) if finding.related else ""
+        other = statement(finding.earlier) if finding.earlier is not None else ""
         text = (finding.code, finding.primary.path, finding.function, statement(finding.primary), other)
         base = "\0".join(text)
         ordinal = counted.get(base, 0)

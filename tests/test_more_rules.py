@@ -397,9 +397,7 @@ def codes(folder: Path, text: str, prefix: str = "SL") -> list[tuple[str, int]]:
     report = engine.analyze(folder, [file], engine.Settings())
     assert not report.errors
     return [
-        (finding.code, finding.primary.line)
-        for finding in report.findings
-        if finding.code.startswith(prefix)
+        (finding.code, finding.primary.line) for finding in report.findings if finding.code.startswith(prefix)
     ]
 
 

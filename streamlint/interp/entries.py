@@ -53,6 +53,7 @@ QUIET_PATHS = 6
 ENTRY_STEPS = 150_000
 """Expressions and statements evaluated for one entry, over all its paths."""
 MOST_PAIRS = 16
+QUEUED_CALLS = 3
 MOST_CALLS = 6
 
 PUBLIC_SPECIALS = frozenset(
@@ -231,17 +232,29 @@ def _class_entries(
     public = [decl for decl in own if is_public(decl)]
     for decl in public:
         yield _sequence(module, cls, [decl], methods, repeat=True)
-    pairs = 0
-    for first in public:
-        for second in public:
-            if first is second or not (
-                shared_state(first, second, methods) and queues_work(module, _reach(first, methods))
-            ):
-                continue
-            if pairs >= MOST_PAIRS:
-                return
-            pairs += 1
-            yield _sequence(module, cls, [first, second], methods, repeat=False)
+    for first, second in list(_pairs(module, public, methods))[:MOST_PAIRS]:
+        # A queue that the second method takes from may have to hold more than one element.
+        queues = not _QUEUES.isdisjoint(_reach(first, methods)) and "len" in second.names
+        times = QUEUED_CALLS if queues else 1
+        yield _sequence(module, cls, [*[first] * times, second], methods, repeat=False)
+
+
+_QUEUES = frozenset({"append", "appendleft", "put", "put_nowait", "push"})
+
+
+def _pairs(
+    module: ir.Module, public: Sequence[ir.FunctionDecl], methods: dict[str, ir.FunctionDecl]
+) -> Iterator[tuple[ir.FunctionDecl, ir.FunctionDecl]]:
+    """Methods to call one after the other: both public, sharing state, the most telling pairs first."""
+    others = [decl for decl in methods.values() if is_public(decl) and decl not in public]
+    for firsts in (public, others):
+        for first in firsts:
+            for second in public:
+                # A step of the second method is judged where that method calls it.
+                if first is second or first.name in second.names or not shared_state(first, second, methods):
+                    continue
+                if queues_work(module, _reach(first, methods)) or firsts is others:
+                    yield first, second
 
 
 def _methods(project: Project, cls: ir.ClassDecl) -> dict[str, ir.FunctionDecl]:
@@ -300,7 +313,7 @@ def _sequence(
                 _call_until_repeated(m, made, decl, number) if repeat else _call_once(m, made, decl, number)
             )
 
-    label = f"{cls.qualname}." + ", then ".join(decl.name for decl in order)
+    label = f"{cls.qualname}." + ", then ".join(dict.fromkeys(decl.name for decl in order))
     names = tuple(decl.name for decl in order)
     elsewhere = frozenset(
         decl.name

@@ -28,6 +28,7 @@ class Guess:
     op: int
     result: str
     operands: tuple[Value, ...]
+    flavor: Flavor = Flavor.TORCH
     name: str = ""
     """The first variable that held the result."""
 
@@ -38,17 +39,19 @@ def note(m: Machine, op: str, left: Value, right: Value, result: SymV, span: Spa
         return
     if not all(isinstance(value, (SymV, ConstV)) for value in (left, right)):
         return
-    lib = Lib.CUPY if m.project.is_cupy(m.frame.env.module) else Lib.TORCH
-    stream = m.current_stream(lib).id
+    cupy = m.project.is_cupy(m.frame.env.module)
+    stream = m.current_stream(Lib.CUPY if cupy else Lib.TORCH).id
     number = m.emit(Launch(m.site(span), m.lane, stream=stream, accesses=(), name=f"operator {op}"))
-    m.guesses[result.key] = Guess(number, result.key, (left, right))
+    m.guesses[result.key] = Guess(
+        number, result.key, (left, right), Flavor.DEVICE_ARRAY if cupy else Flavor.TORCH
+    )
 
 
 def buffer(m: Machine, guess: Guess) -> BufferV:
     """The result of an operator that turned out to be a tensor."""
     op = m.ops[guess.op]
     assert isinstance(op, Launch)
-    made = m.new_buffer(guess.name, Space.UNKNOWN, Origin.RESULT, Flavor.TORCH, None, op.stream)
+    made = m.new_buffer(guess.name, Space.UNKNOWN, Origin.RESULT, guess.flavor, None, op.stream)
     m.roles[guess.result] = made
     return made
 
@@ -64,7 +67,9 @@ def settle(m: Machine) -> None:
     for guess in m.guesses.values():
         op = m.ops[guess.op]
         result = m.roles.get(guess.result)
-        reads = [role for value in guess.operands if isinstance(role := _role(m, value), BufferV)]
+        roles = [_role(m, value) for value in guess.operands]
+        # Adding to an address computes an address.
+        reads = [role for role in roles if isinstance(role, BufferV) and role.flavor is not Flavor.POINTER]
         if not isinstance(op, Launch) or not (reads or isinstance(result, BufferV)):
             continue
         made = result if isinstance(result, BufferV) else buffer(m, guess)

@@ -21,14 +21,14 @@ def relevant_names(project: Project, module: ir.Module) -> frozenset[str]:
     for imported in module.imports:
         if imported.attribute is not None:
             found = project.imported(imported) if project.module(imported.module) is not None else None
-            if (
-                isinstance(found, FuncV)
-                and isinstance(found.function, ir.FunctionDecl)
-                and words.touches(found.function.names)
-            ) or (
-                isinstance(found, ClassV) and any(words.touches(d.names) for d in found.decl.methods.values())
-            ):
-                hot.add(imported.name)
+            match found:
+                case FuncV(function=ir.FunctionDecl() as decl) if words.touches(decl.names):
+                    hot.add(imported.name)
+                case ClassV(cls):
+                    touching = {d.name for d in cls.methods.values() if words.touches(d.names)}
+                    hot |= touching | ({imported.name} if touching else set())
+                case _:
+                    pass
     hot -= {"__init__"}
     hot |= _kernels(module)
     hot |= {

@@ -25,7 +25,7 @@ def check(judged: Judged) -> Iterator[Problem]:
     for number, op in enumerate(judged.trace.ops):
         if isinstance(op, Copy) and _asked_to_return_at_once(op):
             access = _pageable(judged, op)
-            if access is not None:
+            if access is not None and not _is_small(judged, op, access):
                 yield _problem(judged, OpId(number), op, access)
 
 
@@ -49,6 +49,25 @@ def _pageable(judged: Judged, op: Copy) -> Access | None:
     )
 
 
+def _is_small(judged: Judged, op: Copy, access: Access) -> bool:
+    """``torch.tensor([step]).to(device, non_blocking=True)``: what has no name is a value or two.
+
+    Such copies are staged, and return at once.
+    """
+    return access is op.src and not judged.trace.buffers[access.buffer].name
+
+
+def _pinned_elsewhere(other: Judged, op: Copy) -> bool:
+    """Whether another path copies from or to other memory at the same place: ``if pin: ...`` decides."""
+    same = [
+        candidate
+        for candidate in other.trace.ops
+        if isinstance(candidate, Copy)
+        and (candidate.at.span, candidate.at.calls) == (op.at.span, op.at.calls)
+    ]
+    return any(_pageable(other, candidate) is None for candidate in same)
+
+
 def _problem(judged: Judged, number: OpId, op: Copy, access: Access) -> Problem:
     buffer = judged.trace.buffers[access.buffer]
     name = quoted(judged.buffer_name(access.buffer))
@@ -66,6 +85,7 @@ def _problem(judged: Judged, number: OpId, op: Copy, access: Access) -> Problem:
         help="use page-locked memory: `pin_memory=True`, `tensor.pin_memory()`, `cudaMallocHost`",
         notes=() if buffer.span is None else (Note(buffer.span, "in pageable memory"),),
         doubts=op.doubts | access.doubts,
+        settled_by=lambda other: _pinned_elsewhere(other, op),
     )
 
 
@@ -101,7 +121,8 @@ host.copy_(x, non_blocking=True)
 
 ## Limits
 Only memory whose allocation is in sight. A `DataLoader` counts if it has workers and no `collate_fn`.
-Small copies to the device return at once, staged.
+Small copies to the device return at once, staged: of a tensor without a name, as in
+`torch.tensor([step]).to(device, non_blocking=True)`, nothing is said.
 
 ## Source
 Measured: `cudaMemcpyAsync` into pageable memory blocks at every size, from pageable memory from 4 MB on.

@@ -42,10 +42,10 @@ def check(judged: Judged) -> Iterator[Problem]:
 
 
 def _work_between(judged: Judged, first: OpId, second: OpId, sync: SyncStream) -> Launch | None:
-    """Work of the drained stream other than the read itself."""
+    """Work of the drained stream other than the expression that is read: ``x[0].sum().item()``."""
     for number in range(second - 1, first, -1):
         op = judged.op(OpId(number))
-        if isinstance(op, Launch) and op.stream == sync.stream and op.at.span != sync.at.span:
+        if isinstance(op, Launch) and op.stream == sync.stream and op.at.span.line != sync.at.span.line:
             return op
     return None
 
