@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp import arrays, calls, containers, names, objects, tensors, threads
+from streamlint.interp import arrays, calls, containers, functions, names, objects, tensors, threads
 from streamlint.interp.values import (
     NONE,
     TRUE,
@@ -318,7 +318,7 @@ def _drain(m: Machine, source: GeneratorV, span: Span) -> Value:
         collected.append(value)
         return NONE
 
-    calls.run_generator(m, source, at_yield, span)
+    functions.run_generator(m, source, at_yield, span)
     return m.new_list(collected)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp import arrays, calls, captures, expr, lifetime, names, objects, stmt
+from streamlint.interp import arrays, calls, captures, expr, functions, lifetime, names, objects, stmt
 from streamlint.interp.machine import PathEnds
 from streamlint.interp.values import (
     NONE,
@@ -179,7 +179,7 @@ def _generator(
             m.frames.pop()
         return NONE
 
-    calls.run_generator(m, value, at_yield, item.context.span)
+    functions.run_generator(m, value, at_yield, item.context.span)
 
 
 def _user_manager(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import assert_never
 
 from streamlint import ir
-from streamlint.interp import calls, containers, decide, guesses, names, objects, tensors
+from streamlint.interp import calls, containers, decide, functions, guesses, names, objects, tensors
 from streamlint.interp.values import (
     NONE,
     ApiV,
@@ -350,7 +350,7 @@ def _clause_over_generator(
             m.frames.pop()
         return NONE
 
-    calls.run_generator(m, source, at_yield, clause.iter.span)
+    functions.run_generator(m, source, at_yield, clause.iter.span)
 
 
 def yielded(m: Machine, e: ir.Yield) -> Value:

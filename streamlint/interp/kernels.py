@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp import calls
+from streamlint.interp import functions
 from streamlint.interp.values import ApiV, FuncV
 from streamlint.models import numba as numba_model
 from streamlint.models.schema import Lib
@@ -25,7 +25,7 @@ _DEEP = 3
 def library(m: Machine, func: FuncV) -> Lib | None:
     """Whose kernel a function is, by its decorators; None for a plain function."""
     for decorator in func.function.decorators:
-        text = decorator if isinstance(decorator, str) else calls.decide_text(decorator)
+        text = decorator if isinstance(decorator, str) else functions.decide_text(decorator)
         path = _resolved(m, func.function.module, text.partition("(")[0])
         if path in numba_model.KERNEL_DECORATORS:
             return Lib.NUMBA

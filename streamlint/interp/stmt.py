@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING
 from typing_extensions import assert_never
 
 from streamlint import ir
-from streamlint.interp import calls, containers, contexts, decide, expr, lifetime, names, objects, tensors
+from streamlint.interp import (
+    calls,
+    containers,
+    contexts,
+    decide,
+    expr,
+    functions,
+    lifetime,
+    names,
+    objects,
+    tensors,
+)
 from streamlint.interp.machine import Frame, Jumped, Machine, PathEnds, Returned
 from streamlint.interp.values import (
     NONE,
@@ -233,7 +244,7 @@ def _for_generator(m: Machine, s: ir.For, source: GeneratorV) -> None:
         return NONE
 
     try:
-        calls.run_generator(m, source, at_yield, s.iter.span)
+        functions.run_generator(m, source, at_yield, s.iter.span)
     except _LoopLeft:
         return
     run_block(m, s.orelse)
