@@ -261,6 +261,8 @@ def test_a_use_in_a_later_call_is_the_callers_mistake() -> None:
 
 def timed(p: Job) -> tuple[StreamId, EventId, EventId]:
     s, start, end = p.stream(), p.event(), p.event()
+    for event in (start, end):
+        p.events[event] = replace(p.events[event], timing=True)
     p.record(s, start)
     p.launch(s)
     p.record(s, end)
@@ -283,6 +285,15 @@ def test_a_wait_for_the_start_does_not_cover_the_end() -> None:
     p.elapsed(start, end)
     (problem,) = p.problems(sl701.RULE)
     assert "`e1`" in problem.message
+
+
+def test_of_events_of_unknown_make_nothing_is_said() -> None:
+    p = Job()
+    _, start, end = timed(p)
+    p.events[start] = replace(p.events[start], timing=None)
+    p.events[end] = replace(p.events[end], timing=None)
+    p.elapsed(start, end)
+    assert not p.problems(sl701.RULE)
 
 
 def test_events_without_timing_have_no_time() -> None:

@@ -26,6 +26,9 @@ def _judge(judged: Judged, number: OpId, call: CudaCall) -> Iterator[Problem]:
             yield _without_timing(judged, number, event)
             return
     for event in reversed(call.times):
+        if judged.trace.events[event].timing is None:
+            # An event of another kind of device, whose library is not known here.
+            continue
         record = _last_record(judged, number, event)
         if record is not None:
             problem = _incomplete(judged, number, event, record)
