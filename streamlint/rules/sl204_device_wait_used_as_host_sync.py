@@ -91,7 +91,7 @@ return host.tolist()
 ```
 
 ## Limits
-`work.wait()` of an asynchronous collective is not followed yet.
+Memory that an asynchronous collective writes, used before `work.wait()`, is SL602.
 
 ## Source
 [torch.cuda.Event.wait](https://docs.pytorch.org/docs/stable/generated/torch.cuda.Event.html).
