@@ -21,6 +21,7 @@ from streamlint.trace import (
     Event,
     Free,
     HostAccess,
+    Join,
     KeepAlive,
     Launch,
     Op,
@@ -28,6 +29,7 @@ from streamlint.trace import (
     Overlap,
     Record,
     Space,
+    Spawn,
     StreamKind,
     SyncEvent,
     SyncStream,
@@ -176,9 +178,25 @@ def settle(candidate: Candidate, run: Run, paths: Sequence[Judged]) -> Candidate
         doubts.discard(Doubt.SAME_STREAM)
     if _uses_signals(judged):
         doubts.add(Doubt.SIGNAL)
+    if _in_unrelated_threads(judged, problem.earlier, problem.later):
+        doubts.add(Doubt.THREADS)
     if not doubts & {Doubt.SOME_PATHS, Doubt.ESCAPE} and _ordered_elsewhere(problem, judged, paths):
         doubts.add(Doubt.SOME_PATHS)
     return replace(candidate, problem=replace(problem, doubts=frozenset(doubts)))
+
+
+def _in_unrelated_threads(judged: Judged, earlier: OpId, later: OpId) -> bool:
+    """Whether two threads issued the pair, and the earlier op was not issued before the later one's start.
+
+    Locks, queues and flags order threads; they are not followed.
+    """
+    lanes = {judged.op(earlier).lane, judged.op(later).lane}
+    starts = {op.child: number for number, op in enumerate(judged.trace.ops) if isinstance(op, Spawn)}
+    if len(lanes) == 1 or lanes.isdisjoint(starts):
+        return False
+    first, second = judged.op(earlier).lane, judged.op(later).lane
+    joined = any(isinstance(op, Join) and op.child == first for op in judged.trace.ops[earlier:later])
+    return not joined and earlier > starts.get(second, -1)
 
 
 def _uses_signals(judged: Judged) -> bool:

@@ -114,6 +114,7 @@ class Doubt(Enum):
     SAME_STREAM = "two streams may be one"
     ALIAS = "two places may not overlap"
     ESCAPE = "unresolved code received the stream, event or buffer and may order it"
+    THREADS = "two threads issue the operations, and what orders the threads is not followed"
     SIGNAL = "work of one stream waits for a value in memory that another writes"
     SOME_PATHS = "ordered on some paths only"
     OBSERVED = "ordered by measured behaviour that is not documented"

@@ -311,7 +311,10 @@ def symbolic_method(
     if tensors.is_tensor_method(name):
         view = tensors.as_buffer(m, receiver)
         return tensors.method(m, view, name, args, kwargs, span)
-    return unresolved.opaque(m, f"{receiver.key}.{name}", args, kwargs, span, holds=receiver.holds)
+    # worker = object.__new__(Worker); worker.event = e: what was stored in it goes along.
+    stored = [value for key, value in m.roles.items() if key.startswith(f"{receiver.key}.")]
+    holds = (*receiver.holds, *stored[:8])
+    return unresolved.opaque(m, f"{receiver.key}.{name}", args, kwargs, span, holds=holds)
 
 
 def _as_role(m: Machine, receiver: SymV, role: Role, lib: Lib, span: Span) -> Value:

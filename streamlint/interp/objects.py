@@ -218,7 +218,7 @@ def set_attribute(m: Machine, value: Value, name: str, new: Value, span: Span) -
             m.globals[f"{decl.module}:{decl.qualname}", name] = new
         case ModuleV(module):
             m.globals[module, name] = new
-        case BufferV() if name == "data" and isinstance(new, BufferV):
+        case BufferV(region=()) if name == "data" and isinstance(new, BufferV):
             # p.data = other: the tensor object now stands for other memory.
             m.roles[f"storage{value.id}"] = new
         case BufferV():

@@ -111,6 +111,7 @@ _DOUBTFUL = frozenset(
         Doubt.ARGUMENT,
         Doubt.GUESSED,
         Doubt.SIGNAL,
+        Doubt.THREADS,
     }
 )
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.finding import Severity
 from streamlint.rules.base import Judged, Note, Problem, Rule, quoted, readable, stream_of
-from streamlint.trace import OpId, Record, SyncEvent, Wait
+from streamlint.trace import OpId, Record, Spawn, SyncEvent, Wait
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,6 +34,9 @@ def check(judged: Judged) -> Iterator[Problem]:
         ):
             # An event that outlives the function: the next call's wait sees this call's record.
             continue
+        if _has_threads(judged):
+            # Another thread may record it in time.
+            continue
         name = quoted(readable(event.name, "the event"))
         yield Problem(
             later=number,
@@ -45,6 +48,10 @@ def check(judged: Judged) -> Iterator[Problem]:
             explains=_explained(judged, number),
             unless_recorded=event if record is None else None,
         )
+
+
+def _has_threads(judged: Judged) -> bool:
+    return any(isinstance(op, Spawn) for op in judged.trace.ops)
 
 
 def _empty_waits(judged: Judged) -> Iterator[OpId]:
