@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from streamlint.hb import Verdict
@@ -89,6 +90,10 @@ def _may_be_one(judged: Judged, a: StreamId, b: StreamId) -> bool:
     return bool(kinds & {StreamKind.CURRENT, StreamKind.UNKNOWN})
 
 
+ALLOCATIONS_LOOKED_AT = 12
+"""The block that was dropped goes to one of the next allocations."""
+
+
 def reuse(judged: Judged, use: OpId, free: OpId) -> tuple[OpId, frozenset[Doubt]] | None:
     """The allocation that may get the block of a dropped buffer while ``use`` still runs.
 
@@ -100,6 +105,7 @@ def reuse(judged: Judged, use: OpId, free: OpId) -> tuple[OpId, frozenset[Doubt]
     assert isinstance(dropped, Free)
     buffer = trace.buffers[dropped.buffer]
     best: tuple[OpId, frozenset[Doubt]] | None = None
+    left = ALLOCATIONS_LOOKED_AT
     for number in range(free + 1, len(trace.ops)):
         op = trace.ops[number]
         if not isinstance(op, Alloc) or op.stream != buffer.alloc_stream or op.buffer == buffer.id:
@@ -107,7 +113,8 @@ def reuse(judged: Judged, use: OpId, free: OpId) -> tuple[OpId, frozenset[Doubt]
         if trace.buffers[op.buffer].device != buffer.device:
             continue
         ordering = judged.hb.ordered(use, OpId(number))
-        if ordering.verdict is Verdict.YES:
+        left -= 1
+        if ordering.verdict is Verdict.YES or left < 0:
             break
         doubts = ordering.doubts | op.doubts | _makers_doubts(judged, OpId(number), op.buffer)
         if best is None or len(doubts) < len(best[1]):
@@ -119,7 +126,7 @@ def reuse(judged: Judged, use: OpId, free: OpId) -> tuple[OpId, frozenset[Doubt]
 
 def _makers_doubts(judged: Judged, alloc: OpId, buffer: BufferId) -> frozenset[Doubt]:
     """What must be assumed for the allocation to happen: an unresolved call makes a new tensor."""
-    for op in judged.trace.ops[alloc + 1 :]:
+    for op in islice(judged.trace.ops, alloc + 1, None):
         if accesses_to(op, buffer):
             return use_doubts(op, buffer)
     return _NONE
