@@ -41,15 +41,15 @@ if TYPE_CHECKING:
     from streamlint.source import Span
     from streamlint.trace import Op
 
-PATHS = 24
+PATHS = 16
 """Paths explored for a function or a method by itself."""
-PAIR_PATHS = 6
+PAIR_PATHS = 4
 """Paths explored for two methods in a row."""
-QUIET_PATHS = 6
+QUIET_PATHS = 4
 """Paths explored while none of them uses a second stream, an asynchronous copy or a callback."""
-ENTRY_STEPS = 150_000
+ENTRY_STEPS = 100_000
 """Expressions and statements evaluated for one entry, over all its paths."""
-MOST_PAIRS = 16
+MOST_PAIRS = 12
 QUEUED_CALLS = 3
 MOST_CALLS = 6
 

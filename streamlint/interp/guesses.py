@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from streamlint.interp.machine import Machine
     from streamlint.source import Span
 
+_ADDRESSES = ("ptr", "ptr()", "handle", "address", "offset")
+"""Ends of expressions that are numbers: ``array.data.ptr + offset``."""
+
 _OPERATORS = frozenset({"+", "-", "*", "/", "@", "**", "//"})
 
 
@@ -38,6 +41,8 @@ def note(m: Machine, op: str, left: Value, right: Value, result: SymV, span: Spa
     if not m.frame.touches or op not in _OPERATORS or result.key in m.guesses:
         return
     if not all(isinstance(value, (SymV, ConstV)) for value in (left, right)):
+        return
+    if any(isinstance(value, SymV) and value.key.endswith(_ADDRESSES) for value in (left, right)):
         return
     cupy = m.project.is_cupy(m.frame.env.module)
     stream = m.current_stream(Lib.CUPY if cupy else Lib.TORCH).id
