@@ -335,6 +335,8 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
     if view.flavor is Flavor.OPAQUE:
         if name in model.VIEW_ATTRIBUTES:
             return view
+        if name in ("ptr", "handle"):
+            return BufferV(view.id, view.region, Flavor.POINTER)
         if is_number(name):
             return SymV(f"{key_of(view)}.{name}")
         return MethodV(view, name) if is_tensor_method(name) else _part(m, view, name)
