@@ -107,6 +107,9 @@ def _super_call(m: Machine, e: ir.Call) -> Value:
     for ancestor in m.project.ancestors(frame.cls)[0][1:]:
         if e.func.name in ancestor.methods:
             return call(m, FuncV(ancestor.methods[e.func.name], None, receiver), args, kwargs, e.span)
+    if e.func.name in WAITING:
+        # A subclass of torch.futures.Future, of Event, of Thread: it waits for something.
+        escape.barrier(m, escape.all_streams(m), e.span, e.func.name)
     if e.func.name != "__init__":
         return unresolved.opaque(m, f"super().{e.func.name}", [receiver, *args], kwargs, e.span)
     return NONE

@@ -67,11 +67,24 @@ def call_function(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, 
         function = func.function.load() if isinstance(func.function, ir.FunctionDecl) else func.function
     except ir.LoweringError:
         return _not_followed(m, func, args, kwargs, span)
+    if _is_abstract(function):
+        if function.name in calls.WAITING:
+            escape.barrier(m, escape.all_streams(m), span, func.name)
+        return _not_followed(m, func, args, kwargs, span)
     if function.is_generator:
         return GeneratorV(func, tuple(args), kwargs, context=_is_context_manager(function))
     return caching.remembered(
         m, func, args, kwargs, lambda: run_function(m, func, function, args, kwargs, span)
     )
+
+
+def _is_abstract(function: ir.Function) -> bool:
+    """``def synchronize(self): raise NotImplementedError``: a subclass that is not in sight does it."""
+    match function.body:
+        case (ir.Raise(),) | (ir.Eval(value=ir.Const()), ir.Raise()):
+            return True
+        case _:
+            return False
 
 
 def _is_remote(func: FuncV, depth: int) -> bool:
