@@ -26,7 +26,9 @@ from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, assert_never
+from typing import TYPE_CHECKING, TypeAlias
+
+from typing_extensions import assert_never
 
 from streamlint.finding import Confidence
 
