@@ -257,6 +257,7 @@ class Call:
                 return None
             case fx.StreamWaitsEvent(event, stream):
                 waited = self.event(event)
+                escape.by_outside_event(m, waited, span, self.name())
                 if captures.is_external(self.value("flags")):
                     return None
                 m.emit(

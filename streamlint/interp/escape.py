@@ -68,6 +68,12 @@ def barrier(m: Machine, streams: Iterable[StreamV], span: Span, name: str, why: 
         m.emit(Barrier(m.site(span), m.lane, streams=ids, why=why, name=name))
 
 
+def by_outside_event(m: Machine, event: EventV, span: Span, name: str) -> None:
+    """A wait for an event from code that was not seen: it may have been recorded after anything."""
+    if m.events[event.id].span is None and _recorded_on(m, event.id) is None:
+        barrier(m, all_streams(m), span, name)
+
+
 def all_streams(m: Machine) -> list[StreamV]:
     return [StreamV(number) for number in m.streams]
 

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from streamlint.interp.machine import Machine
     from streamlint.source import Span
 
-MAX_SCANS = 2_000
+MAX_SCANS = 500
 """Searches for dropped references on one path; after that nothing is taken to be dropped."""
 
 MAY_RETURN_OPERAND = frozenset(
@@ -104,6 +104,8 @@ def after_statement(m: Machine, span: Span) -> None:
     if not life.candidates or life.scans >= MAX_SCANS:
         return
     life.scans += 1
+    # A search walks over all that is held: it takes its share of the path's budget.
+    m.steps += 10 + len(m.heap) // 10
     if life.scans == MAX_SCANS:
         m.cut.append("lifetimes")
     dropped = _unreachable(m, life.candidates)
