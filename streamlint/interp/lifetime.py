@@ -106,8 +106,6 @@ def after_statement(m: Machine, span: Span) -> None:
     life.scans += 1
     # A search walks over all that is held: it takes its share of the path's budget.
     m.steps += 10 + len(m.heap) // 10
-    if life.scans == MAX_SCANS:
-        m.cut.append("lifetimes")
     dropped = _unreachable(m, life.candidates)
     for number in sorted(dropped):
         life.candidates.discard(number)
