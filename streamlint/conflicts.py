@@ -10,7 +10,8 @@ leaves the frontier only when another stands for it:
 and only if a write has no doubt of its own that the old access has not: what may not happen hides
 nothing. An access that conflicts with another never removes it, so no race hides a second
 one: **for every unordered pair (a, c) there is an access b, a itself or one that superseded it and
-so comes surely after a, with (b, c) reported, and it is as little ordered as (a, c).**
+so comes surely after a, with (b, c) reported, and it is as little ordered as (a, c).** (Two equal
+accesses of one op, as in ``torch.add(x, x, out=y)``, count as one.)
 
 A host access supersedes device work only in a trace with one lane: host accesses of two threads
 are not compared (data races among Python threads are not this tool's business), so one could not

@@ -270,6 +270,8 @@ class Pairs:
         if (a, x) == (b, z):
             return True
         surer = self.trace.ops[b].doubts | z.doubts <= self.trace.ops[a].doubts | x.doubts
+        if a == b:  # One op that names a place twice, as in ``torch.add(x, x, out=y)``.
+            return surer and (x.buffer, x.region, x.mode) == (z.buffer, z.region, z.mode)
         return surer and a < b and self.order(a, x, b, z) is Verdict.YES
 
 
