@@ -183,11 +183,7 @@ def _may_record(module: ir.Module, event: Event, finding: Finding) -> bool:
 def _statistics(module: ir.Module, covered: set[str], approximate: set[str]) -> Statistics:
     """Counts the module's functions that touch streams by how far they were analyzed."""
     exact = cut = skipped = 0
-    decls = [
-        *module.functions.values(),
-        *(d for cls in relevance.all_classes(module) for d in cls.methods.values()),
-    ]
-    for decl in decls:
+    for decl in relevance.all_functions(module):
         if not words.touches(decl.names):
             continue
         if f"{module.name}:{decl.qualname}" not in covered:

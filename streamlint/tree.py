@@ -60,9 +60,6 @@ class Tree:
     def relative(self, path: Path) -> str:
         return Path(os.path.relpath(path, self.root)).as_posix()
 
-    def name_of(self, path: Path) -> str:
-        return next((name for name, (known, _) in self._names.items() if known == path), path.stem)
-
     def names(self) -> dict[Path, str]:
         return {path: name for name, (path, _) in self._names.items()}
 

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _SUCCESS = 0
-_NOT_READY = 600
+NOT_READY = 600
+"""``CUDA_ERROR_NOT_READY``, also of the runtime: an answer to a query, no failure."""
 
 
 class DriverUnavailableError(Exception):
@@ -145,6 +146,6 @@ class Driver:
 
     def _ready(self, name: str, handle: ctypes.c_void_p) -> bool:
         code = getattr(self._cuda, name)(handle)
-        if code not in (_SUCCESS, _NOT_READY):
+        if code not in (_SUCCESS, NOT_READY):
             raise DriverError(f"{name} returned {self.error_name(code)} ({code})")
         return bool(code == _SUCCESS)

@@ -154,11 +154,8 @@ class _Rewriter:
 
     def _inner(self, node: ast.stmt) -> None:
         match node:
-            case ast.FunctionDef() | ast.AsyncFunctionDef():
-                self._function(node)
-            case ast.ClassDef():
-                for member in node.body:
-                    self._outside(member)
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                self._outside(node)
             case ast.If() | ast.For() | ast.AsyncFor() | ast.While():
                 node.body = self._block(node.body)
                 node.orelse = self._block(node.orelse)

@@ -8,6 +8,7 @@ import time
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from streamlint.confirm.driver import NOT_READY
 from streamlint.confirm.verdict import CudaError
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ MAX_HOLDS: Final = 16
 _OVERTAKE_S: Final = 0.03
 """How long the later operation is watched while the earlier one is held back."""
 
-_NOT_READY: Final = 600
 _ERROR_TYPES: Final = ("cudaError_t", "CUresult")
 
 
@@ -132,7 +132,7 @@ def _error_code(status: Any) -> int:  # noqa: ANN401
     if type(status).__name__ not in _ERROR_TYPES:
         return 0
     code = int(status)
-    return 0 if code == _NOT_READY else code
+    return 0 if code == NOT_READY else code
 
 
 def _error_name(status: Any) -> str:  # noqa: ANN401

@@ -56,9 +56,6 @@ if TYPE_CHECKING:
     from streamlint.interp.project import Project
     from streamlint.source import Span
 
-UNNAMED_STREAM = "a stream"
-UNNAMED_EVENT = "an event"
-
 MAX_DEPTH = 12
 MAX_STEPS = 30_000
 MAX_OPS = 6_000

@@ -56,18 +56,26 @@ def _module_variable(m: Machine, module: ir.Module, name: str) -> Value:
     """Runs the plain top-level assignments to ``name``; anything more involved stays symbolic."""
     from streamlint.interp import stmt
 
-    unknown = SymV(f"{module.name}.{name}")
+    written = assigned(module, name)
+    value = stmt.at_module_level(m, module, written) if written is not None else None
+    return value if value is not None else SymV(f"{module.name}.{name}")
+
+
+def assigned(owner: ir.Module | ir.ClassDecl, name: str) -> ir.Expr | None:
+    """What the first plain ``name = ...`` in the body of a module or class assigns.
+
+    None where there is no such statement, or the body cannot be lowered.
+    """
     try:
-        body = module.load_body()
+        body = owner.load_body()
     except ir.LoweringError:
-        return unknown
+        return None
     for statement in body:
         if isinstance(statement, ir.Assign) and any(
-            isinstance(t, ir.Name) and t.id == name for t in statement.targets
+            isinstance(target, ir.Name) and target.id == name for target in statement.targets
         ):
-            value = stmt.at_module_level(m, module, statement.value)
-            return value if value is not None else unknown
-    return unknown
+            return statement.value
+    return None
 
 
 def store(m: Machine, name: str, value: Value) -> None:

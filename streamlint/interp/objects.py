@@ -161,20 +161,14 @@ def lookup(m: Machine, decl: ir.ClassDecl, name: str) -> Value | None:
 
 
 def _class_variable(m: Machine, cls: ir.ClassDecl, name: str) -> Value | None:
-    try:
-        body = cls.load_body()
-    except ir.LoweringError:
+    written = names.assigned(cls, name)
+    if written is None:
         return None
-    for statement in body:
-        if isinstance(statement, ir.Assign) and any(
-            isinstance(t, ir.Name) and t.id == name for t in statement.targets
-        ):
-            module = m.project.module(cls.module)
-            value = stmt.at_module_level(m, module, statement.value) if module is not None else None
-            found = value if value is not None else SymV(f"{cls.qualname}.{name}")
-            m.globals[f"{cls.module}:{cls.qualname}", name] = found
-            return found
-    return None
+    module = m.project.module(cls.module)
+    value = stmt.at_module_level(m, module, written) if module is not None else None
+    found = value if value is not None else SymV(f"{cls.qualname}.{name}")
+    m.globals[f"{cls.module}:{cls.qualname}", name] = found
+    return found
 
 
 def method(m: Machine, value: HeapV, name: str) -> FuncV | None:

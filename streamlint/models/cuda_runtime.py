@@ -120,7 +120,6 @@ CUDA_RUNTIME = Framework(
 SUCCESS = "cuda.bindings.runtime.cudaError_t.cudaSuccess"
 SUCCESS_NAMES = ("cudaSuccess", "CUDA_SUCCESS")
 """How the error that means success ends, in the runtime and in the driver."""
-NOT_READY = "cuda.bindings.runtime.cudaError_t.cudaErrorNotReady"
 NON_BLOCKING_FLAG = 1
 """``cudaStreamNonBlocking``."""
 DISABLE_TIMING_FLAG = 2

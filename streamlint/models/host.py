@@ -69,5 +69,3 @@ HANDOFF_METHODS = frozenset(
     "tree_flatten tree_unflatten".split()
 )
 """Names of calls that keep a value or look at its type, and do not read device memory."""
-
-STORAGE_FREE = frozenset({"resize_", "untyped_storage"})

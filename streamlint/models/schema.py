@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-from streamlint.trace import Mode, Space, StreamKind
+from streamlint.trace import Space, StreamKind
 
 
 class Lib(Enum):
@@ -425,11 +425,5 @@ class Framework:
     device_methods: tuple[Api, ...] = ()
     streams: tuple[tuple[str, StreamKind], ...] = ()
     """Names that are default streams: ``Stream.null``."""
-    stream_context: bool = False
-    """``with stream:`` makes it current."""
     raw_handles: tuple[str, ...] = ()
     """Attributes of a stream that give its raw handle."""
-
-
-READS = Mode.READ
-WRITES = Mode.WRITE

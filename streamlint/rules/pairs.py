@@ -18,7 +18,7 @@ from streamlint.rules.base import (
     stream_of,
     what,
 )
-from streamlint.trace import HostAccess, Mode, Op, OpId, Space
+from streamlint.trace import HostAccess, Mode, Op, Space
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,7 +106,3 @@ def _in_pytorch(name: str) -> str | None:
             return "torch.cuda.default_stream()"
         case _:
             return None if " " in name else name
-
-
-def op_id(number: int) -> OpId:
-    return OpId(number)
