@@ -302,8 +302,6 @@ def _sequence(
 ) -> Entry:
     def body(m: Machine) -> None:
         made = outside.construct(m, cls)
-        if made is None:
-            return
         number = 1
         for decl in order:
             number = (

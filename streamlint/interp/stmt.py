@@ -93,7 +93,8 @@ def run(m: Machine, s: ir.Stmt) -> None:
         case ir.Jump():
             raise Jumped(s.kind)
         case ir.Assert():
-            if not decide.holds(m, s.test, want=True):
+            # The object that the entry is about exists, so the assertions of its constructor held.
+            if not decide.holds(m, s.test, want=True) and not m.constructing:
                 raise PathEnds
         case ir.Scope():
             env = m.frame.env
@@ -319,11 +320,16 @@ def _match(m: Machine, s: ir.Match) -> None:
             return
 
 
-def at_module_level(m: Machine, module: ir.Module, e: ir.Expr) -> Value | None:
-    """Evaluates an expression in a module's own scope, for variables and defaults."""
+def at_module_level(
+    m: Machine, module: ir.Module, e: ir.Expr, known: dict[str, Value] | None = None
+) -> Value | None:
+    """Evaluates an expression in a module's own scope, for variables and defaults.
+
+    ``known`` are local names that it may use.
+    """
     if len(m.frames) > 40:
         return None
-    frame = Frame(Env({}, module.name), module.name, touches=False)
+    frame = Frame(Env(known or {}, module.name), module.name, touches=False)
     m.frames.append(frame)
     try:
         return expr.evaluate(m, e)
