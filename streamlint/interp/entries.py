@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp import guesses, outside, stmt
+from streamlint.interp.construction import Construction
 from streamlint.interp.decisions import Exploration, Oracle
 from streamlint.interp.machine import Cut, Frame, Jumped, Machine, PathEnds, Returned
 from streamlint.interp.relevance import (
@@ -227,13 +228,14 @@ def _class_entries(
     if not own:
         return
     public = [decl for decl in own if is_public(decl)]
+    construction = Construction(cls)
     for decl in public:
-        yield _sequence(module, cls, [decl], methods, repeat=True)
+        yield _sequence(module, construction, [decl], methods, repeat=True)
     for first, second in list(_pairs(module, public, methods))[:MOST_PAIRS]:
         # A queue that the second method takes from may have to hold more than one element.
         queues = not _QUEUES.isdisjoint(_reach(first, methods)) and "len" in second.names
         times = QUEUED_CALLS if queues else 1
-        yield _sequence(module, cls, [*[first] * times, second], methods, repeat=False)
+        yield _sequence(module, construction, [*[first] * times, second], methods, repeat=False)
 
 
 _QUEUES = frozenset({"append", "appendleft", "put", "put_nowait", "push"})
@@ -294,21 +296,21 @@ _COMMON = frozenset(
 
 def _sequence(
     module: ir.Module,
-    cls: ir.ClassDecl,
+    construction: Construction,
     order: list[ir.FunctionDecl],
     methods: dict[str, ir.FunctionDecl],
     *,
     repeat: bool,
 ) -> Entry:
     def body(m: Machine) -> None:
-        made = outside.construct(m, cls)
+        made = construction.make(m)
         number = 1
         for decl in order:
             number = (
                 _call_until_repeated(m, made, decl, number) if repeat else _call_once(m, made, decl, number)
             )
 
-    label = f"{cls.qualname}." + ", then ".join(dict.fromkeys(decl.name for decl in order))
+    label = f"{construction.cls.qualname}." + ", then ".join(dict.fromkeys(decl.name for decl in order))
     names = tuple(decl.name for decl in order)
     elsewhere = frozenset(
         decl.name
@@ -393,6 +395,7 @@ def index_state(m: Machine, made: HeapV) -> tuple[tuple[str, object], ...]:
 
 def _left_methods(module: ir.Module, cls: ir.ClassDecl, covered: set[str]) -> Iterator[Entry]:
     """Methods that touch streams and that no caller reached: helpers of subclasses, hooks, private steps."""
+    construction = Construction(cls)
     for decl in cls.methods.values():
         key = f"{module.name}:{decl.qualname}"
         if key in covered or decl.name == "__init__" or not words.touches(decl.names):
@@ -400,7 +403,7 @@ def _left_methods(module: ir.Module, cls: ir.ClassDecl, covered: set[str]) -> It
 
         def body(m: Machine, decl: ir.FunctionDecl = decl) -> None:
             static = "staticmethod" in decl.decorators
-            made = None if static else outside.construct(m, cls)
+            made = None if static else construction.make(m)
             m.call = 1
             outside.call_outside(
                 m, FuncV(decl, None, ClassV(cls) if "classmethod" in decl.decorators else made), 1

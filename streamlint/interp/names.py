@@ -68,6 +68,7 @@ def store(m: Machine, name: str, value: Value) -> None:
         while scope is not None:
             if name in scope.names:
                 scope.names[name] = value
+                m.rebound = True
                 return
             scope = scope.parent
     env.names[name] = value

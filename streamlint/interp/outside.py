@@ -1,66 +1,17 @@
-"""Calls as unseen code makes them: unknown arguments, an object constructed once."""
+"""Calls as unseen code makes them: with unknown arguments."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from streamlint import ir
-from streamlint.interp import calls, functions, lifetime, objects
+from streamlint.interp import calls, functions, lifetime
 from streamlint.interp.machine import Machine, PathEnds, Returned
 from streamlint.interp.values import (
     ConstV,
     FuncV,
     GeneratorV,
-    HeapV,
     SymV,
     Value,
 )
-from streamlint.trace import Copy, HostEffect, Space, SyncDevice
-
-if TYPE_CHECKING:
-    from streamlint.trace import Op
-
-
-def construct(m: Machine, cls: ir.ClassDecl) -> HeapV:
-    """An object as outside code makes it; what the constructor queued is complete afterwards.
-
-    The methods that are called next show that the constructor came to its end. Where it does not with
-    unknown arguments (``assert world_size == 8``), the object has what it got so far, and other
-    attributes are unknown.
-    """
-    init = objects.lookup(m, cls, "__init__")
-    args: list[Value] = []
-    kwargs: dict[str, Value] = {}
-    if isinstance(init, FuncV):
-        args, kwargs = outside_arguments(m, init, 0, skip=1)
-    else:
-        for name in objects.dataclass_fields(m, cls) or {}:
-            kwargs[name] = SymV(f"0:{name}")
-    made = objects.new(m, cls)
-    m.constructing = True
-    try:
-        objects.initialize(m, made, cls, args, kwargs, cls.span)
-    except PathEnds:
-        pass
-    finally:
-        m.constructing = False
-    m.heap[made.id].key = "self"
-    # Between the calls only the outside caller holds the object, and with it all that it keeps alive.
-    m.life.outside.append(made)
-    if any(_is_download(m, op) for op in m.ops):
-        # The object stands for a result on its way to the host; its methods wait for it.
-        return made
-    for device in dict.fromkeys(stream.device for stream in m.streams.values()):
-        m.emit(SyncDevice(m.site(cls.span), m.lane, device=device, name="before the first call"))
-    return made
-
-
-def _is_download(m: Machine, op: Op) -> bool:
-    return (
-        isinstance(op, Copy)
-        and op.host is HostEffect.ASYNC
-        and m.buffers[op.dst.buffer].space is Space.PINNED
-    )
 
 
 def call_outside(m: Machine, func: FuncV, number: int) -> None:
