@@ -72,6 +72,8 @@ class Entry:
     """Names of the methods called from outside, by call number."""
     orders_elsewhere: frozenset[str] = frozenset()
     """Methods of the class that order streams, other than those called or as callers of the first."""
+    after_others: bool = False
+    """Whether the object is taken to have had calls that are not in the trace."""
 
 
 @dataclass(slots=True)
@@ -131,11 +133,13 @@ def module_runs(project: Project, module: ir.Module, default_stream: StreamKind)
     """Runs every entry of a module, callers before helpers."""
     relevant = relevant_names(project, module)
     covered: set[str] = set()
+    issuing: set[str] = set()
 
     def started(entries: Iterator[Entry]) -> Iterator[Run]:
         for entry in entries:
             run = run_entry(project, entry, default_stream)
             covered.update(run.covered)
+            issuing.update(op.at.function for trace in run.traces for op in trace.ops if op.at.calls)
             yield run
 
     yield from started(_body_entry(module))
@@ -145,6 +149,7 @@ def module_runs(project: Project, module: ir.Module, default_stream: StreamKind)
     yield from started(_functions(module, relevant, called=True, covered=covered))
     for cls in all_classes(module):
         yield from started(_left_methods(module, cls, covered))
+        yield from started(_waiting_methods(project, module, cls, issuing))
 
 
 def mentions_streams(module: ir.Module) -> bool:
@@ -410,3 +415,27 @@ def _left_methods(module: ir.Module, cls: ir.ClassDecl, covered: set[str]) -> It
             )
 
         yield Entry(decl.qualname, module.name, body, decl.span, PAIR_PATHS)
+
+
+def _waiting_methods(
+    project: Project, module: ir.Module, cls: ir.ClassDecl, issuing: set[str]
+) -> Iterator[Entry]:
+    """Methods that did nothing on a fresh object: they need what other methods leave.
+
+    ``def finish(self): assert self.handle is not None; self.handle.wait()``
+    """
+    construction = Construction(cls)
+    methods = _methods(project, cls)
+    for decl in cls.methods.values():
+        if decl.qualname in issuing or decl.name == "__init__" or not words.touches(decl.names):
+            continue
+        if {"staticmethod", "classmethod"} & set(decl.decorators):
+            continue
+        names = frozenset().union(*(other.names for other in methods.values() if other is not decl))
+
+        def body(m: Machine, decl: ir.FunctionDecl = decl, names: frozenset[str] = names) -> None:
+            made = construction.make(m)
+            outside.after_other_calls(m, made, names)
+            _call_once(m, made, decl, 1)
+
+        yield Entry(decl.qualname, module.name, body, decl.span, PAIR_PATHS, after_others=True)

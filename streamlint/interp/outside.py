@@ -9,6 +9,7 @@ from streamlint.interp.values import (
     ConstV,
     FuncV,
     GeneratorV,
+    HeapV,
     SymV,
     Value,
 )
@@ -25,6 +26,23 @@ def call_outside(m: Machine, func: FuncV, number: int) -> None:
         lifetime.hand_out(m, result, func.function.span)
     except Returned:
         pass
+
+
+def after_other_calls(m: Machine, made: HeapV, names: frozenset[str]) -> None:
+    """Makes unknown what methods with these names in their text may have changed since the constructor.
+
+    What is still ``None``, ``False`` or empty in a new object (``self.handle = None``) says nothing about
+    a used one.
+    """
+    attributes = m.heap[made.id].attrs
+    for name in attributes.keys() & names:
+        match attributes[name]:
+            case ConstV(None | False):
+                attributes[name] = SymV(f"self.{name}")
+            case HeapV(number) if m.heap[number].cls is None and not m.heap[number].items:
+                m.heap[number].open = True
+            case _:
+                pass
 
 
 def outside_arguments(
