@@ -10,6 +10,7 @@ from streamlint.interp.values import (
     FuncV,
     GeneratorV,
     HeapV,
+    Shape,
     SymV,
     Value,
 )
@@ -31,24 +32,37 @@ def call_outside(m: Machine, func: FuncV, number: int) -> None:
 def after_other_calls(m: Machine, made: HeapV, names: frozenset[str]) -> None:
     """Makes unknown what methods with these names in their text may have changed since the constructor.
 
-    What is still ``None``, ``False`` or empty in a new object (``self.handle = None``) says nothing about
-    a used one.
+    What is still ``None``, ``False``, empty or the name of a state (``self.state = "idle"``) in a new object,
+    or in an object that it holds, says nothing about a used one.
     """
-    attributes = m.heap[made.id].attrs
-    for name in attributes.keys() & names:
-        match attributes[name]:
-            case ConstV(None | False):
-                attributes[name] = SymV(f"self.{name}")
-            case HeapV(number) if m.heap[number].cls is None and not m.heap[number].items:
-                m.heap[number].open = True
-            case _:
-                pass
+    waiting = [("self", made)]
+    seen: set[int] = set()
+    while waiting:
+        owner, value = waiting.pop()
+        if value.id in seen:
+            continue
+        seen.add(value.id)
+        attributes = m.heap[value.id].attrs
+        for name in sorted(attributes.keys() & names):
+            key = f"{owner}.{name}"
+            match attributes[name]:
+                case ConstV(None | False | str()):
+                    attributes[name] = SymV(key)
+                case HeapV(number) as held if m.heap[number].shape is Shape.INSTANCE:
+                    waiting.append((key, held))
+                case HeapV(number) if not m.heap[number].items:
+                    m.heap[number].open = True
+                case _:
+                    pass
 
 
 def outside_arguments(
     m: Machine, func: FuncV, number: int, *, skip: int
 ) -> tuple[list[Value], dict[str, Value]]:
-    """One value for each parameter. Numbers and texts take their default (``slots=2``), flags stay open."""
+    """One value for each parameter. Numbers and texts take their default (``slots=2``), flags stay open.
+
+    What ``**options`` holds is unknown.
+    """
     try:
         function = func.function.load() if isinstance(func.function, ir.FunctionDecl) else func.function
     except ir.LoweringError as error:
@@ -65,6 +79,8 @@ def outside_arguments(
             kwargs[param.name] = value
         elif param.kind == "*":
             args.append(SymV(f"*{number}:{param.name}"))
+        else:
+            kwargs[functions.REST] = SymV(f"{number}:{param.name}")
     return args, kwargs
 
 

@@ -116,13 +116,17 @@ def run(m: Machine, s: ir.Stmt) -> None:
 
 
 def _if(m: Machine, s: ir.If) -> bool:
-    """An open test does not go into an arm that only raises: ``if x.dim() != 2: raise ...``."""
+    """An open test does not go into an arm that only raises: ``if x.dim() != 2: raise ...``.
+
+    An arm that only leaves (``if not batch: return``) is explored after what it leaves out.
+    """
     want: bool | None = None
     if s.body and isinstance(s.body[-1], ir.Raise):
         want = False
     elif s.orelse and isinstance(s.orelse[-1], ir.Raise):
         want = True
-    return decide.holds(m, s.test, want, lasting=True)
+    leaves = len(s.body) == 1 and isinstance(s.body[0], (ir.Return, ir.Jump)) and not s.orelse
+    return decide.holds(m, s.test, want, lasting=True, first=False if leaves else None)
 
 
 def _augment(m: Machine, s: ir.AugAssign) -> None:
