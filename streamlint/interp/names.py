@@ -48,6 +48,7 @@ def module_name(m: Machine, module: str, name: str) -> Value:
     if declared is not None and name in declared.assigned:
         m.globals[module, name] = SymV(f"{module}.{name}")
         m.globals[module, name] = variables.first_value(m, declared, name)
+        m.rename(m.globals[module, name], name)
         return m.globals[module, name]
     return BUILTIN_CONSTANTS.get(name, ApiV(name))
 
@@ -124,9 +125,13 @@ def settle(m: Machine, value: Value) -> Value:
         moved = m.roles.get(f"storage{value.id}")
         if moved is not None and isinstance(moved, BufferV):
             return BufferV(moved.id, moved.region + value.region, value.flavor)
-    elif isinstance(value, ApiV) and value.path in models.STREAMS:
-        lib, kind = models.STREAMS[value.path]
-        return m.default(kind, lib)
+    elif isinstance(value, ApiV):
+        if value.path in models.STREAMS:
+            lib, kind = models.STREAMS[value.path]
+            return m.default(kind, lib)
+        variable = m.project.variable(value.path)
+        if variable is not None:
+            return module_name(m, *variable)
     return value
 
 

@@ -103,24 +103,29 @@ def _module_attribute(m: Machine, module: str, name: str) -> Value:
 def _instance_attribute(m: Machine, value: HeapV, name: str, span: Span) -> Value:
     held = m.heap[value.id]
     if name in held.attrs:
-        return names.settle(m, held.attrs[name])
+        found = names.settle(m, held.attrs[name])
+        if isinstance(found, HeapV) and held.cls is not None:
+            inside = m.heap[found.id]
+            if inside.shape is Shape.DICT and not inside.attrs:
+                variables.add_stream_elements(m, value, held.cls, name, inside)
+        return found
     if held.cls is None:
         return MethodV(value, name) if threads.is_thread(m, value) else SymV(f"{held.key}.{name}")
     if name == "__class__":
         return ClassV(held.cls)
-    found = lookup(m, held.cls, name)
-    if isinstance(found, FuncV):
-        kinds = found.function.decorators
-        if isinstance(found.function, ir.FunctionDecl):
-            if is_property(found.function):
-                return calls.call(m, FuncV(found.function, found.closure, value), [], {}, span)
+    member = lookup(m, held.cls, name)
+    if isinstance(member, FuncV):
+        kinds = member.function.decorators
+        if isinstance(member.function, ir.FunctionDecl):
+            if is_property(member.function):
+                return calls.call(m, FuncV(member.function, member.closure, value), [], {}, span)
             if "staticmethod" in kinds:
-                return found
+                return member
             if "classmethod" in kinds:
-                return FuncV(found.function, found.closure, ClassV(held.cls))
-        return FuncV(found.function, found.closure, value)
-    if found is not None:
-        return found
+                return FuncV(member.function, member.closure, ClassV(held.cls))
+        return FuncV(member.function, member.closure, value)
+    if member is not None:
+        return member
     held.attrs[name] = SymV(f"{held.key}.{name}")
     made = variables.stream_attribute(m, value, held.cls, name)
     if made is not None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from streamlint.source import Span
 
 FRAMEWORK_ROOTS = frozenset({"torch", "cupy", "cupyx", "numba", "cuda", "numpy", "ctypes"})
+FRAMEWORKS = tuple(f"{root}." for root in sorted(FRAMEWORK_ROOTS))
 
 
 @dataclass(slots=True)
@@ -32,9 +33,10 @@ class Project:
     """Names that functions treat as tensors: see ``interp/evidence.py``."""
     slots: dict[Span, bool] = field(default_factory=dict)
     """Whether a loop computes slot numbers, by its place."""
-    stream_attributes: dict[ir.ClassDecl, dict[str, StreamAttribute]] = field(default_factory=dict)
+    stream_attributes: dict[ir.ClassDecl, dict[str, list[StreamAttribute]]] = field(default_factory=dict)
     """Attributes for which a class creates streams or events: see ``interp/variables.py``."""
     _members: dict[tuple[str, str], Value | None] = field(default_factory=dict)
+    _variables: dict[str, tuple[str, str] | None] = field(default_factory=dict)
     _ancestors: dict[int, tuple[list[ir.ClassDecl], bool]] = field(default_factory=dict)
 
     def module(self, name: str) -> ir.Module | None:
@@ -116,6 +118,15 @@ class Project:
             if found is not None:
                 return found
         return self.path(dotted)
+
+    def variable(self, dotted: str) -> tuple[str, str] | None:
+        """The module and the name of a variable of the tree: ``from .streams import SIDE``."""
+        if dotted not in self._variables:
+            head, _, last = dotted.rpartition(".")
+            module = self.module(head) if head and not dotted.startswith(FRAMEWORKS) else None
+            known = module is not None and last in module.assigned and self.member(head, last) is None
+            self._variables[dotted] = (head, last) if known else None
+        return self._variables[dotted]
 
     def class_named(self, module_name: str, dotted: str) -> ir.ClassDecl | None:
         """The class that a base expression such as ``base.Worker`` names, seen from a module."""

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp import outside, stmt
+from streamlint.interp import containers, outside, stmt
 from streamlint.interp.machine import PathEnds
 from streamlint.interp.relevance import all_functions
-from streamlint.interp.values import NONE, FuncV, HeapV, SymV, Value
+from streamlint.interp.values import NONE, ConstV, FuncV, HeapObject, HeapV, Shape, SymV, Value
 from streamlint.models import words
 
 if TYPE_CHECKING:
@@ -20,15 +20,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StreamAttribute:
-    """``self.name = value`` in a method, with its name for ``self``."""
+    """``self.name = value`` or ``self.name["key"] = value`` in a method, with its name for ``self``."""
 
     function: ir.Function
     receiver: str
+    name: str
+    key: str | None
     value: ir.Expr
 
 
 def assigned(owner: ir.Module | ir.ClassDecl, name: str) -> ir.Expr | None:
-    """What the first plain ``name = ...`` in the body of a module or class assigns.
+    """What the first ``name = ...`` or ``name, other = ...`` in the body of a module or class assigns.
 
     None where there is no such statement, or the body cannot be lowered.
     """
@@ -37,11 +39,21 @@ def assigned(owner: ir.Module | ir.ClassDecl, name: str) -> ir.Expr | None:
     except ir.LoweringError:
         return None
     for statement in body:
-        if isinstance(statement, ir.Assign) and any(
-            isinstance(target, ir.Name) and target.id == name for target in statement.targets
-        ):
-            return statement.value
+        if isinstance(statement, ir.Assign):
+            for target in statement.targets:
+                match target:
+                    case ir.Name(id=bound) if bound == name:
+                        return statement.value
+                    case ir.Seq(items=items) if name in (names := [_name(item) for item in items]):
+                        place = ir.Const(statement.span, names.index(name))
+                        return ir.Index(statement.span, statement.value, place)
+                    case _:
+                        pass
     return None
+
+
+def _name(target: ir.Expr) -> str | None:
+    return target.id if isinstance(target, ir.Name) else None
 
 
 def first_value(m: Machine, module: ir.Module, name: str) -> Value:
@@ -90,33 +102,56 @@ def _set_later(
 
 
 def stream_attribute(m: Machine, made: HeapV, cls: ir.ClassDecl, name: str) -> Value | None:
-    """The stream or event that some method of the class puts into an attribute that nothing has set yet.
+    """The stream or event, or dict of them, that some method puts into an attribute that nothing has set yet.
 
     ``self.side = torch.cuda.Stream()`` stands in a method that was not called, or in a constructor that
     could not be followed to its end.
     """
     for ancestor in m.project.ancestors(cls)[0]:
-        found = _made(m, ancestor).get(name)
-        module = m.project.module(ancestor.module)
-        if found is not None and module is not None:
-            parameters = {param.name: SymV(f"0:{param.name}") for param in found.function.params[1:]}
-            return stmt.at_module_level(m, module, found.value, {found.receiver: made, **parameters})
+        for found in _made(m, ancestor).get(name, ()):
+            if found.key is None:
+                return _evaluate(m, made, ancestor, found)
+            table = m.new_object(Shape.DICT, key=f"{m.heap[made.id].key}.{name}")
+            m.heap[table.id].open = True
+            add_stream_elements(m, made, cls, name, m.heap[table.id])
+            return table
     return None
 
 
-def _made(m: Machine, cls: ir.ClassDecl) -> dict[str, StreamAttribute]:
-    """The first expression for each attribute that creates a stream or an event, constructor first."""
+def add_stream_elements(m: Machine, made: HeapV, cls: ir.ClassDecl, name: str, held: HeapObject) -> None:
+    """The same for elements of a dict: ``self.streams["copy"] = torch.cuda.Stream()``.
+
+    Code that reads the dict while it is still empty expects another method to have been called.
+    """
+    for ancestor in m.project.ancestors(cls)[0]:
+        for found in _made(m, ancestor).get(name, ()):
+            value = _evaluate(m, made, ancestor, found) if found.key is not None else None
+            if found.key is not None and value is not None:
+                m.rename(value, f"{name}[{found.key!r}]")
+                containers.put(m, held, ConstV(found.key), value)
+
+
+def _evaluate(m: Machine, made: HeapV, cls: ir.ClassDecl, found: StreamAttribute) -> Value | None:
+    module = m.project.module(cls.module)
+    if module is None:
+        return None
+    parameters = {param.name: SymV(f"0:{param.name}") for param in found.function.params[1:]}
+    return stmt.at_module_level(m, module, found.value, {found.receiver: made, **parameters})
+
+
+def _made(m: Machine, cls: ir.ClassDecl) -> dict[str, list[StreamAttribute]]:
+    """The expressions that create a stream or an event for an attribute, those of the constructor first."""
     known = m.project.stream_attributes.get(cls)
     if known is None:
         known = m.project.stream_attributes[cls] = {}
         for decl in sorted(cls.methods.values(), key=lambda decl: decl.name != "__init__"):
             if words.makes_streams(decl.names):
-                for name, attribute in _assignments(decl):
-                    known.setdefault(name, attribute)
+                for attribute in _assignments(decl):
+                    known.setdefault(attribute.name, []).append(attribute)
     return known
 
 
-def _assignments(decl: ir.FunctionDecl) -> Iterator[tuple[str, StreamAttribute]]:
+def _assignments(decl: ir.FunctionDecl) -> Iterator[StreamAttribute]:
     try:
         function = decl.load()
     except ir.LoweringError:
@@ -126,10 +161,16 @@ def _assignments(decl: ir.FunctionDecl) -> Iterator[tuple[str, StreamAttribute]]
     receiver = function.params[0].name
     for node in ir.walk(function.body):
         match node:
-            case ir.Assign(targets=(ir.Attr(value=ir.Name(id=owner), name=name),), value=value) if (
-                owner == receiver and _makes_stream(value)
-            ):
-                yield name, StreamAttribute(function, receiver, value)
+            case ir.Assign(targets=(target,), value=value) if _makes_stream(value):
+                match target:
+                    case ir.Attr(value=ir.Name(id=owner), name=name) if owner == receiver:
+                        yield StreamAttribute(function, receiver, name, None, value)
+                    case ir.Index(
+                        value=ir.Attr(value=ir.Name(id=owner), name=name), index=ir.Const(value=str() as key)
+                    ) if owner == receiver:
+                        yield StreamAttribute(function, receiver, name, key, value)
+                    case _:
+                        pass
             case _:
                 pass
 

@@ -29,6 +29,9 @@ ORDERING_WORDS = STRONG_WORDS | frozenset(
     """.split()
 )
 
+_ENTERING = frozenset({"cuda", "stream"})
+"""``with torch.cuda.stream(SIDE):`` in a module that does nothing else with streams."""
+
 MAKERS = frozenset(
     """
     Stream create_stream cudaStreamCreate cudaStreamCreateWithFlags cudaStreamCreateWithPriority
@@ -53,7 +56,7 @@ def touches(names: frozenset[str]) -> bool:
 @cache
 def surely_touches(names: frozenset[str]) -> bool:
     """Whether code with these identifiers touches streams or asynchronous copies."""
-    return not STRONG_WORDS.isdisjoint(names)
+    return not STRONG_WORDS.isdisjoint(names) or names >= _ENTERING
 
 
 @cache

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from streamlint.source import Span
+    from streamlint.trace import Op
 
 
 def check(judged: Judged) -> Iterator[Problem]:
@@ -26,6 +27,8 @@ def check(judged: Judged) -> Iterator[Problem]:
         if buffer.alloc_stream != op.stream or not _matters(judged, op):
             continue
         made = _allocation(judged, op.buffer)
+        if made is not None and _may_differ(judged, op, judged.op(made)):
+            continue
         name, owner = quoted(judged.buffer_name(op.buffer)), quoted(judged.stream_name(op.stream))
         yield Problem(
             later=OpId(number),
@@ -67,6 +70,17 @@ def _matters(judged: Judged, kept: KeepAlive) -> bool:
         and lifetimes.accesses_to(op, kept.buffer)
         for op in judged.trace.ops
     )
+
+
+def _may_differ(judged: Judged, kept: KeepAlive, made: Op) -> bool:
+    """Whether the current stream may be another one than when the memory was allocated.
+
+    ``self.buffer`` is made by the constructor; ``def release(x): x.record_stream(current_stream())`` records
+    the stream that is current then, whoever calls it.
+    """
+    if judged.trace.streams[kept.stream].kind is not StreamKind.CURRENT:
+        return False
+    return (made.at.call, made.at.function) != (kept.at.call, kept.at.function)
 
 
 def _allocation(judged: Judged, buffer: BufferId) -> OpId | None:

@@ -1,0 +1,193 @@
+"""Streams that other code has set up: module variables, attributes of other methods, earlier calls."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streamlint import engine, ir
+from streamlint.interp.construction import Construction
+from streamlint.lower import index_module
+from tests.test_tree import lines, written
+
+RACE = """\
+    x = torch.ones(3, device="cuda")
+    with torch.cuda.stream({stream}):
+        y = x * 2
+    return x, y
+"""
+SAFE = """\
+    x = torch.ones(3, device="cuda")
+    {stream}.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream({stream}):
+        y = x * 2
+    return x, y
+"""
+
+STREAMS = """\
+import torch
+
+SIDE = torch.cuda.Stream()
+FIRST, SECOND = torch.cuda.Stream(), torch.cuda.Stream()
+device_module, name = find_device()
+_LATER = None
+
+def set_up(stream=None):
+    global _LATER
+    _LATER = stream if stream is not None else torch.cuda.Stream()
+
+def later():
+    return _LATER
+"""
+
+
+@pytest.mark.parametrize(
+    ("imported", "stream"),
+    [
+        ("from .streams import SIDE", "SIDE"),
+        ("from .streams import SIDE as S", "S"),
+        ("from . import streams", "streams.SECOND"),
+        ("from package.streams import FIRST", "FIRST"),
+        ("import package.streams", "package.streams.SIDE"),
+        ("from .streams import later", "later()"),
+        ("from .streams import device_module", "device_module.Stream()"),
+        ("from .reexported import SIDE", "SIDE"),
+    ],
+)
+def test_a_variable_of_another_module(tmp_path: Path, imported: str, stream: str) -> None:
+    def files(body: str) -> list[Path]:
+        use = f"import torch\n{imported}\n\ndef run():\n    s = {stream}\n{body.format(stream='s')}"
+        texts = {
+            "package/__init__.py": "",
+            "package/streams.py": STREAMS,
+            "package/reexported.py": "from .streams import SIDE\n",
+            "package/use.py": use,
+        }
+        return written(tmp_path, texts)
+
+    assert lines(tmp_path, files(RACE)) == [("SL101", "package/use.py", 8)]
+    assert lines(tmp_path, files(SAFE)) == []
+
+
+def test_only_an_assignment_sets_a_global() -> None:
+    text = "X = None\n\ndef get():\n    global X\n    return X\n\ndef put(x):\n    global X\n    X = x\n"
+    functions = index_module(text, "m.py", "m", is_package=False).functions
+    assert {name: sorted(f.globals) for name, f in functions.items()} == {"get": [], "put": ["X"]}
+
+
+METHODS = """\
+import torch
+
+class Loader:
+    def __init__(self, reader):
+        self.reader = reader
+        self.side = torch.cuda.Stream()
+        self.batch = None
+        self.state = "idle"
+        self.ready = []
+
+    def load(self):
+        self.batch = self.reader.read()
+        self.ready.append(self.batch)
+        self.state = "loaded"
+
+    {method}
+"""
+
+
+@pytest.mark.parametrize(
+    "guard",
+    [
+        "assert self.batch is not None",
+        'if self.state != "loaded": raise RuntimeError(self.state)',
+        "if not self.ready: return None",
+    ],
+)
+def test_a_method_that_needs_an_earlier_call(tmp_path: Path, guard: str) -> None:
+    def files(wait: str) -> list[Path]:
+        method = f"""\
+def total(self):
+        {guard}
+        x = torch.ones(3, device="cuda")
+        {wait}
+        with torch.cuda.stream(self.side):
+            y = x * 2
+        return x, y
+"""
+        return written(tmp_path, {"loader.py": METHODS.format(method=method)})
+
+    assert lines(tmp_path, files("pass")) == [("SL101", "loader.py", 21)]
+    assert lines(tmp_path, files("self.side.wait_stream(torch.cuda.current_stream())")) == []
+
+
+def test_unknown_keywords_may_hold_anything(tmp_path: Path) -> None:
+    text = """\
+import torch
+
+def run(**options):
+    if "scale" not in options:
+        raise ValueError(options)
+    side = torch.cuda.Stream()
+    x = torch.ones(3, device="cuda")
+    with torch.cuda.stream(side):
+        y = x * options["scale"]
+    return x, y
+"""
+    assert ("SL101", "run.py", 9) in lines(tmp_path, written(tmp_path, {"run.py": text}))
+
+
+# ----------------------------------------------------------------------------- objects made once
+
+FIXTURES = Path(__file__).parent / "fixtures"
+
+
+@pytest.mark.parametrize(
+    "name", ["torch/sl101_classes.py", "idioms/i02_class_methods.py", "idioms/i10_pipelines.py"]
+)
+def test_a_kept_constructor_leaves_what_a_new_one_would(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def findings() -> list[object]:
+        report = engine.analyze(FIXTURES, [FIXTURES / name], engine.Settings())
+        return [(f.code, f.primary, f.message, f.confidence) for f in report.findings]
+
+    kept = findings()
+    monkeypatch.setattr(Construction, "_keep", lambda *_: None)
+    assert findings() == kept
+
+
+def test_a_closure_that_counts_is_not_shared_between_paths(tmp_path: Path) -> None:
+    text = """\
+import torch
+
+class Ring:
+    def __init__(self):
+        self.side = torch.cuda.Stream()
+        count = 0
+
+        def following():
+            nonlocal count
+            count += 1
+            return count
+
+        self.following = following
+
+    def step(self, flag):
+        number = self.following()
+        x = torch.ones(3, device="cuda")
+        if flag:
+            self.side.wait_stream(torch.cuda.current_stream())
+        if number != 1:
+            return x
+        with torch.cuda.stream(self.side):
+            y = x * 2
+        return x, y
+"""
+    # Every path starts with a count of 0, so the first call of each comes to the unordered read.
+    assert lines(tmp_path, written(tmp_path, {"ring.py": text})) == [("SL101", "ring.py", 23)]
+
+
+def test_walk_does_not_enter_definitions() -> None:
+    text = "def f(a):\n    b = a.c(1)\n    def g():\n        return hidden\n    return b\n"
+    function = index_module(text, "m.py", "m", is_package=False).functions["f"].load()
+    names = {node.id for node in ir.walk(function.body) if isinstance(node, ir.Name)}
+    assert names == {"a", "b"}
