@@ -21,8 +21,7 @@ import ast
 import random
 import time
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,11 +29,13 @@ from stream_functions import is_test, last_name, named_like, python_files
 
 from streamlint import engine
 from streamlint.finding import Confidence, leading
+from streamlint.interp import entries
 from streamlint.rules import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from streamlint import ir
     from streamlint.finding import Finding
 
 FIXTURES = Path(__file__).resolve().parents[1] / "tests" / "fixtures"
@@ -65,6 +66,8 @@ class Deletion:
 @dataclass(frozen=True, slots=True)
 class Result:
     deletion: Deletion
+    reached: bool
+    """Whether any entry runs the function."""
     found: bool
     possible: bool
     message: str = ""
@@ -110,7 +113,7 @@ def _deletion(path: Path, function: str, node: ast.Expr) -> Deletion:
     return Deletion(path, function, node.lineno, node.col_offset, end_line, end_column, ast.unparse(node))
 
 
-def without(source: bytes, deletion: Deletion) -> bytes:
+def cut_out(source: bytes, deletion: Deletion) -> bytes:
     """The module with the statement replaced by ``pass``; all other places keep their lines."""
     lines = source.splitlines(keepends=True)
     first, last = deletion.line - 1, deletion.end_line - 1
@@ -125,45 +128,112 @@ def without(source: bytes, deletion: Deletion) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a run would show for one module, by fingerprint."""
+    """What a run would show for one module and those that call it, by fingerprint."""
 
     likely: dict[str, Finding]
     possible: dict[str, Finding]
 
 
-def shown(root: Path, files: Sequence[Path], path: Path, text: bytes) -> Shown:
-    report = engine.analyze(root, files, engine.Settings(), focus=[path], overlay={path: text})
-    found = [finding for finding in report.findings if finding.code in DEFAULT_RULES]
-    sure = [finding for finding in found if finding.confidence is not Confidence.POSSIBLE]
-    return Shown(
-        {finding.fingerprint: finding for finding in leading(sure)},
-        {finding.fingerprint: finding for finding in leading(found)},
-    )
+@dataclass(slots=True)
+class Subject:
+    """A module with the modules that call it, analyzed again for each deletion.
 
+    Only the entries that run the changed function are: no other one can show anything new.
+    """
 
-def try_module(root: Path, files: tuple[Path, ...], task: tuple[Path, list[Deletion]]) -> list[Result]:
-    path, wanted = task
-    source = path.read_bytes()
-    before = shown(root, files, path, source)
-    results = []
-    for deletion in wanted:
-        after = shown(root, files, path, without(source, deletion))
+    root: Path
+    files: tuple[Path, ...]
+    paths: tuple[Path, ...]
+    modules: dict[str, ir.Module | None] = field(default_factory=dict)
+    covered: dict[tuple[Path, str], set[str]] = field(default_factory=dict)
+    """The functions that an entry runs, by the entry's file and label."""
+    before: dict[frozenset[tuple[Path, str]], Shown] = field(default_factory=dict)
+
+    def session(self, overlay: dict[Path, bytes]) -> engine.Session:
+        session = engine.Session(self.root, self.files, engine.Settings(), overlay)
+        changed = {session.names[path] for path in overlay}
+        session.project.modules.update((n, m) for n, m in self.modules.items() if n not in changed)
+        return session
+
+    def explore(self) -> None:
+        """Finds out which entries run which functions."""
+        session = self.session({})
+        for path in self.paths:
+            module = session.project.module(session.names[path])
+            if module is None:
+                continue
+            for run in entries.module_runs(session.project, module, session.settings.default_kind):
+                self.covered.setdefault((path, run.entry.label), set()).update(run.covered)
+        self.modules = dict(session.project.modules)
+
+    def shown(self, overlay: dict[Path, bytes], wanted: frozenset[tuple[Path, str]]) -> Shown:
+        session = self.session(overlay)
+        found: list[Finding] = []
+        for path in self.paths:
+            labels = {label for place, label in wanted if place == path}
+            if labels:
+                result = session.file(path, lambda label, labels=labels: label in labels)
+                found += [finding for finding in result.findings if finding.code in DEFAULT_RULES]
+        sure = [finding for finding in found if finding.confidence is not Confidence.POSSIBLE]
+        return Shown(
+            {finding.fingerprint: finding for finding in leading(sure)},
+            {finding.fingerprint: finding for finding in leading(found)},
+        )
+
+    def without(self, deletion: Deletion) -> Result:
+        if not self.covered:
+            self.explore()
+        changed = f"{self.session({}).names[deletion.path]}:{deletion.function}"
+        wanted = frozenset(
+            place
+            for place, functions in self.covered.items()
+            if any(changed == name or changed.startswith(f"{name}.<locals>") for name in functions)
+        )
+        if wanted not in self.before:
+            self.before[wanted] = self.shown({}, wanted)
+        before = self.before[wanted]
+        after = self.shown({deletion.path: cut_out(deletion.path.read_bytes(), deletion)}, wanted)
         new = [finding for mark, finding in after.likely.items() if mark not in before.likely]
-        possible = bool(new) or not after.possible.keys() <= before.possible.keys()
-        text = f"{new[0].code} line {new[0].primary.line}: {new[0].message}" if new else ""
-        results.append(Result(deletion, bool(new), possible, text))
-    return results
+        doubtful = [finding for mark, finding in after.possible.items() if mark not in before.possible]
+        text = "".join(f"{f.code} line {f.primary.line}: {f.message}" for f in (new or doubtful)[:1])
+        return Result(deletion, bool(wanted), bool(new), bool(new or doubtful), text)
 
 
-def run(root: Path, files: list[Path], chosen: Sequence[Deletion], jobs: int) -> list[Result]:
+def try_module(task: tuple[Subject, list[Deletion]]) -> list[Result]:
+    subject, wanted = task
+    return [subject.without(deletion) for deletion in wanted]
+
+
+def run(root: Path, files: list[Path], chosen: Sequence[Deletion], jobs: int, callers: int) -> Iterator[Result]:
+    """The results, a module's as soon as all of them are known."""
     by_module: dict[Path, list[Deletion]] = {}
     for deletion in chosen:
         by_module.setdefault(deletion.path, []).append(deletion)
-    work = partial(try_module, root, tuple(files))
+    tasks = [
+        (Subject(root, tuple(files), (path, *calling(files, path, wanted, callers))), wanted)
+        for path, wanted in by_module.items()
+    ]
     if jobs == 1:
-        return [result for task in by_module.items() for result in work(task)]
+        for task in tasks:
+            yield from try_module(task)
+        return
     with ProcessPoolExecutor(jobs) as pool:
-        return [result for results in pool.map(work, by_module.items()) for result in results]
+        for results in pool.map(try_module, tasks):
+            yield from results
+
+
+def calling(files: Sequence[Path], path: Path, wanted: Sequence[Deletion], most: int) -> list[Path]:
+    """Up to ``most`` other modules whose text names the module and one of the functions or their class."""
+    if not most:
+        return []
+    stem = path.parent.name if path.name == "__init__.py" else path.stem
+    marks = {deletion.function.split(".")[0].encode() for deletion in wanted}
+    found = []
+    for other in files:
+        text = other.read_bytes() if other != path else b""
+        if stem.encode() in text and b"import" in text and any(mark in text for mark in marks):
+            found.append(other)
+    return sorted(found, key=lambda other: (other.parent != path.parent, str(other)))[:most]
 
 
 # ----------------------------------------------------------------------------- what to delete
@@ -227,10 +297,11 @@ def try_fixtures(jobs: int) -> None:
     start = time.perf_counter()
     files = python_files(FIXTURES)
     chosen = [deletion for path in files for deletion in of_correct_twins(path)]
-    results = run(root, files, chosen, jobs)
-    for result in results:
+    results = []
+    for result in run(root, files, chosen, jobs, 0):
+        results.append(result)
         if not result.found:
-            print(place(result, FIXTURES))
+            print(place(result, FIXTURES), flush=True)
     print(summary("fixtures", results, time.perf_counter() - start))
 
 
@@ -244,6 +315,7 @@ def main() -> None:
         "--count", type=int, default=200, help="functions to draw, shared evenly by the trees"
     )
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--callers", type=int, default=2, help="calling modules to analyze with each")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument(
         "--missed", type=int, default=0, metavar="M", help="print M deletions that were not found"
@@ -260,7 +332,8 @@ def main() -> None:
         start = time.perf_counter()
         root = tree.resolve()
         files = python_files(root)
-        results = run(root, files, draw(root, files, share, options.seed), options.jobs)
+        chosen = draw(root, files, share, options.seed)
+        results = list(run(root, files, chosen, options.jobs, options.callers))
         everything += [(root, result) for result in results]
         print(summary(root.name, results, time.perf_counter() - start), flush=True)
     print(summary("all", [result for _, result in everything], time.perf_counter() - begin))

@@ -126,13 +126,20 @@ def is_busy(ops: Sequence[Op]) -> bool:
 # ----------------------------------------------------------------------------- which entries
 
 
-def module_runs(project: Project, module: ir.Module, default_stream: StreamKind) -> Iterator[Run]:
-    """Runs every entry of a module, callers before helpers."""
+def module_runs(
+    project: Project,
+    module: ir.Module,
+    default_stream: StreamKind,
+    only: Callable[[str], bool] | None = None,
+) -> Iterator[Run]:
+    """Runs every entry of a module, callers before helpers; with ``only``, those whose label it accepts."""
     relevant = relevant_names(project, module)
     covered: set[str] = set()
 
     def started(entries: Iterator[Entry]) -> Iterator[Run]:
         for entry in entries:
+            if only is not None and not only(entry.label):
+                continue
             run = run_entry(project, entry, default_stream)
             covered.update(run.covered)
             yield run
