@@ -20,12 +20,14 @@ import argparse
 import ast
 import random
 import time
+from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stream_functions import is_test, last_name, named_like, python_files
+from ordering_statements import Deletion, cut_out, deletions
+from stream_functions import is_test, python_files
 
 from streamlint import engine
 from streamlint.finding import Confidence, leading
@@ -39,28 +41,7 @@ if TYPE_CHECKING:
     from streamlint.finding import Finding
 
 FIXTURES = Path(__file__).resolve().parents[1] / "tests" / "fixtures"
-ORDERING = frozenset(
-    """
-    wait_stream wait_event record_event record_stream synchronize
-    cudaStreamWaitEvent cudaEventRecord cudaStreamSynchronize cudaEventSynchronize cudaDeviceSynchronize
-    cuStreamWaitEvent cuEventRecord cuStreamSynchronize cuEventSynchronize cuCtxSynchronize
-    """.split()
-)
-BY_RECEIVER = frozenset({"wait", "record", "sync"})
 DEFAULT_RULES = frozenset(rule.code for rule in RULES if rule.default)
-
-
-@dataclass(frozen=True, slots=True)
-class Deletion:
-    """One statement to delete; lines count from 1, columns from 0 (UTF-8 bytes, as ``ast`` counts)."""
-
-    path: Path
-    function: str
-    line: int
-    column: int
-    end_line: int
-    end_column: int
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,56 +52,6 @@ class Result:
     found: bool
     possible: bool
     message: str = ""
-
-
-def orders(call: ast.expr) -> bool:
-    """Whether a call is one that only orders, also inside a helper that checks its status."""
-    if not isinstance(call, ast.Call):
-        return False
-    name = last_name(call.func)
-    if name in ORDERING:
-        return True
-    if name in BY_RECEIVER and isinstance(call.func, ast.Attribute):
-        return named_like(call.func.value, "event") or named_like(call.func.value, "stream")
-    return len(call.args) == 1 and orders(call.args[0])
-
-
-def deletions(path: Path, source: bytes) -> Iterator[Deletion]:
-    """The ordering statements of a module, by function."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError):
-        return
-    waiting: list[tuple[str, str, ast.AST]] = [("", "", tree)]
-    while waiting:
-        scope, function, node = waiting.pop()
-        for child in ast.iter_child_nodes(node):
-            match child:
-                case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                    inner = f"{scope}.{name}".lstrip(".")
-                    waiting.append((f"{inner}.<locals>", inner, child))
-                case ast.ClassDef(name=name):
-                    waiting.append((f"{scope}.{name}".lstrip("."), function, child))
-                case ast.Expr(value=value) if function and orders(value):
-                    yield _deletion(path, function, child)
-                case _:
-                    waiting.append((scope, function, child))
-
-
-def _deletion(path: Path, function: str, node: ast.Expr) -> Deletion:
-    end_line = node.end_lineno or node.lineno
-    end_column = node.end_col_offset or 0
-    return Deletion(path, function, node.lineno, node.col_offset, end_line, end_column, ast.unparse(node))
-
-
-def cut_out(source: bytes, deletion: Deletion) -> bytes:
-    """The module with the statement replaced by ``pass``; all other places keep their lines."""
-    lines = source.splitlines(keepends=True)
-    first, last = deletion.line - 1, deletion.end_line - 1
-    head = lines[first][: deletion.column]
-    tail = lines[last][deletion.end_column :]
-    lines[first : last + 1] = [head + b"pass" + tail, *[b"\n"] * (last - first)]
-    return b"".join(lines)
 
 
 # ----------------------------------------------------------------------------- running
@@ -239,9 +170,10 @@ def calling(files: Sequence[Path], path: Path, wanted: Sequence[Deletion], most:
 # ----------------------------------------------------------------------------- what to delete
 
 
-def draw(root: Path, files: list[Path], count: int, seed: int) -> list[Deletion]:
-    """One statement in each of ``count`` functions of a tree."""
+def candidates(root: Path, files: list[Path]) -> tuple[dict[tuple[Path, str], list[Deletion]], Counter[str]]:
+    """The statements of a tree that can matter, by function, and how many cannot, by reason."""
     by_function: dict[tuple[Path, str], list[Deletion]] = {}
+    left_out: Counter[str] = Counter()
     for path in files:
         if is_test(path, root):
             continue
@@ -249,10 +181,28 @@ def draw(root: Path, files: list[Path], count: int, seed: int) -> list[Deletion]
         if b"cuda" not in source and b"accelerator" not in source and b"cupy" not in source:
             continue
         for deletion in deletions(path, source):
-            by_function.setdefault((path, deletion.function), []).append(deletion)
+            if deletion.cannot_matter:
+                left_out[deletion.cannot_matter] += 1
+            else:
+                by_function.setdefault((path, deletion.function), []).append(deletion)
+    return by_function, left_out
+
+
+def shares(sizes: Sequence[int], count: int) -> list[int]:
+    """``count`` dealt evenly; what a small tree cannot use goes to the others."""
+    dealt = [0] * len(sizes)
+    for place, tree in enumerate(sorted(range(len(sizes)), key=lambda i: sizes[i])):
+        left = len(sizes) - place
+        dealt[tree] = min(sizes[tree], round((count - sum(dealt)) / left))
+    return dealt
+
+
+def draw(by_function: dict[tuple[Path, str], list[Deletion]], count: int, seed: int) -> list[Deletion]:
+    """One statement in each of ``count`` functions."""
     dice = random.Random(seed)  # noqa: S311  a sample, no secret
     names = sorted(by_function, key=str)
-    return [dice.choice(by_function[name]) for name in dice.sample(names, min(count, len(names)))]
+    dice.shuffle(names)
+    return [dice.choice(by_function[name]) for name in names[:count]]
 
 
 def of_correct_twins(path: Path) -> list[Deletion]:
@@ -284,7 +234,8 @@ def summary(name: str, results: Sequence[Result], seconds: float) -> str:
 
 def place(result: Result, root: Path) -> str:
     deletion = result.deletion
-    mark = "found" if result.found else ("possible" if result.possible else "missed")
+    missed = "missed" if result.reached else "not run"
+    mark = "found" if result.found else ("possible" if result.possible else missed)
     where = deletion.path.relative_to(root).as_posix()
     return (
         f"  {mark:<8} {where}:{deletion.line} {deletion.function}: {deletion.text}  {result.message}".rstrip()
@@ -317,29 +268,30 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--callers", type=int, default=2, help="calling modules to analyze with each")
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument(
-        "--missed", type=int, default=0, metavar="M", help="print M deletions that were not found"
-    )
+    parser.add_argument("--verbose", action="store_true", help="print what became of each deletion")
     options = parser.parse_args()
     if options.fixtures:
         try_fixtures(options.jobs)
     if not options.trees:
         return
-    everything: list[tuple[Path, Result]] = []
+    trees = [tree.resolve() for tree in options.trees]
+    files = {root: python_files(root) for root in trees}
+    found = {root: candidates(root, files[root]) for root in trees}
+    everything: list[Result] = []
     begin = time.perf_counter()
-    share = -(-options.count // len(options.trees))
-    for tree in options.trees:
+    for root, share in zip(trees, shares([len(found[r][0]) for r in trees], options.count), strict=True):
         start = time.perf_counter()
-        root = tree.resolve()
-        files = python_files(root)
-        chosen = draw(root, files, share, options.seed)
-        results = list(run(root, files, chosen, options.jobs, options.callers))
-        everything += [(root, result) for result in results]
-        print(summary(root.name, results, time.perf_counter() - start), flush=True)
-    print(summary("all", [result for _, result in everything], time.perf_counter() - begin))
-    rest = [pair for pair in everything if not pair[1].found]
-    for root, result in random.Random(options.seed).sample(rest, min(options.missed, len(rest))):  # noqa: S311
-        print(f"{root.name}" + place(result, root))
+        by_function, left_out = found[root]
+        chosen = draw(by_function, share, options.seed)
+        results = list(run(root, files[root], chosen, options.jobs, options.callers))
+        everything += results
+        print(summary(root.name, results, time.perf_counter() - start))
+        reasons = ", ".join(f"{number} {why}" for why, number in sorted(left_out.items()))
+        print(f"  of {len(by_function)} functions; left out: {reasons or 'nothing'}", flush=True)
+        if options.verbose:
+            for result in results:
+                print(place(result, root), flush=True)
+    print(summary("all", everything, time.perf_counter() - begin))
 
 
 if __name__ == "__main__":
