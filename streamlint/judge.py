@@ -90,6 +90,12 @@ def findings_of(run: Run) -> Iterator[Conditional]:
     paths = [judge(trace) for trace in run.traces if len(trace.ops) > 1]
     run.cut += sum(len(judged.trace.cut) for judged in paths)
     run.needed.update(span for judged in paths for span in sl905_redundant_sync.needed(judged))
+    own = {
+        _which(judged.trace, judged.trace.events[op.event])
+        for judged in paths
+        for op in judged.trace.ops
+        if isinstance(op, Record)
+    }
     for judged in paths:
         candidates = [settle(candidate, run, paths) for candidate in _candidates(judged)]
         for candidate, leader in _leaders(judged, candidates):
@@ -98,7 +104,24 @@ def findings_of(run: Run) -> Iterator[Conditional]:
             if problem.on_every_path and run.cut:
                 # Paths are left out; the place may be needed on one of them.
                 continue
-            yield Conditional(_finding(candidate, follows), problem.unless_recorded, problem.on_every_path)
+            event = problem.unless_recorded
+            if event is not None and _is_local(event, run):
+                if _which(judged.trace, event) in own:
+                    continue
+                event = None
+            yield Conditional(_finding(candidate, follows), event, problem.on_every_path)
+
+
+def _is_local(event: Event, run: Run) -> bool:
+    """Whether a function made the event that no object and no module keeps: no other entry can record it."""
+    maker = event.function.rpartition(".")[2]
+    return not run.entry.outside_calls and maker not in ("", "__init__", run.entry.module.rpartition(".")[2])
+
+
+def _which(trace: Trace, event: Event) -> tuple[Span | None, int]:
+    """An event by its place and how many were made there before it: ``[Event() for _ in range(2)]`` makes two."""
+    before = sum(1 for other in trace.events.values() if other.span == event.span and other.id < event.id)
+    return (event.span, before)
 
 
 def _candidates(judged: Judged) -> list[Candidate]:

@@ -254,6 +254,8 @@ def call_method(
             return unresolved.opaque(m, f"{held.key}.{name}", [receiver, *args], kwargs, span)
         case SymV():
             return symbolic_method(m, receiver, name, args, kwargs, span)
+        case ContextV() if contexts.is_by_hand(receiver, name, args):
+            return contexts.by_hand(m, receiver, name, args, span)
         case ConstV(str()):
             return builtin.string_method(m, receiver, name, args, span)
         case FuncV() if name in ("remote", "apply", "delay"):

@@ -148,6 +148,8 @@ class Machine:
     guesses: dict[str, Guess] = field(default_factory=dict)
     """Operators on unknown values, by the key of their result: see ``interp/guesses.py``."""
     captures: Captures = field(default_factory=Captures)
+    entered: dict[int, Callable[[], None]] = field(default_factory=dict)
+    """What leaving a context does that was entered by hand, by its identity."""
     named: dict[tuple[str, int], int] = field(default_factory=dict)
     """How many calls deep the variable was that something got its name from."""
 

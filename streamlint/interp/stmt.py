@@ -232,6 +232,7 @@ def _pass(m: Machine, body: Sequence[ir.Stmt]) -> bool:
 def _for_generator(m: Machine, s: ir.For, source: GeneratorV) -> None:
     """The generator's body runs, and the loop body runs at each of its yields."""
     frame = m.frame
+    returned: list[Returned] = []
 
     def at_yield(value: Value) -> Value:
         m.frames.append(frame)
@@ -239,6 +240,10 @@ def _for_generator(m: Machine, s: ir.For, source: GeneratorV) -> None:
             names.assign(m, s.target, value)
             if not _pass(m, s.body):
                 raise _LoopLeft
+        except Returned as leaving:
+            # It leaves the function of the loop, not the generator that runs just now.
+            returned.append(leaving)
+            raise _LoopLeft from None
         finally:
             m.frames.pop()
         return NONE
@@ -246,12 +251,14 @@ def _for_generator(m: Machine, s: ir.For, source: GeneratorV) -> None:
     try:
         functions.run_generator(m, source, at_yield, s.iter.span)
     except _LoopLeft:
+        if returned:
+            raise returned[0] from None
         return
     run_block(m, s.orelse)
 
 
 class _LoopLeft(Exception):
-    """``break`` out of a loop over a generator."""
+    """``break`` or ``return`` out of a loop over a generator."""
 
 
 def _while(m: Machine, s: ir.While) -> None:
