@@ -10,7 +10,7 @@ from streamlint.conflicts import conflicts
 from streamlint.finding import Evidence, Finding, Pair, Related
 from streamlint.hb import HappensBefore, Verdict
 from streamlint.rules import RULES, lifetimes, sl905_redundant_sync
-from streamlint.rules.base import Judged, Problem, Rule, confidence, stream_of
+from streamlint.rules.base import Judged, Problem, Rule, confidence, is_named, stream_of
 from streamlint.trace import (
     Alloc,
     Barrier,
@@ -31,6 +31,7 @@ from streamlint.trace import (
     Space,
     Spawn,
     StreamKind,
+    SyncDevice,
     SyncEvent,
     SyncStream,
     Trace,
@@ -272,22 +273,45 @@ def _are_two_streams(judged: Judged, earlier: Op, later: Op) -> bool:
 
 
 def _took_responsibility(judged: Judged, problem: Problem) -> bool:
-    """Whether the entry itself joins the stream on which it used the argument too early.
+    """Whether the entry itself answers for the stream on which it used the argument too early.
 
-    A function that makes the current stream wait for its side stream, and forgot to make the side
-    stream wait first, is wrong by itself; one that does neither leaves both to its caller.
+    It does if it makes the current stream wait for that stream afterwards, waits for it on the host, records
+    an event behind the use, or keeps the argument's memory for it (``x.record_stream(side)``): who thought of
+    the end, or of the memory, and forgot to make the side stream wait first, is wrong by itself. One that does
+    nothing of this leaves all to its caller.
     """
-    if problem.buffer is None or judged.trace.buffers[problem.buffer].space not in (
-        Space.DEVICE,
-        Space.MANAGED,
-    ):
+    if problem.buffer is None or not _is_device_memory(judged, problem):
         return False
     current = stream_of(judged.op(ENTRY_OP))
-    for number in range(problem.later + 1, len(judged.trace.ops)):
-        op = judged.op(OpId(number))
-        if stream_of(op) == current and judged.hb.ordered(problem.later, OpId(number)).verdict is Verdict.YES:
-            return True
+    used_on = stream_of(judged.op(problem.later))
+    for number, op in enumerate(judged.trace.ops):
+        match op:
+            case KeepAlive(buffer=buffer, stream=stream):
+                if buffer == problem.buffer and stream == used_on:
+                    return True
+            case Record(stream=stream, event=event) if is_named(judged.trace.events[event]):
+                if number > problem.later and stream == used_on:
+                    return True
+            case SyncStream() | SyncEvent() | SyncDevice() if op.name not in _EXPLICIT_WAITS:
+                pass
+            case _ if number > problem.later and (
+                stream_of(op) == current or isinstance(op, (SyncStream, SyncEvent, SyncDevice))
+            ):
+                if judged.hb.ordered(problem.later, OpId(number)).verdict is Verdict.YES:
+                    return True
+            case _:
+                pass
     return False
+
+
+def _is_device_memory(judged: Judged, problem: Problem) -> bool:
+    """Whether an argument is surely on the device: by its making, or because a kernel used it aside."""
+    assert problem.buffer is not None
+    space = judged.trace.buffers[problem.buffer].space
+    if space in (Space.DEVICE, Space.MANAGED):
+        return True
+    used = judged.op(problem.later)
+    return space is Space.UNKNOWN and isinstance(used, Launch) and not problem.doubts & {Doubt.OPAQUE}
 
 
 def _ordered_elsewhere(problem: Problem, judged: Judged, paths: Sequence[Judged]) -> bool:
