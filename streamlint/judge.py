@@ -10,7 +10,7 @@ from streamlint.conflicts import conflicts
 from streamlint.finding import Evidence, Finding, Pair, Related
 from streamlint.hb import HappensBefore, Verdict
 from streamlint.rules import RULES, lifetimes, sl905_redundant_sync
-from streamlint.rules.base import Judged, Problem, Rule, confidence, is_named, stream_of
+from streamlint.rules.base import Judged, Problem, Rule, confidence, is_entry, is_named, is_return, stream_of
 from streamlint.trace import (
     Alloc,
     Barrier,
@@ -30,6 +30,7 @@ from streamlint.trace import (
     Record,
     Space,
     Spawn,
+    StreamId,
     StreamKind,
     SyncDevice,
     SyncEvent,
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from streamlint.source import Span
 
 ENTRY_OP = OpId(0)
-"""The op that stands for what callers may have queued on arguments."""
+"""The op that stands for what callers may have queued on the arguments of the first call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,11 +188,13 @@ def settle(candidate: Candidate, run: Run, paths: Sequence[Judged]) -> Candidate
         return replace(candidate, problem=replace(problem, doubts=problem.doubts | {Doubt.SOME_PATHS}))
     doubts = set(problem.doubts)
     earlier, later = judged.op(problem.earlier), judged.op(problem.later)
-    if problem.earlier == ENTRY_OP and _took_responsibility(judged, problem):
+    if is_entry(earlier) and _took_responsibility(judged, problem):
         doubts.discard(Doubt.ARGUMENT)
+    if Doubt.RESULT in doubts and _forgot_the_end(judged, problem, run):
+        doubts.discard(Doubt.RESULT)
     if Doubt.OPAQUE in earlier.doubts and Doubt.OPAQUE in later.doubts:
         doubts.add(Doubt.GUESSED)
-    if problem.earlier != ENTRY_OP and earlier.at.call != later.at.call:
+    if not is_entry(earlier) and earlier.at.call != later.at.call:
         doubts.add(Doubt.CALLS)
         if len(set(run.entry.outside_calls)) > 1 and _caller_may_order(judged, earlier, later, run):
             doubts.add(Doubt.SOME_PATHS)
@@ -275,33 +278,102 @@ def _are_two_streams(judged: Judged, earlier: Op, later: Op) -> bool:
 def _took_responsibility(judged: Judged, problem: Problem) -> bool:
     """Whether the entry itself answers for the stream on which it used the argument too early.
 
-    It does if it makes the current stream wait for that stream afterwards, waits for it on the host, records
-    an event behind the use, or keeps the argument's memory for it (``x.record_stream(side)``): who thought of
-    the end, or of the memory, and forgot to make the side stream wait first, is wrong by itself. One that does
-    nothing of this leaves all to its caller.
+    It does if it makes the current stream wait for that stream afterwards. Of an argument that it reads
+    it also does if it waits for that stream on the host, records an event behind the use, or keeps
+    the argument's memory for it (``x.record_stream(side)``): who thought of the end, or of the memory, and
+    forgot to make the side stream wait first, is wrong by itself. One that does nothing of this leaves all
+    to its caller.
     """
+    assert problem.earlier is not None
     if problem.buffer is None or not _is_device_memory(judged, problem):
         return False
-    current = stream_of(judged.op(ENTRY_OP))
-    used_on = stream_of(judged.op(problem.later))
-    for number, op in enumerate(judged.trace.ops):
-        match op:
-            case KeepAlive(buffer=buffer, stream=stream):
-                if buffer == problem.buffer and stream == used_on:
-                    return True
-            case Record(stream=stream, event=event) if is_named(judged.trace.events[event]):
-                if number > problem.later and stream == used_on:
-                    return True
-            case SyncStream() | SyncEvent() | SyncDevice() if op.name not in _EXPLICIT_WAITS:
-                pass
-            case _ if number > problem.later and (
-                stream_of(op) == current or isinstance(op, (SyncStream, SyncEvent, SyncDevice))
-            ):
-                if judged.hb.ordered(problem.later, OpId(number)).verdict is Verdict.YES:
-                    return True
-            case _:
-                pass
+    entry, later = judged.op(problem.earlier), judged.op(problem.later)
+    current, used_on = stream_of(entry), stream_of(later)
+    reads = isinstance(later, (Launch, Copy)) and any(
+        access.buffer == problem.buffer and access.mode.reads for access in later.accesses
+    )
+    answers_for_reads = reads and not _waits_for_another(judged, problem)
+    for number in range(problem.earlier + 1, len(judged.trace.ops)):
+        op = judged.op(OpId(number))
+        joins = number > problem.later and (
+            (stream_of(op) == current and (reads or not is_return(op)))
+            or (answers_for_reads and _is_explicit_wait(op))
+        )
+        if joins and judged.hb.ordered(problem.later, OpId(number)).verdict is Verdict.YES:
+            return True
+        if answers_for_reads and op.at.call == later.at.call and _is_about(judged, op, problem.buffer, used_on):
+            if number > problem.later or isinstance(op, KeepAlive):
+                return True
     return False
+
+
+def _is_explicit_wait(op: Op) -> bool:
+    return isinstance(op, (SyncStream, SyncEvent, SyncDevice)) and op.name in _EXPLICIT_WAITS
+
+
+def _is_about(judged: Judged, op: Op, buffer: BufferId, stream: StreamId | None) -> bool:
+    """Whether an op keeps the buffer for the stream, or records an event of the source on it."""
+    match op:
+        case KeepAlive():
+            return op.buffer == buffer and op.stream == stream
+        case Record():
+            return op.stream == stream and is_named(judged.trace.events[op.event])
+        case _:
+            return False
+
+
+def _waits_for_another(judged: Judged, problem: Problem) -> bool:
+    """Whether the stream waits for a third one before the use: the argument comes from there.
+
+    ``self.dist_stream.wait_stream(self.memcpy_stream)``, then the batch is used on ``dist_stream``.
+    """
+    assert problem.earlier is not None
+    used_on, current = stream_of(judged.op(problem.later)), stream_of(judged.op(problem.earlier))
+    for number in range(problem.earlier + 1, problem.later):
+        op = judged.op(OpId(number))
+        if isinstance(op, Wait) and op.stream == used_on:
+            record = judged.hb.record_seen_by(OpId(number))
+            if record is None or stream_of(judged.op(record)) != current:
+                return True
+    return False
+
+
+def _forgot_the_end(judged: Judged, problem: Problem, run: Run) -> bool:
+    """Whether the entry began work aside for its own use, and returns the result without waiting for it.
+
+    It made the side stream wait for the current one, so the overlap is its own idea. Who else could wait
+    for the side stream? Not the caller, if the stream is neither an argument nor handed back; not a consumer of
+    an event, if none is recorded behind the work; and no other function, if none names the stream and a wait
+    without using the stream itself.
+    """
+    assert problem.earlier is not None
+    made = judged.op(problem.earlier)
+    side, current = stream_of(made), stream_of(judged.op(ENTRY_OP))
+    if side is None or not _is_own(judged.trace, side, run) or made.at.call != judged.op(problem.later).at.call:
+        return False
+    begun = False
+    for number, op in enumerate(judged.trace.ops):
+        if op.at.call != made.at.call or number > problem.later:
+            continue
+        if isinstance(op, Wait) and op.stream == side and number < problem.earlier:
+            record = judged.hb.record_seen_by(OpId(number))
+            begun = begun or (record is not None and stream_of(judged.op(record)) == current)
+        if isinstance(op, Record) and op.stream == side and number > problem.earlier:
+            if is_named(judged.trace.events[op.event]):
+                return False
+    return begun and judged.trace.streams[side].name.rpartition(".")[2].rpartition(":")[2] not in run.entry.joined_elsewhere
+
+
+def _is_own(trace: Trace, stream: StreamId, run: Run) -> bool:
+    """Whether a stream was made by the code at hand, or given to the object when it was made."""
+    known = trace.streams[stream]
+    match known.kind:
+        case StreamKind.NON_BLOCKING | StreamKind.BLOCKING:
+            return True
+        case StreamKind.UNKNOWN:
+            return bool(run.entry.outside_calls) and known.name.startswith("0:")
+        case StreamKind.CURRENT | StreamKind.LEGACY | StreamKind.PER_THREAD:
+            return False
 
 
 def _is_device_memory(judged: Judged, problem: Problem) -> bool:
@@ -383,7 +455,7 @@ def _finding(candidate: Candidate, follows: tuple[Pair, ...] = ()) -> Finding:
     later = judged.op(problem.primary if problem.primary is not None else problem.later)
     notes: dict[tuple[Span, str], None] = dict.fromkeys((note.span, note.message) for note in problem.notes)
     related = [Related(span, message) for span, message in notes]
-    if problem.earlier == ENTRY_OP:
+    if problem.earlier is not None and is_entry(judged.op(problem.earlier)):
         related = [
             replace(item, message="may still be pending when the function is called") if i == 0 else item
             for i, item in enumerate(related)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp import calls, functions, lifetime, objects
+from streamlint.interp import calls, escape, functions, lifetime, objects, tensors
 from streamlint.interp.machine import Machine, PathEnds, Returned
 from streamlint.interp.values import (
     ConstV,
@@ -61,15 +61,25 @@ def _is_download(m: Machine, op: Op) -> bool:
 
 def call_outside(m: Machine, func: FuncV, number: int) -> None:
     """Calls a function as unseen code would: parameters are unknown, or have their default."""
-    args, kwargs = outside_arguments(m, func, number, skip=1 if func.receiver is not None else 0)
     m.call = number
+    if number:
+        m.begin(func.function.span, number)
+    args, kwargs = outside_arguments(m, func, number, skip=1 if func.receiver is not None else 0)
     try:
+        m.last_return = None
         result = calls.call(m, func, args, kwargs, func.function.span)
+        _used_by_caller(m, result, func.function.span)
         if isinstance(result, GeneratorV):
             functions.run_generator(m, result, lambda v: lifetime.hand_out(m, v), func.function.span)
         lifetime.hand_out(m, result, func.function.span)
     except Returned:
         pass
+
+
+def _used_by_caller(m: Machine, result: Value, span: Span) -> None:
+    """The caller may use what it gets at once; with the stream or an event in its hands it can order that itself."""
+    given = [] if escape.carries_order(m, [result]) else tensors.buffers_in(m, [result], unknown=False)
+    m.end_call(given, m.last_return or span)
 
 
 def outside_arguments(

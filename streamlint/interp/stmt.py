@@ -82,7 +82,9 @@ def run(m: Machine, s: ir.Stmt) -> None:
         case ir.Match():
             _match(m, s)
         case ir.Return():
-            raise Returned(expr.evaluate(m, s.value) if s.value is not None else NONE)
+            result = expr.evaluate(m, s.value) if s.value is not None else NONE
+            m.last_return = s.span
+            raise Returned(result)
         case ir.Raise():
             if s.value is not None:
                 expr.evaluate(m, s.value)
