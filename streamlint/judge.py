@@ -296,7 +296,7 @@ def _took_responsibility(judged: Judged, problem: Problem) -> bool:
     for number in range(problem.earlier + 1, len(judged.trace.ops)):
         op = judged.op(OpId(number))
         joins = number > problem.later and (
-            (stream_of(op) == current and (reads or not is_return(op)))
+            (stream_of(op) == current and (isinstance(op, Wait) or _is_own_work(op, later)))
             or (answers_for_reads and _is_explicit_wait(op))
         )
         if joins and judged.hb.ordered(problem.later, OpId(number)).verdict is Verdict.YES:
@@ -305,6 +305,11 @@ def _took_responsibility(judged: Judged, problem: Problem) -> bool:
             if number > problem.later or isinstance(op, KeepAlive):
                 return True
     return False
+
+
+def _is_own_work(op: Op, later: Op) -> bool:
+    """Whether an op is work of the same call, and no stand-in for what callers do."""
+    return op.at.call == later.at.call and not is_return(op) and not is_entry(op)
 
 
 def _is_explicit_wait(op: Op) -> bool:

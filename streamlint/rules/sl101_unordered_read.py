@@ -17,10 +17,7 @@ def check(judged: Judged) -> Iterator[Problem]:
         earlier, later = judged.op(conflict.earlier), judged.op(conflict.later)
         name = pairs.subject(judged, conflict)
         writer = stream_of(earlier)
-        if is_return(later):
-            read = "is returned"
-        else:
-            read = f"is read {on(judged, later)}"
+        read = "is returned" if is_return(later) else f"is read {on(judged, later)}"
         yield Problem(
             later=conflict.later,
             earlier=conflict.earlier,
