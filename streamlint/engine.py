@@ -176,7 +176,8 @@ def _may_record(module: ir.Module, event: Event, finding: Finding) -> bool:
     return any(
         event.name.partition("[")[0] in decl.names and not _RECORDERS.isdisjoint(decl.names)
         for decl in relevance.all_functions(module)
-        if decl.qualname.startswith(f"{owner}.")
+        # What the waiting function itself records was seen: self.events[0], and not self.events[1].
+        if decl.qualname.startswith(f"{owner}.") and decl.qualname != finding.function
     )
 
 

@@ -388,6 +388,11 @@ def _is_device_memory(judged: Judged, problem: Problem) -> bool:
     if space in (Space.DEVICE, Space.MANAGED):
         return True
     used = judged.op(problem.later)
+    if isinstance(used, Copy):
+        # PyTorch's staging.copy_(x, non_blocking=True) into pinned memory is a download. Libraries without a
+        # current stream name the stream of each call, and their arguments are pending on none that is known.
+        into = judged.trace.buffers[used.dst.buffer].space
+        return space is Space.UNKNOWN and into is Space.PINNED and used.name in ("copy_", "to cpu")
     return space is Space.UNKNOWN and isinstance(used, Launch) and not problem.doubts & {Doubt.OPAQUE}
 
 
