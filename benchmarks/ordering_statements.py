@@ -6,8 +6,9 @@ A statement *cannot matter* if
 * ``timing``: it records or waits for an event whose time the module asks for (``start`` of
   ``start.elapsed_time(end)``) or that is made with ``enable_timing=True``, or it makes the host wait in a
   function that reads a clock;
-* ``forwards``: its function does nothing else: ``def synchronize(self): torch.cuda.synchronize()``. It orders
-  for its callers, and is deleted there;
+* ``forwards``: its function does nothing else, or has its name: ``def synchronize(self): torch.cuda.synchronize()``,
+  ``def record_stream(self, s): for x in self.parts: x.record_stream(s)``. It orders for its callers;
+* ``no stream``: it is another ``record_event``: that of a log, with two arguments or a constant (``QUEUED``);
 * ``one stream``: it makes the host wait for the device or for the current stream, in a function that names no
   other stream and no event, and starts no copy with ``non_blocking``. One stream is ordered by itself, and what the
   host fetches from it waits. Such a statement protects other processes, other libraries, or a measurement.
@@ -143,12 +144,19 @@ def cannot_matter(statement: ast.Expr, function: ast.AST, times: frozenset[str])
     waits = name.lower().endswith("synchronize") or name == "sync"
     if waits and any(last_name(c) in _CLOCKS for c in ast.walk(function) if isinstance(c, ast.Call)):
         return "timing"
-    if _does_nothing_else(function):
+    if name in ("record", "record_event") and (len(call.args) > 1 or any(map(_is_constant, call.args))):
+        return "no stream"
+    named = function.name if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)) else ""
+    if name in named or _does_nothing_else(function):
         return "forwards"
     whole = receiver is None or last_name(receiver) == "current_stream" or not _is_handle(receiver)
     if waits and whole and not _has_second_stream(function, statement):
         return "one stream"
     return ""
+
+
+def _is_constant(argument: ast.expr) -> bool:
+    return last_name(argument).isupper()
 
 
 def _is_handle(receiver: ast.expr) -> bool:

@@ -336,10 +336,8 @@ def _waits_for_another(judged: Judged, problem: Problem) -> bool:
     used_on, current = stream_of(judged.op(problem.later)), stream_of(judged.op(problem.earlier))
     for number in range(problem.earlier + 1, problem.later):
         op = judged.op(OpId(number))
-        if isinstance(op, Wait) and op.stream == used_on:
-            record = judged.hb.record_seen_by(OpId(number))
-            if record is None or stream_of(judged.op(record)) != current:
-                return True
+        if isinstance(op, Wait) and op.stream == used_on and _source(judged, OpId(number)) != current:
+            return True
     return False
 
 
@@ -356,17 +354,22 @@ def _forgot_the_end(judged: Judged, problem: Problem, run: Run) -> bool:
     side, current = stream_of(made), stream_of(judged.op(ENTRY_OP))
     if side is None or not _is_own(judged.trace, side, run) or made.at.call != judged.op(problem.later).at.call:
         return False
-    begun = False
-    for number, op in enumerate(judged.trace.ops):
-        if op.at.call != made.at.call or number > problem.later:
-            continue
-        if isinstance(op, Wait) and op.stream == side and number < problem.earlier:
-            record = judged.hb.record_seen_by(OpId(number))
-            begun = begun or (record is not None and stream_of(judged.op(record)) == current)
-        if isinstance(op, Record) and op.stream == side and number > problem.earlier:
-            if is_named(judged.trace.events[op.event]):
-                return False
-    return begun and judged.trace.streams[side].name.rpartition(".")[2].rpartition(":")[2] not in run.entry.joined_elsewhere
+    begun = any(
+        isinstance(op, Wait) and op.stream == side and _source(judged, OpId(number)) == current
+        for number, op in enumerate(judged.trace.ops[: problem.earlier])
+    )
+    announced = any(
+        isinstance(op, Record) and op.stream == side and is_named(judged.trace.events[op.event])
+        for op in judged.trace.ops[problem.earlier : problem.later]
+    )
+    name = judged.trace.streams[side].name.rpartition(".")[2].rpartition(":")[2]
+    return begun and not announced and name not in run.entry.joined_elsewhere
+
+
+def _source(judged: Judged, wait: OpId) -> StreamId | None:
+    """The stream that a wait waits for; None if its event holds no record."""
+    record = judged.hb.record_seen_by(wait)
+    return stream_of(judged.op(record)) if record is not None else None
 
 
 def _is_own(trace: Trace, stream: StreamId, run: Run) -> bool:
