@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from streamlint.conflicts import conflicts
 from streamlint.finding import Evidence, Finding, Pair, Related
 from streamlint.hb import HappensBefore, Verdict
+from streamlint.interp.lifetime import MAY_RETURN_OPERAND
 from streamlint.rules import RULES, lifetimes, sl905_redundant_sync
 from streamlint.rules.base import Judged, Problem, Rule, confidence, is_entry, is_named, is_return, stream_of
 from streamlint.trace import (
@@ -385,7 +386,10 @@ def _is_own(trace: Trace, stream: StreamId, run: Run) -> bool:
 
 
 def _is_device_memory(judged: Judged, problem: Problem) -> bool:
-    """Whether an argument is surely on the device: by its making, or because a kernel used it aside."""
+    """Whether an argument is surely on the device: by its making, or because it is computed with aside.
+
+    ``batch.clone().cuda()`` inside of a stream's block may well begin on the host.
+    """
     assert problem.buffer is not None
     space = judged.trace.buffers[problem.buffer].space
     if space in (Space.DEVICE, Space.MANAGED):
@@ -396,7 +400,8 @@ def _is_device_memory(judged: Judged, problem: Problem) -> bool:
         # current stream name the stream of each call, and their arguments are pending on none that is known.
         into = judged.trace.buffers[used.dst.buffer].space
         return space is Space.UNKNOWN and into is Space.PINNED and used.name in ("copy_", "to cpu")
-    return space is Space.UNKNOWN and isinstance(used, Launch) and not problem.doubts & {Doubt.OPAQUE}
+    computes = isinstance(used, Launch) and used.name not in MAY_RETURN_OPERAND | {"clone", "pin_memory", "detach"}
+    return space is Space.UNKNOWN and computes and Doubt.OPAQUE not in problem.doubts
 
 
 def _ordered_elsewhere(problem: Problem, judged: Judged, paths: Sequence[Judged]) -> bool:
