@@ -11,7 +11,7 @@ that it did not have before; *possible* counts those that only show with ``--min
 With trees, N functions outside of tests and benchmarks are drawn, and one statement in each: many of
 those are redundant, or matter only to callers elsewhere, so the share is a lower bound, to be compared
 between versions. With ``--fixtures`` every statement of the correct twins is tried; those that are not found
-must be the ones in ``fixture_deletions.txt``, each with the reason, and the exit status says whether they are.
+must be the ones in ``fixture_deletions.txt``, each with a reason; the exit status says whether they are.
 """
 
 from __future__ import annotations
@@ -138,7 +138,9 @@ def try_module(task: tuple[Subject, list[Deletion]]) -> list[Result]:
     return [subject.without(deletion) for deletion in wanted]
 
 
-def run(root: Path, files: list[Path], chosen: Sequence[Deletion], jobs: int, callers: int) -> Iterator[Result]:
+def run(
+    root: Path, files: list[Path], chosen: Sequence[Deletion], jobs: int, callers: int
+) -> Iterator[Result]:
     """The results, a module's as soon as all of them are known."""
     by_module: dict[Path, list[Deletion]] = {}
     for deletion in chosen:

@@ -6,12 +6,14 @@ A statement *cannot matter* if
 * ``timing``: it records or waits for an event whose time the module asks for (``start`` of
   ``start.elapsed_time(end)``) or that is made with ``enable_timing=True``, or it makes the host wait in a
   function that reads a clock;
-* ``forwards``: its function does nothing else, or has its name: ``def synchronize(self): torch.cuda.synchronize()``,
-  ``def record_stream(self, s): for x in self.parts: x.record_stream(s)``. It orders for its callers;
+* ``forwards``: its function does nothing else, or has its name: ``def synchronize(self):
+  torch.cuda.synchronize()``, ``def record_stream(self, s): for x in self.parts: x.record_stream(s)``. It
+  orders for its callers;
 * ``no stream``: it is another ``record_event``: that of a log, with two arguments or a constant (``QUEUED``);
 * ``one stream``: it makes the host wait for the device or for the current stream, in a function that names no
-  other stream and no event, and starts no copy with ``non_blocking``. One stream is ordered by itself, and what the
-  host fetches from it waits. Such a statement protects other processes, other libraries, or a measurement.
+  other stream and no event, and starts no copy with ``non_blocking``. One stream is ordered by itself, and
+  what the host fetches from it waits. Such a statement protects other processes, other libraries, or a
+  measurement.
 """
 
 from __future__ import annotations
@@ -118,7 +120,9 @@ def timed_names(tree: ast.AST) -> frozenset[str]:
         match node:
             case ast.Call(func=ast.Attribute(value=start, attr="elapsed_time"), args=args):
                 found |= {last_name(part) for part in (start, *args)}
-            case ast.Assign(targets=[target], value=value) | ast.AnnAssign(target=target, value=value) if value:
+            case ast.Assign(targets=[target], value=value) | ast.AnnAssign(target=target, value=value) if (
+                value
+            ):
                 if any(isinstance(part, ast.keyword) and _is_timing(part) for part in ast.walk(value)):
                     names = target.elts if isinstance(target, ast.Tuple) else [target]
                     found |= {last_name(name) for name in names}

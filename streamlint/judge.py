@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from streamlint.conflicts import conflicts
 from streamlint.finding import Evidence, Finding, Pair, Related
 from streamlint.hb import HappensBefore, Verdict
-from streamlint.interp.lifetime import MAY_RETURN_OPERAND
+from streamlint.responsibility import EXPLICIT_WAITS, answered
 from streamlint.rules import RULES, lifetimes, sl905_redundant_sync
-from streamlint.rules.base import Judged, Problem, Rule, confidence, is_entry, is_named, is_return, stream_of
+from streamlint.rules.base import Judged, Problem, Rule, confidence, is_entry, stream_of
 from streamlint.trace import (
     Alloc,
     Barrier,
@@ -29,11 +29,8 @@ from streamlint.trace import (
     OpId,
     Overlap,
     Record,
-    Space,
     Spawn,
-    StreamId,
     StreamKind,
-    SyncDevice,
     SyncEvent,
     SyncStream,
     Trace,
@@ -122,7 +119,7 @@ def _is_local(event: Event, run: Run) -> bool:
 
 
 def _which(trace: Trace, event: Event) -> tuple[Span | None, int]:
-    """An event by its place and how many were made there before it: ``[Event() for _ in range(2)]`` makes two."""
+    """An event by its place, and how many were made there before it."""
     before = sum(1 for other in trace.events.values() if other.span == event.span and other.id < event.id)
     return (event.span, before)
 
@@ -189,10 +186,7 @@ def settle(candidate: Candidate, run: Run, paths: Sequence[Judged]) -> Candidate
         return replace(candidate, problem=replace(problem, doubts=problem.doubts | {Doubt.SOME_PATHS}))
     doubts = set(problem.doubts)
     earlier, later = judged.op(problem.earlier), judged.op(problem.later)
-    if is_entry(earlier) and _took_responsibility(judged, problem):
-        doubts.discard(Doubt.ARGUMENT)
-    if Doubt.RESULT in doubts and _forgot_the_end(judged, problem, run):
-        doubts.discard(Doubt.RESULT)
+    doubts -= answered(judged, problem, run.entry)
     if Doubt.OPAQUE in earlier.doubts and Doubt.OPAQUE in later.doubts:
         doubts.add(Doubt.GUESSED)
     if not is_entry(earlier) and earlier.at.call != later.at.call:
@@ -249,13 +243,10 @@ def _caller_may_order(judged: Judged, earlier: Op, later: Op, run: Run) -> bool:
 def _waits_itself(judged: Judged, later: Op) -> bool:
     """Whether the call that holds ``later`` has a synchronization of its own, or asks an event."""
     return any(
-        isinstance(op, SyncEvent) or (isinstance(op, (SyncStream, CudaCall)) and op.name in _EXPLICIT_WAITS)
+        isinstance(op, SyncEvent) or (isinstance(op, (SyncStream, CudaCall)) and op.name in EXPLICIT_WAITS)
         for op in judged.trace.ops
         if op.at.call == later.at.call
     )
-
-
-_EXPLICIT_WAITS = frozenset({"synchronize", "query", "sync", "cudaStreamSynchronize", "cudaEventQuery"})
 
 
 def _are_two_streams(judged: Judged, earlier: Op, later: Op) -> bool:
@@ -274,134 +265,6 @@ def _are_two_streams(judged: Judged, earlier: Op, later: Op) -> bool:
         if outside & ordered and ordered <= pair | current and len(ordered) > 1:
             return True
     return False
-
-
-def _took_responsibility(judged: Judged, problem: Problem) -> bool:
-    """Whether the entry itself answers for the stream on which it used the argument too early.
-
-    It does if it makes the current stream wait for that stream afterwards. Of an argument that it reads
-    it also does if it waits for that stream on the host, records an event behind the use, or keeps
-    the argument's memory for it (``x.record_stream(side)``): who thought of the end, or of the memory, and
-    forgot to make the side stream wait first, is wrong by itself. One that does nothing of this leaves all
-    to its caller.
-    """
-    assert problem.earlier is not None
-    if problem.buffer is None or not _is_device_memory(judged, problem):
-        return False
-    entry, later = judged.op(problem.earlier), judged.op(problem.later)
-    current, used_on = stream_of(entry), stream_of(later)
-    reads = isinstance(later, (Launch, Copy)) and any(
-        access.buffer == problem.buffer and access.mode.reads for access in later.accesses
-    )
-    answers_for_reads = reads and not _waits_for_another(judged, problem)
-    for number in range(problem.earlier + 1, len(judged.trace.ops)):
-        op = judged.op(OpId(number))
-        joins = number > problem.later and (
-            (stream_of(op) == current and (isinstance(op, Wait) or _is_own_work(op, later)))
-            or (answers_for_reads and _is_explicit_wait(op))
-        )
-        if joins and judged.hb.ordered(problem.later, OpId(number)).verdict is Verdict.YES:
-            return True
-        if answers_for_reads and op.at.call == later.at.call and _is_about(judged, op, problem.buffer, used_on):
-            if number > problem.later or isinstance(op, KeepAlive):
-                return True
-    return False
-
-
-def _is_own_work(op: Op, later: Op) -> bool:
-    """Whether an op is work of the same call, and no stand-in for what callers do."""
-    return op.at.call == later.at.call and not is_return(op) and not is_entry(op)
-
-
-def _is_explicit_wait(op: Op) -> bool:
-    return isinstance(op, (SyncStream, SyncEvent, SyncDevice)) and op.name in _EXPLICIT_WAITS
-
-
-def _is_about(judged: Judged, op: Op, buffer: BufferId, stream: StreamId | None) -> bool:
-    """Whether an op keeps the buffer for the stream, or records an event of the source on it."""
-    match op:
-        case KeepAlive():
-            return op.buffer == buffer and op.stream == stream
-        case Record():
-            return op.stream == stream and is_named(judged.trace.events[op.event])
-        case _:
-            return False
-
-
-def _waits_for_another(judged: Judged, problem: Problem) -> bool:
-    """Whether the stream waits for a third one before the use: the argument comes from there.
-
-    ``self.dist_stream.wait_stream(self.memcpy_stream)``, then the batch is used on ``dist_stream``.
-    """
-    assert problem.earlier is not None
-    used_on, current = stream_of(judged.op(problem.later)), stream_of(judged.op(problem.earlier))
-    for number in range(problem.earlier + 1, problem.later):
-        op = judged.op(OpId(number))
-        if isinstance(op, Wait) and op.stream == used_on and _source(judged, OpId(number)) != current:
-            return True
-    return False
-
-
-def _forgot_the_end(judged: Judged, problem: Problem, run: Run) -> bool:
-    """Whether the entry began work aside for its own use, and returns the result without waiting for it.
-
-    It made the side stream wait for the current one, so the overlap is its own idea. Who else could wait
-    for the side stream? Not the caller, if the stream is neither an argument nor handed back; not a consumer of
-    an event, if none is recorded behind the work; and no other function, if none names the stream and a wait
-    without using the stream itself.
-    """
-    assert problem.earlier is not None
-    made = judged.op(problem.earlier)
-    side, current = stream_of(made), stream_of(judged.op(ENTRY_OP))
-    if side is None or not _is_own(judged.trace, side, run) or made.at.call != judged.op(problem.later).at.call:
-        return False
-    begun = any(
-        isinstance(op, Wait) and op.stream == side and _source(judged, OpId(number)) == current
-        for number, op in enumerate(judged.trace.ops[: problem.earlier])
-    )
-    announced = any(
-        isinstance(op, Record) and op.stream == side and is_named(judged.trace.events[op.event])
-        for op in judged.trace.ops[problem.earlier : problem.later]
-    )
-    name = judged.trace.streams[side].name.rpartition(".")[2].rpartition(":")[2]
-    return begun and not announced and name not in run.entry.joined_elsewhere
-
-
-def _source(judged: Judged, wait: OpId) -> StreamId | None:
-    """The stream that a wait waits for; None if its event holds no record."""
-    record = judged.hb.record_seen_by(wait)
-    return stream_of(judged.op(record)) if record is not None else None
-
-
-def _is_own(trace: Trace, stream: StreamId, run: Run) -> bool:
-    """Whether a stream was made by the code at hand, or given to the object when it was made."""
-    known = trace.streams[stream]
-    match known.kind:
-        case StreamKind.NON_BLOCKING | StreamKind.BLOCKING:
-            return True
-        case StreamKind.UNKNOWN:
-            return bool(run.entry.outside_calls) and known.name.startswith("0:")
-        case StreamKind.CURRENT | StreamKind.LEGACY | StreamKind.PER_THREAD:
-            return False
-
-
-def _is_device_memory(judged: Judged, problem: Problem) -> bool:
-    """Whether an argument is surely on the device: by its making, or because it is computed with aside.
-
-    ``batch.clone().cuda()`` inside of a stream's block may well begin on the host.
-    """
-    assert problem.buffer is not None
-    space = judged.trace.buffers[problem.buffer].space
-    if space in (Space.DEVICE, Space.MANAGED):
-        return True
-    used = judged.op(problem.later)
-    if isinstance(used, Copy):
-        # PyTorch's staging.copy_(x, non_blocking=True) into pinned memory is a download. Libraries without a
-        # current stream name the stream of each call, and their arguments are pending on none that is known.
-        into = judged.trace.buffers[used.dst.buffer].space
-        return space is Space.UNKNOWN and into is Space.PINNED and used.name in ("copy_", "to cpu")
-    computes = isinstance(used, Launch) and used.name not in MAY_RETURN_OPERAND | {"clone", "pin_memory", "detach"}
-    return space is Space.UNKNOWN and computes and Doubt.OPAQUE not in problem.doubts
 
 
 def _ordered_elsewhere(problem: Problem, judged: Judged, paths: Sequence[Judged]) -> bool:

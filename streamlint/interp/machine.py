@@ -350,7 +350,9 @@ class Machine:
         """The op that stands for what the caller may have queued before a call, on its arguments."""
         stream = self.default(StreamKind.CURRENT, None)
         site = Site(span, self.entry, call=call)
-        self.before_call[call] = self.emit(Launch(site, stream=stream.id, accesses=(), name="before the call"))
+        self.before_call[call] = self.emit(
+            Launch(site, stream=stream.id, accesses=(), name="before the call")
+        )
 
     def end_call(self, results: Iterable[BufferV], span: Span) -> None:
         """The op that stands for what the caller may do next: it uses the results on the current stream.
@@ -363,7 +365,9 @@ class Machine:
             return
         doubts = frozenset({Doubt.RESULT})
         used = tuple(
-            Access(view.id, Mode.READ, view.region, doubts) for view in results if not self.space(view).on_host
+            Access(view.id, Mode.READ, view.region, doubts)
+            for view in results
+            if not self.space(view).on_host
         )
         self.emit(Launch(self.site(span), stream=stream, accesses=used, name="after the call"))
 

@@ -18,6 +18,7 @@ from streamlint.interp.values import (
 from streamlint.trace import Copy, HostEffect, Space, SyncDevice
 
 if TYPE_CHECKING:
+    from streamlint.source import Span
     from streamlint.trace import Op
 
 
@@ -77,7 +78,7 @@ def call_outside(m: Machine, func: FuncV, number: int) -> None:
 
 
 def _used_by_caller(m: Machine, result: Value, span: Span) -> None:
-    """The caller may use what it gets at once; with the stream or an event in its hands it can order that itself."""
+    """The caller may use what it gets at once; given the stream or an event too, it can order that itself."""
     given = [] if escape.carries_order(m, [result]) else tensors.buffers_in(m, [result], unknown=False)
     m.end_call(given, m.last_return or span)
 

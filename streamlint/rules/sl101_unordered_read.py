@@ -22,9 +22,7 @@ def check(judged: Judged) -> Iterator[Problem]:
             later=conflict.later,
             earlier=conflict.earlier,
             buffer=conflict.buffer,
-            message=(
-                f"{name} {read} while {_stream(judged, writer)} may still be writing it"
-            ),
+            message=(f"{name} {read} while {_stream(judged, writer)} may still be writing it"),
             label=read.removeprefix("is "),
             help=pairs.order_help(judged, conflict),
             notes=pairs.notes(judged, conflict),
