@@ -7,6 +7,7 @@ answers for one end and forgets the other is wrong by itself.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from streamlint.hb import Verdict
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 EXPLICIT_WAITS = frozenset({"synchronize", "query", "sync", "cudaStreamSynchronize", "cudaEventQuery"})
 """Names of calls that wait on purpose, unlike those that fetch a value."""
+
+_PARAMETER = re.compile(r"\d+:\w+")
+"""The name of a parameter of a call from outside."""
 
 _MOVES = MAY_RETURN_OPERAND | {"clone", "pin_memory", "detach"}
 """Operators that may be the beginning of an upload."""
@@ -164,19 +168,22 @@ def _is_own(trace: Trace, stream: StreamId, entry: Entry) -> bool:
 
 
 def _is_device_memory(judged: Judged, problem: Problem) -> bool:
-    """Whether an argument is surely on the device: by its making, or because it is computed with aside.
+    """Whether an argument is surely on the device: by its making, or because of what is done with it aside.
 
-    ``batch.clone().cuda()`` inside of a stream's block may well begin on the host.
+    A download shows it, and so does computing with a parameter itself. ``batch["x"]`` may be anything, and
+    ``x.clone().cuda()`` inside of a stream's block may well begin on the host.
     """
     assert problem.buffer is not None
-    space = judged.trace.buffers[problem.buffer].space
-    if space in (Space.DEVICE, Space.MANAGED):
-        return True
-    used = judged.op(problem.later)
-    if isinstance(used, Copy):
-        # PyTorch's staging.copy_(x, non_blocking=True) into pinned memory is a download. Libraries without a
-        # current stream name the stream of each call, and their arguments are pending on none that is known.
-        into = judged.trace.buffers[used.dst.buffer].space
-        return space is Space.UNKNOWN and into is Space.PINNED and used.name in ("copy_", "to cpu")
-    computes = isinstance(used, Launch) and used.name not in _MOVES
-    return space is Space.UNKNOWN and computes and Doubt.OPAQUE not in problem.doubts
+    buffer = judged.trace.buffers[problem.buffer]
+    if buffer.space is not Space.UNKNOWN:
+        return buffer.space in (Space.DEVICE, Space.MANAGED)
+    match judged.op(problem.later):
+        case Copy(dst=dst, name="copy_" | "to cpu"):
+            # PyTorch's staging.copy_(x, non_blocking=True). Libraries without a current stream name the stream
+            # of each call: their arguments are pending on none that is known.
+            return judged.trace.buffers[dst.buffer].space is Space.PINNED
+        case Launch(name=name):
+            computes = name not in _MOVES and Doubt.OPAQUE not in problem.doubts
+            return computes and _PARAMETER.fullmatch(buffer.name) is not None
+        case _:
+            return False
