@@ -179,8 +179,8 @@ def _is_device_memory(judged: Judged, problem: Problem) -> bool:
         return buffer.space in (Space.DEVICE, Space.MANAGED)
     match judged.op(problem.later):
         case Copy(dst=dst, name="copy_" | "to cpu"):
-            # PyTorch's staging.copy_(x, non_blocking=True). Libraries without a current stream name the stream
-            # of each call: their arguments are pending on none that is known.
+            # PyTorch's staging.copy_(x, non_blocking=True). Libraries without a current stream name the
+            # stream of each call: their arguments are pending on none that is known.
             return judged.trace.buffers[dst.buffer].space is Space.PINNED
         case Launch(name=name):
             computes = name not in _MOVES and Doubt.OPAQUE not in problem.doubts
