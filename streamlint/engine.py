@@ -18,7 +18,7 @@ from streamlint.trace import StreamKind, Trace
 from streamlint.tree import MAX_BYTES, Tree
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from streamlint.source import Span
@@ -94,8 +94,8 @@ class Session:
         self.names = self.tree.names()
         self.project = Project(self.tree.load)
 
-    def file(self, path: Path) -> FileResult:
-        """Analyzes one file; never raises."""
+    def file(self, path: Path, only: Callable[[str], bool] | None = None) -> FileResult:
+        """Analyzes one file; never raises. ``only`` chooses entries by their labels."""
         data = self.tree.data(path)
         where = self.tree.relative(path)
         if data is None:
@@ -106,7 +106,7 @@ class Session:
         if not may_touch_gpu(data) or not entries.mentions_streams(module):
             return FileResult()
         try:
-            return self._analyzed(module)
+            return self._analyzed(module, only)
         except Exception as error:
             return FileResult(
                 errors=(
@@ -126,13 +126,13 @@ class Session:
         error = self.tree.errors.get(where)
         return (error,) if error is not None else ()
 
-    def _analyzed(self, module: ir.Module) -> FileResult:
+    def _analyzed(self, module: ir.Module, only: Callable[[str], bool] | None) -> FileResult:
         found: list[Conditional] = []
         recorded: set[Span] = set()
         approximate: set[str] = set()
         covered: set[str] = set()
         needed: set[Span] = set()
-        for run in entries.module_runs(self.project, module, self.settings.default_kind):
+        for run in entries.module_runs(self.project, module, self.settings.default_kind, only):
             found.extend(findings_of(run))
             recorded.update(recorded_events(run))
             covered |= run.covered
@@ -176,7 +176,8 @@ def _may_record(module: ir.Module, event: Event, finding: Finding) -> bool:
     return any(
         event.name.partition("[")[0] in decl.names and not _RECORDERS.isdisjoint(decl.names)
         for decl in relevance.all_functions(module)
-        if decl.qualname.startswith(f"{owner}.")
+        # What the waiting function itself records was seen: self.events[0], and not self.events[1].
+        if decl.qualname.startswith(f"{owner}.") and decl.qualname != finding.function
     )
 
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from streamlint.conflicts import conflicts
 from streamlint.finding import Evidence, Finding, Pair, Related
 from streamlint.hb import HappensBefore, Verdict
+from streamlint.responsibility import EXPLICIT_WAITS, answered
 from streamlint.rules import RULES, lifetimes, sl905_redundant_sync
-from streamlint.rules.base import Judged, Problem, Rule, confidence, stream_of
+from streamlint.rules.base import Judged, Problem, Rule, confidence, is_entry, stream_of
 from streamlint.trace import (
     Alloc,
     Barrier,
@@ -28,7 +29,6 @@ from streamlint.trace import (
     OpId,
     Overlap,
     Record,
-    Space,
     Spawn,
     StreamKind,
     SyncEvent,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from streamlint.source import Span
 
 ENTRY_OP = OpId(0)
-"""The op that stands for what callers may have queued on arguments."""
+"""The op that stands for what callers may have queued on the arguments of the first call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +90,12 @@ def findings_of(run: Run) -> Iterator[Conditional]:
     paths = [judge(trace) for trace in run.traces if len(trace.ops) > 1]
     run.cut += sum(len(judged.trace.cut) for judged in paths)
     run.needed.update(span for judged in paths for span in sl905_redundant_sync.needed(judged))
+    own = {
+        _which(judged.trace, judged.trace.events[op.event])
+        for judged in paths
+        for op in judged.trace.ops
+        if isinstance(op, Record)
+    }
     for judged in paths:
         candidates = [settle(candidate, run, paths) for candidate in _candidates(judged)]
         for candidate, leader in _leaders(judged, candidates):
@@ -98,7 +104,24 @@ def findings_of(run: Run) -> Iterator[Conditional]:
             if problem.on_every_path and run.cut:
                 # Paths are left out; the place may be needed on one of them.
                 continue
-            yield Conditional(_finding(candidate, follows), problem.unless_recorded, problem.on_every_path)
+            event = problem.unless_recorded
+            if event is not None and _is_local(event, run):
+                if _which(judged.trace, event) in own:
+                    continue
+                event = None
+            yield Conditional(_finding(candidate, follows), event, problem.on_every_path)
+
+
+def _is_local(event: Event, run: Run) -> bool:
+    """Whether a function made the event that no object and no module keeps: no other entry can record it."""
+    maker = event.function.rpartition(".")[2]
+    return not run.entry.outside_calls and maker not in ("", "__init__", run.entry.module.rpartition(".")[2])
+
+
+def _which(trace: Trace, event: Event) -> tuple[Span | None, int]:
+    """An event by its place, and how many were made there before it."""
+    before = sum(1 for other in trace.events.values() if other.span == event.span and other.id < event.id)
+    return (event.span, before)
 
 
 def _candidates(judged: Judged) -> list[Candidate]:
@@ -163,8 +186,7 @@ def settle(candidate: Candidate, run: Run, paths: Sequence[Judged]) -> Candidate
         return replace(candidate, problem=replace(problem, doubts=problem.doubts | {Doubt.SOME_PATHS}))
     doubts = set(problem.doubts)
     earlier, later = judged.op(problem.earlier), judged.op(problem.later)
-    if problem.earlier == ENTRY_OP and _took_responsibility(judged, problem):
-        doubts.discard(Doubt.ARGUMENT)
+    doubts -= answered(judged, problem, run.entry)
     if Doubt.OPAQUE in earlier.doubts and Doubt.OPAQUE in later.doubts:
         doubts.add(Doubt.GUESSED)
     doubts |= _of_outside_calls(judged, problem.earlier, problem.later, run)
@@ -183,7 +205,7 @@ def _of_outside_calls(judged: Judged, first: OpId, second: OpId, run: Run) -> se
     """What a pair assumes about the calls that unseen code makes."""
     earlier, later = judged.op(first), judged.op(second)
     doubts = {Doubt.CALLS} if run.entry.after_others else set()
-    if first != ENTRY_OP and earlier.at.call != later.at.call:
+    if not is_entry(earlier) and earlier.at.call != later.at.call:
         doubts.add(Doubt.CALLS)
         if len(set(run.entry.outside_calls)) > 1 and _caller_may_order(judged, earlier, later, run):
             doubts.add(Doubt.SOME_PATHS)
@@ -229,13 +251,10 @@ def _caller_may_order(judged: Judged, earlier: Op, later: Op, run: Run) -> bool:
 def _waits_itself(judged: Judged, later: Op) -> bool:
     """Whether the call that holds ``later`` has a synchronization of its own, or asks an event."""
     return any(
-        isinstance(op, SyncEvent) or (isinstance(op, (SyncStream, CudaCall)) and op.name in _EXPLICIT_WAITS)
+        isinstance(op, SyncEvent) or (isinstance(op, (SyncStream, CudaCall)) and op.name in EXPLICIT_WAITS)
         for op in judged.trace.ops
         if op.at.call == later.at.call
     )
-
-
-_EXPLICIT_WAITS = frozenset({"synchronize", "query", "sync", "cudaStreamSynchronize", "cudaEventQuery"})
 
 
 def _are_two_streams(judged: Judged, earlier: Op, later: Op) -> bool:
@@ -252,25 +271,6 @@ def _are_two_streams(judged: Judged, earlier: Op, later: Op) -> bool:
             continue
         ordered = {stream_of(op), stream_of(judged.op(record))}
         if outside & ordered and ordered <= pair | current and len(ordered) > 1:
-            return True
-    return False
-
-
-def _took_responsibility(judged: Judged, problem: Problem) -> bool:
-    """Whether the entry itself joins the stream on which it used the argument too early.
-
-    A function that makes the current stream wait for its side stream, and forgot to make the side
-    stream wait first, is wrong by itself; one that does neither leaves both to its caller.
-    """
-    if problem.buffer is None or judged.trace.buffers[problem.buffer].space not in (
-        Space.DEVICE,
-        Space.MANAGED,
-    ):
-        return False
-    current = stream_of(judged.op(ENTRY_OP))
-    for number in range(problem.later + 1, len(judged.trace.ops)):
-        op = judged.op(OpId(number))
-        if stream_of(op) == current and judged.hb.ordered(problem.later, OpId(number)).verdict is Verdict.YES:
             return True
     return False
 
@@ -344,7 +344,7 @@ def _finding(candidate: Candidate, follows: tuple[Pair, ...] = ()) -> Finding:
     later = judged.op(problem.primary if problem.primary is not None else problem.later)
     notes: dict[tuple[Span, str], None] = dict.fromkeys((note.span, note.message) for note in problem.notes)
     related = [Related(span, message) for span, message in notes]
-    if problem.earlier == ENTRY_OP:
+    if problem.earlier is not None and is_entry(judged.op(problem.earlier)):
         related = [
             replace(item, message="may still be pending when the function is called") if i == 0 else item
             for i, item in enumerate(related)

@@ -111,6 +111,7 @@ class Doubt(Enum):
     OPAQUE = "an unresolved call is taken to use its arguments"
     CALLS = "an order of outside calls was assumed"
     ARGUMENT = "an argument may still be pending on the current stream"
+    RESULT = "a result may be used on the current stream as soon as the call returns"
     SAME_STREAM = "two streams may be one"
     ALIAS = "two places may not overlap"
     ESCAPE = "unresolved code received the stream, event or buffer and may order it"

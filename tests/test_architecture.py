@@ -26,7 +26,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "interp": {"ir", "models", "trace", "source"},
     "hb": {"trace", "source"},
     "rules": {"hb", "trace", "finding", "source"},
-    "judge": {"interp", "hb", "rules", "trace", "finding", "source"},
+    "responsibility": {"interp", "hb", "rules", "trace"},
+    "judge": {"interp", "hb", "rules", "responsibility", "trace", "finding", "source"},
     "tree": {"lower", "ir", "finding", "source"},
     "engine": {*("lower", "ir", "models", "interp", "judge", "tree", "trace"), "finding", "source"},
     # Around the analysis.

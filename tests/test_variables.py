@@ -15,6 +15,7 @@ RACE = """\
     x = torch.ones(3, device="cuda")
     with torch.cuda.stream({stream}):
         y = x * 2
+    torch.cuda.current_stream().wait_stream({stream})
     return x, y
 """
 SAFE = """\
@@ -22,6 +23,7 @@ SAFE = """\
     {stream}.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream({stream}):
         y = x * 2
+    torch.cuda.current_stream().wait_stream({stream})
     return x, y
 """
 
@@ -113,6 +115,7 @@ def total(self):
         {wait}
         with torch.cuda.stream(self.side):
             y = x * 2
+        torch.cuda.current_stream().wait_stream(self.side)
         return x, y
 """
         return written(tmp_path, {"loader.py": METHODS.format(method=method)})
@@ -180,6 +183,7 @@ class Ring:
             return x
         with torch.cuda.stream(self.side):
             y = x * 2
+        torch.cuda.current_stream().wait_stream(self.side)
         return x, y
 """
     # Every path starts with a count of 0, so the first call of each comes to the unordered read.

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from streamlint.interp.machine import Machine
     from streamlint.source import Span
 
-_NULL_CONTEXTS = frozenset({"nullcontext", "suppress", "ExitStack"})
+_NULL_CONTEXTS = frozenset({"nullcontext", "suppress"})
 
 
 def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value | None:
@@ -44,6 +44,8 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
         return threads.make(m, args, kwargs)
     if last in _NULL_CONTEXTS:
         return ContextV(ContextKind.NULL, args[0] if args else NONE)
+    if last in ("ExitStack", "AsyncExitStack"):
+        return ContextV(ContextKind.STACK, NONE)
     if path in ("functools.partial", "partial") and args:
         return PartialV(args[0], tuple(args[1:]), kwargs)
     if path in host.TRANSPARENT or last in (

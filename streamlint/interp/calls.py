@@ -254,18 +254,18 @@ def call_method(
             return unresolved.opaque(m, f"{held.key}.{name}", [receiver, *args], kwargs, span)
         case SymV():
             return symbolic_method(m, receiver, name, args, kwargs, span)
+        case ContextV() if contexts.is_by_hand(receiver, name, args):
+            return contexts.by_hand(m, receiver, name, args, span)
         case ConstV(str()):
             return builtin.string_method(m, receiver, name, args, span)
         case FuncV() if name in ("remote", "apply", "delay"):
             return call(m, receiver, args, kwargs, span)
         case ClassV(decl) if name == "apply":
             # autograd.Function.apply(...) runs forward.
-            forward = decl.methods.get("forward")
-            return (
-                call(m, FuncV(forward, None, m.fresh("ctx", span)), args, kwargs, span)
-                if forward
-                else unresolved.opaque(m, name, args, kwargs, span)
-            )
+            forward = objects.lookup(m, decl, "forward")
+            if not isinstance(forward, FuncV):
+                return unresolved.opaque(m, name, args, kwargs, span)
+            return call(m, FuncV(forward.function, forward.closure, m.fresh("ctx", span)), args, kwargs, span)
         case _:
             return unresolved.opaque(m, f"{key_of(receiver)}.{name}", args, kwargs, span)
 

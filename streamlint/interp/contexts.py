@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.interp import arrays, calls, captures, expr, functions, lifetime, names, objects, stmt
-from streamlint.interp.machine import PathEnds
+from streamlint.interp.machine import Jumped, PathEnds, Returned
 from streamlint.interp.values import (
     NONE,
     ContextKind,
@@ -83,7 +83,7 @@ class _Restore:
                 if isinstance(self.value.value, StreamV) and not m.cut:
                     doubts = frozenset({Doubt.ESCAPE}) if self.raised else frozenset()
                     m.emit(EndCapture(m.site(self.span), m.lane, doubts, stream=self.value.value.id))
-            case ContextKind.STREAM | ContextKind.DEVICE | ContextKind.NULL:
+            case ContextKind.STREAM | ContextKind.DEVICE | ContextKind.NULL | ContextKind.STACK:
                 pass
         m.current = self.current
         m.device = self.device
@@ -113,8 +113,34 @@ def enter(m: Machine, value: Value, span: Span) -> tuple[Value, _Restore]:
             return value, restore
         case ContextKind.NULL:
             return context.value, restore
+        case ContextKind.STACK:
+            return context, restore
         case ContextKind.SYNC_ON_EXIT:
             return context.value, restore
+
+
+def by_hand(m: Machine, context: ContextV, name: str, args: list[Value], span: Span) -> Value:
+    """``ctx.__enter__()`` and ``ctx.__exit__(...)``, and ``stack.enter_context(ctx)`` of an ``ExitStack``.
+
+    What is entered on a stack is left with the ``with`` statement of the stack.
+    """
+    match name:
+        case "__enter__":
+            bound, m.entered[id(context)] = enter(m, context, span)
+            return bound
+        case "__exit__":
+            leave = m.entered.pop(id(context), None)
+            if leave is not None:
+                leave()
+            return NONE
+        case _:
+            return enter(m, names.settle(m, args[0]), span)[0]
+
+
+def is_by_hand(context: ContextV, name: str, args: list[Value]) -> bool:
+    if name in ("__enter__", "__exit__"):
+        return True
+    return name == "enter_context" and context.kind is ContextKind.STACK and len(args) == 1
 
 
 def as_context(m: Machine, value: Value, span: Span) -> ContextV | None:
@@ -166,8 +192,12 @@ def as_stream(m: Machine, value: Value, span: Span | None, lib: Lib | None = Non
 def _generator(
     m: Machine, value: GeneratorV, item: ir.WithItem, rest: Sequence[ir.WithItem], body: Sequence[ir.Stmt]
 ) -> None:
-    """``@contextmanager``: the generator runs, and the block runs at its yield."""
+    """``@contextmanager``: the generator runs, and the block runs at its yield.
+
+    A block that is left by ``return`` or ``break`` leaves its own function, after the generator is done.
+    """
     frame = m.frame
+    left: list[Returned | Jumped] = []
 
     def at_yield(bound: Value) -> Value:
         m.frames.append(frame)
@@ -175,11 +205,15 @@ def _generator(
             if item.target is not None:
                 names.assign(m, item.target, bound)
             run_with(m, rest, body)
+        except (Returned, Jumped) as leaving:
+            left.append(leaving)
         finally:
             m.frames.pop()
         return NONE
 
     functions.run_generator(m, value, at_yield, item.context.span)
+    if left:
+        raise left[0]
 
 
 def _user_manager(

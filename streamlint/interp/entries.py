@@ -70,6 +70,9 @@ class Entry:
     paths: int = PATHS
     outside_calls: tuple[str, ...] = ()
     """Names of the methods called from outside, by call number."""
+    joined_elsewhere: frozenset[str] = frozenset()
+    """Names that functions of the module use which wait for a stream and enter none: a stream among them
+    may be joined by its name there."""
     orders_elsewhere: frozenset[str] = frozenset()
     """Methods of the class that order streams, other than those called or as callers of the first."""
     after_others: bool = False
@@ -129,14 +132,21 @@ def is_busy(ops: Sequence[Op]) -> bool:
 # ----------------------------------------------------------------------------- which entries
 
 
-def module_runs(project: Project, module: ir.Module, default_stream: StreamKind) -> Iterator[Run]:
-    """Runs every entry of a module, callers before helpers."""
+def module_runs(
+    project: Project,
+    module: ir.Module,
+    default_stream: StreamKind,
+    only: Callable[[str], bool] | None = None,
+) -> Iterator[Run]:
+    """Runs every entry of a module, callers before helpers; with ``only``, those whose label it accepts."""
     relevant = relevant_names(project, module)
     covered: set[str] = set()
     issuing: set[str] = set()
 
     def started(entries: Iterator[Entry]) -> Iterator[Run]:
         for entry in entries:
+            if only is not None and not only(entry.label):
+                continue
             run = run_entry(project, entry, default_stream)
             covered.update(run.covered)
             issuing.update(op.at.function for trace in run.traces for op in trace.ops if op.at.calls)
@@ -219,7 +229,25 @@ def function_entry(module: ir.Module, decl: ir.FunctionDecl) -> Entry:
     def body(m: Machine) -> None:
         outside.call_outside(m, FuncV(decl), 0)
 
-    return Entry(decl.qualname, module.name, body, decl.span)
+    return Entry(decl.qualname, module.name, body, decl.span, joined_elsewhere=joined(module, decl))
+
+
+_ENTERS = frozenset({"stream", "set_stream", "StreamContext"})
+
+
+def joined(module: ir.Module, *own: ir.FunctionDecl) -> frozenset[str]:
+    """All names in other functions of the module that wait for streams and enter none."""
+    found: set[str] = set()
+    owners = {decl.qualname.rpartition(".")[0] for decl in own}
+    for decl in all_functions(module):
+        if decl in own or not _orders(decl.names):
+            continue
+        if _ENTERS.isdisjoint(decl.names):
+            found |= decl.names
+        elif decl.qualname.rpartition(".")[0] in owners:
+            # A stream named `stream`: self.stream looks like torch.cuda.stream(...).
+            found |= _ENTERS & decl.names
+    return frozenset(found)
 
 
 # ----------------------------------------------------------------------------- classes
@@ -334,6 +362,7 @@ def _sequence(
         order[0].span,
         PATHS if repeat else PAIR_PATHS,
         outside_calls=names,
+        joined_elsewhere=joined(module, *order),
         orders_elsewhere=elsewhere,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -30,6 +31,7 @@ from streamlint.trace import (
     Alloc,
     Buffer,
     BufferId,
+    Copy,
     DeviceId,
     Doubt,
     Event,
@@ -59,6 +61,10 @@ if TYPE_CHECKING:
 MAX_DEPTH = 12
 MAX_STEPS = 30_000
 MAX_OPS = 6_000
+
+
+_CALL_NUMBER = re.compile(r"\*?(\d+):")
+"""Starts the key of an argument: ``1:x`` is the parameter ``x`` of the first call after the constructor."""
 
 
 class Cut(Exception):
@@ -129,8 +135,11 @@ class Machine:
     lanes: int = 1
     turns: dict[Span, int] = field(default_factory=dict)
     cut: list[str] = field(default_factory=list)
-    pending: list[Access] = field(default_factory=list)
-    """Arguments that may still be written on the current stream when the entry starts."""
+    pending: dict[int, list[Access]] = field(default_factory=dict)
+    """Arguments that may still be written on the current stream when a call from outside starts, by the op
+    that stands for what its caller did before."""
+    before_call: dict[int, int] = field(default_factory=dict)
+    """That op, by call number."""
     flat: set[BufferId] = field(default_factory=set)
     """Buffers known to have one axis: indexing a host view of them with an integer reads."""
     spread: set[Span] = field(default_factory=set)
@@ -138,6 +147,8 @@ class Machine:
     sizes: dict[BufferId, str] = field(default_factory=dict)
     """Sizes of allocations in bytes, as keys of the values given."""
     last_backward: int | None = None
+    last_return: Span | None = None
+    """The ``return`` that was run last."""
     life: Lifetimes = field(default_factory=Lifetimes)
     covered: set[str] = field(default_factory=set)
     """Qualified names of functions that were run."""
@@ -150,6 +161,8 @@ class Machine:
     guesses: dict[str, Guess] = field(default_factory=dict)
     """Operators on unknown values, by the key of their result: see ``interp/guesses.py``."""
     captures: Captures = field(default_factory=Captures)
+    entered: dict[int, Callable[[], None]] = field(default_factory=dict)
+    """What leaving a context does that was entered by hand, by its identity."""
     named: dict[tuple[str, int], int] = field(default_factory=dict)
     """How many calls deep the variable was that something got its name from."""
 
@@ -255,7 +268,10 @@ class Machine:
     def argument(self, key: str, space: Space = Space.UNKNOWN, flavor: Flavor = Flavor.TORCH) -> BufferV:
         """The buffer behind an unknown value; it may still be pending on the entry's current stream."""
         view = self.new_buffer(key, space, Origin.ARGUMENT, flavor, None)
-        self.pending.append(Access(view.id, Mode.WRITE, WHOLE, frozenset({Doubt.ARGUMENT})))
+        number = _CALL_NUMBER.match(key)
+        op = self.before_call.get(int(number[1]) if number else 0, 0)
+        access = Access(view.id, Mode.WRITE, WHOLE, frozenset({Doubt.ARGUMENT}))
+        self.pending.setdefault(op, []).append(access)
         return view
 
     def space(self, view: BufferV) -> Space:
@@ -348,16 +364,37 @@ class Machine:
             cut=(*self.cut, "lifetimes") if self.life.scans >= MAX_SCANS else tuple(self.cut),
         )
 
-    def begin(self, span: Span) -> None:
-        """Opens the trace with the op that stands for what callers may have queued before."""
+    def begin(self, span: Span, call: int = 0) -> None:
+        """The op that stands for what the caller may have queued before a call, on its arguments."""
         stream = self.default(StreamKind.CURRENT, None)
-        self.emit(Launch(Site(span, self.entry), stream=stream.id, accesses=(), name="before the call"))
+        site = Site(span, self.entry, call=call)
+        self.before_call[call] = self.emit(
+            Launch(site, stream=stream.id, accesses=(), name="before the call")
+        )
+
+    def end_call(self, results: Iterable[BufferV], span: Span) -> None:
+        """The op that stands for what the caller may do next: it uses the results on the current stream.
+
+        It is there if the call used another stream, so that something can be unordered.
+        """
+        stream = self.default(StreamKind.CURRENT, None).id
+        here = [op for op in self.ops if isinstance(op, (Launch, Copy)) and op.at.call == self.call]
+        if all(op.stream == stream for op in here):
+            return
+        doubts = frozenset({Doubt.RESULT})
+        used = tuple(
+            Access(view.id, Mode.READ, view.region, doubts)
+            for view in results
+            if not self.space(view).on_host
+        )
+        self.emit(Launch(self.site(span), stream=stream, accesses=used, name="after the call"))
 
     def close(self) -> None:
-        """Fills in the entry op: every argument that was used may be pending."""
-        first = self.ops[0]
-        if isinstance(first, Launch):
-            self.ops[0] = replace(first, accesses=tuple(self.pending))
+        """Fills in the ops before the calls: every argument that was used may be pending."""
+        for number, accesses in self.pending.items():
+            first = self.ops[number]
+            assert isinstance(first, Launch)
+            self.ops[number] = replace(first, accesses=tuple(accesses))
 
 
 def device_id(value: Value | None, here: DeviceId) -> DeviceId:

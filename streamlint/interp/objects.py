@@ -148,6 +148,9 @@ def _class_attribute(m: Machine, decl: ir.ClassDecl, name: str) -> Value:
     found = lookup(m, decl, name)
     if isinstance(found, FuncV) and "classmethod" in found.function.decorators:
         return FuncV(found.function, found.closure, ClassV(decl))
+    if found is None and name == "apply" and lookup(m, decl, "forward") is not None:
+        # A subclass of torch.autograd.Function: Copy.apply(...) runs Copy.forward.
+        return MethodV(ClassV(decl), name)
     return found if found is not None else SymV(f"{decl.qualname}.{name}")
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from streamlint import ir
-from streamlint.interp import calls, functions, lifetime
+from streamlint.interp import calls, escape, functions, lifetime, tensors
 from streamlint.interp.machine import Machine, PathEnds, Returned
 from streamlint.interp.values import (
     ConstV,
@@ -15,13 +17,20 @@ from streamlint.interp.values import (
     Value,
 )
 
+if TYPE_CHECKING:
+    from streamlint.source import Span
+
 
 def call_outside(m: Machine, func: FuncV, number: int) -> None:
     """Calls a function as unseen code would: parameters are unknown, or have their default."""
-    args, kwargs = outside_arguments(m, func, number, skip=1 if func.receiver is not None else 0)
     m.call = number
+    if number:
+        m.begin(func.function.span, number)
+    args, kwargs = outside_arguments(m, func, number, skip=1 if func.receiver is not None else 0)
     try:
+        m.last_return = None
         result = calls.call(m, func, args, kwargs, func.function.span)
+        _used_by_caller(m, result, func.function.span)
         if isinstance(result, GeneratorV):
             functions.run_generator(m, result, lambda v: lifetime.hand_out(m, v), func.function.span)
         lifetime.hand_out(m, result, func.function.span)
@@ -54,6 +63,12 @@ def after_other_calls(m: Machine, made: HeapV, names: frozenset[str]) -> None:
                     m.heap[number].open = True
                 case _:
                     pass
+
+
+def _used_by_caller(m: Machine, result: Value, span: Span) -> None:
+    """The caller may use what it gets at once; given the stream or an event too, it can order that itself."""
+    given = [] if escape.carries_order(m, [result]) else tensors.buffers_in(m, [result], unknown=False)
+    m.end_call(given, m.last_return or span)
 
 
 def outside_arguments(

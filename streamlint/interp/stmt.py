@@ -82,7 +82,9 @@ def run(m: Machine, s: ir.Stmt) -> None:
         case ir.Match():
             _match(m, s)
         case ir.Return():
-            raise Returned(expr.evaluate(m, s.value) if s.value is not None else NONE)
+            result = expr.evaluate(m, s.value) if s.value is not None else NONE
+            m.last_return = s.span
+            raise Returned(result)
         case ir.Raise():
             if s.value is not None:
                 expr.evaluate(m, s.value)
@@ -237,6 +239,7 @@ def _pass(m: Machine, body: Sequence[ir.Stmt]) -> bool:
 def _for_generator(m: Machine, s: ir.For, source: GeneratorV) -> None:
     """The generator's body runs, and the loop body runs at each of its yields."""
     frame = m.frame
+    returned: list[Returned] = []
 
     def at_yield(value: Value) -> Value:
         m.frames.append(frame)
@@ -244,6 +247,10 @@ def _for_generator(m: Machine, s: ir.For, source: GeneratorV) -> None:
             names.assign(m, s.target, value)
             if not _pass(m, s.body):
                 raise _LoopLeft
+        except Returned as leaving:
+            # It leaves the function of the loop, not the generator that runs just now.
+            returned.append(leaving)
+            raise _LoopLeft from None
         finally:
             m.frames.pop()
         return NONE
@@ -251,12 +258,14 @@ def _for_generator(m: Machine, s: ir.For, source: GeneratorV) -> None:
     try:
         functions.run_generator(m, source, at_yield, s.iter.span)
     except _LoopLeft:
+        if returned:
+            raise returned[0] from None
         return
     run_block(m, s.orelse)
 
 
 class _LoopLeft(Exception):
-    """``break`` out of a loop over a generator."""
+    """``break`` or ``return`` out of a loop over a generator."""
 
 
 def _while(m: Machine, s: ir.While) -> None:

@@ -155,6 +155,7 @@ class ContextKind(Enum):
     STREAM = "stream"
     DEVICE = "device"
     NULL = "nullcontext"
+    STACK = "ExitStack"
     CAPTURE = "capture"
     SYNC_ON_EXIT = "synchronize on exit"
 

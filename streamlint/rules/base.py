@@ -109,6 +109,7 @@ _DOUBTFUL = frozenset(
         Doubt.OBSERVED,
         Doubt.BUDGET,
         Doubt.ARGUMENT,
+        Doubt.RESULT,
         Doubt.GUESSED,
         Doubt.SIGNAL,
         Doubt.THREADS,
@@ -171,6 +172,8 @@ def what(op: Op) -> str:
             return "copy"
         case Launch(name="before the call"):
             return "work queued before the call"
+        case Launch(name="after the call"):
+            return "return"
         case Launch(name=name):
             if not any(letter.isalpha() for letter in name) and name[:1].isdigit():
                 return "kernel"
@@ -179,6 +182,16 @@ def what(op: Op) -> str:
             return name
         case _:
             return "operation"
+
+
+def is_entry(op: Op) -> bool:
+    """Whether an op stands for what callers may have queued before a call: see ``Machine.begin``."""
+    return isinstance(op, Launch) and op.name == "before the call"
+
+
+def is_return(op: Op) -> bool:
+    """Whether an op stands for what the unseen caller does with a result: see ``Machine.end_call``."""
+    return isinstance(op, Launch) and op.name == "after the call"
 
 
 def early_record(judged: Judged, earlier: OpId, later: OpId) -> Record | None:

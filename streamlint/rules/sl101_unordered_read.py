@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.finding import Severity
 from streamlint.rules import pairs
-from streamlint.rules.base import Judged, Problem, Rule, on, stream_of
+from streamlint.rules.base import Judged, Problem, Rule, is_return, on, stream_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,14 +17,13 @@ def check(judged: Judged) -> Iterator[Problem]:
         earlier, later = judged.op(conflict.earlier), judged.op(conflict.later)
         name = pairs.subject(judged, conflict)
         writer = stream_of(earlier)
+        read = "is returned" if is_return(later) else f"is read {on(judged, later)}"
         yield Problem(
             later=conflict.later,
             earlier=conflict.earlier,
             buffer=conflict.buffer,
-            message=(
-                f"{name} is read {on(judged, later)} while {_stream(judged, writer)} may still be writing it"
-            ),
-            label=f"read {on(judged, later)}",
+            message=(f"{name} {read} while {_stream(judged, writer)} may still be writing it"),
+            label=read.removeprefix("is "),
             help=pairs.order_help(judged, conflict),
             notes=pairs.notes(judged, conflict),
             doubts=conflict.doubts,
