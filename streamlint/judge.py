@@ -102,13 +102,19 @@ def findings_of(run: Run) -> Iterator[Conditional]:
 
 
 def _candidates(judged: Judged) -> list[Candidate]:
-    """All problems of a path, without the pairs that another problem explains."""
+    """All problems of a path, without the pairs that another problem explains.
+
+    Of two that explain one pair, such as SL104 and SL105, the rule that stands first reports it.
+    """
     found = [Candidate(rule, problem, judged) for rule in RULES for problem in rule.check(judged)]
-    explained = {pair for candidate in found for pair in candidate.problem.explains}
+    explained: dict[object, Candidate] = {}
+    for candidate in found:
+        for pair in candidate.problem.explains:
+            explained.setdefault(pair, candidate)
     return [
         candidate
         for candidate in found
-        if candidate.problem.explains or (candidate.problem.earlier, candidate.problem.later) not in explained
+        if explained.get((candidate.problem.earlier, candidate.problem.later), candidate) is candidate
     ]
 
 

@@ -195,6 +195,16 @@ class FreeKind(Enum):
     DROPPED = "last reference dropped"
 
 
+class StreamChoice(Enum):
+    """How the call that queued device work chose its stream."""
+
+    IMPLIED = "it takes no stream: its work is on the current or the default stream"
+    NAMED = "it was given a stream"
+    LEFT_OUT = "it takes a stream and was given none"
+    """``None`` is no stream; ``0`` names the default stream."""
+    AS_DATA = "it takes a stream, and was given one among the arguments of the kernel only"
+
+
 @dataclass(frozen=True, slots=True)
 class OpBase:
     at: Site
@@ -211,6 +221,9 @@ class Launch(OpBase):
     name: str = "kernel"
     completes: EventId | None = None
     """The event that callers of an asynchronous collective wait for: ``work`` in ``work.wait()``."""
+    library: str = ""
+    """The library whose call it is, such as ``"CuPy"``; empty if that is not known."""
+    choice: StreamChoice = StreamChoice.IMPLIED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,6 +235,8 @@ class Copy(OpBase):
     dst: Access
     host: HostEffect = HostEffect.ASYNC
     name: str = "copy"
+    library: str = ""
+    choice: StreamChoice = StreamChoice.IMPLIED
 
     @property
     def accesses(self) -> tuple[Access, ...]:
@@ -319,6 +334,21 @@ class KeepAlive(OpBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HandOff(OpBase):
+    """``buffer`` becomes known to another library, by a protocol or as an address.
+
+    Where the protocol orders streams the waits stand beside it as ops of their own.
+    """
+
+    buffer: BufferId
+    taker: str = ""
+    """The library that takes it; empty for an address that is given away."""
+    orders: bool = False
+    """Whether the stream of the giver and that of the taker were ordered."""
+    name: str = "hand-off"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Callback(OpBase):
     """A host function queued on ``stream``; ops with ``lane == body`` are what it does.
 
@@ -407,6 +437,7 @@ Op: TypeAlias = (
     | Alloc
     | Free
     | KeepAlive
+    | HandOff
     | Callback
     | CallbackEnd
     | Spawn

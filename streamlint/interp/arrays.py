@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp import copies, kernels, names, tensors
+from streamlint.interp import contexts, copies, effects, kernels, memory, names, tensors
 from streamlint.interp.values import (
     NONE,
     ApiV,
@@ -110,7 +110,8 @@ def _in_place(m: Machine, view: BufferV, name: str, args: Sequence[Value], span:
     mode = Mode.WRITE if name == "fill" else Mode.UPDATE
     sources = tensors.buffers_in(m, args, unknown=False)
     reads = [Access(source.id, Mode.READ, source.region) for source in sources]
-    tensors.work(m, span, _current(m, view).id, (Access(view.id, mode, view.region), *reads), name)
+    accesses = (Access(view.id, mode, view.region), *reads)
+    tensors.work(m, span, _current(m, view).id, accesses, name, library=tensors.product(view))
 
 
 def _current(m: Machine, view: BufferV) -> StreamV:
@@ -167,7 +168,7 @@ def _factory(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
             return BufferV(held[0].id, held[0].region, Flavor.DEVICE_ARRAY)
     made = _new_array(m, Origin.ALLOCATED, span, stream)
     if name not in cupy_model.UNFILLED:
-        tensors.work(m, span, stream.id, (Access(made.id, Mode.WRITE),), name)
+        tensors.work(m, span, stream.id, (Access(made.id, Mode.WRITE),), name, library=Lib.CUPY.product)
     return made
 
 
@@ -184,10 +185,12 @@ def _from_host(m: Machine, name: str, source: Value, kwargs: dict[str, Value], s
     made = _new_array(m, Origin.RESULT, span, stream)
     if found and m.space(found[0]).on_host:
         blocking = copies.is_true(m, kwargs.get("blocking", ConstV(False)), span, "blocking")
-        copies.on_stream(m, made, found[0], stream.id, span, blocking=blocking, name=name)
+        by = Lib.CUPY.product
+        copies.on_stream(m, made, found[0], stream.id, span, blocking=blocking, name=name, library=by)
         return made
-    reads = [Access(view.id, Mode.READ, view.region) for view in found]
-    tensors.work(m, span, stream.id, (*reads, Access(made.id, Mode.WRITE)), name)
+    accesses = [Access(view.id, Mode.READ, view.region) for view in found]
+    accesses.append(Access(made.id, Mode.WRITE))
+    tensors.work(m, span, stream.id, accesses, name, library=Lib.CUPY.product)
     return made
 
 
@@ -242,7 +245,8 @@ def operator(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
         made = m.new_buffer("", Space.DEVICE, Origin.RESULT, flavor, span, stream.id)
         targets, result = [made], made
     writes = [Access(view.id, Mode.WRITE, view.region) for view in targets]
-    tensors.work(m, span, stream.id, (*reads, *writes), name)
+    by = Lib.NUMBA if numba is not None else Lib.CUPY
+    tensors.work(m, span, stream.id, (*reads, *writes), name, library=by.product)
     if name in cupy_model.DRAINING:
         m.emit(SyncStream(m.site(span), m.lane, stream=stream.id, name=name))
     return result
@@ -308,7 +312,8 @@ def launch(m: Machine, kernel: Value, config: Value, args: Sequence[Value], span
     lib = Lib.NUMBA
     if isinstance(kernel, FuncV):
         lib = kernels.library(m, kernel) or Lib.NUMBA
-    stream = _launch_stream(m, config, lib, span)
+    given = _configured_stream(m, config)
+    stream = _launch_stream(m, given, lib, span)
     uses = kernels.python_uses(m, kernel) if isinstance(kernel, FuncV) else None
     by_place = list(uses.values()) if uses is not None else []
     accesses: list[Access] = []
@@ -327,16 +332,26 @@ def launch(m: Machine, kernel: Value, config: Value, args: Sequence[Value], span
                 _adopted_by_numba(m, [view], span)
     name = kernel.function.name if isinstance(kernel, FuncV) else "kernel"
     doubts = frozenset() if uses is not None else frozenset({Doubt.OPAQUE})
-    m.emit(Launch(m.site(span), m.lane, doubts, stream=stream.id, accesses=(*accesses, *host), name=name))
+    m.emit(
+        Launch(
+            m.site(span),
+            m.lane,
+            doubts,
+            stream=stream.id,
+            accesses=(*accesses, *host),
+            name=name,
+            library=lib.product,
+            choice=memory.stream_choice(m, given, args),
+        )
+    )
     if host:
         # Numba copies host arrays to the device before the kernel and back after it.
         m.emit(SyncStream(m.site(span), m.lane, stream=stream.id, name=name))
     return NONE
 
 
-def _launch_stream(m: Machine, config: Value, lib: Lib, span: Span) -> StreamV:
-    from streamlint.interp import contexts, effects
-
+def _configured_stream(m: Machine, config: Value) -> Value:
+    """What stands for the stream in ``[grid, block, stream]``."""
     config = names.settle(m, config)
     items: Sequence[Value] = ()
     match config:
@@ -346,10 +361,13 @@ def _launch_stream(m: Machine, config: Value, lib: Lib, span: Span) -> StreamV:
             items = m.heap[number].items
         case SymV(key):
             # The whole configuration comes from outside, and a stream may be in it.
-            return contexts.as_stream(m, SymV(f"{key}.stream"), span, lib)
+            return SymV(f"{key}.stream")
         case _:
             pass
-    given = names.settle(m, items[2]) if len(items) > 2 else NONE
+    return names.settle(m, items[2]) if len(items) > 2 else NONE
+
+
+def _launch_stream(m: Machine, given: Value, lib: Lib, span: Span) -> StreamV:
     match given:
         case StreamV():
             return given

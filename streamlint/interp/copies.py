@@ -34,6 +34,7 @@ from streamlint.trace import (
     Origin,
     Record,
     Space,
+    StreamChoice,
     StreamId,
     Wait,
 )
@@ -210,9 +211,11 @@ def copy(
     if of is Space.DEVICE and to is Space.DEVICE and device != m.buffers[src.id].device:
         _between_devices(m, dst, src, span, name)
         return
-    stream = m.current_stream(tensors.library(dst if to is Space.DEVICE else src), device)
+    owner = dst if to is Space.DEVICE else src
+    stream, by = m.current_stream(tensors.library(owner), device), tensors.product(owner)
     if of in (Space.DEVICE, Space.MANAGED) and not to.on_host:
-        m.emit(Launch(m.site(span), m.lane, stream=stream.id, accesses=(read, write), name=name))
+        accesses = (read, write)
+        m.emit(Launch(m.site(span), m.lane, stream=stream.id, accesses=accesses, name=name, library=by))
         return
     m.emit(
         Copy(
@@ -223,6 +226,7 @@ def copy(
             dst=write,
             host=host_effect(to, of, blocking=blocking),
             name=name,
+            library=by,
         )
     )
 
@@ -233,7 +237,8 @@ def _between_devices(m: Machine, dst: BufferV, src: BufferV, span: Span, name: s
     target = m.current_stream(Lib.TORCH, m.buffers[dst.id].device)
     _waits(m, source.id, target.id, span)
     accesses = (Access(src.id, Mode.READ, src.region), Access(dst.id, Mode.WRITE, dst.region))
-    m.emit(Launch(m.site(span), m.lane, stream=source.id, accesses=accesses, name=name))
+    by = Lib.TORCH.product
+    m.emit(Launch(m.site(span), m.lane, stream=source.id, accesses=accesses, name=name, library=by))
     _waits(m, target.id, source.id, span)
 
 
@@ -266,6 +271,8 @@ def on_stream(
     blocking: bool,
     name: str,
     documented: bool = False,
+    library: str = "",
+    choice: StreamChoice = StreamChoice.IMPLIED,
 ) -> None:
     """An explicit copy call (``cudaMemcpyAsync``) on a named stream.
 
@@ -282,4 +289,16 @@ def on_stream(
         effect = HostEffect.STAGED
     if blocking and not to.on_host and not of.on_host and Space.UNKNOWN not in (to, of):
         effect = HostEffect.ASYNC
-    m.emit(Copy(m.site(span), m.lane, stream=stream, src=read, dst=write, host=effect, name=name))
+    m.emit(
+        Copy(
+            m.site(span),
+            m.lane,
+            stream=stream,
+            src=read,
+            dst=write,
+            host=effect,
+            name=name,
+            library=library,
+            choice=choice,
+        )
+    )

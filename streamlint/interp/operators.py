@@ -22,7 +22,6 @@ from streamlint.models.schema import Lib
 from streamlint.trace import (
     Access,
     HostAccess,
-    Launch,
     Mode,
     Origin,
     Space,
@@ -67,9 +66,8 @@ def factory(
     stream = m.current_stream(Lib.TORCH, device)
     made = m.new_buffer("", space, Origin.ALLOCATED, Flavor.TORCH, span, stream.id, device)
     if name not in model.UNFILLED:
-        m.emit(
-            Launch(m.site(span), m.lane, stream=stream.id, accesses=(Access(made.id, Mode.WRITE),), name=name)
-        )
+        filled = (Access(made.id, Mode.WRITE),)
+        tensors.work(m, span, stream.id, filled, name, library=Lib.TORCH.product)
     if name in model.FROM_PYTHON:
         m.emit(SyncStream(m.site(span), m.lane, stream=stream.id, name=name))
     return made
@@ -161,7 +159,7 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
         else:
             tensors.launch(m, span, accesses, last)
         return out
-    made = tensors.operate(m, span, last, list(sources))
+    made = tensors.operate(m, span, last, list(sources), by=Lib.TORCH.product)
     if last in model.DRAINING_METHODS and not tensors.on_host(m, sources):
         m.emit(SyncStream(m.site(span), m.lane, stream=m.current_stream(Lib.TORCH).id, name=last))
     return made

@@ -25,6 +25,19 @@ class Lib(Enum):
     CORE = "cuda.core"
     DISTRIBUTED = "torch.distributed"
 
+    @property
+    def product(self) -> str:
+        """Its name in messages. The parts of cuda-python are one: each call is told its stream."""
+        match self:
+            case Lib.TORCH | Lib.DISTRIBUTED:
+                return "PyTorch"
+            case Lib.CUPY:
+                return "CuPy"
+            case Lib.NUMBA:
+                return "Numba"
+            case Lib.RUNTIME | Lib.DRIVER | Lib.CORE:
+                return "cuda-python"
+
 
 class Role(Enum):
     """What kind of object a method belongs to."""

@@ -1,0 +1,41 @@
+"""Shared by the rules about memory that two libraries use: whether a pair's sides are two libraries'."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.trace import Copy, HandOff, Launch, OpId
+
+if TYPE_CHECKING:
+    from streamlint.conflicts import Conflict
+    from streamlint.rules.base import Judged
+
+
+def libraries(judged: Judged, conflict: Conflict) -> tuple[str, str] | None:
+    """The libraries of the earlier and of the later side, if both are known and they differ."""
+    earlier, later = judged.op(conflict.earlier), judged.op(conflict.later)
+    if not isinstance(earlier, (Launch, Copy)) or not isinstance(later, (Launch, Copy)):
+        return None
+    first, second = earlier.library, later.library
+    return (first, second) if first and second and first != second else None
+
+
+def without_order(judged: Judged, conflict: Conflict) -> HandOff | None:
+    """The hand-off that gave one side's memory to the other's library and ordered no streams.
+
+    None if a later hand-off, between the two operations, did order them: then it is other work, on
+    other streams, that races.
+    """
+    both = libraries(judged, conflict)
+    if both is None:
+        return None
+    found: HandOff | None = None
+    for number in range(conflict.later):
+        op = judged.op(OpId(number))
+        if not isinstance(op, HandOff) or op.buffer != conflict.buffer or op.taker not in ("", *both):
+            continue
+        if not op.orders:
+            found = op
+        elif number > conflict.earlier:
+            return None
+    return found
