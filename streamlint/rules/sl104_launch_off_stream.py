@@ -96,9 +96,9 @@ def _problem(judged: Judged, conflict: Conflict, off: OpId, choice: StreamChoice
     access = conflict.earlier_access if first else conflict.later_access
     does = f"{_verb(access)} {name} {on(judged, op)}"
     if choice is StreamChoice.AS_DATA:
-        saw = f"the {what(op)} gets its stream among the kernel's arguments only, and"
+        saw = f"{_call(op)} gets its stream among the kernel's arguments only, and"
     else:
-        saw = f"the {what(op)} names no stream, and"
+        saw = f"{_call(op)} names no stream, and"
     return Problem(
         later=conflict.later,
         earlier=conflict.earlier,
@@ -113,6 +113,11 @@ def _problem(judged: Judged, conflict: Conflict, off: OpId, choice: StreamChoice
     )
 
 
+def _call(op: Op) -> str:
+    said = what(op)
+    return said if said.startswith("`") else f"the {said}"
+
+
 def _verb(access: Access) -> str:
     match access.mode:
         case Mode.READ:
@@ -125,8 +130,8 @@ def _verb(access: Access) -> str:
 
 def _help(op: Op, choice: StreamChoice, stream: str) -> str:
     if choice is StreamChoice.AS_DATA:
-        return f"give the {what(op)} its stream where it takes one, not among the kernel's arguments"
-    return f"give the {what(op)} the stream of the related work, {stream}, or order the two"
+        return f"give {_call(op)} its stream where it takes one, not among the kernel's arguments"
+    return f"give {_call(op)} the stream of the related work, {stream}, or order the two"
 
 
 def _notes(judged: Judged, conflict: Conflict, stream: StreamId, *, first: bool) -> tuple[Note, ...]:
