@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp import contexts, copies, effects, kernels, memory, names, tensors
+from streamlint.interp import contexts, copies, effects, handoffs, kernels, memory, names, tensors
 from streamlint.interp.values import (
     NONE,
     ApiV,
@@ -27,7 +27,7 @@ from streamlint.models import cuda_core as core_model
 from streamlint.models import cupy as cupy_model
 from streamlint.models import numba as numba_model
 from streamlint.models.schema import Lib
-from streamlint.trace import Access, Doubt, Launch, Mode, Origin, Record, Space, SyncStream, Wait
+from streamlint.trace import Access, Doubt, Launch, Mode, Origin, Space, SyncStream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,10 +62,10 @@ def guessed_library(m: Machine) -> Lib:
 # ----------------------------------------------------------------------------- attributes and methods
 
 
-def attribute(m: Machine, view: BufferV, name: str) -> Value:
+def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
     """``array.name``"""
     if name in ("ptr", "handle", "device_ctypes_pointer", "device_pointer", "gpu_data"):
-        return BufferV(view.id, view.region, Flavor.POINTER)
+        return handoffs.by_address(m, view, span, name)
     if name == "device" and view.flavor is Flavor.DEVICE_ARRAY:
         return DeviceV(m.buffers[view.id].device)
     if name in ("T", "real", "imag", "base", "data", "mT", "flat", "mem"):
@@ -85,7 +85,9 @@ def method(
     m: Machine, view: BufferV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
 ) -> Value:
     """``array.name(...)``, for names that have no row."""
-    if name in cupy_model.VIEWS | numba_model.VIEWS or name in ("__dlpack__", "toDlpack"):
+    if name == "toDlpack":
+        return handoffs.by_address(m, view, span, name)
+    if name in cupy_model.VIEWS | numba_model.VIEWS or name == "__dlpack__":
         return view
     if name in cupy_model.SPLITS:
         return _parts(m, view)
@@ -195,11 +197,8 @@ def _from_host(m: Machine, name: str, source: Value, kwargs: dict[str, Value], s
 
 
 def _adopt(m: Machine, name: str, view: BufferV, kwargs: dict[str, Value], span: Span) -> Value:
-    """A device array taken by CuPy; Numba's arrays carry their stream, which CuPy synchronizes."""
-    if view.flavor is Flavor.NUMBA_ARRAY:
-        made_on = m.buffers[view.id].alloc_stream
-        if made_on is not None:
-            m.emit(SyncStream(m.site(span), m.lane, stream=made_on, name=name))
+    """A device array taken by CuPy."""
+    handoffs.by_interface(m, view, Lib.CUPY, span, name)
     copied = kwargs.get("copy", ConstV(True))
     if name == "array" and copies.is_true(m, copied, span, "copy"):
         return operator(m, name, [view], {}, span)
@@ -209,20 +208,8 @@ def _adopt(m: Machine, name: str, view: BufferV, kwargs: dict[str, Value], span:
 def _from_dlpack(m: Machine, found: list[BufferV], span: Span) -> Value:
     if not found:
         return m.fresh("from_dlpack", span)
-    hand_off(m, found[0], Lib.CUPY, span)
+    handoffs.by_dlpack(m, found[0], Lib.CUPY, m.current_stream(Lib.CUPY).id, span)
     return BufferV(found[0].id, found[0].region, Flavor.DEVICE_ARRAY)
-
-
-def hand_off(m: Machine, view: BufferV, to: Lib, span: Span) -> None:
-    """DLPack between PyTorch and CuPy: the taker's current stream waits for the giver's."""
-    giver = tensors.library(view)
-    if view.flavor is Flavor.POINTER or giver is to or {giver, to} != {Lib.TORCH, Lib.CUPY}:
-        return
-    source, target = m.current_stream(giver), m.current_stream(to)
-    if source != target:
-        event = m.new_event("the event of the DLPack hand-off", span, to)
-        m.emit(Record(m.site(span), m.lane, stream=source.id, event=event.id))
-        m.emit(Wait(m.site(span), m.lane, stream=target.id, event=event.id, name="from_dlpack"))
 
 
 def operator(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
@@ -233,6 +220,9 @@ def operator(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
     if arity and len(operands) > arity:
         out = operands.pop(arity)
     sources = tensors.buffers_in(m, [*operands, *(v for k, v in kwargs.items() if k != "out")])
+    for view in sources:
+        if view.flavor is Flavor.TORCH:
+            handoffs.by_interface(m, view, Lib.CUPY, span, name)
     targets = tensors.buffers_in(m, [out])
     if not sources and not targets:
         return m.fresh(f"{name}()", span)
@@ -276,16 +266,9 @@ def numba_function(m: Machine, path: str, args: list[Value], span: Span) -> Valu
         found = tensors.buffers_in(m, [first])
         if not found:
             return m.fresh(last, span)
-        _adopted_by_numba(m, found, span)
+        handoffs.by_interface(m, found[0], Lib.NUMBA, span, last)
         return BufferV(found[0].id, found[0].region, Flavor.NUMBA_ARRAY)
     return None
-
-
-def _adopted_by_numba(m: Machine, views: Sequence[BufferV], span: Span) -> None:
-    """CuPy's arrays carry the current stream, which Numba synchronizes; PyTorch's carry none."""
-    if any(view.flavor is Flavor.DEVICE_ARRAY for view in views):
-        stream = m.current_stream(Lib.CUPY)
-        m.emit(SyncStream(m.site(span), m.lane, stream=stream.id, name="array interface"))
 
 
 def configured(m: Machine, kernel: Value, at: Value) -> Value | None:
@@ -329,7 +312,7 @@ def launch(m: Machine, kernel: Value, config: Value, args: Sequence[Value], span
             target = host if m.space(view) is Space.PAGEABLE else accesses
             target.append(Access(view.id, use.mode, view.region))
             if lib is Lib.NUMBA:
-                _adopted_by_numba(m, [view], span)
+                handoffs.to_numba_kernel(m, view, stream.id, span)
     name = kernel.function.name if isinstance(kernel, FuncV) else "kernel"
     doubts = frozenset() if uses is not None else frozenset({Doubt.OPAQUE})
     m.emit(

@@ -148,6 +148,8 @@ class Machine:
     guesses: dict[str, Guess] = field(default_factory=dict)
     """Operators on unknown values, by the key of their result: see ``interp/guesses.py``."""
     captures: Captures = field(default_factory=Captures)
+    handed: set[tuple[BufferId, str]] = field(default_factory=set)
+    """Memory that was handed to a library without an order: see ``interp/handoffs.py``."""
     named: dict[tuple[str, int], int] = field(default_factory=dict)
     """How many calls deep the variable was that something got its name from."""
 

@@ -6,7 +6,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import models
-from streamlint.interp import arrays, copies, effects, guesses, host_arrays, names, operators, unresolved
+from streamlint.interp import (
+    arrays,
+    copies,
+    effects,
+    guesses,
+    handoffs,
+    host_arrays,
+    names,
+    operators,
+    unresolved,
+)
 from streamlint.interp.values import (
     NONE,
     BufferV,
@@ -369,7 +379,7 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
     if stored is not None:
         return stored
     if view.flavor in arrays.DEVICE_FLAVORS:
-        return arrays.attribute(m, view, name)
+        return arrays.attribute(m, view, name, span)
     if view.flavor is Flavor.OPAQUE:
         if name in model.VIEW_ATTRIBUTES:
             return view
@@ -435,7 +445,7 @@ def method(
     if name in ("narrow", "select"):
         return _along(view, name, [names.settle(m, a) for a in (*args, *kwargs.values())])
     if name == "data_ptr":
-        return BufferV(view.id, view.region, Flavor.POINTER)
+        return handoffs.by_address(m, view, span, "data_ptr()")
     if name in model.VIEW_METHODS:
         return view
     if name in model.META_METHODS:
