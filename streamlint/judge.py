@@ -152,7 +152,7 @@ def _agent(judged: Judged, number: OpId) -> object:
 
 def _matter(candidate: Candidate) -> object:
     """What one edge settles at once: order for all buffers, lifetime for each by itself."""
-    is_order = candidate.rule.code < "SL3"
+    is_order = candidate.rule.code < "SL3" or candidate.rule.code == "SL601"
     return "order" if is_order else (candidate.rule.code, candidate.problem.buffer)
 
 
@@ -400,7 +400,7 @@ def merge(found: Iterable[Finding], statement: Callable[[Span], str]) -> tuple[F
     return tuple(out)
 
 
-_CAUSES = frozenset({"SL103", "SL104", "SL105", "SL204"})
+_CAUSES = frozenset({"SL103", "SL104", "SL105", "SL204", "SL601"})
 _SYMPTOMS = frozenset({"SL101", "SL102", "SL201", "SL202"})
 
 

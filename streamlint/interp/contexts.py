@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp import arrays, calls, captures, expr, functions, lifetime, names, objects, stmt
+from streamlint.interp import (
+    arrays,
+    calls,
+    captures,
+    effects,
+    expr,
+    functions,
+    lifetime,
+    names,
+    objects,
+    stmt,
+)
 from streamlint.interp.machine import PathEnds
 from streamlint.interp.values import (
     NONE,
+    ConstV,
     ContextKind,
     ContextV,
     DeviceV,
@@ -16,6 +28,7 @@ from streamlint.interp.values import (
     Shape,
     StreamV,
     SymV,
+    TupleV,
     Value,
 )
 from streamlint.models.schema import Lib
@@ -151,11 +164,20 @@ def as_stream(m: Machine, value: Value, span: Span | None, lib: Lib | None = Non
     value = names.settle(m, value)
     if isinstance(value, StreamV):
         return value
+    if isinstance(value, ConstV) and isinstance(value.value, int):
+        return effects.handle_stream(m, value.value, lib)
     if isinstance(value, SymV):
         stream = m.new_stream(StreamKind.UNKNOWN, value.key, None, lib)
         m.roles[value.key] = stream
         return stream
     if isinstance(value, HeapV) and m.heap[value.id].shape is Shape.INSTANCE:
+        protocol = objects.method(m, value, "__cuda_stream__")
+        if protocol is not None and span is not None:
+            match names.settle(m, calls.call(m, protocol, [], {}, span)):
+                case TupleV((_, handle)):
+                    return as_stream(m, handle, span, lib)
+                case _:
+                    pass
         for attribute in ("stream", "_stream", "handle", "ptr"):
             held = m.heap[value.id].attrs.get(attribute)
             if isinstance(held, StreamV):

@@ -15,6 +15,7 @@ from streamlint.interp import (
     copies,
     decide,
     escape,
+    handoffs,
     memory,
     names,
     tensors,
@@ -97,18 +98,6 @@ def apply(
     if isinstance(result, QueryV):
         return TupleV((result,))
     return TupleV((success,)) if result is None else TupleV((success, result))
-
-
-def unknown_runtime_call(m: Machine, path: str, args: list[Value], span: Span) -> Value:
-    """A runtime function without a row: it orders nothing, and its result is unknown."""
-    del args
-    name = path.rpartition(".")[2]
-    m.emit(CudaCall(m.site(span), m.lane, name=name))
-    driver = name.startswith("cu") and name[2:3].isupper()
-    if not driver and (not name.startswith("cuda") or "_t" in name or name[4:5].islower()):
-        return m.fresh(name, span)
-    success = cuda_driver.SUCCESS if driver else cuda_runtime.SUCCESS
-    return TupleV((ApiV(success), m.fresh(name, span)))
 
 
 class Call:
@@ -363,6 +352,8 @@ class Call:
                 if seen is None:
                     return m.fresh("view", span)
                 return BufferV(seen.id, seen.region, Flavor.ARRAY if array else seen.flavor)
+            case fx.Adopts():
+                return self._adopt(effect)
             case fx.Returns(what):
                 return self.value(what)
             case fx.Pure():
@@ -414,7 +405,18 @@ class Call:
             Wait(m.site(self.span), m.lane, stream=self.stream(stream).id, event=waited.id, name=self.name())
         )
 
+    def _adopt(self, effect: fx.Adopts) -> Value:
+        view = self.buffer(effect.of)
+        if view is None:
+            return self.m.fresh(self.name(), self.span)
+        unordered = self.value(effect.stream) in (NONE, ConstV(-1))
+        return handoffs.adopted_by_core(
+            self.m, view, None if unordered else self.stream(effect.stream), self.span
+        )
+
     def _new_stream(self, effect: fx.NewStream) -> Value:
+        if effect.wraps is not None and self.value(effect.wraps) != NONE:
+            return StreamV(self.stream(effect.wraps).id, self.lib)
         if effect.null is not None and decide.constant(self.m, self.value(effect.null)):
             return self.m.default(StreamKind.LEGACY, self.lib)
         kind = effect.kind

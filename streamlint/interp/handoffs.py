@@ -13,9 +13,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.interp import tensors
-from streamlint.interp.values import BufferV, Flavor
+from streamlint.interp.values import BufferV, Flavor, StreamV
 from streamlint.models.schema import Lib
-from streamlint.trace import Doubt, HandOff, Record, Space, StreamId, SyncStream, Wait
+from streamlint.trace import Doubt, HandOff, Record, Space, StreamId, StreamKind, SyncStream, Wait
 
 if TYPE_CHECKING:
     from streamlint.interp.machine import Machine
@@ -68,13 +68,28 @@ def to_numba_kernel(m: Machine, view: BufferV, stream: StreamId, span: Span) -> 
         _mark(m, view, Lib.NUMBA, span, "the array interface")
 
 
+def adopted_by_core(m: Machine, view: BufferV, stream: StreamV | None, span: Span) -> BufferV:
+    """``StridedMemoryView(x, stream_ptr)``: by DLPack or the array interface, ordered before ``stream``.
+
+    Without a stream, and for ``Buffer.from_handle(address, size)``, nothing is ordered.
+    """
+    if stream is not None:
+        by_dlpack(m, view, Lib.CORE, stream.id, span, "StridedMemoryView")
+    elif tensors.product(view) != Lib.CORE.product:
+        _mark(m, view, Lib.CORE, span, "a view without a stream")
+    return BufferV(view.id, view.region, Flavor.CORE_BUFFER)
+
+
 def _named_by_interface(m: Machine, view: BufferV) -> StreamId | None:
     """The stream that ``__cuda_array_interface__`` names."""
     match view.flavor:
         case Flavor.DEVICE_ARRAY:
             return m.current_stream(Lib.CUPY).id
         case Flavor.NUMBA_ARRAY:
-            return m.buffers[view.id].alloc_stream
+            made_on = m.buffers[view.id].alloc_stream
+            # An array that was made without a stream names none.
+            named = made_on is not None and m.streams[made_on].kind is not StreamKind.LEGACY
+            return made_on if named else None
         case _:
             return None
 

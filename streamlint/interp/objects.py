@@ -48,6 +48,9 @@ def attribute(m: Machine, value: Value, name: str, span: Span) -> Value:
         case StreamV(_, lib):
             if lib is not None and name in models.BY_LIB[lib].raw_handles:
                 return StreamV(value.id, lib, raw=True)
+            if value.raw and name == "value":
+                # A handle that ctypes wraps, as Numba's do.
+                return value
             if name == "device":
                 return DeviceV(m.streams[value.id].device)
             return _read_row(m, Role.STREAM, lib, value, name, span)

@@ -26,6 +26,7 @@ from streamlint.interp.values import (
     HeapV,
     MethodV,
     Shape,
+    StreamV,
     SymV,
     TupleV,
     Value,
@@ -319,17 +320,6 @@ def opaque_work(m: Machine, name: str, views: Sequence[BufferV], span: Span) -> 
     return made
 
 
-def launch_kernel(
-    m: Machine, name: str, args: Sequence[Value], kwargs: dict[str, Value], span: Span, lib: Lib = Lib.TORCH
-) -> Value:
-    """A user kernel: without its body, every array is taken to be read and written."""
-    views = buffers_in(m, [*args, *kwargs.values()])
-    accesses = tuple(Access(view.id, Mode.UPDATE, view.region, _OPAQUE) for view in views)
-    stream = m.current_stream(lib)
-    m.emit(Launch(m.site(span), m.lane, _OPAQUE, stream=stream.id, accesses=accesses, name=name))
-    return NONE
-
-
 def update_in_place(m: Machine, target: BufferV, value: Value, op: str, span: Span) -> bool:
     """``x += y`` on memory; false for pointers, where it only moves the address."""
     if target.flavor is Flavor.POINTER:
@@ -374,12 +364,19 @@ def assign_into(m: Machine, target: BufferV, value: Value, span: Span) -> None:
 # ----------------------------------------------------------------------------- attributes and methods
 
 
+_ARRAY_ATTRIBUTES = host.ARRAY_VIEWS - frozenset(
+    "reshape view ravel squeeze transpose swapaxes data_as".split()
+)
+
+
 def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
     stored = m.roles.get(f"buffer{view.id}.{name}")
     if stored is not None:
         return stored
     if view.flavor in arrays.DEVICE_FLAVORS:
         return arrays.attribute(m, view, name, span)
+    if view.flavor is Flavor.POINTER and name in ("value", "ptr", "handle", "device_pointer"):
+        return view
     if view.flavor is Flavor.OPAQUE:
         if name in model.VIEW_ATTRIBUTES:
             return view
@@ -387,16 +384,8 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
             return BufferV(view.id, view.region, Flavor.POINTER)
         if is_number(name):
             return SymV(f"{key_of(view)}.{name}")
-        return MethodV(view, name) if is_tensor_method(name) else _part(m, view, name)
-    if view.flavor is Flavor.ARRAY and name in host.ARRAY_VIEWS - {
-        "reshape",
-        "view",
-        "ravel",
-        "squeeze",
-        "transpose",
-        "swapaxes",
-        "data_as",
-    }:
+        return MethodV(view, name) if is_tensor_method(name) else _part(view, name)
+    if view.flavor is Flavor.ARRAY and name in _ARRAY_ATTRIBUTES:
         return view
     if view.flavor is Flavor.ARRAY and name == "value":
         read_on_host(m, view, span, "read")
@@ -416,11 +405,8 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
     return MethodV(view, name)
 
 
-def _part(m: Machine, view: BufferV, name: str) -> Value:
+def _part(view: BufferV, name: str) -> Value:
     """``out.logits``: a part of an unresolved result."""
-    from streamlint.trace import Symbol
-
-    del m
     return BufferV(view.id, (*view.region, Symbol(f".{name}")), view.flavor)
 
 
@@ -446,6 +432,9 @@ def method(
         return _along(view, name, [names.settle(m, a) for a in (*args, *kwargs.values())])
     if name == "data_ptr":
         return handoffs.by_address(m, view, span, "data_ptr()")
+    if name == "view" and args and isinstance(given := names.settle(m, args[0]), StreamV):
+        # A proxy of cuda.core's args_viewable_as_strided_memory.
+        return handoffs.adopted_by_core(m, view, given, span)
     if name in model.VIEW_METHODS:
         return view
     if name in model.META_METHODS:

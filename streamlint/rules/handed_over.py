@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.trace import Copy, HandOff, Launch, OpId
+from streamlint.rules.base import stream_of
+from streamlint.trace import Copy, HandOff, Launch, OpId, StreamKind
 
 if TYPE_CHECKING:
     from streamlint.conflicts import Conflict
@@ -39,3 +40,16 @@ def without_order(judged: Judged, conflict: Conflict) -> HandOff | None:
         elif number > conflict.earlier:
             return None
     return found
+
+
+def between_defaults(judged: Judged, conflict: Conflict) -> bool:
+    """Whether two libraries are on their default streams, as they are unless somebody enters another.
+
+    PyTorch's current stream, CuPy's null stream and Numba's default stream are then one, the legacy
+    default stream. ``y = torch.relu(x); kernel[grid, block](y)`` needs no wait.
+    """
+    if libraries(judged, conflict) is None:
+        return False
+    streams = (stream_of(judged.op(conflict.earlier)), stream_of(judged.op(conflict.later)))
+    kinds = {judged.trace.streams[stream].kind for stream in streams if stream is not None}
+    return kinds == {StreamKind.CURRENT, StreamKind.LEGACY}
