@@ -239,14 +239,15 @@ _EXPLICIT_WAITS = frozenset({"synchronize", "query", "sync", "cudaStreamSynchron
 def _are_two_streams(judged: Judged, earlier: Op, later: Op) -> bool:
     """Whether the code makes one of the two streams wait for the other: then it means two streams.
 
-    ``def forward(self, x, side): side.wait_stream(torch.cuda.current_stream())``
+    ``def forward(self, x, side): side.wait_stream(torch.cuda.current_stream())``. What a library waits
+    for by itself, as a hand-off by DLPack does, tells nothing.
     """
     pair = {stream for stream in (stream_of(earlier), stream_of(later)) if stream is not None}
     outside = {stream for stream in pair if judged.trace.streams[stream].kind is StreamKind.UNKNOWN}
     current = {stream.id for stream in judged.trace.streams.values() if stream.kind is StreamKind.CURRENT}
     for number, op in enumerate(judged.trace.ops):
         record = judged.hb.record_seen_by(OpId(number)) if isinstance(op, Wait) else None
-        if record is None:
+        if record is None or not isinstance(op, Wait) or judged.trace.events[op.event].span is None:
             continue
         ordered = {stream_of(op), stream_of(judged.op(record))}
         if outside & ordered and ordered <= pair | current and len(ordered) > 1:

@@ -63,7 +63,7 @@ def to_numba_kernel(m: Machine, view: BufferV, stream: StreamId, span: Span) -> 
     """
     if view.flavor is Flavor.DEVICE_ARRAY:
         by_interface(m, view, Lib.NUMBA, span, "array interface")
-    elif view.flavor is Flavor.TORCH and not m.space(view).on_host:
+    elif view.flavor is Flavor.TORCH and m.space(view) is Space.DEVICE:
         _wait(m, m.current_stream(Lib.TORCH).id, stream, span, "array interface", _OBSERVED)
         _mark(m, view, Lib.NUMBA, span, "the array interface")
 
