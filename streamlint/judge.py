@@ -104,11 +104,12 @@ def findings_of(run: Run) -> Iterator[Conditional]:
 def _candidates(judged: Judged) -> list[Candidate]:
     """All problems of a path, without the pairs that another problem explains.
 
-    Of two that explain one pair, such as SL104 and SL105, the rule that stands first reports it.
+    Of two that explain one pair the mistake in a single operation goes first (a wait for nothing, a
+    launch that fails), and then the rule that stands first.
     """
     found = [Candidate(rule, problem, judged) for rule in RULES for problem in rule.check(judged)]
     explained: dict[object, Candidate] = {}
-    for candidate in found:
+    for candidate in sorted(found, key=lambda c: c.problem.earlier is not None):
         for pair in candidate.problem.explains:
             explained.setdefault(pair, candidate)
     return [

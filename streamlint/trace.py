@@ -118,6 +118,7 @@ class Doubt(Enum):
     SIGNAL = "work of one stream waits for a value in memory that another writes"
     SOME_PATHS = "ordered on some paths only"
     OBSERVED = "ordered by measured behaviour that is not documented"
+    DEVICE = "another device may be current at entry than device 0"
     GUESSED = "both operations are assumptions about unresolved calls"
     BUDGET = "an analysis budget ran out"
 
@@ -129,6 +130,12 @@ class Stream:
     device: DeviceId
     name: str
     span: Span | None = None
+    made_on: DeviceId | None = None
+    """The device as the code names it, also ``"0"``; ``"cur"`` where it selected none, None if not known."""
+
+    @property
+    def is_default(self) -> bool:
+        return self.kind in (StreamKind.LEGACY, StreamKind.PER_THREAD, StreamKind.CURRENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +148,8 @@ class Event:
     """The function that made it, as in ``Site.function``."""
     timing: bool | None = None
     """Whether times can be read from it; ``None`` if that is not known."""
+    made_on: DeviceId | None = None
+    """The device that it belongs to, as in ``Stream.made_on``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +233,11 @@ class Launch(OpBase):
     library: str = ""
     """The library whose call it is, such as ``"CuPy"``; empty if that is not known."""
     choice: StreamChoice = StreamChoice.IMPLIED
+    issued_on: DeviceId | None = None
+    """The device current at the launch of a kernel that must be that of the stream, as in ``Stream.made_on``.
+
+    None if it is not known, and where the library selects the device of the stream by itself.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,6 +271,8 @@ class Record(OpBase):
 
     stream: StreamId
     event: EventId
+    issued_on: DeviceId | None = None
+    """The device of the stream, as in ``Stream.made_on``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

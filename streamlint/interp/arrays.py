@@ -325,6 +325,7 @@ def launch(m: Machine, kernel: Value, config: Value, args: Sequence[Value], span
             name=name,
             library=lib.product,
             choice=memory.stream_choice(m, given, args),
+            issued_on=m.exact_device,
         )
     )
     if host:

@@ -8,6 +8,7 @@ from streamlint.interp import (
     arrays,
     calls,
     captures,
+    devices,
     effects,
     expr,
     functions,
@@ -76,7 +77,7 @@ class _Restore:
         self.value = value
         self.span = span
         self.current = dict(m.current)
-        self.device = m.device
+        self.device = devices.current(m)
         self.raised = False
         """Whether an exception leaves the block."""
 
@@ -99,7 +100,7 @@ class _Restore:
             case ContextKind.STREAM | ContextKind.DEVICE | ContextKind.NULL:
                 pass
         m.current = self.current
-        m.device = self.device
+        devices.select(m, self.device)
 
 
 def enter(m: Machine, value: Value, span: Span) -> tuple[Value, _Restore]:
@@ -114,8 +115,8 @@ def enter(m: Machine, value: Value, span: Span) -> tuple[Value, _Restore]:
                 select(m, context.value, context.lib)
             return value, restore
         case ContextKind.DEVICE:
-            if isinstance(context.value, DeviceV) and not context.value.id.startswith("?"):
-                m.device = context.value.id
+            if isinstance(context.value, DeviceV):
+                devices.select(m, devices.meant(m, context.value))
             return value, restore
         case ContextKind.CAPTURE:
             if isinstance(context.value, StreamV):
@@ -154,7 +155,7 @@ def select(m: Machine, stream: StreamV, lib: Lib | None) -> None:
     m.current[owner, device, m.lane] = stream
     if owner is Lib.TORCH:
         # torch.cuda.stream also makes the stream's device current.
-        m.device = device
+        devices.select(m, devices.meant(m, stream))
     elif device != m.device:
         m.current[owner, m.device, m.lane] = stream
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp import decide, names, tensors
+from streamlint.interp import decide, devices, names, tensors
 from streamlint.interp.machine import PathEnds
 from streamlint.interp.values import (
     NONE,
@@ -24,7 +24,6 @@ from streamlint.interp.values import (
 )
 from streamlint.models.schema import Lib
 from streamlint.trace import (
-    CURRENT_DEVICE,
     Access,
     Copy,
     HostAccess,
@@ -42,44 +41,6 @@ from streamlint.trace import (
 if TYPE_CHECKING:
     from streamlint.interp.machine import Machine
     from streamlint.source import Span
-
-_HOST_NAMES = ("cpu", "host", "offload")
-
-
-def as_device(m: Machine, value: Value) -> DeviceV | None:
-    """The device that an argument names; None if it may as well be the host."""
-    value = names.settle(m, value)
-    match value:
-        case DeviceV(name):
-            return (
-                None if name.startswith("?") and any(word in name.lower() for word in _HOST_NAMES) else value
-            )
-        case ConstV(str() as text):
-            return DeviceV(_named(text))
-        case ConstV(int() as number) if not isinstance(number, bool):
-            return DeviceV(device_number(number))
-        case ConstV(None):
-            return DeviceV("?current")
-        case ApiV(path):
-            return DeviceV(f"?{path}")
-        case SymV(key):
-            return None if any(word in key.lower() for word in _HOST_NAMES) else DeviceV(f"?{key}")
-        case BufferV():
-            return DeviceV("cpu" if m.space(value).on_host else m.buffers[value.id].device)
-        case _:
-            return DeviceV(f"?{key_of(value)}")
-
-
-def _named(text: str) -> str:
-    if text.startswith("cpu"):
-        return "cpu"
-    index = text.partition(":")[2]
-    return device_number(int(index)) if index.isdigit() else f"?{text}"
-
-
-def device_number(number: int) -> str:
-    """Device 0 is taken to be the one current at entry, as it is unless the program selects another."""
-    return str(number) if number else CURRENT_DEVICE
 
 
 def is_true(m: Machine, value: Value, span: Span, name: str) -> bool:
@@ -108,7 +69,7 @@ def method(
             return _to_device(
                 m,
                 view,
-                as_device(m, args[0] if args else NONE),
+                devices.as_device(m, args[0] if args else NONE),
                 span,
                 blocking=not _flag(m, args, kwargs, span),
             )
@@ -156,7 +117,7 @@ def _to(m: Machine, view: BufferV, args: list[Value], kwargs: dict[str, Value], 
         target = given[0]
     if target is None or target == NONE:
         return tensors.operate(m, span, "to(dtype)", [view])
-    device = as_device(m, target)
+    device = devices.as_device(m, target)
     if device is None:
         made = tensors.operate(m, span, "to", [view])
         if isinstance(made, BufferV):

@@ -12,15 +12,14 @@ from streamlint.interp import (
     captures,
     collectives,
     contexts,
-    copies,
     decide,
+    devices,
     escape,
     handoffs,
     memory,
     names,
     tensors,
 )
-from streamlint.interp.machine import device_id
 from streamlint.interp.values import (
     NONE,
     ApiV,
@@ -43,7 +42,6 @@ from streamlint.interp.values import (
 from streamlint.models import cuda_driver, cuda_runtime
 from streamlint.models import schema as fx
 from streamlint.trace import (
-    CURRENT_DEVICE,
     Access,
     CudaCall,
     DestroyEvent,
@@ -181,16 +179,8 @@ class Call:
             case _:
                 return view
 
-    def device(self, name: str) -> str:
-        value = self.value(name)
-        if isinstance(value, StreamV):
-            return self.m.streams[value.id].device
-        if isinstance(value, DeviceV) and name == "self" and not value.id.startswith("?"):
-            return value.id
-        found = copies.as_device(self.m, value)
-        if value == NONE or found is None:
-            return self.m.device
-        return device_id(found, self.m.device)
+    def device(self, name: str) -> DeviceV:
+        return devices.meant(self.m, self.value(name))
 
     def name(self) -> str:
         return self.api.name.rpartition(".")[2].removesuffix("()")
@@ -203,10 +193,10 @@ class Call:
             case fx.NewStream():
                 return self._new_stream(effect)
             case fx.CurrentStream(device):
-                return m.current_stream(self.lib, self.device(device))
+                return m.current_stream(self.lib, self.device(device).id)
             case fx.DefaultStream(kind):
                 where = self.device("self" if isinstance(self.bound.get("self"), DeviceV) else "device")
-                return m.default(m.default_stream if kind is StreamKind.LEGACY else kind, self.lib, where)
+                return m.default(m.default_stream if kind is StreamKind.LEGACY else kind, self.lib, where.id)
             case fx.ForeignStream(handle):
                 value = self.value(handle)
                 if isinstance(value, ConstV) and isinstance(value.value, int):
@@ -215,23 +205,24 @@ class Call:
                 return StreamV(known.id, self.lib)
             case fx.NewEvent():
                 made = m.new_event("an event", span, self.lib)
-                m.events[made.id] = replace(m.events[made.id], timing=self._timing(effect))
+                m.events[made.id] = replace(
+                    m.events[made.id], timing=self._timing(effect), made_on=self._event_device()
+                )
                 if self.value("external") == ConstV(True):
                     m.captures.external.add(made.id)
                 return made
             case fx.NewDevice(number):
-                return self._new_device(number)
+                return devices.made(m, self.value(number))
             case fx.Makes(path, keeps):
                 held = {name: self.bound[name] for name in keeps if name in self.bound}
                 return PartialV(ApiV(path), (), held) if held else ApiV(path)
             case fx.EnterStream(stream, now):
                 return self._enter_stream(stream, now=now)
             case fx.EnterDevice(device) | fx.SelectsDevice(device):
-                target = DeviceV(self.device(device))
                 if isinstance(effect, fx.SelectsDevice) or effect.now:
-                    m.device = target.id
+                    devices.select(m, self.device(device))
                     return None
-                return ContextV(ContextKind.DEVICE, target, self.lib)
+                return ContextV(ContextKind.DEVICE, self.device(device), self.lib)
             case fx.EnterCapture(stream):
                 capture = (
                     m.new_stream(StreamKind.NON_BLOCKING, "the capture stream", span, self.lib)
@@ -270,7 +261,7 @@ class Call:
                     escape.barrier(m, escape.all_streams(m), span, self.name())
                 return None
             case fx.HostWaitsDevice(device):
-                m.emit(SyncDevice(m.site(span), m.lane, device=self.device(device), name=self.name()))
+                m.emit(SyncDevice(m.site(span), m.lane, device=self.device(device).id, name=self.name()))
                 return None
             case fx.Queries(of, status):
                 return self._query(of, status=status)
@@ -358,7 +349,7 @@ class Call:
                 return self.value(what)
             case fx.Pure():
                 if self.name() == "current_device":
-                    return DeviceV(m.device)
+                    return devices.current(m)
                 capturing = captures.predicate(m, self.name(), self.value("self"), self.lib)
                 if capturing is not None:
                     return ConstV(capturing)
@@ -381,18 +372,6 @@ class Call:
                 return not flags & cuda_runtime.DISABLE_TIMING_FLAG
             case _:
                 return None
-
-    def _new_device(self, number: str) -> DeviceV:
-        """``Device(0)`` is taken to be the device current at entry, as it is unless code selected another."""
-        match self.value(number):
-            case ConstV(int() as index) if index > 0 or self.m.device != CURRENT_DEVICE:
-                return DeviceV(str(index))
-            case DeviceV() as known:
-                return known
-            case SymV(key):
-                return DeviceV(f"?{key}")
-            case _:
-                return DeviceV(self.m.device)
 
     def _wait(self, what: str, stream: str) -> None:
         """An event or a stream; an unknown value by its name."""
@@ -429,7 +408,8 @@ class Call:
                 case _:
                     kind = StreamKind.UNKNOWN
         device = self.device("self" if isinstance(self.bound.get("self"), DeviceV) else "device")
-        return self.m.new_stream(kind, "a stream", self.span, self.lib, device)
+        made_on = device.exact if self.lib is not fx.Lib.DRIVER else None
+        return self.m.new_stream(kind, "a stream", self.span, self.lib, device.id, made_on)
 
     def _enter_stream(self, stream: str, *, now: bool) -> Value | None:
         value = self.value(stream)
@@ -456,9 +436,23 @@ class Call:
         made = (
             as_event(m, given, self.span) if given != NONE else m.new_event("an event", self.span, self.lib)
         )
+        on = self.stream(stream)
+        where = devices.of_stream(m, on)
+        known = m.events[made.id]
+        if known.made_on is None and (given == NONE or self.lib is fx.Lib.TORCH):
+            # PyTorch makes the event when it is first recorded; cuda.core makes it for the stream.
+            m.events[made.id] = replace(known, made_on=self._event_device() or where)
         if not captures.is_external(self.value("flags")):
-            m.emit(Record(m.site(self.span), m.lane, stream=self.stream(stream).id, event=made.id))
+            m.emit(Record(m.site(self.span), m.lane, stream=on.id, event=made.id, issued_on=where))
         return made
+
+    def _event_device(self) -> str | None:
+        """The device of an event when it is made; None if it gets one later, or that is not known."""
+        match self.lib:
+            case fx.Lib.TORCH | fx.Lib.DRIVER | fx.Lib.CORE:
+                return None
+            case _:
+                return self.m.exact_device
 
     def _query(self, of: str, *, status: bool) -> Value:
         value = self.value(of)

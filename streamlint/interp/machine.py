@@ -9,7 +9,6 @@ from streamlint.interp.captures import Captures
 from streamlint.interp.lifetime import MAX_SCANS, Lifetimes
 from streamlint.interp.values import (
     BufferV,
-    DeviceV,
     Env,
     EventV,
     Flavor,
@@ -121,6 +120,8 @@ class Machine:
     current: dict[tuple[Lib, DeviceId, LaneId], StreamV] = field(default_factory=dict)
     defaults: dict[tuple[StreamKind, DeviceId], StreamV] = field(default_factory=dict)
     device: DeviceId = CURRENT_DEVICE
+    exact_device: DeviceId | None = CURRENT_DEVICE
+    """The current device as the code says it: see ``DeviceV.exact``."""
     lane: LaneId = MAIN_LANE
     frames: list[Frame] = field(default_factory=list)
     calls: list[Span] = field(default_factory=list)
@@ -188,10 +189,17 @@ class Machine:
     # ------------------------------------------------------------------ streams and events
 
     def new_stream(
-        self, kind: StreamKind, name: str, span: Span | None, lib: Lib | None, device: DeviceId | None = None
+        self,
+        kind: StreamKind,
+        name: str,
+        span: Span | None,
+        lib: Lib | None,
+        device: DeviceId | None = None,
+        made_on: DeviceId | None = None,
     ) -> StreamV:
         number = StreamId(len(self.streams))
-        self.streams[number] = Stream(number, kind, device if device is not None else self.device, name, span)
+        where = device if device is not None else self.device
+        self.streams[number] = Stream(number, kind, where, name, span, made_on)
         return StreamV(number, lib)
 
     def new_event(self, name: str, span: Span | None, lib: Lib | None) -> EventV:
@@ -342,12 +350,3 @@ class Machine:
         first = self.ops[0]
         if isinstance(first, Launch):
             self.ops[0] = replace(first, accesses=tuple(self.pending))
-
-
-def device_id(value: Value | None, here: DeviceId) -> DeviceId:
-    """The device that a value names; anything unknown is taken to be the current one."""
-    match value:
-        case DeviceV(name):
-            return here if name.startswith("?") else name
-        case _:
-            return here

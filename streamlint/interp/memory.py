@@ -146,6 +146,7 @@ def use(call: Call, effect: fx.Uses) -> None:
             name=call.name(),
             library=call.lib.product,
             choice=_choice(call, effect),
+            issued_on=m.exact_device if effect.packed and call.lib is not fx.Lib.DRIVER else None,
         )
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp import copies, names, tensors, unresolved
+from streamlint.interp import copies, devices, names, tensors, unresolved
 from streamlint.interp.values import (
     FALSE,
     NONE,
@@ -45,7 +45,7 @@ def factory(
     space = m.space(like) if like is not None else Space.PAGEABLE
     device = m.buffers[like.id].device if like is not None else m.device
     if "device" in kwargs:
-        target = copies.as_device(m, kwargs["device"])
+        target = devices.as_device(m, kwargs["device"])
         if target is None:
             space = Space.UNKNOWN
         elif target.is_host:
@@ -105,7 +105,7 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
         return (
             SymV(f"{path}({','.join(key_of(a) for a in args)})")
             if last != "device"
-            else copies.as_device(m, args[0] if args else NONE) or SymV(path)
+            else devices.as_device(m, args[0] if args else NONE) or SymV(path)
         )
     if last == "pin_memory" and args and tensors.buffers_in(m, args[:1]):
         # An accelerator's pin_memory is a function, not a method of the tensor.

@@ -112,6 +112,7 @@ _DOUBTFUL = frozenset(
         Doubt.GUESSED,
         Doubt.SIGNAL,
         Doubt.THREADS,
+        Doubt.DEVICE,
     }
 )
 
