@@ -9,19 +9,23 @@ import pytest
 
 from streamlint.judge import judge
 from streamlint.rules import sl104_launch_off_stream as sl104
+from streamlint.rules import sl106_stream_of_other_device as sl106
 from streamlint.rules import sl601_handoff_without_stream as sl601
 from streamlint.trace import (
     BufferId,
     Copy,
+    Doubt,
     HandOff,
     Launch,
+    Mode,
     OpId,
+    Record,
     Site,
     Space,
     StreamChoice,
     StreamKind,
 )
-from tests.traces import Program, place
+from tests.traces import Program, access, place
 
 if TYPE_CHECKING:
     from streamlint.rules.base import Problem, Rule
@@ -169,3 +173,74 @@ def test_two_libraries_explain_a_missing_argument() -> None:
     p.said(p.launch(default, reads=x), StreamChoice.LEFT_OUT, "cuda-python")
     assert not p.problems(sl104.RULE)
     assert p.problems(sl601.RULE)
+
+
+# ----------------------------------------------------------------------------- SL106
+
+DEVICES = [
+    ("0", "1", frozenset()),
+    ("2", "1", frozenset()),
+    ("cur", "1", frozenset({Doubt.DEVICE})),
+    ("1", "cur", frozenset({Doubt.DEVICE})),
+    ("1", "1", None),
+    ("cur", "cur", None),
+    ("0", "cur", None),
+    (None, "1", None),
+    ("0", None, None),
+]
+"""The device of the stream or event, the other device, and the doubts; None where nothing is found."""
+
+
+def on_devices(p: Calls, made_on: str | None, issued_on: str | None, kind: StreamKind) -> OpId:
+    stream = p.stream(kind)
+    p.streams[stream] = replace(p.streams[stream], made_on=made_on)
+    launch = p.launch(stream)
+    op = p.ops[launch]
+    assert isinstance(op, Launch)
+    p.ops[launch] = replace(op, issued_on=issued_on)
+    return launch
+
+
+@pytest.mark.parametrize(("made_on", "issued_on", "doubts"), DEVICES)
+def test_a_kernel_needs_a_stream_of_the_current_device(
+    made_on: str | None, issued_on: str | None, doubts: frozenset[Doubt] | None
+) -> None:
+    p = Calls()
+    launch = on_devices(p, made_on, issued_on, StreamKind.BLOCKING)
+    found = [(problem.later, problem.doubts) for problem in p.problems(sl106.RULE)]
+    assert found == ([] if doubts is None else [(launch, doubts)])
+
+
+def test_a_default_stream_is_that_of_the_current_device() -> None:
+    p = Calls()
+    on_devices(p, "0", "1", StreamKind.LEGACY)
+    assert not p.problems(sl106.RULE)
+
+
+@pytest.mark.parametrize(("made_on", "issued_on", "doubts"), DEVICES)
+@pytest.mark.parametrize("named", [True, False])
+def test_an_event_is_recorded_on_its_own_device(
+    made_on: str | None, issued_on: str | None, doubts: frozenset[Doubt] | None, named: bool
+) -> None:
+    p = Calls()
+    stream, event = p.stream(), p.event()
+    span = place(1) if named else None
+    p.events[event] = replace(p.events[event], made_on=made_on, span=span)
+    record = p.record(stream, event)
+    op = p.ops[record]
+    assert isinstance(op, Record)
+    p.ops[record] = replace(op, issued_on=issued_on)
+    found = [(problem.later, problem.doubts) for problem in p.problems(sl106.RULE)]
+    assert found == ([(record, doubts)] if named and doubts is not None else [])
+
+
+def test_a_launch_that_fails_explains_its_races() -> None:
+    p = Calls()
+    other, x = p.stream(), p.buffer()
+    write = p.launch(other, writes=x)
+    launch = on_devices(p, "0", "1", StreamKind.BLOCKING)
+    op = p.ops[launch]
+    assert isinstance(op, Launch)
+    p.ops[launch] = replace(op, accesses=(access(x, Mode.READ),))
+    (problem,) = p.problems(sl106.RULE)
+    assert problem.explains == {(write, launch)}
