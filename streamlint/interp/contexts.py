@@ -168,6 +168,10 @@ def as_stream(m: Machine, value: Value, span: Span | None, lib: Lib | None = Non
     if isinstance(value, ConstV) and isinstance(value.value, int):
         return effects.handle_stream(m, value.value, lib)
     if isinstance(value, SymV):
+        wrapped = {held.id for held in value.holds if isinstance(held, StreamV) and held.raw}
+        if len(wrapped) == 1:
+            # Stream(ptr=torch.cuda.current_stream().cuda_stream), with a namedtuple as Stream.
+            return StreamV(wrapped.pop(), lib)
         stream = m.new_stream(StreamKind.UNKNOWN, value.key, None, lib)
         m.roles[value.key] = stream
         return stream
