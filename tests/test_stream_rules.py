@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streamlint.judge import judge
+from streamlint.rules import sl101_unordered_read as sl101
 from streamlint.rules import sl104_launch_off_stream as sl104
 from streamlint.rules import sl106_stream_of_other_device as sl106
 from streamlint.rules import sl601_handoff_without_stream as sl601
@@ -162,6 +163,15 @@ def test_the_default_streams_of_two_libraries_are_one(libraries: tuple[str, str]
     p.hand_off(x, "Numba")
     p.said(p.launch(default, reads=x), StreamChoice.IMPLIED, libraries[1])
     assert not p.problems(sl601.RULE)
+
+
+@pytest.mark.parametrize("choice", [StreamChoice.LEFT_OUT, StreamChoice.IMPLIED])
+def test_unknown_work_on_the_current_stream_and_a_call_without_a_stream(choice: StreamChoice) -> None:
+    p = Calls()
+    current, default, x = p.stream(StreamKind.CURRENT), p.stream(StreamKind.LEGACY), p.buffer()
+    p.said(p.launch(current, writes=x), StreamChoice.IMPLIED, "")
+    p.said(p.launch(default, reads=x), choice, "Numba")
+    assert bool(p.problems(sl101.RULE)) is (choice is StreamChoice.IMPLIED)
 
 
 def test_two_libraries_explain_a_missing_argument() -> None:

@@ -27,13 +27,14 @@ from streamlint.models import cuda_core as core_model
 from streamlint.models import cupy as cupy_model
 from streamlint.models import numba as numba_model
 from streamlint.models.schema import Lib
-from streamlint.trace import Access, Doubt, Launch, Mode, Origin, Space, SyncStream
+from streamlint.trace import Access, Doubt, Launch, Mode, Origin, Space, StreamKind, SyncStream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from streamlint.interp.machine import Machine
     from streamlint.source import Span
+    from streamlint.trace import StreamId
 
 LAUNCH = "a configured kernel"
 """Path of the value ``kernel[grid, block, stream]``, which holds the kernel and its configuration."""
@@ -269,6 +270,12 @@ def numba_function(m: Machine, path: str, args: list[Value], span: Span) -> Valu
         handoffs.by_interface(m, found[0], Lib.NUMBA, span, last)
         return BufferV(found[0].id, found[0].region, Flavor.NUMBA_ARRAY)
     return None
+
+
+def bound_stream(m: Machine, view: BufferV) -> StreamId | None:
+    """The stream that a Numba array was made with, which it keeps; None if it was made without one."""
+    made_on = m.buffers[view.id].alloc_stream
+    return made_on if made_on is not None and m.streams[made_on].kind is not StreamKind.LEGACY else None
 
 
 def configured(m: Machine, kernel: Value, at: Value) -> Value | None:

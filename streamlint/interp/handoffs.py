@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp import tensors
+from streamlint.interp import arrays, tensors
 from streamlint.interp.values import BufferV, Flavor, StreamV
 from streamlint.models.schema import Lib
-from streamlint.trace import Doubt, HandOff, Record, Space, StreamId, StreamKind, SyncStream, Wait
+from streamlint.trace import Doubt, HandOff, Record, Space, StreamId, SyncStream, Wait
 
 if TYPE_CHECKING:
     from streamlint.interp.machine import Machine
@@ -86,10 +86,7 @@ def _named_by_interface(m: Machine, view: BufferV) -> StreamId | None:
         case Flavor.DEVICE_ARRAY:
             return m.current_stream(Lib.CUPY).id
         case Flavor.NUMBA_ARRAY:
-            made_on = m.buffers[view.id].alloc_stream
-            # An array that was made without a stream names none.
-            named = made_on is not None and m.streams[made_on].kind is not StreamKind.LEGACY
-            return made_on if named else None
+            return arrays.bound_stream(m, view)
         case _:
             return None
 

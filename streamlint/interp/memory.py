@@ -94,7 +94,7 @@ def stream_of(call: Call, name: str | None) -> StreamV:
     if call.lib is fx.Lib.NUMBA and call.value(name) in (NONE, ConstV(0)):
         receiver = call.bound.get("self")
         if isinstance(receiver, BufferV):
-            made_on = call.m.buffers[receiver.id].alloc_stream
+            made_on = arrays.bound_stream(call.m, receiver)
             if made_on is not None:
                 return StreamV(made_on, fx.Lib.NUMBA)
     return call.stream(name)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.rules.base import stream_of
-from streamlint.trace import Copy, HandOff, Launch, OpId, StreamKind
+from streamlint.trace import Copy, HandOff, Launch, OpId, StreamChoice, StreamKind
 
 if TYPE_CHECKING:
     from streamlint.conflicts import Conflict
@@ -46,10 +45,16 @@ def between_defaults(judged: Judged, conflict: Conflict) -> bool:
     """Whether two libraries are on their default streams, as they are unless somebody enters another.
 
     PyTorch's current stream, CuPy's null stream and Numba's default stream are then one, the legacy
-    default stream. ``y = torch.relu(x); kernel[grid, block](y)`` needs no wait.
+    default stream. ``y = torch.relu(x); kernel[grid, block](y)`` needs no wait. Where it is not known
+    whose work is on the current stream, the other call must be one that could have named a stream.
     """
-    if libraries(judged, conflict) is None:
+    first, second = judged.op(conflict.earlier), judged.op(conflict.later)
+    if not isinstance(first, (Launch, Copy)) or not isinstance(second, (Launch, Copy)):
         return False
-    streams = (stream_of(judged.op(conflict.earlier)), stream_of(judged.op(conflict.later)))
-    kinds = {judged.trace.streams[stream].kind for stream in streams if stream is not None}
-    return kinds == {StreamKind.CURRENT, StreamKind.LEGACY}
+    by_kind = {judged.trace.streams[op.stream].kind: op for op in (first, second)}
+    if by_kind.keys() != {StreamKind.CURRENT, StreamKind.LEGACY}:
+        return False
+    default, current = by_kind[StreamKind.LEGACY], by_kind[StreamKind.CURRENT]
+    if not current.library:
+        return default.choice is StreamChoice.LEFT_OUT
+    return bool(default.library) and default.library != current.library
