@@ -36,7 +36,7 @@ def _launch(judged: Judged, number: OpId, op: Launch) -> Problem | None:
     return Problem(
         later=number,
         message=(
-            f"{what(op)} is launched on {name}, a stream of {_device(stream.made_on)}, "
+            f"{what(op)} uses {name}, a stream of {_device(stream.made_on)}, "
             f"while {_device(op.issued_on)} is current"
         ),
         label=f"launched on {_device(op.issued_on)}",
