@@ -389,9 +389,8 @@ class Call:
         if view is None:
             return self.m.fresh(self.name(), self.span)
         unordered = self.value(effect.stream) in (NONE, ConstV(-1))
-        return handoffs.adopted_by_core(
-            self.m, view, None if unordered else self.stream(effect.stream), self.span
-        )
+        stream = None if unordered else self.stream(effect.stream)
+        return handoffs.adopted(self.m, view, self.lib, stream, self.span, self.name())
 
     def _new_stream(self, effect: fx.NewStream) -> Value:
         if effect.wraps is not None and self.value(effect.wraps) != NONE:

@@ -68,16 +68,17 @@ def to_numba_kernel(m: Machine, view: BufferV, stream: StreamId, span: Span) -> 
         _mark(m, view, Lib.NUMBA, span, "the array interface")
 
 
-def adopted_by_core(m: Machine, view: BufferV, stream: StreamV | None, span: Span) -> BufferV:
+def adopted(m: Machine, view: BufferV, taker: Lib, stream: StreamV | None, span: Span, name: str) -> BufferV:
     """``StridedMemoryView(x, stream_ptr)``: by DLPack or the array interface, ordered before ``stream``.
 
-    Without a stream, and for ``Buffer.from_handle(address, size)``, nothing is ordered.
+    Without a stream, and for ``Buffer.from_handle(address, size)`` and ``cupy.cuda.UnownedMemory(address,
+    size, owner)``, nothing is ordered.
     """
     if stream is not None:
-        by_dlpack(m, view, Lib.CORE, stream.id, span, "StridedMemoryView")
-    elif tensors.product(view) != Lib.CORE.product:
-        _mark(m, view, Lib.CORE, span, "a view without a stream")
-    return BufferV(view.id, view.region, Flavor.CORE_BUFFER)
+        by_dlpack(m, view, taker, stream.id, span, name)
+    elif tensors.product(view) != taker.product:
+        _mark(m, view, taker, span, name)
+    return BufferV(view.id, view.region, arrays.FLAVORS[taker] if taker is Lib.CORE else Flavor.POINTER)
 
 
 def _named_by_interface(m: Machine, view: BufferV) -> StreamId | None:

@@ -434,7 +434,7 @@ def method(
         return handoffs.by_address(m, view, span, "data_ptr()")
     if name == "view" and args and isinstance(given := names.settle(m, args[0]), StreamV):
         # A proxy of cuda.core's args_viewable_as_strided_memory.
-        return handoffs.adopted_by_core(m, view, given, span)
+        return handoffs.adopted(m, view, Lib.CORE, given, span, "view")
     if name in model.VIEW_METHODS:
         return view
     if name in model.META_METHODS:

@@ -65,7 +65,7 @@ def _resource(name: str, space: Space) -> tuple[Api, Api]:
 CUDA_CORE = Framework(
     lib=Lib.CORE,
     url=_URL,
-    modules=("cuda.core", "cuda.core.utils", "cuda.core.experimental", "cuda.core.experimental.utils"),
+    modules=("cuda.core", "cuda.core.experimental"),
     functions=(
         Api("Device", "device", (NewDevice(),)),
         Api("StreamOptions", "nonblocking priority", (Makes(_OPTIONS, ("nonblocking",)),)),
@@ -76,11 +76,11 @@ CUDA_CORE = Framework(
         Api("ObjectCode().get_kernel", "name", (Makes("cuda.core.Kernel()", ("code", "name")),)),
         Api("Stream.from_handle", "handle", (ForeignStream("handle"),)),
         Api("Buffer.from_handle", "ptr size mr owner", (Adopts("ptr"),)),
-        Api("StridedMemoryView", "obj stream_ptr", (_VIEW,)),
-        Api("StridedMemoryView.from_dlpack", "obj stream_ptr", (_VIEW,)),
-        Api("StridedMemoryView.from_cuda_array_interface", "obj stream_ptr", (_VIEW,)),
-        Api("StridedMemoryView.from_any_interface", "obj stream_ptr", (_VIEW,)),
-        Api("StridedMemoryView.from_buffer", "buffer shape strides", (Views("buffer"),)),
+        Api("utils.StridedMemoryView", "obj stream_ptr", (_VIEW,)),
+        Api("utils.StridedMemoryView.from_dlpack", "obj stream_ptr", (_VIEW,)),
+        Api("utils.StridedMemoryView.from_cuda_array_interface", "obj stream_ptr", (_VIEW,)),
+        Api("utils.StridedMemoryView.from_any_interface", "obj stream_ptr", (_VIEW,)),
+        Api("utils.StridedMemoryView.from_buffer", "buffer shape strides", (Views("buffer"),)),
         Api(
             "launch",
             "stream config kernel *args",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from streamlint.models.schema import (
+    Adopts,
     Allocates,
     Api,
     CaptureEnds,
@@ -76,7 +77,7 @@ CUPY = Framework(
         Api("PinnedMemoryPool().malloc", "size", (Allocates(Space.PINNED, address=True),)),
         Api("alloc", "size", (Allocates(Space.DEVICE, "current", address=True),)),
         Api("malloc_managed", "size", (Allocates(Space.MANAGED, address=True),)),
-        Api("UnownedMemory", "ptr size owner device_id", (Returns("ptr"),)),
+        Api("UnownedMemory", "ptr size owner device_id", (Adopts("ptr"),)),
         Api("MemoryPointer", "mem offset", (Returns("mem"),)),
         # Kernels.
         Api("RawKernel", "code name options", (Makes("cupy.RawKernel()", ("code", "name")),)),
