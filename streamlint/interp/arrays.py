@@ -191,6 +191,9 @@ def _from_host(m: Machine, name: str, source: Value, kwargs: dict[str, Value], s
         by = Lib.CUPY.product
         copies.on_stream(m, made, found[0], stream.id, span, blocking=blocking, name=name, library=by)
         return made
+    for view in found:
+        # On the host or on the device, which is not known.
+        handoffs.by_interface(m, view, Lib.CUPY, span, name)
     accesses = [Access(view.id, Mode.READ, view.region) for view in found]
     accesses.append(Access(made.id, Mode.WRITE))
     tensors.work(m, span, stream.id, accesses, name, library=Lib.CUPY.product)
