@@ -263,6 +263,8 @@ def numba_function(m: Machine, path: str, args: list[Value], span: Span) -> Valu
     """``numba.cuda.jit`` as a function, and arrays of other libraries taken by Numba."""
     last = path.rpartition(".")[2]
     first = names.settle(m, args[0]) if args else NONE
+    if isinstance(first, MethodV) and first.name == "__cuda_array_interface__":
+        first = first.receiver
     if path in numba_model.KERNEL_DECORATORS:
         # cuda.jit(f) gives the kernel, cuda.jit("void(int32[:])") a decorator.
         return PartialV(ApiV("numba.cuda.jit()"), (first,), {}) if isinstance(first, FuncV) else ApiV(path)
