@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from streamlint import engine
+from streamlint.finding import Confidence, leading
 from streamlint.judge import judge
 from streamlint.rules import sl101_unordered_read as sl101
 from streamlint.rules import sl104_launch_off_stream as sl104
@@ -29,6 +31,8 @@ from streamlint.trace import (
 from tests.traces import Program, access, place
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from streamlint.rules.base import Problem, Rule
 
 
@@ -254,3 +258,75 @@ def test_a_launch_that_fails_explains_its_races() -> None:
     p.ops[launch] = replace(op, accesses=(access(x, Mode.READ),))
     (problem,) = p.problems(sl106.RULE)
     assert problem.explains == {(write, launch)}
+
+
+# ----------------------------------------------------------------------------- from source
+
+NUMBA_PROGRAM = """
+import numpy as np
+from numba import cuda
+
+@cuda.jit
+def fill(x, value):
+    x[cuda.grid(1)] = value
+
+@cuda.jit
+def double(x, y):
+    y[cuda.grid(1)] = 2 * x[cuda.grid(1)]
+
+def run(n):
+    stream = cuda.stream()
+    x, y = cuda.device_array(n), cuda.device_array(n)
+    cuda.synchronize()
+    fill[n // 256, 256](x, 7)
+    double[n // 256, 256, stream](x, y)
+    stream.synchronize()
+    return y.copy_to_host(stream=stream)
+"""
+
+
+@pytest.mark.parametrize(("default", "codes"), [("legacy", []), ("per-thread", ["SL104"])])
+def test_numba_streams_are_not_ordered_with_a_per_thread_default_stream(
+    tmp_path: Path, default: str, codes: list[str]
+) -> None:
+    file = tmp_path / "program.py"
+    file.write_text(NUMBA_PROGRAM, encoding="utf-8")
+    report = engine.analyze(tmp_path, [file], engine.Settings(default_stream=default))
+    found = [one for one in leading(report.findings) if one.confidence is not Confidence.POSSIBLE]
+    assert [one.code for one in found] == codes
+    assert all(
+        "fill[n // 256, 256](x, 7)" in NUMBA_PROGRAM.splitlines()[one.primary.line - 1] for one in found
+    )
+
+
+DEVICE_PROGRAM = """
+import cupy as cp
+
+kernel = cp.RawKernel('extern "C" __global__ void k(float* x) { x[0] = 1; }', "k")
+
+def run(n):
+    streams = []
+    for index in range(2):
+        with cp.cuda.Device(index):
+            streams.append(cp.cuda.Stream())
+    for index in range(2):
+        with cp.cuda.Device(index):
+            kernel((1,), (1,), (cp.zeros(n),), stream=streams[CHOSEN])
+"""
+
+
+@pytest.mark.parametrize(("chosen", "found"), [("index", 0), ("1 - index", 1), ("0", 1)])
+def test_one_stream_for_each_device(tmp_path: Path, chosen: str, found: int) -> None:
+    file = tmp_path / "program.py"
+    file.write_text(DEVICE_PROGRAM.replace("CHOSEN", chosen), encoding="utf-8")
+    report = engine.analyze(tmp_path, [file], engine.Settings())
+    assert sum(one.code == "SL106" for one in report.findings) == found
+
+
+def test_a_launch_that_fails_is_no_race(tmp_path: Path) -> None:
+    """A launch on a stream of another device fails; that it has no order to other work does not matter."""
+    file = tmp_path / "program.py"
+    file.write_text(DEVICE_PROGRAM.replace("CHOSEN", "0"), encoding="utf-8")
+    report = engine.analyze(tmp_path, [file], engine.Settings())
+    sure = {one.code for one in report.findings if one.confidence is not Confidence.POSSIBLE}
+    assert sure == {"SL106"}
