@@ -174,13 +174,7 @@ def settle(candidate: Candidate, run: Run, paths: Sequence[Judged]) -> Candidate
         doubts.discard(Doubt.ARGUMENT)
     if Doubt.OPAQUE in earlier.doubts and Doubt.OPAQUE in later.doubts:
         doubts.add(Doubt.GUESSED)
-    if problem.earlier != ENTRY_OP and earlier.at.call != later.at.call:
-        doubts.add(Doubt.CALLS)
-        if len(set(run.entry.outside_calls)) > 1 and _caller_may_order(judged, earlier, later, run):
-            doubts.add(Doubt.SOME_PATHS)
-    elif later.at.call > 1 and len(set(run.entry.outside_calls)) > 1:
-        # start(), then step(), which calls start() too: what step() does alone, its own entry shows.
-        doubts.add(Doubt.SOME_PATHS)
+    doubts |= _of_outside_calls(judged, problem.earlier, problem.later, run)
     if Doubt.SAME_STREAM in doubts and _are_two_streams(judged, earlier, later):
         doubts.discard(Doubt.SAME_STREAM)
     if _uses_signals(judged):
@@ -190,6 +184,20 @@ def settle(candidate: Candidate, run: Run, paths: Sequence[Judged]) -> Candidate
     if not doubts & {Doubt.SOME_PATHS, Doubt.ESCAPE} and _ordered_elsewhere(problem, judged, paths):
         doubts.add(Doubt.SOME_PATHS)
     return replace(candidate, problem=replace(problem, doubts=frozenset(doubts)))
+
+
+def _of_outside_calls(judged: Judged, first: OpId, second: OpId, run: Run) -> set[Doubt]:
+    """What a pair assumes about the calls that unseen code makes."""
+    earlier, later = judged.op(first), judged.op(second)
+    doubts = {Doubt.CALLS} if run.entry.after_others else set()
+    if first != ENTRY_OP and earlier.at.call != later.at.call:
+        doubts.add(Doubt.CALLS)
+        if len(set(run.entry.outside_calls)) > 1 and _caller_may_order(judged, earlier, later, run):
+            doubts.add(Doubt.SOME_PATHS)
+    elif later.at.call > 1 and len(set(run.entry.outside_calls)) > 1:
+        # start(), then step(), which calls start() too: what step() does alone, its own entry shows.
+        doubts.add(Doubt.SOME_PATHS)
+    return doubts
 
 
 def _in_unrelated_threads(judged: Judged, earlier: OpId, later: OpId) -> bool:

@@ -41,22 +41,29 @@ if TYPE_CHECKING:
 _NEGATED = {"!=": "==", "is not": "is", "not in": "in"}
 
 
-def holds(m: Machine, e: ir.Expr, want: bool | None = None, *, lasting: bool = False) -> bool:
+def holds(
+    m: Machine, e: ir.Expr, want: bool | None = None, *, lasting: bool = False, first: bool | None = None
+) -> bool:
     """Decides a condition. ``want`` is the answer where it is open, which is then not explored.
 
-    A ``lasting`` answer also holds for equal conditions later; leaving a loop does not last.
+    A ``lasting`` answer also holds for equal conditions later; leaving a loop does not last. ``first`` is the
+    answer that is explored first.
     """
     match e:
         case ir.Unary(op="not"):
-            return not holds(m, e.operand, None if want is None else not want, lasting=lasting)
+            return not holds(m, e.operand, _opposite(want), lasting=lasting, first=_opposite(first))
         case ir.Boolean():
             stop = e.op == "or"
             for operand in e.operands:
-                if holds(m, operand, want, lasting=lasting) == stop:
+                if holds(m, operand, want, lasting=lasting, first=first) == stop:
                     return stop
             return not stop
         case _:
-            return truth(m, expr.evaluate(m, e), e, want, lasting=lasting)
+            return truth(m, expr.evaluate(m, e), e, want, lasting=lasting, first=first)
+
+
+def _opposite(answer: bool | None) -> bool | None:
+    return None if answer is None else not answer
 
 
 def constant(m: Machine, value: Value) -> bool | None:
@@ -94,7 +101,15 @@ def constant(m: Machine, value: Value) -> bool | None:
             return None
 
 
-def truth(m: Machine, value: Value, e: ir.Expr, want: bool | None = None, *, lasting: bool = False) -> bool:
+def truth(
+    m: Machine,
+    value: Value,
+    e: ir.Expr,
+    want: bool | None = None,
+    *,
+    lasting: bool = False,
+    first: bool | None = None,
+) -> bool:
     value = names.settle(m, value)
     known = constant(m, value)
     if known is not None:
@@ -110,7 +125,7 @@ def truth(m: Machine, value: Value, e: ir.Expr, want: bool | None = None, *, las
             tensors.read_on_host(m, value, e.span, "truth test")
             return ask(m, m.fresh("truth", e.span).key, e, want)
         case _:
-            return ask(m, key_of(value), e, want, lasting=lasting)
+            return ask(m, key_of(value), e, want, lasting=lasting, first=first)
 
 
 def _query(m: Machine, of: StreamV | EventV, span: Span, want: bool | None) -> bool:
@@ -127,7 +142,16 @@ def _query(m: Machine, of: StreamV | EventV, span: Span, want: bool | None) -> b
     return done
 
 
-def ask(m: Machine, key: str, e: ir.Expr, want: bool | None = None, *, lasting: bool = False) -> bool:
+def ask(
+    m: Machine,
+    key: str,
+    e: ir.Expr,
+    want: bool | None = None,
+    *,
+    lasting: bool = False,
+    first: bool | None = None,
+) -> bool:
+    """Decides what nothing is known of; equal keys get equal answers on a path."""
     negated = False
     while key.startswith("not "):
         key, negated = key[4:], not negated
@@ -136,7 +160,8 @@ def ask(m: Machine, key: str, e: ir.Expr, want: bool | None = None, *, lasting: 
             m.oracle.memo[key] = int(want == negated)
         return want
     relevant = m.frame.touches and not m.constructing
-    answer = m.oracle.choose(key, text_of(e), default=_default(key), relevant=relevant) == 0
+    default = _default(key) if first is None else int(first == negated)
+    answer = m.oracle.choose(key, text_of(e), default=default, relevant=relevant) == 0
     return answer != negated
 
 
@@ -193,11 +218,13 @@ def _known(m: Machine, op: str, left: Value, right: Value) -> bool | None:
             return any(isinstance(item, ConstV) and item.value == a for item in items)
         case "in", ConstV(str() as a), ConstV(str() as b):
             return a in b
-        case "in", ConstV(), HeapV():
+        case "in", _, HeapV():
             held = m.heap[right.id]
-            if held.shape is Shape.DICT and not held.open:
+            if held.open or held.shape is Shape.INSTANCE:
+                return None
+            if isinstance(left, ConstV) and held.shape is Shape.DICT:
                 return key_of(left) in held.attrs
-            return None
+            return None if held.attrs or held.items else False
         case _:
             return None
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp import guesses, outside, stmt
+from streamlint.interp.construction import Construction
 from streamlint.interp.decisions import Exploration, Oracle
 from streamlint.interp.machine import Cut, Frame, Jumped, Machine, PathEnds, Returned
 from streamlint.interp.relevance import (
@@ -71,6 +72,8 @@ class Entry:
     """Names of the methods called from outside, by call number."""
     orders_elsewhere: frozenset[str] = frozenset()
     """Methods of the class that order streams, other than those called or as callers of the first."""
+    after_others: bool = False
+    """Whether the object is taken to have had calls that are not in the trace."""
 
 
 @dataclass(slots=True)
@@ -130,11 +133,13 @@ def module_runs(project: Project, module: ir.Module, default_stream: StreamKind)
     """Runs every entry of a module, callers before helpers."""
     relevant = relevant_names(project, module)
     covered: set[str] = set()
+    issuing: set[str] = set()
 
     def started(entries: Iterator[Entry]) -> Iterator[Run]:
         for entry in entries:
             run = run_entry(project, entry, default_stream)
             covered.update(run.covered)
+            issuing.update(op.at.function for trace in run.traces for op in trace.ops if op.at.calls)
             yield run
 
     yield from started(_body_entry(module))
@@ -144,6 +149,7 @@ def module_runs(project: Project, module: ir.Module, default_stream: StreamKind)
     yield from started(_functions(module, relevant, called=True, covered=covered))
     for cls in all_classes(module):
         yield from started(_left_methods(module, cls, covered))
+        yield from started(_waiting_methods(project, module, cls, issuing))
 
 
 def mentions_streams(module: ir.Module) -> bool:
@@ -227,13 +233,14 @@ def _class_entries(
     if not own:
         return
     public = [decl for decl in own if is_public(decl)]
+    construction = Construction(cls)
     for decl in public:
-        yield _sequence(module, cls, [decl], methods, repeat=True)
+        yield _sequence(module, construction, [decl], methods, repeat=True)
     for first, second in list(_pairs(module, public, methods))[:MOST_PAIRS]:
         # A queue that the second method takes from may have to hold more than one element.
         queues = not _QUEUES.isdisjoint(_reach(first, methods)) and "len" in second.names
         times = QUEUED_CALLS if queues else 1
-        yield _sequence(module, cls, [*[first] * times, second], methods, repeat=False)
+        yield _sequence(module, construction, [*[first] * times, second], methods, repeat=False)
 
 
 _QUEUES = frozenset({"append", "appendleft", "put", "put_nowait", "push"})
@@ -294,23 +301,21 @@ _COMMON = frozenset(
 
 def _sequence(
     module: ir.Module,
-    cls: ir.ClassDecl,
+    construction: Construction,
     order: list[ir.FunctionDecl],
     methods: dict[str, ir.FunctionDecl],
     *,
     repeat: bool,
 ) -> Entry:
     def body(m: Machine) -> None:
-        made = outside.construct(m, cls)
-        if made is None:
-            return
+        made = construction.make(m)
         number = 1
         for decl in order:
             number = (
                 _call_until_repeated(m, made, decl, number) if repeat else _call_once(m, made, decl, number)
             )
 
-    label = f"{cls.qualname}." + ", then ".join(dict.fromkeys(decl.name for decl in order))
+    label = f"{construction.cls.qualname}." + ", then ".join(dict.fromkeys(decl.name for decl in order))
     names = tuple(decl.name for decl in order)
     elsewhere = frozenset(
         decl.name
@@ -395,6 +400,7 @@ def index_state(m: Machine, made: HeapV) -> tuple[tuple[str, object], ...]:
 
 def _left_methods(module: ir.Module, cls: ir.ClassDecl, covered: set[str]) -> Iterator[Entry]:
     """Methods that touch streams and that no caller reached: helpers of subclasses, hooks, private steps."""
+    construction = Construction(cls)
     for decl in cls.methods.values():
         key = f"{module.name}:{decl.qualname}"
         if key in covered or decl.name == "__init__" or not words.touches(decl.names):
@@ -402,10 +408,34 @@ def _left_methods(module: ir.Module, cls: ir.ClassDecl, covered: set[str]) -> It
 
         def body(m: Machine, decl: ir.FunctionDecl = decl) -> None:
             static = "staticmethod" in decl.decorators
-            made = None if static else outside.construct(m, cls)
+            made = None if static else construction.make(m)
             m.call = 1
             outside.call_outside(
                 m, FuncV(decl, None, ClassV(cls) if "classmethod" in decl.decorators else made), 1
             )
 
         yield Entry(decl.qualname, module.name, body, decl.span, PAIR_PATHS)
+
+
+def _waiting_methods(
+    project: Project, module: ir.Module, cls: ir.ClassDecl, issuing: set[str]
+) -> Iterator[Entry]:
+    """Methods that did nothing on a fresh object: they need what other methods leave.
+
+    ``def finish(self): assert self.handle is not None; self.handle.wait()``
+    """
+    construction = Construction(cls)
+    methods = _methods(project, cls)
+    for decl in cls.methods.values():
+        if decl.qualname in issuing or decl.name == "__init__" or not words.touches(decl.names):
+            continue
+        if {"staticmethod", "classmethod"} & set(decl.decorators):
+            continue
+        names = frozenset().union(*(other.names for other in methods.values() if other is not decl))
+
+        def body(m: Machine, decl: ir.FunctionDecl = decl, names: frozenset[str] = names) -> None:
+            made = construction.make(m)
+            outside.after_other_calls(m, made, names)
+            _call_once(m, made, decl, 1)
+
+        yield Entry(decl.qualname, module.name, body, decl.span, PAIR_PATHS, after_others=True)

@@ -6,7 +6,6 @@ on a stream, and did not pick one row.
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING
 
 from streamlint import ir
@@ -32,18 +31,10 @@ def tensor_names(project: Project, function: ir.Function) -> frozenset[str]:
     return known
 
 
-def _names(node: object) -> Iterator[str]:
-    match node:
-        case ir.Call(func=ir.Attr(value=ir.Name(id=name), name=method)) if method in ONLY_TENSORS_HAVE:
-            yield name
-        case ir.Function() | ir.ClassDecl():
-            return
-        case _:
-            pass
-    if isinstance(node, tuple):
-        for item in node:
-            yield from _names(item)
-    elif is_dataclass(node):
-        for field in fields(node):
-            if field.name != "span":
-                yield from _names(getattr(node, field.name))
+def _names(body: tuple[ir.Stmt, ...]) -> Iterator[str]:
+    for node in ir.walk(body):
+        match node:
+            case ir.Call(func=ir.Attr(value=ir.Name(id=name), name=method)) if method in ONLY_TENSORS_HAVE:
+                yield name
+            case _:
+                pass

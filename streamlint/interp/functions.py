@@ -46,6 +46,8 @@ DEEP = 4
 """Below this many calls only functions that touch streams are followed."""
 LONG = 80
 """Longer functions that do not touch streams are not followed by callees at all."""
+REST = "**"
+"""The name under which a caller that is not seen passes keywords that nothing is known of."""
 
 
 def call_function(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
@@ -175,6 +177,7 @@ def bind(m: Machine, env: Env, function: ir.Function, args: list[Value], kwargs:
                 rest = []
             case "**":
                 made = m.new_object(Shape.DICT)
+                m.heap[made.id].open = named.pop(REST, None) is not None
                 for key, value in named.items():
                     containers.put(m, m.heap[made.id], ConstV(key), value)
                 env.names[param.name] = made

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NoReturn
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from streamlint.interp.captures import Captures
 from streamlint.interp.lifetime import MAX_SCANS, Lifetimes
@@ -144,6 +144,8 @@ class Machine:
     """Qualified names of functions that were run."""
     constructing: bool = False
     """Whether the object that the entry is about is being made; its branches are explored last."""
+    rebound: bool = False
+    """Whether a ``nonlocal`` variable of a function that has returned was assigned."""
     loops: int = 0
     """How many loops are open."""
     guesses: dict[str, Guess] = field(default_factory=dict)
@@ -326,6 +328,22 @@ class Machine:
         where = f"@{span.line}:{span.col}" if span is not None else ""
         return SymV(f"{label}{where}#{turn}.{self.call}.{len(self.calls)}", holds)
 
+    # ------------------------------------------------------------------ copies
+
+    def state(self) -> dict[str, object]:
+        """A copy of all that the path has done so far, to be restored on another machine.
+
+        Values are immutable and shared; variables of closures are shared too.
+        """
+        return {name: _copied(getattr(self, name)) for name in _STATE}
+
+    def restore(self, state: dict[str, object]) -> None:
+        """Continues as the machine did whose ``state`` this is; the op that opened the trace stays."""
+        first = self.ops[0]
+        for name, value in state.items():
+            setattr(self, name, _copied(value))
+        self.ops[0] = first
+
     # ------------------------------------------------------------------ result
 
     def trace(self) -> Trace:
@@ -350,3 +368,26 @@ class Machine:
         first = self.ops[0]
         if isinstance(first, Launch):
             self.ops[0] = replace(first, accesses=tuple(self.pending))
+
+
+_STATE = tuple(
+    f.name
+    for f in fields(Machine)
+    if f.name not in ("project", "oracle", "entry", "default_stream", "frames")
+)
+
+
+def _copied(value: object) -> object:
+    """A copy of a container or a mutable record, and of those in it; the rest is immutable."""
+    match value:
+        case dict():
+            return {key: _copied(item) for key, item in value.items()}
+        case list():
+            return [_copied(item) for item in value]
+        case set():
+            return set(value)
+        case HeapObject() | Lifetimes() | Captures():
+            changes: dict[str, Any] = {f.name: _copied(getattr(value, f.name)) for f in fields(value)}
+            return replace(value, **changes)
+        case _:
+            return value

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir, models
-from streamlint.interp import containers, expr, objects, tensors
+from streamlint.interp import containers, expr, objects, tensors, variables
 from streamlint.interp.values import (
     NONE,
     ApiV,
@@ -47,35 +47,9 @@ def module_name(m: Machine, module: str, name: str) -> Value:
     declared = m.project.module(module)
     if declared is not None and name in declared.assigned:
         m.globals[module, name] = SymV(f"{module}.{name}")
-        m.globals[module, name] = _module_variable(m, declared, name)
+        m.globals[module, name] = variables.first_value(m, declared, name)
         return m.globals[module, name]
     return BUILTIN_CONSTANTS.get(name, ApiV(name))
-
-
-def _module_variable(m: Machine, module: ir.Module, name: str) -> Value:
-    """Runs the plain top-level assignments to ``name``; anything more involved stays symbolic."""
-    from streamlint.interp import stmt
-
-    written = assigned(module, name)
-    value = stmt.at_module_level(m, module, written) if written is not None else None
-    return value if value is not None else SymV(f"{module.name}.{name}")
-
-
-def assigned(owner: ir.Module | ir.ClassDecl, name: str) -> ir.Expr | None:
-    """What the first plain ``name = ...`` in the body of a module or class assigns.
-
-    None where there is no such statement, or the body cannot be lowered.
-    """
-    try:
-        body = owner.load_body()
-    except ir.LoweringError:
-        return None
-    for statement in body:
-        if isinstance(statement, ir.Assign) and any(
-            isinstance(target, ir.Name) and target.id == name for target in statement.targets
-        ):
-            return statement.value
-    return None
 
 
 def store(m: Machine, name: str, value: Value) -> None:
@@ -94,6 +68,7 @@ def store(m: Machine, name: str, value: Value) -> None:
         while scope is not None:
             if name in scope.names:
                 scope.names[name] = value
+                m.rebound = True
                 return
             scope = scope.parent
     env.names[name] = value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir, models
-from streamlint.interp import calls, devices, effects, names, stmt, tensors, threads
+from streamlint.interp import calls, devices, effects, names, stmt, tensors, threads, variables
 from streamlint.interp.values import (
     NONE,
     ApiV,
@@ -124,9 +124,12 @@ def _instance_attribute(m: Machine, value: HeapV, name: str, span: Span) -> Valu
         return FuncV(found.function, found.closure, value)
     if found is not None:
         return found
-    unknown = SymV(f"{held.key}.{name}")
-    held.attrs[name] = unknown
-    return unknown
+    held.attrs[name] = SymV(f"{held.key}.{name}")
+    made = variables.stream_attribute(m, value, held.cls, name)
+    if made is not None:
+        held.attrs[name] = made
+        m.rename(made, name)
+    return held.attrs[name]
 
 
 def is_property(decl: ir.FunctionDecl) -> bool:
@@ -164,7 +167,7 @@ def lookup(m: Machine, decl: ir.ClassDecl, name: str) -> Value | None:
 
 
 def _class_variable(m: Machine, cls: ir.ClassDecl, name: str) -> Value | None:
-    written = names.assigned(cls, name)
+    written = variables.assigned(cls, name)
     if written is None:
         return None
     module = m.project.module(cls.module)
@@ -241,14 +244,27 @@ def instantiate(
     m: Machine, decl: ir.ClassDecl, args: list[Value], kwargs: dict[str, Value], span: Span
 ) -> Value:
     """``Class(...)``"""
-    made = m.new_object(Shape.INSTANCE, cls=decl, key=f"{decl.name}{len(m.heap)}")
+    made = new(m, decl)
+    initialize(m, made, decl, args, kwargs, span)
+    return made
+
+
+def new(m: Machine, decl: ir.ClassDecl) -> HeapV:
+    """``Class.__new__(Class)``: an object without attributes of its own."""
+    return m.new_object(Shape.INSTANCE, cls=decl, key=f"{decl.name}{len(m.heap)}")
+
+
+def initialize(
+    m: Machine, made: HeapV, decl: ir.ClassDecl, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> None:
+    """Runs ``__init__``, or sets the fields of a dataclass."""
     constructor = lookup(m, decl, "__init__")
     if isinstance(constructor, FuncV):
         calls.call(m, FuncV(constructor.function, constructor.closure, made), args, kwargs, span)
-        return made
+        return
     fields = dataclass_fields(m, decl)
     if fields is None:
-        return made
+        return
     bound = dict(kwargs)
     for (name, default), value in zip(fields.items(), args, strict=False):
         bound[name] = value
@@ -261,7 +277,6 @@ def instantiate(
     after = method(m, made, "__post_init__")
     if after is not None:
         calls.call(m, after, [], {}, span)
-    return made
 
 
 def dataclass_fields(m: Machine, decl: ir.ClassDecl) -> dict[str, ir.Expr | None] | None:

@@ -1,62 +1,19 @@
-"""Calls as unseen code makes them: unknown arguments, an object constructed once."""
+"""Calls as unseen code makes them: with unknown arguments."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from streamlint import ir
-from streamlint.interp import calls, functions, lifetime, objects
+from streamlint.interp import calls, functions, lifetime
 from streamlint.interp.machine import Machine, PathEnds, Returned
 from streamlint.interp.values import (
     ConstV,
     FuncV,
     GeneratorV,
     HeapV,
+    Shape,
     SymV,
     Value,
 )
-from streamlint.trace import Copy, HostEffect, Space, SyncDevice
-
-if TYPE_CHECKING:
-    from streamlint.trace import Op
-
-
-def construct(m: Machine, cls: ir.ClassDecl) -> HeapV | None:
-    """An object as outside code makes it; what the constructor queued is complete afterwards."""
-    init = objects.lookup(m, cls, "__init__")
-    args: list[Value] = []
-    kwargs: dict[str, Value] = {}
-    if isinstance(init, FuncV):
-        args, kwargs = outside_arguments(m, init, 0, skip=1)
-    else:
-        for name in objects.dataclass_fields(m, cls) or {}:
-            kwargs[name] = SymV(f"0:{name}")
-    m.constructing = True
-    try:
-        made = objects.instantiate(m, cls, args, kwargs, cls.span)
-    except PathEnds:
-        return None
-    finally:
-        m.constructing = False
-    if not isinstance(made, HeapV):
-        return None
-    m.heap[made.id].key = "self"
-    # Between the calls only the outside caller holds the object, and with it all that it keeps alive.
-    m.life.outside.append(made)
-    if any(_is_download(m, op) for op in m.ops):
-        # The object stands for a result on its way to the host; its methods wait for it.
-        return made
-    for device in dict.fromkeys(stream.device for stream in m.streams.values()):
-        m.emit(SyncDevice(m.site(cls.span), m.lane, device=device, name="before the first call"))
-    return made
-
-
-def _is_download(m: Machine, op: Op) -> bool:
-    return (
-        isinstance(op, Copy)
-        and op.host is HostEffect.ASYNC
-        and m.buffers[op.dst.buffer].space is Space.PINNED
-    )
 
 
 def call_outside(m: Machine, func: FuncV, number: int) -> None:
@@ -72,10 +29,40 @@ def call_outside(m: Machine, func: FuncV, number: int) -> None:
         pass
 
 
+def after_other_calls(m: Machine, made: HeapV, names: frozenset[str]) -> None:
+    """Makes unknown what methods with these names in their text may have changed since the constructor.
+
+    What is still ``None``, ``False``, empty or the name of a state (``self.state = "idle"``) in a new object,
+    or in an object that it holds, says nothing about a used one.
+    """
+    waiting = [("self", made)]
+    seen: set[int] = set()
+    while waiting:
+        owner, value = waiting.pop()
+        if value.id in seen:
+            continue
+        seen.add(value.id)
+        attributes = m.heap[value.id].attrs
+        for name in sorted(attributes.keys() & names):
+            key = f"{owner}.{name}"
+            match attributes[name]:
+                case ConstV(None | False | str()):
+                    attributes[name] = SymV(key)
+                case HeapV(number) as held if m.heap[number].shape is Shape.INSTANCE:
+                    waiting.append((key, held))
+                case HeapV(number) if not m.heap[number].items:
+                    m.heap[number].open = True
+                case _:
+                    pass
+
+
 def outside_arguments(
     m: Machine, func: FuncV, number: int, *, skip: int
 ) -> tuple[list[Value], dict[str, Value]]:
-    """One value for each parameter. Numbers and texts take their default (``slots=2``), flags stay open."""
+    """One value for each parameter. Numbers and texts take their default (``slots=2``), flags stay open.
+
+    What ``**options`` holds is unknown.
+    """
     try:
         function = func.function.load() if isinstance(func.function, ir.FunctionDecl) else func.function
     except ir.LoweringError as error:
@@ -92,6 +79,8 @@ def outside_arguments(
             kwargs[param.name] = value
         elif param.kind == "*":
             args.append(SymV(f"*{number}:{param.name}"))
+        else:
+            kwargs[functions.REST] = SymV(f"{number}:{param.name}")
     return args, kwargs
 
 

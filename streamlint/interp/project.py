@@ -11,6 +11,7 @@ from streamlint.interp.values import ApiV, ClassV, FuncV, ModuleV, Value
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from streamlint.interp.variables import StreamAttribute
     from streamlint.source import Span
 
 FRAMEWORK_ROOTS = frozenset({"torch", "cupy", "cupyx", "numba", "cuda", "numpy", "ctypes"})
@@ -31,6 +32,8 @@ class Project:
     """Names that functions treat as tensors: see ``interp/evidence.py``."""
     slots: dict[Span, bool] = field(default_factory=dict)
     """Whether a loop computes slot numbers, by its place."""
+    stream_attributes: dict[ir.ClassDecl, dict[str, StreamAttribute]] = field(default_factory=dict)
+    """Attributes for which a class creates streams or events: see ``interp/variables.py``."""
     _members: dict[tuple[str, str], Value | None] = field(default_factory=dict)
     _ancestors: dict[int, tuple[list[ir.ClassDecl], bool]] = field(default_factory=dict)
 

@@ -93,7 +93,8 @@ def run(m: Machine, s: ir.Stmt) -> None:
         case ir.Jump():
             raise Jumped(s.kind)
         case ir.Assert():
-            if not decide.holds(m, s.test, want=True):
+            # The object that the entry is about exists, so the assertions of its constructor held.
+            if not decide.holds(m, s.test, want=True) and not m.constructing:
                 raise PathEnds
         case ir.Scope():
             env = m.frame.env
@@ -115,13 +116,17 @@ def run(m: Machine, s: ir.Stmt) -> None:
 
 
 def _if(m: Machine, s: ir.If) -> bool:
-    """An open test does not go into an arm that only raises: ``if x.dim() != 2: raise ...``."""
+    """An open test does not go into an arm that only raises: ``if x.dim() != 2: raise ...``.
+
+    An arm that only leaves (``if not batch: return``) is explored after what it leaves out.
+    """
     want: bool | None = None
     if s.body and isinstance(s.body[-1], ir.Raise):
         want = False
     elif s.orelse and isinstance(s.orelse[-1], ir.Raise):
         want = True
-    return decide.holds(m, s.test, want, lasting=True)
+    leaves = len(s.body) == 1 and isinstance(s.body[0], (ir.Return, ir.Jump)) and not s.orelse
+    return decide.holds(m, s.test, want, lasting=True, first=False if leaves else None)
 
 
 def _augment(m: Machine, s: ir.AugAssign) -> None:
@@ -319,11 +324,16 @@ def _match(m: Machine, s: ir.Match) -> None:
             return
 
 
-def at_module_level(m: Machine, module: ir.Module, e: ir.Expr) -> Value | None:
-    """Evaluates an expression in a module's own scope, for variables and defaults."""
+def at_module_level(
+    m: Machine, module: ir.Module, e: ir.Expr, known: dict[str, Value] | None = None
+) -> Value | None:
+    """Evaluates an expression in a module's own scope, for variables and defaults.
+
+    ``known`` are local names that it may use.
+    """
     if len(m.frames) > 40:
         return None
-    frame = Frame(Env({}, module.name), module.name, touches=False)
+    frame = Frame(Env(known or {}, module.name), module.name, touches=False)
     m.frames.append(frame)
     try:
         return expr.evaluate(m, e)

@@ -59,6 +59,7 @@ from streamlint.ir.nodes import (
     WithItem,
     Yield,
 )
+from streamlint.ir.walk import walk
 
 __all__ = [
     "Arg",
@@ -113,4 +114,5 @@ __all__ = [
     "With",
     "WithItem",
     "Yield",
+    "walk",
 ]

@@ -54,6 +54,8 @@ class FunctionDecl:
     decorators: tuple[str, ...]
     """Dotted text of each decorator, calls without arguments: ``"torch.no_grad"``."""
     names: frozenset[str]
+    globals: frozenset[str]
+    """Variables of the module that it sets: names that its text declares ``global`` and assigns."""
     load: Callable[[], Function] = field(repr=False)
 
 

@@ -18,7 +18,7 @@ from streamlint.lower.scan import (
     bound_names,
     dotted,
     flat,
-    names_and_depth,
+    scan,
 )
 from streamlint.lower.text import Lazy, Segment, SourceText, gc_paused
 from streamlint.lower.units import Block, BlockKind, Lines
@@ -100,9 +100,9 @@ class _Indexer:
 
     def function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, prefix: str) -> ir.FunctionDecl:
         source = self.segment.source
-        names, depth = names_and_depth(node)
+        words = scan(node)
         end_line = self.segment.end(node)[0]
-        lines = Lines(_first_line(node) + self.segment.shift, end_line, depth)
+        lines = Lines(_first_line(node) + self.segment.shift, end_line, words.depth)
         return ir.FunctionDecl(
             name=node.name,
             qualname=prefix + node.name,
@@ -110,7 +110,8 @@ class _Indexer:
             span=self.segment.span(node, self.header_end(node, _header_parts(node))),
             end_line=end_line,
             decorators=tuple(dotted(decorator) for decorator in node.decorator_list),
-            names=names,
+            names=words.names,
+            globals=words.globals,
             load=Lazy(partial(_lower_function, source, lines, prefix)),
         )
 
@@ -186,15 +187,13 @@ class _Indexer:
             yield current
 
     def lines(self, node: ast.stmt) -> Lines:
-        depth = names_and_depth(node)[1]
+        depth = scan(node).depth
         return Lines(_first_line(node) + self.segment.shift, self.segment.end(node)[0], depth)
 
 
 def _names_of_body(body: Sequence[ast.stmt]) -> frozenset[str]:
     names: frozenset[str] = frozenset()
-    return names.union(
-        *(names_and_depth(node)[0] for node in body if not isinstance(node, (*DEFINITIONS, *IMPORTS)))
-    )
+    return names.union(*(scan(node).names for node in body if not isinstance(node, (*DEFINITIONS, *IMPORTS))))
 
 
 def _declare(table: dict[str, _D], decl: _D, fallback: bool) -> None:

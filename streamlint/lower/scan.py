@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -13,7 +13,17 @@ DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
 IMPORTS = (ast.Import, ast.ImportFrom)
 
 
-def names_and_depth(root: ast.AST) -> tuple[frozenset[str], int]:
+class Words(NamedTuple):
+    """What the index wants to know of a tree."""
+
+    names: frozenset[str]
+    globals: frozenset[str]
+    """Names declared ``global`` and assigned."""
+    depth: int
+    """The number of levels."""
+
+
+def scan(root: ast.AST) -> Words:
     """All identifiers in a tree, and the number of its levels.
 
     Attribute, keyword and imported names count, and so do strings that are identifiers:
@@ -21,6 +31,7 @@ def names_and_depth(root: ast.AST) -> tuple[frozenset[str], int]:
     trees need no recursion.
     """
     words: set[str] = set()
+    declared: set[str] = set()
     depth = 0
     level: list[ast.AST] = [root]
     while level:
@@ -35,8 +46,17 @@ def names_and_depth(root: ast.AST) -> tuple[frozenset[str], int]:
                 elif type(value) is list:
                     below.extend(item for item in value if isinstance(item, ast.AST))
                     words.update(item for item in value if type(item) is str)
+                    if type(node) is ast.Global:
+                        declared.update(node.names)
         level = below
-    return frozenset(_identifiers(words)), depth
+    stored = _stored(root) if declared else ()
+    return Words(frozenset(_identifiers(words)), frozenset(declared.intersection(stored)), depth)
+
+
+def _stored(root: ast.AST) -> Iterator[str]:
+    return (
+        node.id for node in ast.walk(root) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    )
 
 
 def _identifiers(words: set[str]) -> Iterator[str]:

@@ -29,6 +29,15 @@ ORDERING_WORDS = STRONG_WORDS | frozenset(
     """.split()
 )
 
+MAKERS = frozenset(
+    """
+    Stream create_stream cudaStreamCreate cudaStreamCreateWithFlags cudaStreamCreateWithPriority
+    cuStreamCreate stream
+    Event create_event
+    """.split()
+)
+"""Last names of calls that make a stream or an event (``numba.cuda.stream()``)."""
+
 _FALSE_FRIENDS = (
     *("upstream", "downstream", "filestream", "bytestream", "textstream", "streaming", "streamlit"),
     *("streamhandler", "streamresponse", "stream_options", "stream_response", "streamed", "event_stream"),
@@ -45,6 +54,12 @@ def touches(names: frozenset[str]) -> bool:
 def surely_touches(names: frozenset[str]) -> bool:
     """Whether code with these identifiers touches streams or asynchronous copies."""
     return not STRONG_WORDS.isdisjoint(names)
+
+
+@cache
+def makes_streams(names: frozenset[str]) -> bool:
+    """Whether code with these identifiers may create a stream or an event."""
+    return not MAKERS.isdisjoint(names)
 
 
 def _names_a_stream(name: str) -> bool:
