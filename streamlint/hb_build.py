@@ -22,6 +22,7 @@ from streamlint.trace import (
     EndCapture,
     EventId,
     Free,
+    HandOff,
     HostAccess,
     HostEffect,
     Join,
@@ -154,6 +155,7 @@ class Builder:
                 | Alloc()
                 | Free()
                 | KeepAlive()
+                | HandOff()
                 | CudaCall()
                 | DestroyStream()
                 | BeginCapture()

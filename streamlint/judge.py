@@ -125,13 +125,20 @@ def _which(trace: Trace, event: Event) -> tuple[Span | None, int]:
 
 
 def _candidates(judged: Judged) -> list[Candidate]:
-    """All problems of a path, without the pairs that another problem explains."""
+    """All problems of a path, without the pairs that another problem explains.
+
+    Of two that explain one pair the mistake in a single operation goes first (a wait for nothing, a
+    launch that fails), and then the rule that stands first.
+    """
     found = [Candidate(rule, problem, judged) for rule in RULES for problem in rule.check(judged)]
-    explained = {pair for candidate in found for pair in candidate.problem.explains}
+    explained: dict[object, Candidate] = {}
+    for candidate in sorted(found, key=lambda c: c.problem.earlier is not None):
+        for pair in candidate.problem.explains:
+            explained.setdefault(pair, candidate)
     return [
         candidate
         for candidate in found
-        if candidate.problem.explains or (candidate.problem.earlier, candidate.problem.later) not in explained
+        if explained.get((candidate.problem.earlier, candidate.problem.later), candidate) is candidate
     ]
 
 
@@ -169,7 +176,7 @@ def _agent(judged: Judged, number: OpId) -> object:
 
 def _matter(candidate: Candidate) -> object:
     """What one edge settles at once: order for all buffers, lifetime for each by itself."""
-    is_order = candidate.rule.code < "SL3"
+    is_order = candidate.rule.code < "SL3" or candidate.rule.code == "SL601"
     return "order" if is_order else (candidate.rule.code, candidate.problem.buffer)
 
 
@@ -260,14 +267,15 @@ def _waits_itself(judged: Judged, later: Op) -> bool:
 def _are_two_streams(judged: Judged, earlier: Op, later: Op) -> bool:
     """Whether the code makes one of the two streams wait for the other: then it means two streams.
 
-    ``def forward(self, x, side): side.wait_stream(torch.cuda.current_stream())``
+    ``def forward(self, x, side): side.wait_stream(torch.cuda.current_stream())``. What a library waits
+    for by itself, as a hand-off by DLPack does, tells nothing.
     """
     pair = {stream for stream in (stream_of(earlier), stream_of(later)) if stream is not None}
     outside = {stream for stream in pair if judged.trace.streams[stream].kind is StreamKind.UNKNOWN}
     current = {stream.id for stream in judged.trace.streams.values() if stream.kind is StreamKind.CURRENT}
     for number, op in enumerate(judged.trace.ops):
         record = judged.hb.record_seen_by(OpId(number)) if isinstance(op, Wait) else None
-        if record is None:
+        if record is None or not isinstance(op, Wait) or judged.trace.events[op.event].span is None:
             continue
         ordered = {stream_of(op), stream_of(judged.op(record))}
         if outside & ordered and ordered <= pair | current and len(ordered) > 1:
@@ -402,7 +410,7 @@ def merge(found: Iterable[Finding], statement: Callable[[Span], str]) -> tuple[F
     return tuple(out)
 
 
-_CAUSES = frozenset({"SL103", "SL104", "SL105", "SL204"})
+_CAUSES = frozenset({"SL103", "SL104", "SL105", "SL204", "SL601"})
 _SYMPTOMS = frozenset({"SL101", "SL102", "SL201", "SL202"})
 
 

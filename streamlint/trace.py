@@ -119,6 +119,7 @@ class Doubt(Enum):
     SIGNAL = "work of one stream waits for a value in memory that another writes"
     SOME_PATHS = "ordered on some paths only"
     OBSERVED = "ordered by measured behaviour that is not documented"
+    DEVICE = "another device may be current at entry than device 0"
     GUESSED = "both operations are assumptions about unresolved calls"
     BUDGET = "an analysis budget ran out"
 
@@ -130,6 +131,12 @@ class Stream:
     device: DeviceId
     name: str
     span: Span | None = None
+    made_on: DeviceId | None = None
+    """The device as the code names it, also ``"0"``; ``"cur"`` where it selected none, None if not known."""
+
+    @property
+    def is_default(self) -> bool:
+        return self.kind in (StreamKind.LEGACY, StreamKind.PER_THREAD, StreamKind.CURRENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +149,8 @@ class Event:
     """The function that made it, as in ``Site.function``."""
     timing: bool | None = None
     """Whether times can be read from it; ``None`` if that is not known."""
+    made_on: DeviceId | None = None
+    """The device that it belongs to, as in ``Stream.made_on``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +205,16 @@ class FreeKind(Enum):
     DROPPED = "last reference dropped"
 
 
+class StreamChoice(Enum):
+    """How the call that queued device work chose its stream."""
+
+    IMPLIED = "it takes no stream: its work is on the current or the default stream"
+    NAMED = "it was given a stream"
+    LEFT_OUT = "it takes a stream and was given none"
+    """``None`` is no stream; ``0`` names the default stream."""
+    AS_DATA = "it takes a stream, and was given one among the arguments of the kernel only"
+
+
 @dataclass(frozen=True, slots=True)
 class OpBase:
     at: Site
@@ -212,6 +231,14 @@ class Launch(OpBase):
     name: str = "kernel"
     completes: EventId | None = None
     """The event that callers of an asynchronous collective wait for: ``work`` in ``work.wait()``."""
+    library: str = ""
+    """The library whose call it is, such as ``"CuPy"``; empty if that is not known."""
+    choice: StreamChoice = StreamChoice.IMPLIED
+    issued_on: DeviceId | None = None
+    """The device current at the launch of a kernel that must be that of the stream, as in ``Stream.made_on``.
+
+    None if it is not known, and where the library selects the device of the stream by itself.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,6 +250,8 @@ class Copy(OpBase):
     dst: Access
     host: HostEffect = HostEffect.ASYNC
     name: str = "copy"
+    library: str = ""
+    choice: StreamChoice = StreamChoice.IMPLIED
 
     @property
     def accesses(self) -> tuple[Access, ...]:
@@ -243,6 +272,8 @@ class Record(OpBase):
 
     stream: StreamId
     event: EventId
+    issued_on: DeviceId | None = None
+    """The device of the stream, as in ``Stream.made_on``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,6 +348,21 @@ class KeepAlive(OpBase):
     buffer: BufferId
     stream: StreamId
     name: str = "record_stream"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandOff(OpBase):
+    """``buffer`` becomes known to another library, by a protocol or as an address.
+
+    Where the protocol orders streams the waits stand beside it as ops of their own.
+    """
+
+    buffer: BufferId
+    taker: str = ""
+    """The library that takes it; empty for an address that is given away."""
+    orders: bool = False
+    """Whether the stream of the giver and that of the taker were ordered."""
+    name: str = "hand-off"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -408,6 +454,7 @@ Op: TypeAlias = (
     | Alloc
     | Free
     | KeepAlive
+    | HandOff
     | Callback
     | CallbackEnd
     | Spawn

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -105,6 +106,12 @@ def test_a_finding_without_an_earlier_place_tries_all(program: Path) -> None:
     assert planned(program, finding("loads", 24)) == expected
     # What SL103 points to besides the wait is a record, which is nothing to hold back.
     assert planned(program, finding("loads", 24, 23, code="SL103")) == expected
+
+
+def test_a_finding_may_stand_at_the_earlier_place(program: Path) -> None:
+    left_out = finding("loads", 22, 24, code="SL104")
+    assert planned(program, replace(left_out, earlier=left_out.primary)) == [("loads", 22, 24)]
+    assert planned(program, finding("loads", 24, 22, code="SL104")) == [("loads", 22, 24)]
 
 
 def test_a_finding_whose_evidence_is_an_error_needs_no_earlier_place(program: Path) -> None:

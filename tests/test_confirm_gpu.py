@@ -23,7 +23,7 @@ from tests.expectations import FIXTURES, functions, parse, rule_of
 
 ROOT = FIXTURES.parent.parent
 FRAMEWORKS = ("cuda_runtime", "torch", "cuda_driver", "cuda_core")
-SHOWN_BY_VALUE = frozenset({"SL101", "SL102", "SL103", "SL104", "SL201", "SL202", "SL204", "SL301"})
+SHOWN_BY_VALUE = frozenset({"SL101", "SL102", "SL103", "SL104", "SL201", "SL202", "SL204", "SL301", "SL601"})
 """Rules whose findings change a returned value, or fail in a callback, on one GPU."""
 
 

@@ -65,6 +65,10 @@ _NO_EARLIER: Final = ("SL103",)
 """Findings that name no earlier operation: a wait that orders nothing leaves open what it should order."""
 
 
+_AT_EITHER: Final = ("SL104",)
+"""Findings that stand at one of the two operations, whichever lacks its stream."""
+
+
 class PlanError(Exception):
     """The target cannot be run; the text says why."""
 
@@ -274,6 +278,8 @@ def _of_finding(finding: Finding, driver: str, path: Path, root: Path, program: 
     if not here or root / finding.primary.path != path:
         return []
     later, *others = here
+    if finding.code in _AT_EITHER and finding.earlier == finding.primary and others:
+        later, others = others[0], [later]
     if finding.code in _ERROR_ITSELF:
         earlier = [later]
     elif finding.code in _NO_EARLIER or not others:

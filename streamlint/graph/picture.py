@@ -22,6 +22,7 @@ from streamlint.trace import (
     DestroyStream,
     EndCapture,
     Free,
+    HandOff,
     HostAccess,
     Join,
     KeepAlive,
@@ -144,7 +145,7 @@ def _stream(op: Op) -> StreamId | None:
             return op.stream
         case HostAccess() | SyncEvent() | SyncStream() | SyncDevice() | Barrier():
             return None
-        case KeepAlive() | Spawn() | Join() | CudaCall() | DestroyStream() | DestroyEvent():
+        case KeepAlive() | HandOff() | Spawn() | Join() | CudaCall() | DestroyStream() | DestroyEvent():
             return None
         case _:
             assert_never(op)
@@ -163,7 +164,7 @@ def _title(op: Op, trace: Trace) -> str:
             return f"{_verb(op)} {trace.streams[op.stream].name}"
         case SyncDevice():
             return f"{op.name} device {op.device}"
-        case Alloc() | Free() | KeepAlive():
+        case Alloc() | Free() | KeepAlive() | HandOff():
             return f"{op.name} {trace.buffers[op.buffer].name}"
         case Barrier() | Callback() | CudaCall():
             return op.name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp import copies, kernels, names, tensors
+from streamlint.interp import contexts, copies, effects, handoffs, kernels, memory, names, tensors
 from streamlint.interp.values import (
     NONE,
     ApiV,
@@ -27,13 +27,14 @@ from streamlint.models import cuda_core as core_model
 from streamlint.models import cupy as cupy_model
 from streamlint.models import numba as numba_model
 from streamlint.models.schema import Lib
-from streamlint.trace import Access, Doubt, Launch, Mode, Origin, Record, Space, SyncStream, Wait
+from streamlint.trace import Access, Doubt, Launch, Mode, Origin, Space, StreamKind, SyncStream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from streamlint.interp.machine import Machine
     from streamlint.source import Span
+    from streamlint.trace import StreamId
 
 LAUNCH = "a configured kernel"
 """Path of the value ``kernel[grid, block, stream]``, which holds the kernel and its configuration."""
@@ -62,10 +63,10 @@ def guessed_library(m: Machine) -> Lib:
 # ----------------------------------------------------------------------------- attributes and methods
 
 
-def attribute(m: Machine, view: BufferV, name: str) -> Value:
+def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
     """``array.name``"""
     if name in ("ptr", "handle", "device_ctypes_pointer", "device_pointer", "gpu_data"):
-        return BufferV(view.id, view.region, Flavor.POINTER)
+        return handoffs.by_address(m, view, span, name)
     if name == "device" and view.flavor is Flavor.DEVICE_ARRAY:
         return DeviceV(m.buffers[view.id].device)
     if name in ("T", "real", "imag", "base", "data", "mT", "flat", "mem"):
@@ -85,7 +86,9 @@ def method(
     m: Machine, view: BufferV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
 ) -> Value:
     """``array.name(...)``, for names that have no row."""
-    if name in cupy_model.VIEWS | numba_model.VIEWS or name in ("__dlpack__", "toDlpack"):
+    if name == "toDlpack":
+        return handoffs.by_address(m, view, span, name)
+    if name in cupy_model.VIEWS | numba_model.VIEWS or name == "__dlpack__":
         return view
     if name in cupy_model.SPLITS:
         return _parts(m, view)
@@ -110,7 +113,8 @@ def _in_place(m: Machine, view: BufferV, name: str, args: Sequence[Value], span:
     mode = Mode.WRITE if name == "fill" else Mode.UPDATE
     sources = tensors.buffers_in(m, args, unknown=False)
     reads = [Access(source.id, Mode.READ, source.region) for source in sources]
-    tensors.work(m, span, _current(m, view).id, (Access(view.id, mode, view.region), *reads), name)
+    accesses = (Access(view.id, mode, view.region), *reads)
+    tensors.work(m, span, _current(m, view).id, accesses, name, library=tensors.product(view))
 
 
 def _current(m: Machine, view: BufferV) -> StreamV:
@@ -167,7 +171,7 @@ def _factory(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
             return BufferV(held[0].id, held[0].region, Flavor.DEVICE_ARRAY)
     made = _new_array(m, Origin.ALLOCATED, span, stream)
     if name not in cupy_model.UNFILLED:
-        tensors.work(m, span, stream.id, (Access(made.id, Mode.WRITE),), name)
+        tensors.work(m, span, stream.id, (Access(made.id, Mode.WRITE),), name, library=Lib.CUPY.product)
     return made
 
 
@@ -184,19 +188,21 @@ def _from_host(m: Machine, name: str, source: Value, kwargs: dict[str, Value], s
     made = _new_array(m, Origin.RESULT, span, stream)
     if found and m.space(found[0]).on_host:
         blocking = copies.is_true(m, kwargs.get("blocking", ConstV(False)), span, "blocking")
-        copies.on_stream(m, made, found[0], stream.id, span, blocking=blocking, name=name)
+        by = Lib.CUPY.product
+        copies.on_stream(m, made, found[0], stream.id, span, blocking=blocking, name=name, library=by)
         return made
-    reads = [Access(view.id, Mode.READ, view.region) for view in found]
-    tensors.work(m, span, stream.id, (*reads, Access(made.id, Mode.WRITE)), name)
+    for view in found:
+        # On the host or on the device, which is not known.
+        handoffs.by_interface(m, view, Lib.CUPY, span, name)
+    accesses = [Access(view.id, Mode.READ, view.region) for view in found]
+    accesses.append(Access(made.id, Mode.WRITE))
+    tensors.work(m, span, stream.id, accesses, name, library=Lib.CUPY.product)
     return made
 
 
 def _adopt(m: Machine, name: str, view: BufferV, kwargs: dict[str, Value], span: Span) -> Value:
-    """A device array taken by CuPy; Numba's arrays carry their stream, which CuPy synchronizes."""
-    if view.flavor is Flavor.NUMBA_ARRAY:
-        made_on = m.buffers[view.id].alloc_stream
-        if made_on is not None:
-            m.emit(SyncStream(m.site(span), m.lane, stream=made_on, name=name))
+    """A device array taken by CuPy."""
+    handoffs.by_interface(m, view, Lib.CUPY, span, name)
     copied = kwargs.get("copy", ConstV(True))
     if name == "array" and copies.is_true(m, copied, span, "copy"):
         return operator(m, name, [view], {}, span)
@@ -206,20 +212,8 @@ def _adopt(m: Machine, name: str, view: BufferV, kwargs: dict[str, Value], span:
 def _from_dlpack(m: Machine, found: list[BufferV], span: Span) -> Value:
     if not found:
         return m.fresh("from_dlpack", span)
-    hand_off(m, found[0], Lib.CUPY, span)
+    handoffs.by_dlpack(m, found[0], Lib.CUPY, m.current_stream(Lib.CUPY).id, span)
     return BufferV(found[0].id, found[0].region, Flavor.DEVICE_ARRAY)
-
-
-def hand_off(m: Machine, view: BufferV, to: Lib, span: Span) -> None:
-    """DLPack between PyTorch and CuPy: the taker's current stream waits for the giver's."""
-    giver = tensors.library(view)
-    if view.flavor is Flavor.POINTER or giver is to or {giver, to} != {Lib.TORCH, Lib.CUPY}:
-        return
-    source, target = m.current_stream(giver), m.current_stream(to)
-    if source != target:
-        event = m.new_event("the event of the DLPack hand-off", span, to)
-        m.emit(Record(m.site(span), m.lane, stream=source.id, event=event.id))
-        m.emit(Wait(m.site(span), m.lane, stream=target.id, event=event.id, name="from_dlpack"))
 
 
 def operator(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
@@ -230,6 +224,9 @@ def operator(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
     if arity and len(operands) > arity:
         out = operands.pop(arity)
     sources = tensors.buffers_in(m, [*operands, *(v for k, v in kwargs.items() if k != "out")])
+    for view in sources:
+        if view.flavor is Flavor.TORCH:
+            handoffs.by_interface(m, view, Lib.CUPY, span, name)
     targets = tensors.buffers_in(m, [out])
     if not sources and not targets:
         return m.fresh(f"{name}()", span)
@@ -242,7 +239,8 @@ def operator(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
         made = m.new_buffer("", Space.DEVICE, Origin.RESULT, flavor, span, stream.id)
         targets, result = [made], made
     writes = [Access(view.id, Mode.WRITE, view.region) for view in targets]
-    tensors.work(m, span, stream.id, (*reads, *writes), name)
+    by = Lib.NUMBA if numba is not None else Lib.CUPY
+    tensors.work(m, span, stream.id, (*reads, *writes), name, library=by.product)
     if name in cupy_model.DRAINING:
         m.emit(SyncStream(m.site(span), m.lane, stream=stream.id, name=name))
     return result
@@ -265,6 +263,8 @@ def numba_function(m: Machine, path: str, args: list[Value], span: Span) -> Valu
     """``numba.cuda.jit`` as a function, and arrays of other libraries taken by Numba."""
     last = path.rpartition(".")[2]
     first = names.settle(m, args[0]) if args else NONE
+    if isinstance(first, MethodV) and first.name == "__cuda_array_interface__":
+        first = first.receiver
     if path in numba_model.KERNEL_DECORATORS:
         # cuda.jit(f) gives the kernel, cuda.jit("void(int32[:])") a decorator.
         return PartialV(ApiV("numba.cuda.jit()"), (first,), {}) if isinstance(first, FuncV) else ApiV(path)
@@ -272,16 +272,15 @@ def numba_function(m: Machine, path: str, args: list[Value], span: Span) -> Valu
         found = tensors.buffers_in(m, [first])
         if not found:
             return m.fresh(last, span)
-        _adopted_by_numba(m, found, span)
+        handoffs.by_interface(m, found[0], Lib.NUMBA, span, last)
         return BufferV(found[0].id, found[0].region, Flavor.NUMBA_ARRAY)
     return None
 
 
-def _adopted_by_numba(m: Machine, views: Sequence[BufferV], span: Span) -> None:
-    """CuPy's arrays carry the current stream, which Numba synchronizes; PyTorch's carry none."""
-    if any(view.flavor is Flavor.DEVICE_ARRAY for view in views):
-        stream = m.current_stream(Lib.CUPY)
-        m.emit(SyncStream(m.site(span), m.lane, stream=stream.id, name="array interface"))
+def bound_stream(m: Machine, view: BufferV) -> StreamId | None:
+    """The stream that a Numba array was made with, which it keeps; None if it was made without one."""
+    made_on = m.buffers[view.id].alloc_stream
+    return made_on if made_on is not None and m.streams[made_on].kind is not StreamKind.LEGACY else None
 
 
 def configured(m: Machine, kernel: Value, at: Value) -> Value | None:
@@ -308,7 +307,8 @@ def launch(m: Machine, kernel: Value, config: Value, args: Sequence[Value], span
     lib = Lib.NUMBA
     if isinstance(kernel, FuncV):
         lib = kernels.library(m, kernel) or Lib.NUMBA
-    stream = _launch_stream(m, config, lib, span)
+    given = _configured_stream(m, config)
+    stream = _launch_stream(m, given, lib, span)
     uses = kernels.python_uses(m, kernel) if isinstance(kernel, FuncV) else None
     by_place = list(uses.values()) if uses is not None else []
     accesses: list[Access] = []
@@ -324,19 +324,30 @@ def launch(m: Machine, kernel: Value, config: Value, args: Sequence[Value], span
             target = host if m.space(view) is Space.PAGEABLE else accesses
             target.append(Access(view.id, use.mode, view.region))
             if lib is Lib.NUMBA:
-                _adopted_by_numba(m, [view], span)
+                handoffs.to_numba_kernel(m, view, stream.id, span)
     name = kernel.function.name if isinstance(kernel, FuncV) else "kernel"
     doubts = frozenset() if uses is not None else frozenset({Doubt.OPAQUE})
-    m.emit(Launch(m.site(span), m.lane, doubts, stream=stream.id, accesses=(*accesses, *host), name=name))
+    m.emit(
+        Launch(
+            m.site(span),
+            m.lane,
+            doubts,
+            stream=stream.id,
+            accesses=(*accesses, *host),
+            name=name,
+            library=lib.product,
+            choice=memory.stream_choice(m, given, args),
+            issued_on=m.exact_device,
+        )
+    )
     if host:
         # Numba copies host arrays to the device before the kernel and back after it.
         m.emit(SyncStream(m.site(span), m.lane, stream=stream.id, name=name))
     return NONE
 
 
-def _launch_stream(m: Machine, config: Value, lib: Lib, span: Span) -> StreamV:
-    from streamlint.interp import contexts, effects
-
+def _configured_stream(m: Machine, config: Value) -> Value:
+    """What stands for the stream in ``[grid, block, stream]``."""
     config = names.settle(m, config)
     items: Sequence[Value] = ()
     match config:
@@ -346,10 +357,13 @@ def _launch_stream(m: Machine, config: Value, lib: Lib, span: Span) -> StreamV:
             items = m.heap[number].items
         case SymV(key):
             # The whole configuration comes from outside, and a stream may be in it.
-            return contexts.as_stream(m, SymV(f"{key}.stream"), span, lib)
+            return SymV(f"{key}.stream")
         case _:
             pass
-    given = names.settle(m, items[2]) if len(items) > 2 else NONE
+    return names.settle(m, items[2]) if len(items) > 2 else NONE
+
+
+def _launch_stream(m: Machine, given: Value, lib: Lib, span: Span) -> StreamV:
     match given:
         case StreamV():
             return given

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp import arrays, calls, containers, functions, names, objects, tensors, threads
+from streamlint.interp import arrays, calls, containers, functions, handoffs, names, objects, tensors, threads
 from streamlint.interp.values import (
     NONE,
     TRUE,
@@ -118,7 +118,11 @@ def make_view(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value]
     if on_device and path.startswith("numpy."):
         tensors.read_on_host(m, seen, span, path)
     if path.endswith("from_dlpack") and path.startswith("torch."):
-        arrays.hand_off(m, seen, Lib.TORCH, span)
+        handoffs.by_dlpack(m, seen, Lib.TORCH, m.current_stream(Lib.TORCH).id, span)
+    elif path.endswith("to_dlpack"):
+        return handoffs.by_address(m, seen, span, "to_dlpack()")
+    elif path == "torch.as_tensor":
+        handoffs.by_interface(m, seen, Lib.TORCH, span, "as_tensor")
     flavor = Flavor.TORCH if path.startswith("torch.") else Flavor.ARRAY
     return BufferV(seen.id, seen.region, flavor)
 

@@ -199,7 +199,7 @@ def call_api(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value],
     if last in ("from_address", "from_buffer"):
         return builtin.make_view(m, "numpy.frombuffer", args, kwargs, span)
     if last.startswith("cu") and path.startswith("cuda."):
-        return effects.unknown_runtime_call(m, path, args, span)
+        return unresolved.unknown_runtime_call(m, path, args, span)
     return unresolved.opaque(m, path, args, kwargs, span)
 
 

@@ -50,7 +50,8 @@ class Construction:
         made = self._again(m)
         if made is None:
             made = _construct(m, self.cls)
-            if not m.oracle.forced:
+            # What leaves a context that is open (`self.context.__enter__()`) belongs to this path alone.
+            if not m.oracle.forced and not m.entered:
                 self._keep(m, made)
         m.rebound = False
         self._last = m

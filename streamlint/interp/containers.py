@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamlint.interp import arrays, names, tensors
+from streamlint.interp import arrays, devices, handoffs, names, tensors
 from streamlint.interp.values import (
     NONE,
+    ApiV,
     BufferV,
     ConstV,
     EventV,
@@ -20,6 +21,7 @@ from streamlint.interp.values import (
     FuncV,
     HeapObject,
     HeapV,
+    MethodV,
     PartialV,
     Shape,
     SliceV,
@@ -140,7 +142,9 @@ def like(m: Machine, sample: Value, key: str, depth: int = 2) -> Value:
         case StreamV(number, lib):
             stream = m.streams[number]
             return (
-                m.new_stream(stream.kind, f"{stream.name}[{key}]", stream.span, lib, stream.device)
+                m.new_stream(
+                    stream.kind, f"{stream.name}[{key}]", stream.span, lib, stream.device, stream.made_on
+                )
                 if stream.span
                 else sample
             )
@@ -195,6 +199,10 @@ def index(m: Machine, value: Value, at: Value, span: Span) -> Value:
             return _view(m, value, at, span)
         case (SymV(base, holds), _):
             return SymV(f"{base}[{key_of(at)}]", holds)
+        case MethodV(BufferV() as view, "__cuda_array_interface__"), ConstV("data"):
+            return TupleV((handoffs.by_address(m, view, span, "array interface"), ConstV(False)))
+        case ApiV("numba.cuda.gpus"), ConstV(int() as i):
+            return devices.numbered(i)
         case ConstV(str() as text), ConstV(int() as i) if -len(text) <= i < len(text):
             return ConstV(text[i])
         case _:

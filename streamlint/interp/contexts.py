@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp import arrays, calls, captures, expr, functions, lifetime, names, objects, stmt
+from streamlint.interp import (
+    arrays,
+    calls,
+    captures,
+    devices,
+    effects,
+    expr,
+    functions,
+    lifetime,
+    names,
+    objects,
+    stmt,
+)
 from streamlint.interp.machine import Jumped, PathEnds, Returned
 from streamlint.interp.values import (
     NONE,
+    ConstV,
     ContextKind,
     ContextV,
     DeviceV,
@@ -16,6 +29,7 @@ from streamlint.interp.values import (
     Shape,
     StreamV,
     SymV,
+    TupleV,
     Value,
 )
 from streamlint.models.schema import Lib
@@ -63,7 +77,7 @@ class _Restore:
         self.value = value
         self.span = span
         self.current = dict(m.current)
-        self.device = m.device
+        self.device = devices.current(m)
         self.raised = False
         """Whether an exception leaves the block."""
 
@@ -86,7 +100,7 @@ class _Restore:
             case ContextKind.STREAM | ContextKind.DEVICE | ContextKind.NULL | ContextKind.STACK:
                 pass
         m.current = self.current
-        m.device = self.device
+        devices.select(m, self.device)
 
 
 def enter(m: Machine, value: Value, span: Span) -> tuple[Value, _Restore]:
@@ -101,8 +115,8 @@ def enter(m: Machine, value: Value, span: Span) -> tuple[Value, _Restore]:
                 select(m, context.value, context.lib)
             return value, restore
         case ContextKind.DEVICE:
-            if isinstance(context.value, DeviceV) and not context.value.id.startswith("?"):
-                m.device = context.value.id
+            if isinstance(context.value, DeviceV):
+                devices.select(m, devices.meant(m, context.value))
             return value, restore
         case ContextKind.CAPTURE:
             if isinstance(context.value, StreamV):
@@ -167,7 +181,7 @@ def select(m: Machine, stream: StreamV, lib: Lib | None) -> None:
     m.current[owner, device, m.lane] = stream
     if owner is Lib.TORCH:
         # torch.cuda.stream also makes the stream's device current.
-        m.device = device
+        devices.select(m, devices.meant(m, stream))
     elif device != m.device:
         m.current[owner, m.device, m.lane] = stream
 
@@ -177,11 +191,24 @@ def as_stream(m: Machine, value: Value, span: Span | None, lib: Lib | None = Non
     value = names.settle(m, value)
     if isinstance(value, StreamV):
         return value
+    if isinstance(value, ConstV) and isinstance(value.value, int):
+        return effects.handle_stream(m, value.value, lib)
     if isinstance(value, SymV):
+        wrapped = {held.id for held in value.holds if isinstance(held, StreamV) and held.raw}
+        if len(wrapped) == 1:
+            # Stream(ptr=torch.cuda.current_stream().cuda_stream), with a namedtuple as Stream.
+            return StreamV(wrapped.pop(), lib)
         stream = m.new_stream(StreamKind.UNKNOWN, value.key, None, lib)
         m.roles[value.key] = stream
         return stream
     if isinstance(value, HeapV) and m.heap[value.id].shape is Shape.INSTANCE:
+        protocol = objects.method(m, value, "__cuda_stream__")
+        if protocol is not None and span is not None:
+            match names.settle(m, calls.call(m, protocol, [], {}, span)):
+                case TupleV((_, handle)):
+                    return as_stream(m, handle, span, lib)
+                case _:
+                    pass
         for attribute in ("stream", "_stream", "handle", "ptr"):
             held = m.heap[value.id].attrs.get(attribute)
             if isinstance(held, StreamV):

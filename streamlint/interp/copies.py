@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp import decide, names, tensors
+from streamlint.interp import decide, devices, names, tensors
 from streamlint.interp.machine import PathEnds
 from streamlint.interp.values import (
     NONE,
@@ -24,7 +24,6 @@ from streamlint.interp.values import (
 )
 from streamlint.models.schema import Lib
 from streamlint.trace import (
-    CURRENT_DEVICE,
     Access,
     Copy,
     HostAccess,
@@ -34,6 +33,7 @@ from streamlint.trace import (
     Origin,
     Record,
     Space,
+    StreamChoice,
     StreamId,
     Wait,
 )
@@ -41,44 +41,6 @@ from streamlint.trace import (
 if TYPE_CHECKING:
     from streamlint.interp.machine import Machine
     from streamlint.source import Span
-
-_HOST_NAMES = ("cpu", "host", "offload")
-
-
-def as_device(m: Machine, value: Value) -> DeviceV | None:
-    """The device that an argument names; None if it may as well be the host."""
-    value = names.settle(m, value)
-    match value:
-        case DeviceV(name):
-            return (
-                None if name.startswith("?") and any(word in name.lower() for word in _HOST_NAMES) else value
-            )
-        case ConstV(str() as text):
-            return DeviceV(_named(text))
-        case ConstV(int() as number) if not isinstance(number, bool):
-            return DeviceV(device_number(number))
-        case ConstV(None):
-            return DeviceV("?current")
-        case ApiV(path):
-            return DeviceV(f"?{path}")
-        case SymV(key):
-            return None if any(word in key.lower() for word in _HOST_NAMES) else DeviceV(f"?{key}")
-        case BufferV():
-            return DeviceV("cpu" if m.space(value).on_host else m.buffers[value.id].device)
-        case _:
-            return DeviceV(f"?{key_of(value)}")
-
-
-def _named(text: str) -> str:
-    if text.startswith("cpu"):
-        return "cpu"
-    index = text.partition(":")[2]
-    return device_number(int(index)) if index.isdigit() else f"?{text}"
-
-
-def device_number(number: int) -> str:
-    """Device 0 is taken to be the one current at entry, as it is unless the program selects another."""
-    return str(number) if number else CURRENT_DEVICE
 
 
 def is_true(m: Machine, value: Value, span: Span, name: str) -> bool:
@@ -107,7 +69,7 @@ def method(
             return _to_device(
                 m,
                 view,
-                as_device(m, args[0] if args else NONE),
+                devices.as_device(m, args[0] if args else NONE),
                 span,
                 blocking=not _flag(m, args, kwargs, span),
             )
@@ -155,7 +117,7 @@ def _to(m: Machine, view: BufferV, args: list[Value], kwargs: dict[str, Value], 
         target = given[0]
     if target is None or target == NONE:
         return tensors.operate(m, span, "to(dtype)", [view])
-    device = as_device(m, target)
+    device = devices.as_device(m, target)
     if device is None:
         made = tensors.operate(m, span, "to", [view])
         if isinstance(made, BufferV):
@@ -210,9 +172,11 @@ def copy(
     if of is Space.DEVICE and to is Space.DEVICE and device != m.buffers[src.id].device:
         _between_devices(m, dst, src, span, name)
         return
-    stream = m.current_stream(tensors.library(dst if to is Space.DEVICE else src), device)
+    owner = dst if to is Space.DEVICE else src
+    stream, by = m.current_stream(tensors.library(owner), device), tensors.product(owner)
     if of in (Space.DEVICE, Space.MANAGED) and not to.on_host:
-        m.emit(Launch(m.site(span), m.lane, stream=stream.id, accesses=(read, write), name=name))
+        accesses = (read, write)
+        m.emit(Launch(m.site(span), m.lane, stream=stream.id, accesses=accesses, name=name, library=by))
         return
     m.emit(
         Copy(
@@ -223,6 +187,7 @@ def copy(
             dst=write,
             host=host_effect(to, of, blocking=blocking),
             name=name,
+            library=by,
         )
     )
 
@@ -233,7 +198,8 @@ def _between_devices(m: Machine, dst: BufferV, src: BufferV, span: Span, name: s
     target = m.current_stream(Lib.TORCH, m.buffers[dst.id].device)
     _waits(m, source.id, target.id, span)
     accesses = (Access(src.id, Mode.READ, src.region), Access(dst.id, Mode.WRITE, dst.region))
-    m.emit(Launch(m.site(span), m.lane, stream=source.id, accesses=accesses, name=name))
+    by = Lib.TORCH.product
+    m.emit(Launch(m.site(span), m.lane, stream=source.id, accesses=accesses, name=name, library=by))
     _waits(m, target.id, source.id, span)
 
 
@@ -266,6 +232,8 @@ def on_stream(
     blocking: bool,
     name: str,
     documented: bool = False,
+    library: str = "",
+    choice: StreamChoice = StreamChoice.IMPLIED,
 ) -> None:
     """An explicit copy call (``cudaMemcpyAsync``) on a named stream.
 
@@ -282,4 +250,16 @@ def on_stream(
         effect = HostEffect.STAGED
     if blocking and not to.on_host and not of.on_host and Space.UNKNOWN not in (to, of):
         effect = HostEffect.ASYNC
-    m.emit(Copy(m.site(span), m.lane, stream=stream, src=read, dst=write, host=effect, name=name))
+    m.emit(
+        Copy(
+            m.site(span),
+            m.lane,
+            stream=stream,
+            src=read,
+            dst=write,
+            host=effect,
+            name=name,
+            library=library,
+            choice=choice,
+        )
+    )

@@ -12,14 +12,14 @@ from streamlint.interp import (
     captures,
     collectives,
     contexts,
-    copies,
     decide,
+    devices,
     escape,
+    handoffs,
     memory,
     names,
     tensors,
 )
-from streamlint.interp.machine import device_id
 from streamlint.interp.values import (
     NONE,
     ApiV,
@@ -42,7 +42,6 @@ from streamlint.interp.values import (
 from streamlint.models import cuda_driver, cuda_runtime
 from streamlint.models import schema as fx
 from streamlint.trace import (
-    CURRENT_DEVICE,
     Access,
     CudaCall,
     DestroyEvent,
@@ -97,18 +96,6 @@ def apply(
     if isinstance(result, QueryV):
         return TupleV((result,))
     return TupleV((success,)) if result is None else TupleV((success, result))
-
-
-def unknown_runtime_call(m: Machine, path: str, args: list[Value], span: Span) -> Value:
-    """A runtime function without a row: it orders nothing, and its result is unknown."""
-    del args
-    name = path.rpartition(".")[2]
-    m.emit(CudaCall(m.site(span), m.lane, name=name))
-    driver = name.startswith("cu") and name[2:3].isupper()
-    if not driver and (not name.startswith("cuda") or "_t" in name or name[4:5].islower()):
-        return m.fresh(name, span)
-    success = cuda_driver.SUCCESS if driver else cuda_runtime.SUCCESS
-    return TupleV((ApiV(success), m.fresh(name, span)))
 
 
 class Call:
@@ -192,16 +179,8 @@ class Call:
             case _:
                 return view
 
-    def device(self, name: str) -> str:
-        value = self.value(name)
-        if isinstance(value, StreamV):
-            return self.m.streams[value.id].device
-        if isinstance(value, DeviceV) and name == "self" and not value.id.startswith("?"):
-            return value.id
-        found = copies.as_device(self.m, value)
-        if value == NONE or found is None:
-            return self.m.device
-        return device_id(found, self.m.device)
+    def device(self, name: str) -> DeviceV:
+        return devices.meant(self.m, self.value(name))
 
     def name(self) -> str:
         return self.api.name.rpartition(".")[2].removesuffix("()")
@@ -214,10 +193,10 @@ class Call:
             case fx.NewStream():
                 return self._new_stream(effect)
             case fx.CurrentStream(device):
-                return m.current_stream(self.lib, self.device(device))
+                return m.current_stream(self.lib, self.device(device).id)
             case fx.DefaultStream(kind):
                 where = self.device("self" if isinstance(self.bound.get("self"), DeviceV) else "device")
-                return m.default(m.default_stream if kind is StreamKind.LEGACY else kind, self.lib, where)
+                return m.default(m.default_stream if kind is StreamKind.LEGACY else kind, self.lib, where.id)
             case fx.ForeignStream(handle):
                 value = self.value(handle)
                 if isinstance(value, ConstV) and isinstance(value.value, int):
@@ -226,23 +205,24 @@ class Call:
                 return StreamV(known.id, self.lib)
             case fx.NewEvent():
                 made = m.new_event("an event", span, self.lib)
-                m.events[made.id] = replace(m.events[made.id], timing=self._timing(effect))
+                m.events[made.id] = replace(
+                    m.events[made.id], timing=self._timing(effect), made_on=self._event_device()
+                )
                 if self.value("external") == ConstV(True):
                     m.captures.external.add(made.id)
                 return made
             case fx.NewDevice(number):
-                return self._new_device(number)
+                return devices.made(m, self.value(number))
             case fx.Makes(path, keeps):
                 held = {name: self.bound[name] for name in keeps if name in self.bound}
                 return PartialV(ApiV(path), (), held) if held else ApiV(path)
             case fx.EnterStream(stream, now):
                 return self._enter_stream(stream, now=now)
             case fx.EnterDevice(device) | fx.SelectsDevice(device):
-                target = DeviceV(self.device(device))
                 if isinstance(effect, fx.SelectsDevice) or effect.now:
-                    m.device = target.id
+                    devices.select(m, self.device(device))
                     return None
-                return ContextV(ContextKind.DEVICE, target, self.lib)
+                return ContextV(ContextKind.DEVICE, self.device(device), self.lib)
             case fx.EnterCapture(stream):
                 capture = (
                     m.new_stream(StreamKind.NON_BLOCKING, "the capture stream", span, self.lib)
@@ -281,7 +261,7 @@ class Call:
                     escape.barrier(m, escape.all_streams(m), span, self.name())
                 return None
             case fx.HostWaitsDevice(device):
-                m.emit(SyncDevice(m.site(span), m.lane, device=self.device(device), name=self.name()))
+                m.emit(SyncDevice(m.site(span), m.lane, device=self.device(device).id, name=self.name()))
                 return None
             case fx.Queries(of, status):
                 return self._query(of, status=status)
@@ -363,11 +343,13 @@ class Call:
                 if seen is None:
                     return m.fresh("view", span)
                 return BufferV(seen.id, seen.region, Flavor.ARRAY if array else seen.flavor)
+            case fx.Adopts():
+                return self._adopt(effect)
             case fx.Returns(what):
                 return self.value(what)
             case fx.Pure():
                 if self.name() == "current_device":
-                    return DeviceV(m.device)
+                    return devices.current(m)
                 capturing = captures.predicate(m, self.name(), self.value("self"), self.lib)
                 if capturing is not None:
                     return ConstV(capturing)
@@ -391,18 +373,6 @@ class Call:
             case _:
                 return None
 
-    def _new_device(self, number: str) -> DeviceV:
-        """``Device(0)`` is taken to be the device current at entry, as it is unless code selected another."""
-        match self.value(number):
-            case ConstV(int() as index) if index > 0 or self.m.device != CURRENT_DEVICE:
-                return DeviceV(str(index))
-            case DeviceV() as known:
-                return known
-            case SymV(key):
-                return DeviceV(f"?{key}")
-            case _:
-                return DeviceV(self.m.device)
-
     def _wait(self, what: str, stream: str) -> None:
         """An event or a stream; an unknown value by its name."""
         value = self.value(what)
@@ -414,7 +384,17 @@ class Call:
             Wait(m.site(self.span), m.lane, stream=self.stream(stream).id, event=waited.id, name=self.name())
         )
 
+    def _adopt(self, effect: fx.Adopts) -> Value:
+        view = self.buffer(effect.of)
+        if view is None:
+            return self.m.fresh(self.name(), self.span)
+        unordered = self.value(effect.stream) in (NONE, ConstV(-1))
+        stream = None if unordered else self.stream(effect.stream)
+        return handoffs.adopted(self.m, view, self.lib, stream, self.span, self.name())
+
     def _new_stream(self, effect: fx.NewStream) -> Value:
+        if effect.wraps is not None and self.value(effect.wraps) != NONE:
+            return StreamV(self.stream(effect.wraps).id, self.lib)
         if effect.null is not None and decide.constant(self.m, self.value(effect.null)):
             return self.m.default(StreamKind.LEGACY, self.lib)
         kind = effect.kind
@@ -427,7 +407,8 @@ class Call:
                 case _:
                     kind = StreamKind.UNKNOWN
         device = self.device("self" if isinstance(self.bound.get("self"), DeviceV) else "device")
-        return self.m.new_stream(kind, "a stream", self.span, self.lib, device)
+        made_on = device.exact if self.lib is not fx.Lib.DRIVER else None
+        return self.m.new_stream(kind, "a stream", self.span, self.lib, device.id, made_on)
 
     def _enter_stream(self, stream: str, *, now: bool) -> Value | None:
         value = self.value(stream)
@@ -454,9 +435,23 @@ class Call:
         made = (
             as_event(m, given, self.span) if given != NONE else m.new_event("an event", self.span, self.lib)
         )
+        on = self.stream(stream)
+        where = devices.of_stream(m, on)
+        known = m.events[made.id]
+        if known.made_on is None and (given == NONE or self.lib is fx.Lib.TORCH):
+            # PyTorch makes the event when it is first recorded; cuda.core makes it for the stream.
+            m.events[made.id] = replace(known, made_on=self._event_device() or where)
         if not captures.is_external(self.value("flags")):
-            m.emit(Record(m.site(self.span), m.lane, stream=self.stream(stream).id, event=made.id))
+            m.emit(Record(m.site(self.span), m.lane, stream=on.id, event=made.id, issued_on=where))
         return made
+
+    def _event_device(self) -> str | None:
+        """The device of an event when it is made; None if it gets one later, or that is not known."""
+        match self.lib:
+            case fx.Lib.TORCH | fx.Lib.DRIVER | fx.Lib.CORE:
+                return None
+            case _:
+                return self.m.exact_device
 
     def _query(self, of: str, *, status: bool) -> Value:
         value = self.value(of)

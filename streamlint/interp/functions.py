@@ -55,7 +55,7 @@ def call_function(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, 
     if kernel_of is Lib.CUPY:
         return arrays.rawkernel_call(m, func, args, kwargs, span)
     if kernel_of is not None:
-        return tensors.launch_kernel(m, func.name, args, kwargs, span, kernel_of)
+        return unresolved.launch_kernel(m, func.name, args, kwargs, span, kernel_of)
     if func.function.name in torch_model.MODULE_MAKERS:
         return ApiV("torch.cuda")
     if func.function.name == "current_stream" and func.receiver is None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from streamlint.interp import tensors
 from streamlint.interp.values import BufferV, ConstV, Flavor, SymV, Value
 from streamlint.models.schema import Lib
 from streamlint.trace import Access, Launch, Mode, Origin, Space
@@ -79,7 +80,8 @@ def settle(m: Machine) -> None:
             continue
         made = result if isinstance(result, BufferV) else buffer(m, guess)
         accesses = [Access(view.id, Mode.READ, view.region) for view in reads]
-        m.ops[guess.op] = replace(op, accesses=(*accesses, Access(made.id, Mode.WRITE)))
+        accesses.append(Access(made.id, Mode.WRITE))
+        m.ops[guess.op] = replace(op, accesses=tuple(accesses), library=tensors.product(made))
 
 
 def _operands_are_tensors(m: Machine, guess: Guess) -> None:

@@ -10,7 +10,6 @@ from streamlint.interp.captures import Captures
 from streamlint.interp.lifetime import MAX_SCANS, Lifetimes
 from streamlint.interp.values import (
     BufferV,
-    DeviceV,
     Env,
     EventV,
     Flavor,
@@ -127,6 +126,8 @@ class Machine:
     current: dict[tuple[Lib, DeviceId, LaneId], StreamV] = field(default_factory=dict)
     defaults: dict[tuple[StreamKind, DeviceId], StreamV] = field(default_factory=dict)
     device: DeviceId = CURRENT_DEVICE
+    exact_device: DeviceId | None = CURRENT_DEVICE
+    """The current device as the code says it: see ``DeviceV.exact``."""
     lane: LaneId = MAIN_LANE
     frames: list[Frame] = field(default_factory=list)
     calls: list[Span] = field(default_factory=list)
@@ -163,6 +164,8 @@ class Machine:
     captures: Captures = field(default_factory=Captures)
     entered: dict[int, Callable[[], None]] = field(default_factory=dict)
     """What leaving a context does that was entered by hand, by its identity."""
+    handed: set[tuple[BufferId, str]] = field(default_factory=set)
+    """Memory that was handed to a library without an order: see ``interp/handoffs.py``."""
     named: dict[tuple[str, int], int] = field(default_factory=dict)
     """How many calls deep the variable was that something got its name from."""
 
@@ -201,10 +204,17 @@ class Machine:
     # ------------------------------------------------------------------ streams and events
 
     def new_stream(
-        self, kind: StreamKind, name: str, span: Span | None, lib: Lib | None, device: DeviceId | None = None
+        self,
+        kind: StreamKind,
+        name: str,
+        span: Span | None,
+        lib: Lib | None,
+        device: DeviceId | None = None,
+        made_on: DeviceId | None = None,
     ) -> StreamV:
         number = StreamId(len(self.streams))
-        self.streams[number] = Stream(number, kind, device if device is not None else self.device, name, span)
+        where = device if device is not None else self.device
+        self.streams[number] = Stream(number, kind, where, name, span, made_on)
         return StreamV(number, lib)
 
     def new_event(self, name: str, span: Span | None, lib: Lib | None) -> EventV:
@@ -395,15 +405,6 @@ class Machine:
             first = self.ops[number]
             assert isinstance(first, Launch)
             self.ops[number] = replace(first, accesses=tuple(accesses))
-
-
-def device_id(value: Value | None, here: DeviceId) -> DeviceId:
-    """The device that a value names; anything unknown is taken to be the current one."""
-    match value:
-        case DeviceV(name):
-            return here if name.startswith("?") else name
-        case _:
-            return here
 
 
 _STATE = tuple(

@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamlint.interp import arrays, copies, kernels, tensors
+from streamlint.interp import arrays, copies, kernels, names, tensors
 from streamlint.interp.values import (
     NONE,
     ApiV,
     BufferV,
     ConstV,
     Flavor,
+    HeapV,
     PartialV,
+    Shape,
     StreamV,
     SymV,
     TupleV,
@@ -20,10 +22,13 @@ from streamlint.interp.values import (
     key_of,
 )
 from streamlint.models import schema as fx
-from streamlint.trace import Access, Alloc, Doubt, Launch, Mode, Origin, Space
+from streamlint.trace import Access, Alloc, Doubt, Launch, Mode, Origin, Space, StreamChoice
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from streamlint.interp.effects import Call
+    from streamlint.interp.machine import Machine
 
 ADDRESS_ATTRIBUTES = (".handle", ".ptr", ".data_ptr")
 """What is passed as a kernel argument under such a name is memory: ``buffer.handle``."""
@@ -49,10 +54,20 @@ def copy(call: Call, effect: fx.Copies) -> Value | None:
             blocking=_blocks(call, effect, stream, dst),
             documented=effect.documented,
             name=call.name(),
+            library=call.lib.product,
+            choice=_choice(call, effect),
         )
     elif dst is not None and not m.space(dst).on_host:
         # From a host value that no variable holds: nobody can overwrite it.
-        tensors.work(m, call.span, stream.id, (Access(dst.id, Mode.WRITE, dst.region),), call.name())
+        tensors.work(
+            m,
+            call.span,
+            stream.id,
+            (Access(dst.id, Mode.WRITE, dst.region),),
+            call.name(),
+            library=call.lib.product,
+            choice=_choice(call, effect),
+        )
     if effect.makes is not None:
         return dst
     return call.value(effect.returns) if effect.returns is not None else None
@@ -79,7 +94,7 @@ def stream_of(call: Call, name: str | None) -> StreamV:
     if call.lib is fx.Lib.NUMBA and call.value(name) in (NONE, ConstV(0)):
         receiver = call.bound.get("self")
         if isinstance(receiver, BufferV):
-            made_on = call.m.buffers[receiver.id].alloc_stream
+            made_on = arrays.bound_stream(call.m, receiver)
             if made_on is not None:
                 return StreamV(made_on, fx.Lib.NUMBA)
     return call.stream(name)
@@ -121,8 +136,51 @@ def use(call: Call, effect: fx.Uses) -> None:
     stream = call.stream(effect.stream).id
     # A kernel whose source is not seen may only read what it is given.
     doubts = frozenset({Doubt.OPAQUE}) if effect.packed and modes is None else frozenset()
-    site = m.site(call.span)
-    m.emit(Launch(site, m.lane, doubts, stream=stream, accesses=tuple(accesses), name=call.name()))
+    m.emit(
+        Launch(
+            m.site(call.span),
+            m.lane,
+            doubts,
+            stream=stream,
+            accesses=tuple(accesses),
+            name=call.name(),
+            library=call.lib.product,
+            choice=_choice(call, effect),
+            issued_on=m.exact_device if effect.packed and call.lib is not fx.Lib.DRIVER else None,
+        )
+    )
+
+
+def _choice(call: Call, effect: fx.Copies | fx.Uses) -> StreamChoice:
+    """How a row's call chose its stream; ``cudaMemcpy`` takes none."""
+    if effect.stream is None:
+        return StreamChoice.IMPLIED
+    packed = effect.packed if isinstance(effect, fx.Uses) else ()
+    return stream_choice(call.m, call.value(effect.stream), [call.value(name) for name in packed])
+
+
+def stream_choice(m: Machine, given: Value, data: Sequence[Value]) -> StreamChoice:
+    """How a call chose its stream: ``given`` stands where it takes one, ``data`` goes to the kernel."""
+    given = names.settle(m, given)
+    if given in (NONE, ConstV(0)) and _holds_stream(m, data):
+        return StreamChoice.AS_DATA
+    return StreamChoice.LEFT_OUT if given == NONE else StreamChoice.NAMED
+
+
+def _holds_stream(m: Machine, values: Iterable[Value], depth: int = 3) -> bool:
+    """Whether a stream is among kernel arguments: ``(x.data.ptr, n, stream.ptr)``."""
+    for value in values:
+        match names.settle(m, value):
+            case StreamV():
+                return True
+            case TupleV(items) if depth and _holds_stream(m, items, depth - 1):
+                return True
+            case HeapV(number) if depth and m.heap[number].shape is not Shape.INSTANCE:
+                if _holds_stream(m, m.heap[number].items, depth - 1):
+                    return True
+            case _:
+                pass
+    return False
 
 
 def _source_modes(call: Call) -> tuple[Mode | None, ...] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir, models
-from streamlint.interp import calls, effects, names, stmt, tensors, threads, variables
+from streamlint.interp import calls, devices, effects, names, stmt, tensors, threads, variables
 from streamlint.interp.values import (
     NONE,
     ApiV,
@@ -48,8 +48,11 @@ def attribute(m: Machine, value: Value, name: str, span: Span) -> Value:
         case StreamV(_, lib):
             if lib is not None and name in models.BY_LIB[lib].raw_handles:
                 return StreamV(value.id, lib, raw=True)
+            if value.raw and name == "value":
+                # A handle that ctypes wraps, as Numba's do.
+                return value
             if name == "device":
-                return DeviceV(m.streams[value.id].device)
+                return devices.meant(m, value)
             return _read_row(m, Role.STREAM, lib, value, name, span)
         case EventV(_, lib):
             return _read_row(m, Role.EVENT, lib, value, name, span)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp import copies, names, tensors, unresolved
+from streamlint.interp import copies, devices, names, tensors, unresolved
 from streamlint.interp.values import (
     FALSE,
     NONE,
@@ -22,7 +22,6 @@ from streamlint.models.schema import Lib
 from streamlint.trace import (
     Access,
     HostAccess,
-    Launch,
     Mode,
     Origin,
     Space,
@@ -46,7 +45,7 @@ def factory(
     space = m.space(like) if like is not None else Space.PAGEABLE
     device = m.buffers[like.id].device if like is not None else m.device
     if "device" in kwargs:
-        target = copies.as_device(m, kwargs["device"])
+        target = devices.as_device(m, kwargs["device"])
         if target is None:
             space = Space.UNKNOWN
         elif target.is_host:
@@ -67,9 +66,8 @@ def factory(
     stream = m.current_stream(Lib.TORCH, device)
     made = m.new_buffer("", space, Origin.ALLOCATED, Flavor.TORCH, span, stream.id, device)
     if name not in model.UNFILLED:
-        m.emit(
-            Launch(m.site(span), m.lane, stream=stream.id, accesses=(Access(made.id, Mode.WRITE),), name=name)
-        )
+        filled = (Access(made.id, Mode.WRITE),)
+        tensors.work(m, span, stream.id, filled, name, library=Lib.TORCH.product)
     if name in model.FROM_PYTHON:
         m.emit(SyncStream(m.site(span), m.lane, stream=stream.id, name=name))
     return made
@@ -107,7 +105,7 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
         return (
             SymV(f"{path}({','.join(key_of(a) for a in args)})")
             if last != "device"
-            else copies.as_device(m, args[0] if args else NONE) or SymV(path)
+            else devices.as_device(m, args[0] if args else NONE) or SymV(path)
         )
     if last == "pin_memory" and args and tensors.buffers_in(m, args[:1]):
         # An accelerator's pin_memory is a function, not a method of the tensor.
@@ -161,7 +159,7 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
         else:
             tensors.launch(m, span, accesses, last)
         return out
-    made = tensors.operate(m, span, last, list(sources))
+    made = tensors.operate(m, span, last, list(sources), by=Lib.TORCH.product)
     if last in model.DRAINING_METHODS and not tensors.on_host(m, sources):
         m.emit(SyncStream(m.site(span), m.lane, stream=m.current_stream(Lib.TORCH).id, name=last))
     return made

@@ -6,7 +6,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import models
-from streamlint.interp import arrays, copies, effects, guesses, names, operators, unresolved
+from streamlint.interp import (
+    arrays,
+    copies,
+    effects,
+    guesses,
+    handoffs,
+    host_arrays,
+    names,
+    operators,
+    unresolved,
+)
 from streamlint.interp.values import (
     NONE,
     BufferV,
@@ -16,6 +26,7 @@ from streamlint.interp.values import (
     HeapV,
     MethodV,
     Shape,
+    StreamV,
     SymV,
     TupleV,
     Value,
@@ -33,6 +44,7 @@ from streamlint.trace import (
     Mode,
     Origin,
     Space,
+    StreamChoice,
     Symbol,
     SymbolSlice,
     SyncStream,
@@ -168,6 +180,12 @@ def library(view: BufferV) -> Lib:
     return _LIBRARIES.get(view.flavor, Lib.TORCH)
 
 
+def product(view: BufferV) -> str:
+    """The library whose methods ``view`` has, by name; empty for addresses and unresolved results."""
+    known = view.flavor is Flavor.TORCH or view.flavor in arrays.DEVICE_FLAVORS
+    return library(view).product if known else ""
+
+
 _LIBRARIES = {
     Flavor.DEVICE_ARRAY: Lib.CUPY,
     Flavor.NUMBA_ARRAY: Lib.NUMBA,
@@ -187,7 +205,7 @@ def launch(
     lib: Lib = Lib.TORCH,
     doubts: frozenset[Doubt] = frozenset(),
 ) -> None:
-    work(m, span, m.current_stream(lib).id, accesses, name, doubts)
+    work(m, span, m.current_stream(lib).id, accesses, name, doubts, library=lib.product)
 
 
 def work(
@@ -197,6 +215,9 @@ def work(
     accesses: Sequence[Access],
     name: str,
     doubts: frozenset[Doubt] = frozenset(),
+    *,
+    library: str = "",
+    choice: StreamChoice = StreamChoice.IMPLIED,
 ) -> None:
     """An operator's work on a stream. What it takes from host memory the host reads when it is called."""
     host_side = tuple(access for access in accesses if m.buffers[access.buffer].space.on_host)
@@ -211,7 +232,18 @@ def work(
         there = m.current_stream(Lib.TORCH, device).id
         m.emit(Launch(m.site(span), m.lane, doubts, stream=there, accesses=others, name=name))
     kept = tuple(access for access in device_side if m.buffers[access.buffer].device not in away)
-    m.emit(Launch(m.site(span), m.lane, doubts, stream=stream, accesses=kept, name=name))
+    m.emit(
+        Launch(
+            m.site(span),
+            m.lane,
+            doubts,
+            stream=stream,
+            accesses=kept,
+            name=name,
+            library=library,
+            choice=choice,
+        )
+    )
 
 
 def read_on_host(m: Machine, value: Value, span: Span, name: str, *, opaque: bool = False) -> None:
@@ -226,7 +258,17 @@ def read_on_host(m: Machine, value: Value, span: Span, name: str, *, opaque: boo
             m.emit(HostAccess(m.site(span), m.lane, doubts, accesses=(access,), name=name))
         elif view.flavor is not Flavor.OPAQUE:
             stream = m.current_stream(library(view), m.buffers[view.id].device)
-            m.emit(Launch(m.site(span), m.lane, doubts, stream=stream.id, accesses=(access,), name=name))
+            m.emit(
+                Launch(
+                    m.site(span),
+                    m.lane,
+                    doubts,
+                    stream=stream.id,
+                    accesses=(access,),
+                    name=name,
+                    library=product(view),
+                )
+            )
             waits = frozenset({Doubt.ALIAS}) if space is Space.UNKNOWN else frozenset()
             m.emit(SyncStream(m.site(span), m.lane, waits, stream=stream.id, name=name))
 
@@ -236,9 +278,12 @@ def write_on_host(m: Machine, view: BufferV, span: Span, name: str) -> None:
 
 
 def operate(
-    m: Machine, span: Span, name: str, values: Sequence[Value], *, extra: Sequence[Value] = ()
+    m: Machine, span: Span, name: str, values: Sequence[Value], *, extra: Sequence[Value] = (), by: str = ""
 ) -> Value:
-    """An operator: reads its operands, makes a new tensor. On host memory the host does it, at once."""
+    """An operator: reads its operands, makes a new tensor. On host memory the host does it, at once.
+
+    ``by``: the library whose function it is, where the operands do not tell.
+    """
     views = buffers_in(m, [*values, *extra])
     reads = [Access(view.id, Mode.READ, view.region) for view in views]
     if on_host(m, views):
@@ -255,7 +300,8 @@ def operate(
     stream = m.current_stream(lib, device)
     flavor = first.flavor if first is not None and first.flavor in arrays.DEVICE_FLAVORS else Flavor.TORCH
     made = m.new_buffer("", space, Origin.RESULT, flavor, span, stream.id, device)
-    work(m, span, stream.id, (*reads, Access(made.id, Mode.WRITE)), name)
+    known = product(first) if first is not None else ""
+    work(m, span, stream.id, (*reads, Access(made.id, Mode.WRITE)), name, library=by or known)
     return made
 
 
@@ -272,17 +318,6 @@ def opaque_work(m: Machine, name: str, views: Sequence[BufferV], span: Span) -> 
     made = m.new_buffer("", space, Origin.RESULT, flavor, span, stream.id, device)
     work(m, span, stream.id, (*reads, Access(made.id, Mode.WRITE, doubts=_OPAQUE)), name, _OPAQUE)
     return made
-
-
-def launch_kernel(
-    m: Machine, name: str, args: Sequence[Value], kwargs: dict[str, Value], span: Span, lib: Lib = Lib.TORCH
-) -> Value:
-    """A user kernel: without its body, every array is taken to be read and written."""
-    views = buffers_in(m, [*args, *kwargs.values()])
-    accesses = tuple(Access(view.id, Mode.UPDATE, view.region, _OPAQUE) for view in views)
-    stream = m.current_stream(lib)
-    m.emit(Launch(m.site(span), m.lane, _OPAQUE, stream=stream.id, accesses=accesses, name=name))
-    return NONE
 
 
 def update_in_place(m: Machine, target: BufferV, value: Value, op: str, span: Span) -> bool:
@@ -308,7 +343,10 @@ def assign_into(m: Machine, target: BufferV, value: Value, span: Span) -> None:
     sources = [v for v in buffers_in(m, [value], unknown=False) if v.flavor is not Flavor.POINTER]
     if target.flavor in arrays.DEVICE_FLAVORS and sources and m.space(sources[0]).on_host:
         stream = m.current_stream(library(target), m.buffers[target.id].device)
-        copies.on_stream(m, target, sources[0], stream.id, span, blocking=False, name="assignment")
+        by = product(target)
+        copies.on_stream(
+            m, target, sources[0], stream.id, span, blocking=False, name="assignment", library=by
+        )
         return
     if sources and sources[0].flavor is not Flavor.ARRAY and m.space(sources[0]) is not m.space(target):
         copies.copy(m, target, sources[0], span, name="assignment")
@@ -326,12 +364,19 @@ def assign_into(m: Machine, target: BufferV, value: Value, span: Span) -> None:
 # ----------------------------------------------------------------------------- attributes and methods
 
 
+_ARRAY_ATTRIBUTES = host.ARRAY_VIEWS - frozenset(
+    "reshape view ravel squeeze transpose swapaxes data_as".split()
+)
+
+
 def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
     stored = m.roles.get(f"buffer{view.id}.{name}")
     if stored is not None:
         return stored
     if view.flavor in arrays.DEVICE_FLAVORS:
-        return arrays.attribute(m, view, name)
+        return arrays.attribute(m, view, name, span)
+    if view.flavor is Flavor.POINTER and name in ("value", "ptr", "handle", "device_pointer"):
+        return view
     if view.flavor is Flavor.OPAQUE:
         if name in model.VIEW_ATTRIBUTES:
             return view
@@ -339,16 +384,8 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
             return BufferV(view.id, view.region, Flavor.POINTER)
         if is_number(name):
             return SymV(f"{key_of(view)}.{name}")
-        return MethodV(view, name) if is_tensor_method(name) else _part(m, view, name)
-    if view.flavor is Flavor.ARRAY and name in host.ARRAY_VIEWS - {
-        "reshape",
-        "view",
-        "ravel",
-        "squeeze",
-        "transpose",
-        "swapaxes",
-        "data_as",
-    }:
+        return MethodV(view, name) if is_tensor_method(name) else _part(view, name)
+    if view.flavor is Flavor.ARRAY and name in _ARRAY_ATTRIBUTES:
         return view
     if view.flavor is Flavor.ARRAY and name == "value":
         read_on_host(m, view, span, "read")
@@ -368,11 +405,8 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
     return MethodV(view, name)
 
 
-def _part(m: Machine, view: BufferV, name: str) -> Value:
+def _part(view: BufferV, name: str) -> Value:
     """``out.logits``: a part of an unresolved result."""
-    from streamlint.trace import Symbol
-
-    del m
     return BufferV(view.id, (*view.region, Symbol(f".{name}")), view.flavor)
 
 
@@ -389,7 +423,7 @@ def method(
     if view.flavor in arrays.DEVICE_FLAVORS:
         return arrays.method(m, view, name, args, kwargs, span)
     if view.flavor is Flavor.ARRAY:
-        return _array_method(m, view, name, args, kwargs, span)
+        return host_arrays.method(m, view, name, args, kwargs, span)
     if name in model.SPLIT_METHODS:
         parts = m.new_list(())
         m.heap[parts.id].open, m.heap[parts.id].sample = True, view
@@ -397,7 +431,10 @@ def method(
     if name in ("narrow", "select"):
         return _along(view, name, [names.settle(m, a) for a in (*args, *kwargs.values())])
     if name == "data_ptr":
-        return BufferV(view.id, view.region, Flavor.POINTER)
+        return handoffs.by_address(m, view, span, "data_ptr()")
+    if name == "view" and args and isinstance(given := names.settle(m, args[0]), StreamV):
+        # A proxy of cuda.core's args_viewable_as_strided_memory.
+        return handoffs.adopted(m, view, Lib.CORE, given, span, "view")
     if name in model.VIEW_METHODS:
         return view
     if name in model.META_METHODS:
@@ -459,26 +496,3 @@ def in_place(
     else:
         launch(m, span, accesses, name, library(view))
     return view
-
-
-def _array_method(
-    m: Machine, view: BufferV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
-) -> Value:
-    if name in host.ARRAY_META:
-        return SymV(f"{key_of(view)}.{name}")
-    if name in host.ARRAY_VIEWS:
-        return view
-    if name in host.ARRAY_WRITES:
-        write_on_host(m, view, span, name)
-        return NONE
-    read_on_host(m, view, span, f"{name}()")
-    out = kwargs.get("out")
-    for target in buffers_in(m, [out] if out is not None else [], unknown=False):
-        write_on_host(m, target, span, name)
-    for source in buffers_in(m, args, unknown=False):
-        read_on_host(m, source, span, f"{name}()")
-    return (
-        m.new_buffer("", Space.PAGEABLE, Origin.RESULT, Flavor.ARRAY, span)
-        if name in ("copy", "astype")
-        else m.fresh(name, span)
-    )

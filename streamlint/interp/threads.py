@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp import calls, containers, lifetime, tensors
+from streamlint.interp import calls, containers, devices, lifetime, tensors
 from streamlint.interp.machine import PathEnds, Returned
 from streamlint.interp.values import NONE, ClassV, ConstV, FuncV, HeapV, MethodV, PartialV, Shape, Value
-from streamlint.trace import CURRENT_DEVICE, Join, LaneId, Spawn
+from streamlint.trace import Join, LaneId, Spawn
 
 if TYPE_CHECKING:
     from streamlint.interp.machine import Machine
@@ -79,11 +79,13 @@ def _run(
     m.emit(Spawn(m.site(span), m.lane, child=child))
     # The thread holds its arguments until it has returned, whatever the caller drops meanwhile.
     lifetime.escapes(m, tensors.buffers_in(m, [*args, *kwargs.values()], unknown=False))
-    lane, device = m.lane, m.device
-    m.lane, m.device = child, CURRENT_DEVICE
+    lane, device = m.lane, devices.current(m)
+    m.lane = child
+    devices.select(m, devices.numbered(0))
     try:
         return calls.call(m, target, args, kwargs, span)
     except (Returned, PathEnds):
         return NONE
     finally:
-        m.lane, m.device = lane, device
+        m.lane = lane
+        devices.select(m, device)

@@ -20,14 +20,19 @@ from streamlint.interp.values import (
     TupleV,
     Value,
 )
-from streamlint.models import host
+from streamlint.models import cuda_driver, cuda_runtime, host
 from streamlint.models import torch as torch_model
-from streamlint.models.cuda_runtime import SUCCESS_NAMES
-from streamlint.trace import Access, Doubt, Launch, Mode
+from streamlint.models.schema import Lib
+from streamlint.trace import Access, CudaCall, Doubt, Launch, Mode
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from streamlint.interp.machine import Machine
     from streamlint.source import Span
+
+
+_ASSUMED = frozenset({Doubt.OPAQUE})
 
 
 def opaque(
@@ -104,9 +109,8 @@ def _takes_pointers(m: Machine, name: str, values: list[Value], views: list[Buff
     """A launcher: addresses and one stream make device work on that stream; addresses alone are numbers."""
     streams = [value for value in values if isinstance(value, StreamV)]
     if len(streams) == 1:
-        doubts = frozenset({Doubt.OPAQUE})
-        accesses = tuple(Access(view.id, Mode.UPDATE, view.region, doubts) for view in views)
-        m.emit(Launch(m.site(span), m.lane, doubts, stream=streams[0].id, accesses=accesses, name=name))
+        accesses = tuple(Access(view.id, Mode.UPDATE, view.region, _ASSUMED) for view in views)
+        m.emit(Launch(m.site(span), m.lane, _ASSUMED, stream=streams[0].id, accesses=accesses, name=name))
     else:
         escape.through(m, values, span, name)
     return m.fresh(f"{name}()", span, tuple(values[:6]))
@@ -115,7 +119,40 @@ def _takes_pointers(m: Machine, name: str, values: list[Value], views: list[Buff
 def _status_check(values: list[Value]) -> Value | None:
     """``check(cudart.cudaMalloc(n))`` with a helper from outside gives the value without the error."""
     match values:
-        case [TupleV((ApiV(path), *rest))] if path.endswith(SUCCESS_NAMES):
+        case [TupleV((ApiV(path), *rest))] if path.endswith(cuda_runtime.SUCCESS_NAMES):
             return NONE if not rest else rest[0] if len(rest) == 1 else TupleV(tuple(rest))
         case _:
             return None
+
+
+def unknown_runtime_call(m: Machine, path: str, args: list[Value], span: Span) -> Value:
+    """A runtime function without a row: it orders nothing, and its result is unknown."""
+    del args
+    name = path.rpartition(".")[2]
+    m.emit(CudaCall(m.site(span), m.lane, name=name))
+    driver = name.startswith("cu") and name[2:3].isupper()
+    if not driver and (not name.startswith("cuda") or "_t" in name or name[4:5].islower()):
+        return m.fresh(name, span)
+    success = cuda_driver.SUCCESS if driver else cuda_runtime.SUCCESS
+    return TupleV((ApiV(success), m.fresh(name, span)))
+
+
+def launch_kernel(
+    m: Machine, name: str, args: Sequence[Value], kwargs: dict[str, Value], span: Span, lib: Lib = Lib.TORCH
+) -> Value:
+    """A user kernel: without its body, every array is taken to be read and written."""
+    views = tensors.buffers_in(m, [*args, *kwargs.values()])
+    accesses = tuple(Access(view.id, Mode.UPDATE, view.region, _ASSUMED) for view in views)
+    stream = m.current_stream(lib)
+    m.emit(
+        Launch(
+            m.site(span),
+            m.lane,
+            _ASSUMED,
+            stream=stream.id,
+            accesses=accesses,
+            name=name,
+            library=lib.product,
+        )
+    )
+    return NONE

@@ -62,9 +62,11 @@ class BufferV:
 
 @dataclass(frozen=True, slots=True)
 class DeviceV:
-    """A device: ``"0"``, ``"1"``, ``"cur"`` (current at entry), ``"cpu"``, or ``"?key"``."""
+    """A device: ``"1"``, ``"cur"`` (device 0, and the one current at entry), ``"cpu"``, or ``"?key"``."""
 
     id: str
+    exact: str | None = field(default=None, compare=False)
+    """As the code says it: a number, or ``"cur"`` where nothing was selected; None if it is not known."""
 
     @property
     def is_host(self) -> bool:

@@ -7,6 +7,7 @@ is the legacy default stream (measured).
 from __future__ import annotations
 
 from streamlint.models.schema import (
+    Adopts,
     Allocates,
     Api,
     CaptureEnds,
@@ -30,12 +31,16 @@ from streamlint.models.schema import (
     SelectsDevice,
     StreamWaits,
     Uses,
+    Views,
 )
 from streamlint.trace import Space, StreamKind
 
 _URL = "https://nvidia.github.io/cuda-python/cuda-core/latest/api.html"
 
-_NEW_STREAM = NewStream(StreamKind.BLOCKING, "options.nonblocking", unset=StreamKind.NON_BLOCKING)
+_NEW_STREAM = NewStream(
+    StreamKind.BLOCKING, "options.nonblocking", unset=StreamKind.NON_BLOCKING, wraps="obj"
+)
+_VIEW = Adopts("obj", "stream_ptr")
 _BUILDER = NewStream(StreamKind.NON_BLOCKING)
 """A graph builder takes work like a stream; the work runs when the graph is launched."""
 _OPTIONS = "cuda.core.StreamOptions()"
@@ -70,6 +75,12 @@ CUDA_CORE = Framework(
         ),
         Api("ObjectCode().get_kernel", "name", (Makes("cuda.core.Kernel()", ("code", "name")),)),
         Api("Stream.from_handle", "handle", (ForeignStream("handle"),)),
+        Api("Buffer.from_handle", "ptr size mr owner", (Adopts("ptr"),)),
+        Api("utils.StridedMemoryView", "obj stream_ptr", (_VIEW,)),
+        Api("utils.StridedMemoryView.from_dlpack", "obj stream_ptr", (_VIEW,)),
+        Api("utils.StridedMemoryView.from_cuda_array_interface", "obj stream_ptr", (_VIEW,)),
+        Api("utils.StridedMemoryView.from_any_interface", "obj stream_ptr", (_VIEW,)),
+        Api("utils.StridedMemoryView.from_buffer", "buffer shape strides", (Views("buffer"),)),
         Api(
             "launch",
             "stream config kernel *args",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from streamlint.models.schema import (
+    Adopts,
     Allocates,
     Api,
     CaptureEnds,
@@ -33,6 +34,7 @@ from streamlint.models.schema import (
     Queries,
     ReadsTimes,
     Records,
+    Returns,
     SelectsDevice,
     StreamWaitsEvent,
     Uses,
@@ -75,6 +77,8 @@ CUPY = Framework(
         Api("PinnedMemoryPool().malloc", "size", (Allocates(Space.PINNED, address=True),)),
         Api("alloc", "size", (Allocates(Space.DEVICE, "current", address=True),)),
         Api("malloc_managed", "size", (Allocates(Space.MANAGED, address=True),)),
+        Api("UnownedMemory", "ptr size owner device_id", (Adopts("ptr"),)),
+        Api("MemoryPointer", "mem offset", (Returns("mem"),)),
         # Kernels.
         Api("RawKernel", "code name options", (Makes("cupy.RawKernel()", ("code", "name")),)),
         Api(

@@ -150,6 +150,9 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912  one case an 
             return f"ends the capture of {_receiver(stream)}"
         case fx.Views(of, array):
             return f"another view of {_receiver(of)}{', as a host array' if array else ''}"
+        case fx.Adopts(of, stream):
+            order = f"; the giver's stream is ordered before `{stream}`, if given" if stream else ""
+            return f"another library's memory {_receiver(of)} as an object of this one{order}"
         case fx.Returns(what):
             return f"gives back {_receiver(what)}"
         case fx.Pure():
@@ -163,6 +166,8 @@ def _new_stream(one: fx.NewStream) -> str:
     if one.flag is not None:
         other = _KINDS[one.kind] if one.unset is not None else _KINDS[one.flag_kind]
         text += f" ({other} if `{one.flag}` says so)"
+    if one.wraps is not None:
+        text += f", or wraps the stream of `{one.wraps}`"
     return text + (f", or the legacy default stream if `{one.null}` is true" if one.null else "")
 
 

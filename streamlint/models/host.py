@@ -11,7 +11,7 @@ VIEW_FUNCTIONS = frozenset(
     "numpy.ctypeslib.as_array numpy.from_dlpack numpy.ndarray numpy.ravel numpy.reshape "
     "numpy.squeeze numpy.atleast_1d memoryview ctypes.cast ctypes.pointer ctypes.byref "
     "ctypes.addressof torch.from_numpy torch.as_tensor torch.frombuffer "
-    "torch.utils.dlpack.from_dlpack torch.from_dlpack torch.utils.dlpack.to_dlpack "
+    "torch.utils.dlpack.from_dlpack torch.from_dlpack torch.utils.dlpack.to_dlpack torch.to_dlpack "
     "numpy.broadcast_to numpy.lib.stride_tricks.as_strided".split()
 )
 """Return another view of the memory of their first argument that is a buffer."""

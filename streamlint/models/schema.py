@@ -25,6 +25,19 @@ class Lib(Enum):
     CORE = "cuda.core"
     DISTRIBUTED = "torch.distributed"
 
+    @property
+    def product(self) -> str:
+        """Its name in messages. The parts of cuda-python are one: each call is told its stream."""
+        match self:
+            case Lib.TORCH | Lib.DISTRIBUTED:
+                return "PyTorch"
+            case Lib.CUPY:
+                return "CuPy"
+            case Lib.NUMBA:
+                return "Numba"
+            case Lib.RUNTIME | Lib.DRIVER | Lib.CORE:
+                return "cuda-python"
+
 
 class Role(Enum):
     """What kind of object a method belongs to."""
@@ -52,6 +65,8 @@ class NewStream:
     """The kind when the flag is not given; ``kind`` if None."""
     null: str | None = None
     """A parameter that, when true, asks for the legacy default stream instead of a new one."""
+    wraps: str | None = None
+    """A parameter that, when given, is the stream to wrap instead of making one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,6 +343,17 @@ class Views:
 
 
 @dataclass(frozen=True, slots=True)
+class Adopts:
+    """Returns memory of another library as an object of this one.
+
+    The giver's stream is ordered before that of the parameter ``stream``, if one is given that is not -1.
+    """
+
+    of: str
+    stream: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Returns:
     """Returns parameter ``what`` unchanged (wrappers such as ``ctypes.cast``)."""
 
@@ -376,6 +402,7 @@ Effect: TypeAlias = (
     | CaptureStarts
     | CaptureEnds
     | Views
+    | Adopts
     | Returns
     | Pure
 )

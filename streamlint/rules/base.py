@@ -113,6 +113,7 @@ _DOUBTFUL = frozenset(
         Doubt.GUESSED,
         Doubt.SIGNAL,
         Doubt.THREADS,
+        Doubt.DEVICE,
     }
 )
 

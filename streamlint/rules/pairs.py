@@ -18,6 +18,7 @@ from streamlint.rules.base import (
     stream_of,
     what,
 )
+from streamlint.rules.handed_over import between_defaults
 from streamlint.trace import HostAccess, Mode, Op, Space
 
 if TYPE_CHECKING:
@@ -31,7 +32,9 @@ def device_pairs(judged: Judged, *, reads: bool) -> Iterator[Conflict]:
             judged.op(conflict.earlier), HostAccess
         ):
             continue
-        if (conflict.kind is ConflictKind.READ_AFTER_WRITE) == reads:
+        if (conflict.kind is ConflictKind.READ_AFTER_WRITE) == reads and not between_defaults(
+            judged, conflict
+        ):
             yield conflict
 
 

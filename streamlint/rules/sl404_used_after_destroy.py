@@ -20,6 +20,7 @@ from streamlint.trace import (
     DestroyStream,
     EndCapture,
     Free,
+    HandOff,
     HostAccess,
     Join,
     KeepAlive,
@@ -89,6 +90,7 @@ def _uses(op: Op) -> tuple[Thing, ...]:
             | SyncDevice()
             | Barrier()
             | KeepAlive()
+            | HandOff()
             | CallbackEnd()
             | Spawn()
             | Join()
