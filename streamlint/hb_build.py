@@ -23,6 +23,7 @@ from streamlint.trace import (
     EventId,
     Free,
     HostAccess,
+    GraphId,
     HostEffect,
     Join,
     KeepAlive,
@@ -53,6 +54,7 @@ class EdgeKind(Enum):
     LEGACY = "legacy default stream"
     CALLBACK = "host callback"
     THREAD = "host thread"
+    GRAPH = "launches of one graph"
     MAYBE = "possibly ordered"
 
 
@@ -103,6 +105,7 @@ class Builder:
         self._outside: list[Queue] = []
         self._hubs = Hubs()
         self._records: dict[EventId, list[Hoped]] = {}
+        self._launched: dict[GraphId, OpId] = {}
 
     def run(self) -> None:
         for index, op in enumerate(self._trace.ops):
@@ -113,7 +116,7 @@ class Builder:
         self.issue.append((lane.sure, lane.hoped))
         match op:
             case Launch():
-                self._on_stream(i, lane, self._queue(op.stream, op.lane), ())
+                self._on_stream(i, lane, self._queue(op.stream, op.lane), self._last_launch(i, op))
             case Copy():
                 self._on_stream(i, lane, self._queue(op.stream, op.lane), ())
                 self._tell_host(i, lane, op)
@@ -265,6 +268,14 @@ class Builder:
             hub.tail = i
         for hub in queue.spoke_of:
             hub.dirty[queue.chain] = i
+
+    def _last_launch(self, i: OpId, op: Launch) -> tuple[Reason, ...]:
+        """The launch of the same graph before this one: a graph does not run beside itself."""
+        if op.graph is None:
+            return ()
+        last = self._launched.get(op.graph)
+        self._launched[op.graph] = i
+        return () if last is None else (Reason(last, EdgeKind.GRAPH, NO_DOUBT),)
 
     def _memory(self, i: OpId, lane: _Lane, queue: Queue, *, is_alloc: bool) -> None:
         """A stream-ordered allocation or free: ordered like an op of the stream, but no work.

@@ -102,14 +102,23 @@ def findings_of(run: Run) -> Iterator[Conditional]:
 
 
 def _candidates(judged: Judged) -> list[Candidate]:
-    """All problems of a path, without the pairs that another problem explains."""
+    """All problems of a path, without the pairs that another problem explains.
+
+    Of several rules that explain a pair the first of ``RULES`` does.
+    """
     found = [Candidate(rule, problem, judged) for rule in RULES for problem in rule.check(judged)]
-    explained = {pair for candidate in found for pair in candidate.problem.explains}
-    return [
-        candidate
-        for candidate in found
-        if candidate.problem.explains or (candidate.problem.earlier, candidate.problem.later) not in explained
-    ]
+    explained: dict[tuple[OpId, OpId], Rule] = {}
+    for candidate in found:
+        for pair in candidate.problem.explains:
+            explained.setdefault(pair, candidate.rule)
+    return [candidate for candidate in found if _speaks_for_itself(candidate, explained)]
+
+
+def _speaks_for_itself(candidate: Candidate, explained: dict[tuple[OpId, OpId], Rule]) -> bool:
+    problem = candidate.problem
+    if problem.explains:
+        return any(explained[pair] is candidate.rule for pair in problem.explains)
+    return problem.earlier is None or (problem.earlier, problem.later) not in explained
 
 
 def _leaders(judged: Judged, candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, Candidate | None]]:

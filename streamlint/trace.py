@@ -10,7 +10,7 @@ points forward.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, NewType, TypeAlias
 
@@ -48,6 +48,7 @@ StreamId = NewType("StreamId", int)
 EventId = NewType("EventId", int)
 BufferId = NewType("BufferId", int)
 LaneId = NewType("LaneId", int)
+GraphId = NewType("GraphId", int)
 DeviceId: TypeAlias = str
 """``"cur"`` is the device current at entry; otherwise an index, or a name that stands for one."""
 
@@ -157,6 +158,18 @@ class Buffer:
 
 
 @dataclass(frozen=True, slots=True)
+class Graph:
+    """An executable graph: captured work that a launch of the graph runs again.
+
+    Its launches are ordered among each other, whatever their streams.
+    """
+
+    id: GraphId
+    name: str
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Access:
     buffer: BufferId
     mode: Mode
@@ -211,6 +224,8 @@ class Launch(OpBase):
     name: str = "kernel"
     completes: EventId | None = None
     """The event that callers of an asynchronous collective wait for: ``work`` in ``work.wait()``."""
+    graph: GraphId | None = None
+    """The graph whose captured work this is; ``accesses`` are then what was captured, summed up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -432,6 +447,7 @@ class Trace:
     streams: dict[StreamId, Stream]
     events: dict[EventId, Event]
     buffers: dict[BufferId, Buffer]
+    graphs: dict[GraphId, Graph] = field(default_factory=dict)
     entry: str = ""
     path: tuple[str, ...] = ()
     """The decisions that this path took, as readable conditions."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp import arrays, calls, captures, expr, functions, lifetime, names, objects, stmt
+from streamlint.interp import arrays, calls, captures, expr, functions, graphs, lifetime, names, objects, stmt
 from streamlint.interp.machine import PathEnds
 from streamlint.interp.values import (
     NONE,
@@ -19,7 +19,7 @@ from streamlint.interp.values import (
     Value,
 )
 from streamlint.models.schema import Lib
-from streamlint.trace import Doubt, EndCapture, StreamKind, SyncDevice, SyncStream
+from streamlint.trace import StreamKind, SyncDevice, SyncStream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,8 +81,8 @@ class _Restore:
                     )
             case ContextKind.CAPTURE:
                 if isinstance(self.value.value, StreamV) and not m.cut:
-                    doubts = frozenset({Doubt.ESCAPE}) if self.raised else frozenset()
-                    m.emit(EndCapture(m.site(self.span), m.lane, doubts, stream=self.value.value.id))
+                    into = names.settle(m, self.value.graph) if self.value.graph is not None else NONE
+                    graphs.end(m, self.value.value.id, into, self.span, raised=self.raised)
             case ContextKind.STREAM | ContextKind.DEVICE | ContextKind.NULL:
                 pass
         m.current = self.current

@@ -18,6 +18,7 @@ from streamlint.interp.values import (
     Flavor,
     FuncV,
     GeneratorV,
+    GraphV,
     HeapV,
     MethodV,
     ModuleV,
@@ -75,6 +76,7 @@ def constant(m: Machine, value: Value) -> bool | None:
         case (
             StreamV()
             | EventV()
+            | GraphV()
             | FuncV()
             | ClassV()
             | ModuleV()

@@ -15,6 +15,7 @@ from streamlint.interp import (
     copies,
     decide,
     escape,
+    graphs,
     memory,
     names,
     tensors,
@@ -30,6 +31,7 @@ from streamlint.interp.values import (
     DeviceV,
     EventV,
     Flavor,
+    GraphV,
     HeapV,
     PartialV,
     QueryV,
@@ -48,7 +50,6 @@ from streamlint.trace import (
     DestroyEvent,
     DestroyStream,
     Doubt,
-    EndCapture,
     Free,
     HostAccess,
     Interval,
@@ -66,6 +67,7 @@ from streamlint.trace import (
 if TYPE_CHECKING:
     from streamlint.interp.machine import Machine
     from streamlint.source import Span
+    from streamlint.trace import StreamId
 
 OBSERVED = frozenset({Doubt.OBSERVED})
 
@@ -101,7 +103,9 @@ def apply(
 
 def unknown_runtime_call(m: Machine, path: str, args: list[Value], span: Span) -> Value:
     """A runtime function without a row: it orders nothing, and its result is unknown."""
-    del args
+    for graph in args:
+        if isinstance(graph, GraphV):
+            graphs.changed(m, graph)
     name = path.rpartition(".")[2]
     m.emit(CudaCall(m.site(span), m.lane, name=name))
     driver = name.startswith("cu") and name[2:3].isupper()
@@ -243,13 +247,15 @@ class Call:
                     m.device = target.id
                     return None
                 return ContextV(ContextKind.DEVICE, target, self.lib)
-            case fx.EnterCapture(stream):
-                capture = (
-                    m.new_stream(StreamKind.NON_BLOCKING, "the capture stream", span, self.lib)
-                    if self.value(stream) == NONE
-                    else self.stream(stream)
-                )
-                return ContextV(ContextKind.CAPTURE, capture, self.lib, mode=self.value("capture_error_mode"))
+            case (
+                fx.EnterCapture()
+                | fx.CaptureStarts()
+                | fx.CaptureEnds()
+                | fx.NewGraph()
+                | fx.InstantiatesGraph()
+                | fx.LaunchesGraph()
+            ):
+                return graphs.carry_out(self, effect)
             case fx.SyncOnExit(stream):
                 return ContextV(ContextKind.SYNC_ON_EXIT, self.stream(stream), self.lib)
             case fx.StreamWaitsStream(stream, other):
@@ -258,13 +264,7 @@ class Call:
             case fx.StreamWaitsEvent(event, stream):
                 waited = self.event(event)
                 escape.by_outside_event(m, waited, span, self.name())
-                if captures.is_external(self.value("flags")):
-                    return None
-                m.emit(
-                    Wait(
-                        m.site(span), m.lane, stream=self.stream(stream).id, event=waited.id, name=self.name()
-                    )
-                )
+                self._emit_wait(self.stream(stream).id, waited)
                 return None
             case fx.StreamWaits(what, stream):
                 self._wait(what, stream)
@@ -352,12 +352,6 @@ class Call:
                 elif isinstance(gone, EventV):
                     m.emit(DestroyEvent(m.site(span), m.lane, event=gone.id))
                 return None
-            case fx.CaptureStarts(stream):
-                captures.begin(m, self.stream(stream), self.lib, self.value("mode"), span)
-                return None
-            case fx.CaptureEnds(stream):
-                m.emit(EndCapture(m.site(span), m.lane, stream=self.stream(stream).id))
-                return m.fresh("graph", span)
             case fx.Views(of, array):
                 seen = self.buffer(of)
                 if seen is None:
@@ -409,10 +403,15 @@ class Call:
         if isinstance(value, StreamV) or (isinstance(value, SymV) and names.is_stream_like(value)):
             self._wait_stream(stream, what)
             return
-        m, waited = self.m, self.event(what)
-        m.emit(
-            Wait(m.site(self.span), m.lane, stream=self.stream(stream).id, event=waited.id, name=self.name())
-        )
+        self._emit_wait(self.stream(stream).id, self.event(what))
+
+    def _emit_wait(self, stream: StreamId, event: EventV) -> None:
+        m = self.m
+        wait = Wait(m.site(self.span), m.lane, stream=stream, event=event.id, name=self.name())
+        if captures.is_external(self.value("flags")):
+            m.captures.add_node(wait)
+        else:
+            m.emit(wait)
 
     def _new_stream(self, effect: fx.NewStream) -> Value:
         if effect.null is not None and decide.constant(self.m, self.value(effect.null)):
@@ -444,9 +443,7 @@ class Call:
         m = self.m
         event = m.new_event("the event of wait_stream", self.span, self.lib)
         m.emit(Record(m.site(self.span), m.lane, stream=self.stream(other).id, event=event.id))
-        m.emit(
-            Wait(m.site(self.span), m.lane, stream=self.stream(stream).id, event=event.id, name=self.name())
-        )
+        self._emit_wait(self.stream(stream).id, event)
 
     def _record(self, event: str, stream: str) -> Value:
         m = self.m
@@ -454,8 +451,11 @@ class Call:
         made = (
             as_event(m, given, self.span) if given != NONE else m.new_event("an event", self.span, self.lib)
         )
-        if not captures.is_external(self.value("flags")):
-            m.emit(Record(m.site(self.span), m.lane, stream=self.stream(stream).id, event=made.id))
+        recorded = Record(m.site(self.span), m.lane, stream=self.stream(stream).id, event=made.id)
+        if captures.is_external(self.value("flags")):
+            m.captures.add_node(recorded)
+        else:
+            m.emit(recorded)
         return made
 
     def _query(self, of: str, *, status: bool) -> Value:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NoReturn
 
-from streamlint.interp.captures import Captures
+from streamlint.interp.captures import Captures, Recording
 from streamlint.interp.lifetime import MAX_SCANS, Lifetimes
 from streamlint.interp.values import (
     BufferV,
@@ -13,6 +13,7 @@ from streamlint.interp.values import (
     Env,
     EventV,
     Flavor,
+    GraphV,
     HeapObject,
     HeapV,
     Shape,
@@ -34,6 +35,8 @@ from streamlint.trace import (
     Doubt,
     Event,
     EventId,
+    Graph,
+    GraphId,
     LaneId,
     Launch,
     Mode,
@@ -148,6 +151,9 @@ class Machine:
     guesses: dict[str, Guess] = field(default_factory=dict)
     """Operators on unknown values, by the key of their result: see ``interp/guesses.py``."""
     captures: Captures = field(default_factory=Captures)
+    graphs: dict[GraphId, Graph] = field(default_factory=dict)
+    recordings: dict[GraphId, Recording] = field(default_factory=dict)
+    """What was captured into each graph; none for one that nothing was captured into, as far as was seen."""
     named: dict[tuple[str, int], int] = field(default_factory=dict)
     """How many calls deep the variable was that something got its name from."""
 
@@ -198,6 +204,11 @@ class Machine:
         self.events[number] = Event(number, self.device, name, span, made_by)
         return EventV(number, lib)
 
+    def new_graph(self, span: Span | None, lib: Lib | None) -> GraphV:
+        number = GraphId(len(self.graphs))
+        self.graphs[number] = Graph(number, "the graph", span)
+        return GraphV(number, lib)
+
     def default(self, kind: StreamKind, lib: Lib | None, device: DeviceId | None = None) -> StreamV:
         """The default stream of a device, made when first asked for."""
         where = device if device is not None else self.device
@@ -246,6 +257,8 @@ class Machine:
         where = device if device is not None else self.device
         self.buffers[number] = Buffer(number, name, space, origin, where, alloc_stream, span)
         self.life.flavors[number] = flavor
+        if self.captures.active:
+            self.life.captured.add(number)
         if origin is not Origin.ARGUMENT and span is not None:
             self.emit(Alloc(self.site(span), self.lane, buffer=number, stream=alloc_stream, name=by))
         return BufferV(number, WHOLE, flavor)
@@ -278,6 +291,9 @@ class Machine:
             case EventV(number):
                 if self.events[number].span is not None and self._takes_name(("event", number), name):
                     self.events[number] = replace(self.events[number], name=name)
+            case GraphV(number):
+                if self._takes_name(("graph", number), name):
+                    self.graphs[number] = replace(self.graphs[number], name=name)
             case TupleV(items) if depth:
                 for item in items:
                     self.rename(item, name, depth - 1)
@@ -325,6 +341,7 @@ class Machine:
             streams=dict(self.streams),
             events=dict(self.events),
             buffers=dict(self.buffers),
+            graphs=dict(self.graphs),
             entry=self.entry,
             path=self.oracle.path,
             cut=(*self.cut, "lifetimes") if self.life.scans >= MAX_SCANS else tuple(self.cut),

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
-from streamlint.trace import WHOLE, BufferId, EventId, Region, StreamId
+from streamlint.trace import WHOLE, BufferId, EventId, GraphId, Region, StreamId
 
 if TYPE_CHECKING:
     from streamlint import ir
@@ -49,6 +49,14 @@ class StreamV:
 class EventV:
     id: EventId
     lib: Lib | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GraphV:
+    """A graph; what was captured into it is ``Machine.recordings[id]``."""
+
+    id: GraphId
+    lib: Lib | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +156,11 @@ class ContextV:
     value: Value
     lib: Lib | None = None
     mode: Value | None = None
-    """The error mode of a capture."""
+    """The error mode of a capture ..."""
+    graph: Value | None = None
+    """... the graph that gets it ..."""
+    pool: Value | None = None
+    """... and whose memory it may use."""
 
 
 class ContextKind(Enum):
@@ -195,6 +207,7 @@ Value: TypeAlias = (
     ConstV
     | StreamV
     | EventV
+    | GraphV
     | BufferV
     | DeviceV
     | ApiV
@@ -270,6 +283,8 @@ def key_of(value: Value) -> str:
             return f"stream{number}"
         case EventV(number):
             return f"event{number}"
+        case GraphV(number):
+            return f"graph{number}"
         case BufferV(number, region):
             return f"buffer{number}{region}"
         case DeviceV(name):

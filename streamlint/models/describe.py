@@ -93,8 +93,8 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912  one case an 
             return f"makes `{stream}` current{' from here on' if now else ' in the `with` block'}"
         case fx.EnterDevice(device, now):
             return f"makes `{device}` the current device{' from here on' if now else ' in the `with` block'}"
-        case fx.EnterCapture(stream):
-            return f"captures `{stream}` in the `with` block: work is recorded, not run"
+        case fx.EnterCapture(stream, graph):
+            return f"captures `{stream}` into `{graph}` in the `with` block: work is recorded, not run"
         case fx.SyncOnExit(stream):
             return f"synchronizes {_receiver(stream)} when the `with` block is left"
         case fx.StreamWaitsStream(stream, other):
@@ -147,7 +147,14 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912  one case an 
         case fx.CaptureStarts(stream):
             return f"begins a capture of {_receiver(stream)}: work is recorded, not run"
         case fx.CaptureEnds(stream):
-            return f"ends the capture of {_receiver(stream)}"
+            return f"ends the capture of {_receiver(stream)}; gives the graph"
+        case fx.NewGraph():
+            return "makes a graph that nothing was captured into"
+        case fx.InstantiatesGraph(graph):
+            return f"makes an executable graph of {_receiver(graph)}"
+        case fx.LaunchesGraph(graph, stream):
+            where = "the current stream" if stream is None else _stream(stream)
+            return f"runs what was captured into {_receiver(graph)}, on {where}"
         case fx.Views(of, array):
             return f"another view of {_receiver(of)}{', as a host array' if array else ''}"
         case fx.Returns(what):

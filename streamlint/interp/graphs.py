@@ -1,0 +1,149 @@
+"""Graphs: what was captured into them, and what a launch of one does.
+
+A launch runs all that was captured, on the memory that it was captured with: rebinding a name or
+freeing the memory afterwards changes nothing for the graph.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from typing_extensions import assert_never
+
+from streamlint import models
+from streamlint.interp import captures, effects, names
+from streamlint.interp.values import (
+    NONE,
+    ContextKind,
+    ContextV,
+    GraphV,
+    StreamV,
+    SymV,
+    Value,
+)
+from streamlint.models import schema as fx
+from streamlint.models.schema import Lib, Role
+from streamlint.trace import Doubt, EndCapture, Launch, Record, StreamKind, Wait
+
+if TYPE_CHECKING:
+    from streamlint.interp.effects import Call
+    from streamlint.interp.machine import Machine
+    from streamlint.source import Span
+    from streamlint.trace import StreamId
+
+_ESCAPED = frozenset({Doubt.ESCAPE})
+
+
+def carry_out(
+    call: Call,
+    effect: fx.EnterCapture
+    | fx.CaptureStarts
+    | fx.CaptureEnds
+    | fx.NewGraph
+    | fx.InstantiatesGraph
+    | fx.LaunchesGraph,
+) -> Value | None:
+    """Effects on captures and graphs."""
+    m, span = call.m, call.span
+    match effect:
+        case fx.EnterCapture(stream, graph):
+            captured = (
+                m.new_stream(StreamKind.NON_BLOCKING, "the capture stream", span, call.lib)
+                if call.value(stream) == NONE
+                else call.stream(stream)
+            )
+            mode, into = call.value("capture_error_mode"), call.value(graph)
+            return ContextV(ContextKind.CAPTURE, captured, call.lib, mode=mode, graph=into)
+        case fx.CaptureStarts(stream):
+            captures.begin(m, call.stream(stream), call.lib, call.value("mode"), span)
+            return None
+        case fx.CaptureEnds(stream):
+            made = m.new_graph(span, call.lib)
+            end(m, call.stream(stream).id, made, span)
+            return made
+        case fx.NewGraph():
+            return m.new_graph(span, call.lib)
+        case fx.InstantiatesGraph(graph):
+            return _instantiate(call, call.value(graph))
+        case fx.LaunchesGraph(graph, stream):
+            launched = call.value(graph)
+            if isinstance(launched, GraphV):
+                launch(m, launched, call.stream(stream).id, span, call.name())
+            return None
+        case _:
+            assert_never(effect)
+
+
+def end(m: Machine, stream: StreamId, graph: Value, span: Span, *, raised: bool = False) -> None:
+    """Ends the capture of ``stream`` into ``graph``."""
+    doubts = _ESCAPED if raised else frozenset()
+    m.emit(EndCapture(m.site(span), m.lane, doubts, stream=stream))
+    recording = m.captures.ended.get(stream)
+    if isinstance(graph, GraphV) and recording is not None:
+        recording.sum_up(m.buffers)
+        m.recordings[graph.id] = recording
+
+
+def _instantiate(call: Call, template: Value) -> Value:
+    """Two executable graphs of one capture may run at the same time, on the same memory."""
+    m = call.m
+    recording = None
+    if isinstance(template, GraphV):
+        recording = m.recordings.get(template.id)
+    elif isinstance(template, StreamV):
+        recording = m.captures.ended.get(template.id)
+    made = m.new_graph(call.span, call.lib)
+    if recording is not None:
+        m.recordings[made.id] = recording
+    return made
+
+
+def launch(m: Machine, graph: GraphV, stream: StreamId, span: Span, name: str) -> None:
+    """What the graph waits for and records inside orders some of its work: nothing surely."""
+    recording = m.recordings.get(graph.id)
+    at, lane = m.site(span), m.lane
+    for event in recording.waits if recording is not None else ():
+        m.emit(Wait(at, lane, _ESCAPED, stream=stream, event=event, name=name))
+    accesses = recording.accesses() if recording is not None else ()
+    m.emit(Launch(at, lane, stream=stream, accesses=accesses, name=name, graph=graph.id))
+    for event in recording.records if recording is not None else ():
+        m.emit(Record(at, lane, _ESCAPED, stream=stream, event=event))
+
+
+def changed(m: Machine, graph: GraphV) -> None:
+    """Unresolved code received the graph, and may have changed its nodes (``cudaGraphExecUpdate``)."""
+    known = m.recordings.get(graph.id)
+    if known is not None:
+        modes = {(b, region, doubts | _ESCAPED): mode for (b, region, doubts), mode in known.modes.items()}
+        m.recordings[graph.id] = replace(known, modes=modes)
+
+
+def method(
+    m: Machine, graph: GraphV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value:
+    """``graph.name(...)``"""
+    row = models.find_method(Role.GRAPH, graph.lib, name)
+    if row is not None:
+        return effects.apply(m, row[0], row[1], graph, args, kwargs, span)
+    if name in ("capture_begin", "capture_end"):
+        return by_hand(m, graph, args, kwargs, span, begins=name == "capture_begin")
+    if name == "reset":
+        m.recordings.pop(graph.id, None)
+        return NONE
+    if name != "pool":
+        changed(m, graph)
+    return SymV(f"graph{graph.id}.{name}()")
+
+
+def by_hand(
+    m: Machine, graph: Value, args: list[Value], kwargs: dict[str, Value], span: Span, *, begins: bool
+) -> Value:
+    """``graph.capture_begin(pool, capture_error_mode)`` and ``capture_end()`` capture the current stream."""
+    stream = m.current_stream(Lib.TORCH)
+    if begins:
+        mode = kwargs.get("capture_error_mode", args[1] if len(args) > 1 else NONE)
+        captures.begin(m, stream, Lib.TORCH, mode, span)
+    else:
+        end(m, stream.id, names.settle(m, graph), span)
+    return NONE
