@@ -53,6 +53,8 @@ class Recording:
 
     lost: bool = False
     """It waits for an event from outside: the capture fails, and there is no graph."""
+    pool: Value | None = None
+    """Which memory it allocates from, where that is not the allocator's usual one."""
     waits: list[EventId] = field(default_factory=list)
     records: list[EventId] = field(default_factory=list)
     """Events that a launch waits for and records, somewhere inside."""
@@ -115,6 +117,10 @@ class Captures:
         """Whether work queued on ``stream`` is captured now."""
         return self.active and stream in self._streams
 
+    def allocates_from(self, stream: StreamId, pool: Value | None) -> None:
+        """Names the memory pool of the capture that ``stream`` has just begun."""
+        self._streams[stream].pool = pool
+
     def recorded(self, op: Op) -> tuple[Op, ...]:
         """What ``op`` leaves in the trace, and what it means to the captures."""
         match op:
@@ -165,7 +171,9 @@ class Captures:
         return (node,)
 
 
-def begin(m: Machine, stream: StreamV, lib: Lib, mode: Value | None, span: Span) -> None:
+def begin(
+    m: Machine, stream: StreamV, lib: Lib, mode: Value | None, span: Span, *, pool: Value | None = None
+) -> None:
     """Begins a capture of ``stream``; of an unknown mode nothing is assumed."""
     match mode:
         case None | ConstV(None):
@@ -179,6 +187,7 @@ def begin(m: Machine, stream: StreamV, lib: Lib, mode: Value | None, span: Span)
         case _:
             relaxed = True
     m.emit(BeginCapture(m.site(span), m.lane, stream=stream.id, relaxed=relaxed))
+    m.captures.allocates_from(stream.id, pool)
 
 
 def predicate(m: Machine, name: str, receiver: Value, lib: Lib) -> bool | None:

@@ -109,7 +109,7 @@ def enter(m: Machine, value: Value, span: Span) -> tuple[Value, _Restore]:
                 # torch.cuda.graph synchronizes the device before it begins the capture.
                 m.emit(SyncDevice(m.site(span), m.lane, device=m.device, name="torch.cuda.graph"))
                 select(m, context.value, Lib.TORCH)
-                captures.begin(m, context.value, Lib.TORCH, context.mode, span)
+                captures.begin(m, context.value, Lib.TORCH, context.mode, span, pool=context.pool or NONE)
             return value, restore
         case ContextKind.NULL:
             return context.value, restore

@@ -15,22 +15,25 @@ from streamlint import models
 from streamlint.interp import captures, effects, names
 from streamlint.interp.values import (
     NONE,
+    BufferV,
     ContextKind,
     ContextV,
+    Flavor,
     GraphV,
     StreamV,
     SymV,
     Value,
+    key_of,
 )
 from streamlint.models import schema as fx
 from streamlint.models.schema import Lib, Role
-from streamlint.trace import Doubt, EndCapture, Launch, Record, StreamKind, Wait
+from streamlint.trace import WHOLE, Doubt, EndCapture, Launch, Mode, Origin, Record, Space, StreamKind, Wait
 
 if TYPE_CHECKING:
     from streamlint.interp.effects import Call
     from streamlint.interp.machine import Machine
     from streamlint.source import Span
-    from streamlint.trace import StreamId
+    from streamlint.trace import BufferId, Region, StreamId
 
 _ESCAPED = frozenset({Doubt.ESCAPE})
 
@@ -54,7 +57,9 @@ def carry_out(
                 else call.stream(stream)
             )
             mode, into = call.value("capture_error_mode"), call.value(graph)
-            return ContextV(ContextKind.CAPTURE, captured, call.lib, mode=mode, graph=into)
+            return ContextV(
+                ContextKind.CAPTURE, captured, call.lib, mode=mode, graph=into, pool=call.value(effect.pool)
+            )
         case fx.CaptureStarts(stream):
             captures.begin(m, call.stream(stream), call.lib, call.value("mode"), span)
             return None
@@ -82,7 +87,27 @@ def end(m: Machine, stream: StreamId, graph: Value, span: Span, *, raised: bool 
     recording = m.captures.ended.get(stream)
     if isinstance(graph, GraphV) and recording is not None:
         recording.sum_up(m.buffers)
+        if recording.pool is not None and any(buffer in m.life.captured for buffer, _, _ in recording.modes):
+            recording.modes[_pool(m, graph, recording.pool)] = Mode.WRITE
         m.recordings[graph.id] = recording
+
+
+def _pool(m: Machine, graph: GraphV, given: Value) -> tuple[BufferId, Region, frozenset[Doubt]]:
+    """The memory that a capture of PyTorch allocates from: two graphs may have one pool, for temporaries too.
+
+    ``torch.cuda.graph(second, pool=first.pool())``. An unknown value may as well be ``None``.
+    """
+    given = names.settle(m, given)
+    own = f"graph{graph.id}.pool()"
+    key = own if given == NONE else key_of(given)
+    if f"pool:{key}" not in m.roles:
+        m.roles[f"pool:{key}"] = m.new_buffer(
+            "the shared memory pool", Space.DEVICE, Origin.RESULT, Flavor.TORCH, None
+        )
+    pool = m.roles[f"pool:{key}"]
+    assert isinstance(pool, BufferV)
+    sure = given == NONE or "graph_pool_handle" in key or key.endswith(".pool()")
+    return (pool.id, WHOLE, frozenset() if sure else frozenset({Doubt.ALIAS}))
 
 
 def _instantiate(call: Call, template: Value) -> Value:
@@ -143,7 +168,8 @@ def by_hand(
     stream = m.current_stream(Lib.TORCH)
     if begins:
         mode = kwargs.get("capture_error_mode", args[1] if len(args) > 1 else NONE)
-        captures.begin(m, stream, Lib.TORCH, mode, span)
+        pool = kwargs.get("pool", args[0] if args else NONE)
+        captures.begin(m, stream, Lib.TORCH, mode, span, pool=pool)
     else:
         end(m, stream.id, names.settle(m, graph), span)
     return NONE

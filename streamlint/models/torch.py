@@ -74,7 +74,7 @@ TORCH = Framework(
         Api("set_device_index", "device", (SelectsDevice(),)),
         Api("graph", "cuda_graph pool stream capture_error_mode", (EnterCapture(),)),
         Api("CUDAGraph", "keep_graph", (NewGraph(),)),
-        Api("graph_pool_handle", "", (Pure(),)),
+        Api("graph_pool_handle", "", (OrdersNothing(),)),
         Api("current_device", "", (Pure(),)),
         Api("is_available", "", (Pure(),)),
         Api("is_initialized", "", (Pure(),)),
