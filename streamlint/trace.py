@@ -342,6 +342,8 @@ class Callback(OpBase):
 
     stream: StreamId
     body: LaneId
+    code: BufferId | None = None
+    """The object that the driver calls, where nothing but the program keeps it: a ctypes callback."""
     name: str = "host callback"
 
 

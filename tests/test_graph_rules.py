@@ -81,7 +81,9 @@ def test_launches_of_one_graph_are_ordered_on_any_streams() -> None:
     hb = HappensBefore(p.trace())
     assert hb.ordered(first, second).verdict is Verdict.YES
     assert hb.ordered(before, after).verdict is Verdict.YES
-    assert [edge.kind for edge in hb.edges if edge.later == second and edge.earlier == first] == [EdgeKind.GRAPH]
+    assert [edge.kind for edge in hb.edges if edge.later == second and edge.earlier == first] == [
+        EdgeKind.GRAPH
+    ]
     assert not p.pairs()
 
 

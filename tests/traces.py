@@ -180,8 +180,10 @@ class Program:
     def destroy_event(self, event: EventId, lane: LaneId = MAIN_LANE) -> OpId:
         return self.add(DestroyEvent(self._at(), lane, event=event))
 
-    def callback(self, stream: StreamId, body: LaneId, lane: LaneId = MAIN_LANE) -> OpId:
-        return self.add(Callback(self._at(), lane, stream=stream, body=body))
+    def callback(
+        self, stream: StreamId, body: LaneId, lane: LaneId = MAIN_LANE, code: BufferId | None = None
+    ) -> OpId:
+        return self.add(Callback(self._at(), lane, stream=stream, body=body, code=code))
 
     def callback_end(self, stream: StreamId, body: LaneId) -> OpId:
         return self.add(CallbackEnd(self._at(), body, stream=stream, body=body))

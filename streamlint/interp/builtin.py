@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamlint.interp import arrays, calls, containers, functions, names, objects, tensors, threads
+from streamlint.interp import (
+    arrays,
+    callbacks,
+    calls,
+    containers,
+    functions,
+    names,
+    objects,
+    tensors,
+    threads,
+)
 from streamlint.interp.values import (
     NONE,
     TRUE,
     ApiV,
     BufferV,
+    CallbackV,
     ConstV,
     ContextKind,
     ContextV,
@@ -46,6 +58,10 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
         return ContextV(ContextKind.NULL, args[0] if args else NONE)
     if path in ("functools.partial", "partial") and args:
         return PartialV(args[0], tuple(args[1:]), kwargs)
+    if path in host.PROTOTYPE_MAKERS:
+        return ApiV(host.PROTOTYPE)
+    if path == host.PROTOTYPE:
+        return callbacks.wrap(m, args[0]) if args else NONE
     if path in host.TRANSPARENT or last in (
         "cudaHostFn_t",
         "cudaStreamCallback_t",
@@ -57,7 +73,7 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
         "CUevent",
         "CUdeviceptr",
     ):
-        return _transparent(m, path, args, kwargs, span)
+        return _transparent(args, kwargs)
     if path == "ctypes.sizeof":
         return SymV(f"sizeof({','.join(key_of(a) for a in args)})")
     if path in host.VIEW_FUNCTIONS:
@@ -85,14 +101,13 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
     return None
 
 
-def _transparent(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
-    if path in ("ctypes.CFUNCTYPE", "ctypes.WINFUNCTYPE", "ctypes.PYFUNCTYPE"):
-        # CFUNCTYPE(None, c_void_p) makes a wrapper; calling that with a function gives the function.
-        return ApiV("ctypes.c_void_p")
+def _transparent(args: list[Value], kwargs: dict[str, Value]) -> Value:
     for value in (*args, *kwargs.values()):
+        if isinstance(value, CallbackV):
+            # cudaHostFn_t(address) is an address too.
+            return replace(value, address=True)
         if not isinstance(value, ConstV):
             return value
-    del m, span
     return args[0] if args else NONE
 
 
@@ -102,6 +117,8 @@ def make_view(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value]
     )
     if not found:
         source = args[0] if args else NONE
+        if isinstance(source, CallbackV):
+            return source if path in host.KEEPS_ITS_OBJECT else replace(source, address=True)
         if isinstance(source, (FuncV, PartialV)):
             return source
         if isinstance(source, SymV):

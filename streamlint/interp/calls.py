@@ -26,6 +26,7 @@ from streamlint.interp.values import (
     NONE,
     ApiV,
     BufferV,
+    CallbackV,
     ClassV,
     ConstV,
     ContextV,
@@ -134,6 +135,8 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
             return call_method(m, receiver, name, args, kwargs, span)
         case PartialV():
             return call(m, func.func, [*func.args, *args], {**func.kwargs, **kwargs}, span)
+        case CallbackV(func=wrapped):
+            return call(m, wrapped, args, kwargs, span)
         case HeapV() if m.heap[func.id].shape is Shape.INSTANCE:
             for name in ("__call__", "forward"):
                 method = objects.method(m, func, name)

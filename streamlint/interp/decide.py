@@ -10,6 +10,7 @@ from streamlint.interp import expr, names, tensors
 from streamlint.interp.values import (
     ApiV,
     BufferV,
+    CallbackV,
     ClassV,
     ConstV,
     ContextV,
@@ -77,6 +78,7 @@ def constant(m: Machine, value: Value) -> bool | None:
             StreamV()
             | EventV()
             | GraphV()
+            | CallbackV()
             | FuncV()
             | ClassV()
             | ModuleV()

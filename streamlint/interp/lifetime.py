@@ -5,9 +5,10 @@ Python; the caching allocator then hands its block to the next allocation on the
 allocated it. So a drop is an op of its own (``Free`` of kind ``DROPPED``), and what the free means
 to the streams is for the rules to judge.
 
-Only buffers used on another stream than their own, or captured into a graph, are looked for: the
-others cannot be hurt by a drop. After a statement, whatever no name, attribute, container, closure or value in flight reaches
-is gone. In doubt a buffer is alive: a missed drop costs less than an invented one.
+Only buffers used on another stream than their own, or captured into a graph, and ctypes callbacks that
+the driver will call are looked for: the others cannot be hurt by a drop. After a statement, whatever no
+name, attribute, container, closure or value in flight reaches is gone. In doubt a buffer is alive: a
+missed drop costs less than an invented one.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.values import (
     BufferV,
+    CallbackV,
     ContextV,
     Env,
     Flavor,
@@ -33,6 +35,7 @@ from streamlint.interp.values import (
 )
 from streamlint.trace import (
     BufferId,
+    Callback,
     Copy,
     Doubt,
     EndCapture,
@@ -130,7 +133,7 @@ def holding(m: Machine, value: Value) -> Iterator[None]:
         m.life.held.pop()
 
 
-def escapes(m: Machine, views: Iterable[BufferV]) -> None:
+def escapes(m: Machine, views: Iterable[BufferV | CallbackV]) -> None:
     """Unresolved code received the buffers, and may keep them (``queue.put(x)``)."""
     m.life.escaped.update(view.id for view in views)
 
@@ -162,6 +165,8 @@ def _catch_up(m: Machine) -> None:
                     life.same.setdefault(op.dst.buffer, set()).add(op.src.buffer)
             case Free(buffer=number):
                 life.candidates.discard(number)
+            case Callback(code=code) if code is not None:
+                life.candidates.add(code)
             case EndCapture(stream=stream) if stream in m.captures.ended:
                 _note_captured(m, m.captures.ended[stream])
             case _:
@@ -317,6 +322,10 @@ def _visit(
     match value:
         case BufferV(number):
             _found(m, number, missing)
+        case CallbackV(number, func, address):
+            if not address:
+                _found(m, number, missing)
+                waiting.append(func)
         case HeapV(number):
             if number not in seen:
                 seen.add(number)

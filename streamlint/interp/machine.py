@@ -9,6 +9,7 @@ from streamlint.interp.captures import Captures, Recording
 from streamlint.interp.lifetime import MAX_SCANS, Lifetimes
 from streamlint.interp.values import (
     BufferV,
+    CallbackV,
     DeviceV,
     Env,
     EventV,
@@ -282,7 +283,7 @@ class Machine:
         called it. Among names of one level the first does.
         """
         match value:
-            case BufferV(number):
+            case BufferV(number) | CallbackV(number):
                 if self._takes_name(("buffer", number), name):
                     self.buffers[number] = replace(self.buffers[number], name=name)
             case StreamV(number):

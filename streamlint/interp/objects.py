@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir, models
@@ -10,6 +11,7 @@ from streamlint.interp.values import (
     NONE,
     ApiV,
     BufferV,
+    CallbackV,
     ClassV,
     ConstV,
     ContextV,
@@ -62,7 +64,9 @@ def attribute(m: Machine, value: Value, name: str, span: Span) -> Value:
             return stored if stored is not None else SymV(f"{key}.{name}", holds)
         case PartialV() if name == "func":
             return value.func
-        case FuncV() | PartialV() if name in ("value", "contents", "_ptr"):
+        case CallbackV() if name in ("value", "_ptr"):
+            return replace(value, address=True)
+        case FuncV() | PartialV() | CallbackV() if name in ("value", "contents", "_ptr"):
             # A ctypes wrapper of a callback, as cast(callback, c_void_p) gives it.
             return value
         case ConstV() | ContextV() | FuncV() | HeapV() | MethodV():

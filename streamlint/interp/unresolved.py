@@ -14,6 +14,7 @@ from streamlint.interp.values import (
     NONE,
     ApiV,
     BufferV,
+    CallbackV,
     ConstV,
     Flavor,
     StreamV,
@@ -57,6 +58,7 @@ def opaque(
         return m.fresh(f"{name}()", span)
     tensors_given = tensors.buffers_in(m, values)
     lifetime.escapes(m, tensors_given)
+    lifetime.escapes(m, [value for value in values if isinstance(value, CallbackV) and not value.address])
     launched = _launched(values, tensors_given)
     if not launched:
         escape.through(m, [*values, *holds], span, name)

@@ -126,6 +126,16 @@ class PartialV:
     kwargs: dict[str, Value]
 
 
+@dataclass(frozen=True, slots=True)
+class CallbackV:
+    """``CFUNCTYPE(...)(function)``: an object through whose memory ``id`` C code calls the function."""
+
+    id: BufferId
+    func: Value = field(compare=False)
+    address: bool = field(default=False, compare=False)
+    """Only its address (``cast(callback, c_void_p).value``), which does not keep it alive."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class GeneratorV:
     """A generator that was called and not yet run; ``context`` if ``@contextmanager`` wraps it."""
@@ -216,6 +226,7 @@ Value: TypeAlias = (
     | FuncV
     | MethodV
     | PartialV
+    | CallbackV
     | GeneratorV
     | TupleV
     | HeapV
@@ -285,6 +296,8 @@ def key_of(value: Value) -> str:
             return f"event{number}"
         case GraphV(number):
             return f"graph{number}"
+        case CallbackV(number):
+            return f"callback{number}"
         case BufferV(number, region):
             return f"buffer{number}{region}"
         case DeviceV(name):

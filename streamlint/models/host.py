@@ -49,12 +49,20 @@ ARRAY_META = frozenset("shape dtype size ndim nbytes itemsize strides flags setf
 
 ARRAY_WRITES = frozenset("fill sort put itemset partition resize".split())
 
+PROTOTYPE = "ctypes.CFUNCTYPE()"
+"""What ``CFUNCTYPE(None, c_void_p)`` gives: called with a function, it makes an object that C can call."""
+
+PROTOTYPE_MAKERS = frozenset({"ctypes.CFUNCTYPE", "ctypes.WINFUNCTYPE", "ctypes.PYFUNCTYPE"})
+
+KEEPS_ITS_OBJECT = frozenset({"ctypes.cast", "ctypes.pointer", "ctypes.byref"})
+"""Views whose result holds a reference to the object; an address does not."""
+
 TRANSPARENT = frozenset(
-    "ctypes.CFUNCTYPE ctypes.WINFUNCTYPE ctypes.PYFUNCTYPE ctypes.c_void_p ctypes.py_object "
+    "ctypes.c_void_p ctypes.py_object "
     "ctypes.c_uint64 ctypes.c_size_t ctypes.c_longlong ctypes.POINTER weakref.ref weakref.proxy "
     "copy.copy".split()
 )
-"""Wrappers that stand for what they wrap: ``cb = CFUNCTYPE(None, c_void_p)(function)``."""
+"""Wrappers that stand for what they wrap: ``c_void_p(address)``."""
 
 FILLS = frozenset({"readinto", "readinto1", "recv_into", "recvfrom_into", "readinto_nowait"})
 """Methods of files and sockets that write into the memory that they are given."""
