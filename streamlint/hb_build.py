@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple, TypeAlias
@@ -25,10 +26,14 @@ from streamlint.trace import (
     GraphId,
     HostAccess,
     HostEffect,
+    HostSignal,
+    HostWait,
     Join,
     KeepAlive,
     LaneId,
     Launch,
+    MonitorId,
+    MonitorKind,
     Op,
     OpId,
     Record,
@@ -97,6 +102,7 @@ class Builder:
         self.released: dict[OpId, Place] = {}
         """Where the host has read the source of a copy."""
         self.seen: dict[OpId, OpId] = {}
+        self._setters = Counter(op.monitor for op in trace.ops if isinstance(op, HostSignal))
         self._lanes: dict[LaneId, _Lane] = {}
         self._origins: dict[LaneId, tuple[OpId, EdgeKind]] = {}
         self._idle: list[Place] = []
@@ -106,12 +112,13 @@ class Builder:
         self._hubs = Hubs()
         self._records: dict[EventId, list[Hoped]] = {}
         self._launched: dict[GraphId, OpId] = {}
+        self._signals: dict[MonitorId, list[OpId]] = {}
 
     def run(self) -> None:
         for index, op in enumerate(self._trace.ops):
             self._add(OpId(index), op)
 
-    def _add(self, i: OpId, op: Op) -> None:  # noqa: C901  one case an op
+    def _add(self, i: OpId, op: Op) -> None:  # noqa: C901, PLR0912  one case an op
         lane = self._lane(op.lane)
         self.issue.append((lane.sure, lane.hoped))
         match op:
@@ -149,6 +156,11 @@ class Builder:
             case Join():
                 ended = self._end(op.child, EdgeKind.THREAD, sure=not op.doubts)
                 self._on_host(i, lane, _doubted(ended, op.doubts))
+            case HostWait():
+                self._on_host(i, lane, self._signalled(op))
+            case HostSignal():
+                self._on_host(i, lane, ())
+                self._signals.setdefault(op.monitor, []).append(i)
             case DestroyEvent():
                 self._on_host(i, lane, ())
                 self._records.pop(op.event, None)
@@ -237,6 +249,15 @@ class Builder:
         self.sources.append(tuple(sources))
         joined = [Source(s.earlier, not s.doubts) for s in sources]
         self.clocks.append(place, base, joined, mark)
+
+    def _signalled(self, op: HostWait) -> tuple[Reason, ...]:
+        """The one signal that lets a wait for a flag go on; of several nobody knows which came first."""
+        monitor = self._trace.monitors[op.monitor]
+        if monitor.kind is not MonitorKind.FLAG:
+            return ()
+        one = self._setters[op.monitor] == 1 and not monitor.reset
+        doubts = op.doubts if one else op.doubts | {Doubt.THREADS}
+        return tuple(Reason(i, EdgeKind.THREAD, doubts) for i in self._signals.get(op.monitor, ()))
 
     # Streams
 

@@ -49,6 +49,7 @@ EventId = NewType("EventId", int)
 BufferId = NewType("BufferId", int)
 LaneId = NewType("LaneId", int)
 GraphId = NewType("GraphId", int)
+MonitorId = NewType("MonitorId", int)
 DeviceId: TypeAlias = str
 """``"cur"`` is the device current at entry; otherwise an index, or a name that stands for one."""
 
@@ -167,6 +168,26 @@ class Graph:
     id: GraphId
     name: str
     span: Span | None = None
+
+
+class MonitorKind(Enum):
+    LOCK = "lock"
+    """One thread holds it at a time: a wait takes it, a signal gives it back."""
+    FLAG = "flag"
+    """Set once for all that wait: an event of ``threading``, the result of a future."""
+    QUEUE = "queue"
+
+
+@dataclass(frozen=True, slots=True)
+class Monitor:
+    """At what host threads, and host callbacks, wait for each other."""
+
+    id: MonitorId
+    kind: MonitorKind
+    name: str
+    span: Span | None = None
+    reset: bool = False
+    """A flag that is cleared somewhere: which signal a wait saw cannot be told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,6 +391,22 @@ class Join(OpBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HostWait(OpBase):
+    """The thread goes on when it has the lock, when the flag is set, or when the queue has an item."""
+
+    monitor: MonitorId
+    name: str = "wait"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostSignal(OpBase):
+    """The thread gives the lock back, sets the flag, or puts an item."""
+
+    monitor: MonitorId
+    name: str = "signal"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CudaCall(OpBase):
     """A CUDA call that orders nothing (an error query, an allocation size query, a create).
 
@@ -428,6 +465,8 @@ Op: TypeAlias = (
     | CallbackEnd
     | Spawn
     | Join
+    | HostWait
+    | HostSignal
     | CudaCall
     | DestroyStream
     | DestroyEvent
@@ -450,6 +489,7 @@ class Trace:
     events: dict[EventId, Event]
     buffers: dict[BufferId, Buffer]
     graphs: dict[GraphId, Graph] = field(default_factory=dict)
+    monitors: dict[MonitorId, Monitor] = field(default_factory=dict)
     entry: str = ""
     path: tuple[str, ...] = ()
     """The decisions that this path took, as readable conditions."""

@@ -1,4 +1,4 @@
-"""SL303 on hand-written traces: who keeps a callback object until the stream has called it."""
+"""SL302 and SL303 on hand-written traces: who waits for whom, and who keeps a callback object alive."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streamlint.finding import Confidence
+from streamlint.hb import HappensBefore, Verdict
 from streamlint.judge import judge
+from streamlint.rules import sl302_blocking_host_callback as sl302
 from streamlint.rules import sl303_callback_not_kept_alive as sl303
 from streamlint.rules.base import confidence
-from streamlint.trace import Free, FreeKind, OpId, Space
+from streamlint.trace import MAIN_LANE, Free, FreeKind, HostEffect, MonitorKind, OpId, Space
 from tests.traces import Program
 
 if TYPE_CHECKING:
     from streamlint.rules.base import Problem
-    from streamlint.trace import BufferId, StreamId
+    from streamlint.trace import BufferId, LaneId, MonitorId, StreamId
 
 
 class Calling(Program):
@@ -96,3 +98,182 @@ def test_unseen_code_that_received_the_stream_may_wait_for_it(streams: tuple[str
     p.drop(p.code)
     (problem,) = p.problems()
     assert confidence(problem, p.trace()) is Confidence.POSSIBLE
+
+
+# ----------------------------------------------------------------------------- SL302
+
+
+class Blocking(Program):
+    """A program with one stream ``main`` whose callback waits at a monitor."""
+
+    def __init__(self, kind: MonitorKind) -> None:
+        super().__init__()
+        self.main, self.side = self.stream(), self.stream()
+        self.at = self.monitor(kind)
+
+    def callback_waiting(self, stream: StreamId) -> OpId:
+        body = self.new_lane()
+        self.callback(stream, body)
+        waiting = self.host_wait(self.at, body)
+        self.callback_end(stream, body)
+        return waiting
+
+    def problems(self) -> list[Problem]:
+        return list(sl302.RULE.check(judge(self.trace())))
+
+    def places(self) -> list[OpId]:
+        return [problem.later for problem in self.problems()]
+
+
+def test_a_lock_that_is_held_while_its_stream_is_waited_for() -> None:
+    p = Blocking(MonitorKind.LOCK)
+    p.host_wait(p.at)
+    waiting = p.callback_waiting(p.main)
+    p.sync_stream(p.main)
+    p.host_signal(p.at)
+    (problem,) = p.problems()
+    assert problem.later == waiting
+    assert confidence(problem, p.trace()) is Confidence.CERTAIN
+
+
+def test_a_lock_that_is_taken_between_the_callback_and_the_wait() -> None:
+    p = Blocking(MonitorKind.LOCK)
+    waiting = p.callback_waiting(p.main)
+    p.host_wait(p.at)
+    p.sync_stream(p.main)
+    p.host_signal(p.at)
+    assert p.places() == [waiting]
+
+
+def test_a_lock_that_is_given_back_before_the_wait() -> None:
+    p = Blocking(MonitorKind.LOCK)
+    p.host_wait(p.at)
+    p.callback_waiting(p.main)
+    p.host_signal(p.at)
+    p.sync_stream(p.main)
+    assert not p.places()
+
+
+def test_a_lock_held_while_another_stream_is_waited_for() -> None:
+    p = Blocking(MonitorKind.LOCK)
+    p.host_wait(p.at)
+    p.callback_waiting(p.main)
+    p.sync_stream(p.side)
+    p.host_signal(p.at)
+    p.sync_stream(p.main)
+    assert not p.places()
+
+
+def test_a_lock_held_while_a_finished_callback_is_waited_for_again() -> None:
+    p = Blocking(MonitorKind.LOCK)
+    p.callback_waiting(p.main)
+    p.sync_stream(p.main)
+    p.host_wait(p.at)
+    p.sync_stream(p.main)
+    p.host_signal(p.at)
+    assert not p.places()
+
+
+@pytest.mark.parametrize("host", [HostEffect.BLOCKS, HostEffect.BLOCKS_OBSERVED, HostEffect.ASYNC])
+def test_a_copy_that_blocks_waits_for_the_callback_too(host: HostEffect) -> None:
+    p = Blocking(MonitorKind.LOCK)
+    p.host_wait(p.at)
+    waiting = p.callback_waiting(p.main)
+    p.copy(p.main, p.buffer(), p.buffer(Space.PAGEABLE), host)
+    p.host_signal(p.at)
+    assert p.places() == ([] if host is HostEffect.ASYNC else [waiting])
+
+
+def test_an_event_of_the_stream_that_was_recorded_before_the_callback() -> None:
+    p = Blocking(MonitorKind.LOCK)
+    event = p.event()
+    p.record(p.main, event)
+    p.host_wait(p.at)
+    p.callback_waiting(p.main)
+    p.sync_event(event)
+    p.host_signal(p.at)
+    assert not p.places()
+
+
+@pytest.mark.parametrize("kind", [MonitorKind.FLAG, MonitorKind.QUEUE])
+def test_a_signal_that_comes_only_after_the_wait(kind: MonitorKind) -> None:
+    p = Blocking(kind)
+    waiting = p.callback_waiting(p.main)
+    p.sync_stream(p.main)
+    p.host_signal(p.at)
+    assert p.places() == [waiting]
+
+
+@pytest.mark.parametrize("kind", [MonitorKind.FLAG, MonitorKind.QUEUE])
+def test_a_signal_before_the_wait_or_from_another_thread(kind: MonitorKind) -> None:
+    p = Blocking(kind)
+    p.callback_waiting(p.main)
+    p.host_signal(p.at)
+    p.sync_stream(p.main)
+    p.host_signal(p.at)
+    assert not p.places()
+    p = Blocking(kind)
+    thread = p.new_lane()
+    p.spawn(thread)
+    p.host_signal(p.at, thread)
+    p.callback_waiting(p.main)
+    p.sync_stream(p.main)
+    p.host_signal(p.at)
+    assert not p.places()
+
+
+def test_nobody_was_seen_to_signal() -> None:
+    p = Blocking(MonitorKind.FLAG)
+    p.callback_waiting(p.main)
+    p.sync_stream(p.main)
+    assert not p.places()
+
+
+# ----------------------------------------------------------------------------- what a flag orders
+
+
+def signalled(p: Program, flag: MonitorId, lane: LaneId) -> tuple[OpId, OpId]:
+    """Work on a stream, a callback that signals, and what comes after a wait for the signal."""
+    stream = p.stream()
+    work = p.launch(stream)
+    p.callback(stream, lane)
+    p.host_signal(flag, lane)
+    p.callback_end(stream, lane)
+    p.host_wait(flag)
+    return work, p.launch(p.stream())
+
+
+def test_a_wait_for_a_flag_that_a_callback_sets_orders_the_stream() -> None:
+    p = Program()
+    work, after = signalled(p, p.monitor(MonitorKind.FLAG), p.new_lane())
+    assert HappensBefore(p.trace()).ordered(work, after).verdict is Verdict.YES
+
+
+def test_locks_and_queues_order_nothing() -> None:
+    for kind in (MonitorKind.LOCK, MonitorKind.QUEUE):
+        p = Program()
+        work, after = signalled(p, p.monitor(kind), p.new_lane())
+        assert HappensBefore(p.trace()).ordered(work, after).verdict is Verdict.NO
+
+
+def test_a_flag_with_two_setters_or_one_that_is_cleared_orders_nothing_surely() -> None:
+    p = Program()
+    flag = p.monitor(MonitorKind.FLAG)
+    work, after = signalled(p, flag, p.new_lane())
+    p.host_signal(flag, MAIN_LANE)
+    assert HappensBefore(p.trace()).ordered(work, after).verdict is Verdict.UNKNOWN
+    p = Program()
+    work, after = signalled(p, p.monitor(MonitorKind.FLAG, reset=True), p.new_lane())
+    assert HappensBefore(p.trace()).ordered(work, after).verdict is Verdict.UNKNOWN
+
+
+def test_work_queued_after_the_callback_is_not_covered() -> None:
+    p = Program()
+    flag, lane, stream = p.monitor(MonitorKind.FLAG), p.new_lane(), p.stream()
+    p.callback(stream, lane)
+    p.host_signal(flag, lane)
+    p.callback_end(stream, lane)
+    work = p.launch(stream)
+    p.host_wait(flag)
+    after = p.launch(p.stream())
+    assert HappensBefore(p.trace()).ordered(work, after).verdict is Verdict.NO

@@ -30,10 +30,15 @@ from streamlint.trace import (
     Free,
     HostAccess,
     HostEffect,
+    HostSignal,
+    HostWait,
     Join,
     LaneId,
     Launch,
     Mode,
+    Monitor,
+    MonitorId,
+    MonitorKind,
     Op,
     OpId,
     Origin,
@@ -73,10 +78,11 @@ class Program:
         self.streams: dict[StreamId, Stream] = {}
         self.events: dict[EventId, Event] = {}
         self.buffers: dict[BufferId, Buffer] = {}
+        self.monitors: dict[MonitorId, Monitor] = {}
         self._lanes = MAIN_LANE
 
     def trace(self) -> Trace:
-        return Trace(tuple(self.ops), self.streams, self.events, self.buffers)
+        return Trace(tuple(self.ops), self.streams, self.events, self.buffers, monitors=self.monitors)
 
     # What there is
 
@@ -101,6 +107,11 @@ class Program:
     def buffer(self, space: Space = Space.DEVICE) -> BufferId:
         name = BufferId(len(self.buffers))
         self.buffers[name] = Buffer(name, f"b{name}", space, Origin.ALLOCATED)
+        return name
+
+    def monitor(self, kind: MonitorKind, *, reset: bool = False) -> MonitorId:
+        name = MonitorId(len(self.monitors))
+        self.monitors[name] = Monitor(name, kind, f"m{name}", reset=reset)
         return name
 
     def new_lane(self) -> LaneId:
@@ -187,6 +198,12 @@ class Program:
 
     def callback_end(self, stream: StreamId, body: LaneId) -> OpId:
         return self.add(CallbackEnd(self._at(), body, stream=stream, body=body))
+
+    def host_wait(self, monitor: MonitorId, lane: LaneId = MAIN_LANE) -> OpId:
+        return self.add(HostWait(self._at(), lane, monitor=monitor))
+
+    def host_signal(self, monitor: MonitorId, lane: LaneId = MAIN_LANE) -> OpId:
+        return self.add(HostSignal(self._at(), lane, monitor=monitor))
 
     def spawn(self, child: LaneId, lane: LaneId = MAIN_LANE) -> OpId:
         return self.add(Spawn(self._at(), lane, child=child))

@@ -23,6 +23,8 @@ from streamlint.trace import (
     EndCapture,
     Free,
     HostAccess,
+    HostSignal,
+    HostWait,
     Join,
     KeepAlive,
     Launch,
@@ -144,7 +146,9 @@ def _stream(op: Op) -> StreamId | None:
             return op.stream
         case HostAccess() | SyncEvent() | SyncStream() | SyncDevice() | Barrier():
             return None
-        case KeepAlive() | Spawn() | Join() | CudaCall() | DestroyStream() | DestroyEvent():
+        case KeepAlive() | Spawn() | Join() | HostWait() | HostSignal() | CudaCall():
+            return None
+        case DestroyStream() | DestroyEvent():
             return None
         case _:
             assert_never(op)
@@ -171,6 +175,8 @@ def _title(op: Op, trace: Trace) -> str:
             return "end of host callback"
         case Spawn() | Join():
             return f"{_verb(op)} thread {op.child}"
+        case HostWait() | HostSignal():
+            return f"{op.name} {trace.monitors[op.monitor].name}"
         case BeginCapture() | EndCapture():
             return _verb(op)
         case _:

@@ -11,6 +11,7 @@ from streamlint.interp import (
     calls,
     containers,
     functions,
+    monitors,
     names,
     objects,
     tensors,
@@ -39,7 +40,7 @@ from streamlint.interp.values import (
 )
 from streamlint.models import host
 from streamlint.models.schema import Lib
-from streamlint.trace import Access, HostAccess, Mode, Origin, Space
+from streamlint.trace import Access, HostAccess, Mode, MonitorKind, Origin, Space
 
 if TYPE_CHECKING:
     from streamlint.interp.machine import Machine
@@ -54,6 +55,9 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
     last = path.rpartition(".")[2]
     if path in ("threading.Thread", "Thread"):
         return threads.make(m, args, kwargs)
+    monitor = monitors.make(m, path, span)
+    if monitor is not None:
+        return monitor
     if last in _NULL_CONTEXTS:
         return ContextV(ContextKind.NULL, args[0] if args else NONE)
     if path in ("functools.partial", "partial") and args:
@@ -95,7 +99,10 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
     if "." not in path or path.startswith(
         ("itertools.", "operator.", "collections.", "queue.", "copy.", "math.")
     ):
-        return _builtin(m, last, args, kwargs, span)
+        result = _builtin(m, last, args, kwargs, span)
+        if path in host.QUEUES and isinstance(result, HeapV):
+            monitors.watch(m, result, MonitorKind.QUEUE, span)
+        return result
     if path.startswith(("time.", "logging.")):
         return m.fresh(f"{path}()", span)
     return None

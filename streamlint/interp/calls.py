@@ -15,6 +15,7 @@ from streamlint.interp import (
     expr,
     functions,
     graphs,
+    monitors,
     names,
     objects,
     operators,
@@ -242,6 +243,10 @@ def call_method(
             return kernel
         case HeapV():
             held = m.heap[receiver.id]
+            if receiver.id in m.monitors:
+                waited = monitors.method(m, receiver, name, args, kwargs, span)
+                if held.key == monitors.KEY:
+                    return waited
             if held.shape is not Shape.INSTANCE:
                 found = containers.method(m, receiver, name, args, kwargs, span)
                 return (

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp import arrays, calls, captures, expr, functions, graphs, lifetime, names, objects, stmt
+from streamlint.interp import (
+    arrays,
+    calls,
+    captures,
+    expr,
+    functions,
+    graphs,
+    lifetime,
+    monitors,
+    names,
+    objects,
+    stmt,
+)
 from streamlint.interp.machine import PathEnds
 from streamlint.interp.values import (
     NONE,
@@ -19,7 +31,7 @@ from streamlint.interp.values import (
     Value,
 )
 from streamlint.models.schema import Lib
-from streamlint.trace import StreamKind, SyncDevice, SyncStream
+from streamlint.trace import MonitorKind, StreamKind, SyncDevice, SyncStream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,6 +51,13 @@ def run_with(m: Machine, items: Sequence[ir.WithItem], body: Sequence[ir.Stmt]) 
     match value:
         case GeneratorV(context=True):
             _generator(m, value, item, rest, body)
+        case HeapV() if value.id in m.monitors and m.monitors[value.id].kind is MonitorKind.LOCK:
+            monitors.wait(m, value, item.context.span, "with")
+            try:
+                run_with(m, rest, body)
+            finally:
+                if not m.cut:
+                    monitors.signal(m, value, item.context.span, "leaving the block")
         case HeapV() if m.heap[value.id].shape is Shape.INSTANCE and objects.method(m, value, "__enter__"):
             _user_manager(m, value, item, rest, body)
         case _:

@@ -41,6 +41,7 @@ from streamlint.trace import (
     LaneId,
     Launch,
     Mode,
+    Monitor,
     Op,
     Origin,
     Site,
@@ -155,6 +156,8 @@ class Machine:
     graphs: dict[GraphId, Graph] = field(default_factory=dict)
     recordings: dict[GraphId, Recording] = field(default_factory=dict)
     """What was captured into each graph; none for one that nothing was captured into, as far as was seen."""
+    monitors: dict[int, Monitor] = field(default_factory=dict)
+    """Locks, flags and queues among the objects of the heap."""
     named: dict[tuple[str, int], int] = field(default_factory=dict)
     """How many calls deep the variable was that something got its name from."""
 
@@ -298,6 +301,9 @@ class Machine:
             case TupleV(items) if depth:
                 for item in items:
                     self.rename(item, name, depth - 1)
+            case HeapV(number) if number in self.monitors:
+                if self._takes_name(("monitor", number), name):
+                    self.monitors[number] = replace(self.monitors[number], name=name)
             case HeapV(number) if depth and self.heap[number].cls is None:
                 held = self.heap[number]
                 inside = [*held.items, *held.attrs.values()]
@@ -343,6 +349,7 @@ class Machine:
             events=dict(self.events),
             buffers=dict(self.buffers),
             graphs=dict(self.graphs),
+            monitors={monitor.id: monitor for monitor in self.monitors.values()},
             entry=self.entry,
             path=self.oracle.path,
             cut=(*self.cut, "lifetimes") if self.life.scans >= MAX_SCANS else tuple(self.cut),

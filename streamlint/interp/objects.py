@@ -109,7 +109,8 @@ def _instance_attribute(m: Machine, value: HeapV, name: str, span: Span) -> Valu
     if name in held.attrs:
         return names.settle(m, held.attrs[name])
     if held.cls is None:
-        return MethodV(value, name) if threads.is_thread(m, value) else SymV(f"{held.key}.{name}")
+        waited = threads.is_thread(m, value) or value.id in m.monitors
+        return MethodV(value, name) if waited else SymV(f"{held.key}.{name}")
     if name == "__class__":
         return ClassV(held.cls)
     found = lookup(m, held.cls, name)

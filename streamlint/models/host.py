@@ -6,6 +6,8 @@ Views of pinned memory are how Python touches it: ``np.ctypeslib.as_array``, ``n
 
 from __future__ import annotations
 
+from streamlint.trace import MonitorKind
+
 VIEW_FUNCTIONS = frozenset(
     "numpy.frombuffer numpy.asarray numpy.ascontiguousarray numpy.asanyarray "
     "numpy.ctypeslib.as_array numpy.from_dlpack numpy.ndarray numpy.ravel numpy.reshape "
@@ -48,6 +50,27 @@ ARRAY_VIEWS = frozenset(
 ARRAY_META = frozenset("shape dtype size ndim nbytes itemsize strides flags setflags __len__ _obj".split())
 
 ARRAY_WRITES = frozenset("fill sort put itemset partition resize".split())
+
+MONITORS = {
+    "threading.Lock": MonitorKind.LOCK,
+    "threading.RLock": MonitorKind.LOCK,
+    "threading.Event": MonitorKind.FLAG,
+    "concurrent.futures.Future": MonitorKind.FLAG,
+}
+"""Objects at which host threads wait for each other."""
+
+QUEUES = frozenset({"queue.Queue", "queue.SimpleQueue", "queue.LifoQueue"})
+
+SIGNALS = {
+    MonitorKind.LOCK: frozenset({"release"}),
+    MonitorKind.FLAG: frozenset({"set", "set_result", "set_exception"}),
+    MonitorKind.QUEUE: frozenset({"put", "put_nowait"}),
+}
+WAITS = {
+    MonitorKind.LOCK: frozenset({"acquire"}),
+    MonitorKind.FLAG: frozenset({"wait", "result", "exception"}),
+    MonitorKind.QUEUE: frozenset({"get"}),
+}
 
 PROTOTYPE = "ctypes.CFUNCTYPE()"
 """What ``CFUNCTYPE(None, c_void_p)`` gives: called with a function, it makes an object that C can call."""

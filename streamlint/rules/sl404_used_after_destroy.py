@@ -21,6 +21,8 @@ from streamlint.trace import (
     EndCapture,
     Free,
     HostAccess,
+    HostSignal,
+    HostWait,
     Join,
     KeepAlive,
     Launch,
@@ -91,6 +93,8 @@ def _uses(op: Op) -> tuple[Thing, ...]:
             | KeepAlive()
             | CallbackEnd()
             | Spawn()
+            | HostWait()
+            | HostSignal()
             | Join()
             | CudaCall()
         ):
