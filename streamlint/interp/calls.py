@@ -136,6 +136,8 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
             return call_method(m, receiver, name, args, kwargs, span)
         case PartialV():
             return call(m, func.func, [*func.args, *args], {**func.kwargs, **kwargs}, span)
+        case GraphV():
+            return graphs.call_graphed(m, func, [*args, *kwargs.values()], span)
         case CallbackV(func=wrapped):
             return call(m, wrapped, args, kwargs, span)
         case HeapV() if m.heap[func.id].shape is Shape.INSTANCE:
@@ -165,7 +167,6 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
             ConstV()
             | StreamV()
             | EventV()
-            | GraphV()
             | DeviceV()
             | ModuleV()
             | GeneratorV()

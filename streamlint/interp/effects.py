@@ -253,6 +253,7 @@ class Call:
                 | fx.CaptureEnds()
                 | fx.NewGraph()
                 | fx.InstantiatesGraph()
+                | fx.GraphsCallables()
                 | fx.LaunchesGraph()
             ):
                 return graphs.carry_out(self, effect)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import assert_never
 
 from streamlint import models
-from streamlint.interp import captures, effects, names
+from streamlint.interp import captures, containers, effects, names, tensors
 from streamlint.interp.values import (
     NONE,
     BufferV,
@@ -22,14 +22,30 @@ from streamlint.interp.values import (
     GraphV,
     StreamV,
     SymV,
+    TupleV,
     Value,
     key_of,
 )
 from streamlint.models import schema as fx
 from streamlint.models.schema import Lib, Role
-from streamlint.trace import WHOLE, Doubt, EndCapture, Launch, Mode, Origin, Record, Space, StreamKind, Wait
+from streamlint.trace import (
+    WHOLE,
+    Access,
+    Doubt,
+    EndCapture,
+    Launch,
+    Mode,
+    Origin,
+    Record,
+    Space,
+    StreamKind,
+    SyncDevice,
+    Wait,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from streamlint.interp.effects import Call
     from streamlint.interp.machine import Machine
     from streamlint.source import Span
@@ -45,6 +61,7 @@ def carry_out(
     | fx.CaptureEnds
     | fx.NewGraph
     | fx.InstantiatesGraph
+    | fx.GraphsCallables
     | fx.LaunchesGraph,
 ) -> Value | None:
     """Effects on captures and graphs."""
@@ -71,6 +88,12 @@ def carry_out(
             return m.new_graph(span, call.lib)
         case fx.InstantiatesGraph(graph):
             return _instantiate(call, call.value(graph))
+        case fx.GraphsCallables(callables):
+            m.emit(SyncDevice(m.site(span), m.lane, device=m.device, name=call.name()))
+            given = containers.listed(m, call.value(callables))
+            if given is None:
+                return _graphed(m, span)
+            return TupleV(tuple(_graphed(m, span) for _ in given))
         case fx.LaunchesGraph(graph, stream):
             launched = call.value(graph)
             if isinstance(launched, GraphV):
@@ -122,6 +145,28 @@ def _instantiate(call: Call, template: Value) -> Value:
     if recording is not None:
         m.recordings[made.id] = recording
     return made
+
+
+def _graphed(m: Machine, span: Span) -> GraphV:
+    """A callable that runs a graph. All calls of it give the same memory."""
+    made = m.new_graph(span, Lib.TORCH)
+    output = m.new_buffer("", Space.DEVICE, Origin.RESULT, Flavor.TORCH, None)
+    m.life.captured.add(output.id)
+    m.graphed[made.id] = output
+    return made
+
+
+def call_graphed(m: Machine, graph: GraphV, values: Sequence[Value], span: Span) -> Value:
+    """``graphed(x)`` copies ``x`` into the static input, launches the graph, and gives the static output."""
+    output = m.graphed.get(graph.id)
+    if output is None:
+        return m.fresh("call", span)
+    reads = [Access(view.id, Mode.READ, view.region) for view in tensors.buffers_in(m, values)]
+    accesses = (*reads, Access(output.id, Mode.WRITE))
+    stream = m.current_stream(Lib.TORCH)
+    name = m.graphs[graph.id].name
+    m.emit(Launch(m.site(span), m.lane, stream=stream.id, accesses=accesses, name=name, graph=graph.id))
+    return output
 
 
 def launch(m: Machine, graph: GraphV, stream: StreamId, span: Span, name: str) -> None:

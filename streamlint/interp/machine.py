@@ -156,6 +156,8 @@ class Machine:
     graphs: dict[GraphId, Graph] = field(default_factory=dict)
     recordings: dict[GraphId, Recording] = field(default_factory=dict)
     """What was captured into each graph; none for one that nothing was captured into, as far as was seen."""
+    graphed: dict[GraphId, BufferV] = field(default_factory=dict)
+    """The static output of graphs that are called like the function that was captured."""
     monitors: dict[int, Monitor] = field(default_factory=dict)
     """Locks, flags and queues among the objects of the heap."""
     named: dict[tuple[str, int], int] = field(default_factory=dict)

@@ -152,6 +152,8 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912  one case an 
             return "makes a graph that nothing was captured into"
         case fx.InstantiatesGraph(graph):
             return f"makes an executable graph of {_receiver(graph)}"
+        case fx.GraphsCallables(callables):
+            return f"gives a callable for each of `{callables}` that runs its graph on the current stream"
         case fx.LaunchesGraph(graph, stream):
             where = "the current stream" if stream is None else _stream(stream)
             return f"runs what was captured into {_receiver(graph)}, on {where}"

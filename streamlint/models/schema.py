@@ -338,6 +338,13 @@ class InstantiatesGraph:
 
 
 @dataclass(frozen=True, slots=True)
+class GraphsCallables:
+    """Returns callables that replay a graph of ``callables`` and give its static output."""
+
+    callables: str
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchesGraph:
     """Runs what was captured into ``graph``, on ``stream`` (``None``: the current one)."""
 
@@ -404,6 +411,7 @@ Effect: TypeAlias = (
     | CaptureEnds
     | NewGraph
     | InstantiatesGraph
+    | GraphsCallables
     | LaunchesGraph
     | Views
     | Returns

@@ -187,9 +187,10 @@ graph.replay()
 ## Limits
 Launches of one executable graph are ordered by CUDA, on whatever streams. Graphs built node by node, and
 graphs whose nodes may have been changed by a call (`cudaGraphExecUpdate`), are not known well enough: the
-first are not looked into, the second are `possible`. What a callable from `make_graphed_callables` does is
-not looked into. That a graph reads old data because nothing refilled it is no race, and not reported while
-the memory lives. A static output that is copied to the host after the launch is a case of SL201.
+first are not looked into, the second are `possible`. Of a callable from `make_graphed_callables` only its
+static output is known. That a graph reads old data because nothing refilled it is no race, and not
+reported while the memory lives. A static output that is copied to the host after the launch is a case of
+SL201.
 
 ## Source
 [cudaGraphLaunch](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__GRAPH.html): ordered behind
