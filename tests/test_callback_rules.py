@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streamlint.finding import Confidence
-from streamlint.hb import HappensBefore, Verdict
 from streamlint.judge import judge
 from streamlint.rules import sl302_blocking_host_callback as sl302
 from streamlint.rules import sl303_callback_not_kept_alive as sl303
 from streamlint.rules.base import confidence
-from streamlint.trace import MAIN_LANE, Free, FreeKind, HostEffect, MonitorKind, OpId, Space
+from streamlint.trace import Free, FreeKind, HostEffect, MonitorKind, OpId, Space
 from tests.traces import Program
 
 if TYPE_CHECKING:
     from streamlint.rules.base import Problem
-    from streamlint.trace import BufferId, LaneId, MonitorId, StreamId
+    from streamlint.trace import BufferId, StreamId
 
 
 class Calling(Program):
@@ -227,53 +226,3 @@ def test_nobody_was_seen_to_signal() -> None:
     p.callback_waiting(p.main)
     p.sync_stream(p.main)
     assert not p.places()
-
-
-# ----------------------------------------------------------------------------- what a flag orders
-
-
-def signalled(p: Program, flag: MonitorId, lane: LaneId) -> tuple[OpId, OpId]:
-    """Work on a stream, a callback that signals, and what comes after a wait for the signal."""
-    stream = p.stream()
-    work = p.launch(stream)
-    p.callback(stream, lane)
-    p.host_signal(flag, lane)
-    p.callback_end(stream, lane)
-    p.host_wait(flag)
-    return work, p.launch(p.stream())
-
-
-def test_a_wait_for_a_flag_that_a_callback_sets_orders_the_stream() -> None:
-    p = Program()
-    work, after = signalled(p, p.monitor(MonitorKind.FLAG), p.new_lane())
-    assert HappensBefore(p.trace()).ordered(work, after).verdict is Verdict.YES
-
-
-def test_locks_and_queues_order_nothing() -> None:
-    for kind in (MonitorKind.LOCK, MonitorKind.QUEUE):
-        p = Program()
-        work, after = signalled(p, p.monitor(kind), p.new_lane())
-        assert HappensBefore(p.trace()).ordered(work, after).verdict is Verdict.NO
-
-
-def test_a_flag_with_two_setters_or_one_that_is_cleared_orders_nothing_surely() -> None:
-    p = Program()
-    flag = p.monitor(MonitorKind.FLAG)
-    work, after = signalled(p, flag, p.new_lane())
-    p.host_signal(flag, MAIN_LANE)
-    assert HappensBefore(p.trace()).ordered(work, after).verdict is Verdict.UNKNOWN
-    p = Program()
-    work, after = signalled(p, p.monitor(MonitorKind.FLAG, reset=True), p.new_lane())
-    assert HappensBefore(p.trace()).ordered(work, after).verdict is Verdict.UNKNOWN
-
-
-def test_work_queued_after_the_callback_is_not_covered() -> None:
-    p = Program()
-    flag, lane, stream = p.monitor(MonitorKind.FLAG), p.new_lane(), p.stream()
-    p.callback(stream, lane)
-    p.host_signal(flag, lane)
-    p.callback_end(stream, lane)
-    work = p.launch(stream)
-    p.host_wait(flag)
-    after = p.launch(p.stream())
-    assert HappensBefore(p.trace()).ordered(work, after).verdict is Verdict.NO

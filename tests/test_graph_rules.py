@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.finding import Confidence
-from streamlint.hb import EdgeKind, HappensBefore, Verdict
 from streamlint.judge import judge
 from streamlint.rules import RULES
 from streamlint.rules import sl504_graph_buffer_race as sl504
@@ -66,42 +65,6 @@ class Graphed(Program):
 
     def pairs(self) -> list[tuple[OpId | None, OpId]]:
         return [(problem.earlier, problem.later) for problem in self.problems()]
-
-
-# ----------------------------------------------------------------------------- the order of launches
-
-
-def test_launches_of_one_graph_are_ordered_on_any_streams() -> None:
-    p = Graphed()
-    graph = p.graph()
-    before = p.launch(p.a)
-    first = p.replay(graph, p.a)
-    second = p.replay(graph, p.b)
-    after = p.launch(p.b)
-    hb = HappensBefore(p.trace())
-    assert hb.ordered(first, second).verdict is Verdict.YES
-    assert hb.ordered(before, after).verdict is Verdict.YES
-    assert [edge.kind for edge in hb.edges if edge.later == second and edge.earlier == first] == [
-        EdgeKind.GRAPH
-    ]
-    assert not p.pairs()
-
-
-def test_launches_of_two_graphs_are_not() -> None:
-    p = Graphed()
-    first = p.replay(p.graph(), p.a)
-    second = p.replay(p.graph(), p.b)
-    assert HappensBefore(p.trace()).ordered(first, second).verdict is Verdict.NO
-    assert p.pairs() == [(first, second)]
-
-
-def test_the_stream_of_the_first_launch_learns_nothing_of_the_second() -> None:
-    p = Graphed()
-    graph = p.graph()
-    p.replay(graph, p.a)
-    second = p.replay(graph, p.b)
-    later = p.launch(p.a)
-    assert HappensBefore(p.trace()).ordered(second, later).verdict is Verdict.NO
 
 
 # ----------------------------------------------------------------------------- unordered use
