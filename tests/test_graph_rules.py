@@ -167,6 +167,24 @@ def test_memory_that_is_dropped_after_the_last_launch() -> None:
     assert not p.pairs()
 
 
+def test_memory_that_the_program_goes_on_to_use_was_not_dropped() -> None:
+    p = Graphed()
+    graph = p.graph()
+    p.drop(p.x)
+    p.replay(graph, p.a)
+    p.launch(p.a, reads=p.x)
+    assert not p.pairs()
+
+
+def test_memory_of_an_unresolved_result_may_be_held_elsewhere() -> None:
+    p = Graphed()
+    p.launch(p.a, writes=p.x, doubts=frozenset({Doubt.OPAQUE}))
+    p.drop(p.x)
+    p.replay(p.graph(), p.a)
+    (problem,) = p.problems()
+    assert confidence(problem, p.trace()) is Confidence.POSSIBLE
+
+
 def test_memory_that_is_freed_on_another_stream_while_a_launch_may_use_it() -> None:
     p = Graphed()
     launch = p.replay(p.graph(), p.a)

@@ -7,9 +7,21 @@ from typing import TYPE_CHECKING
 
 from streamlint.conflicts import Conflict, ConflictKind
 from streamlint.finding import Severity
-from streamlint.rules import pairs, sl401_missing_record_stream, sl402_freed_while_in_use
+from streamlint.rules import lifetimes, pairs, sl401_missing_record_stream, sl402_freed_while_in_use
 from streamlint.rules.base import Judged, Note, Problem, Rule, on, quoted, readable, stream_of, what
-from streamlint.trace import Access, Doubt, Free, FreeKind, HostAccess, Launch, Op, OpId, Space
+from streamlint.trace import (
+    Access,
+    BufferId,
+    Copy,
+    Doubt,
+    Free,
+    FreeKind,
+    HostAccess,
+    Launch,
+    Op,
+    OpId,
+    Space,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,10 +110,18 @@ def _more_doubts(judged: Judged, conflict: Conflict) -> frozenset[Doubt]:
 
 def _freed_before(judged: Judged) -> Iterator[Problem]:
     """Launches of a graph whose memory was freed, or dropped, since it was captured."""
-    freed: dict[int, OpId] = {}
+    last_use = {
+        access.buffer: number
+        for number, op in enumerate(judged.trace.ops)
+        if isinstance(op, (Launch, Copy)) and not _is_launch(op)
+        for access in op.accesses
+    }
+    freed: dict[BufferId, OpId] = {}
     for number, op in enumerate(judged.trace.ops):
         if isinstance(op, Free):
-            freed.setdefault(op.buffer, OpId(number))
+            # What the program itself still uses was not dropped.
+            if op.kind is FreeKind.EXPLICIT or last_use.get(op.buffer, -1) < number:
+                freed.setdefault(op.buffer, OpId(number))
         elif isinstance(op, Launch) and op.graph is not None:
             for access in op.accesses:
                 if access.buffer in freed:
@@ -125,7 +145,7 @@ def _stale(judged: Judged, number: OpId, launch: OpId, op: Launch, access: Acces
             "a graph uses the addresses that it was captured with"
         ),
         notes=(Note(free.at.span, f"{'the last reference goes' if dropped else 'freed'} here"),),
-        doubts=free.doubts | op.doubts | access.doubts,
+        doubts=free.doubts | op.doubts | access.doubts | lifetimes.owner_doubts(judged, free.buffer),
     )
 
 
