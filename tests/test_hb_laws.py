@@ -12,7 +12,6 @@ from streamlint.trace import (
     Doubt,
     GraphId,
     HostEffect,
-    Launch,
     MonitorKind,
     OpId,
     Space,
@@ -589,7 +588,7 @@ def test_edges_say_why() -> None:
 
 
 def replay(p: Program, graph: int, stream: StreamId) -> OpId:
-    return p.add(Launch(p._at(), stream=stream, accesses=(), name="replay", graph=GraphId(graph)))
+    return p.launch(stream, graph=GraphId(graph))
 
 
 def test_launches_of_one_graph_are_ordered_on_any_streams() -> None:

@@ -28,6 +28,7 @@ from streamlint.trace import (
     Event,
     EventId,
     Free,
+    GraphId,
     HostAccess,
     HostEffect,
     HostSignal,
@@ -135,9 +136,10 @@ class Program:
         writes: BufferId | None = None,
         lane: LaneId = MAIN_LANE,
         doubts: Doubts = SURE,
+        graph: GraphId | None = None,
     ) -> OpId:
         every = accesses + _whole(reads, writes)
-        return self.add(Launch(self._at(), lane, doubts, stream=stream, accesses=every))
+        return self.add(Launch(self._at(), lane, doubts, stream=stream, accesses=every, graph=graph))
 
     def copy(
         self,
