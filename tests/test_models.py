@@ -187,7 +187,7 @@ def check_order(function: object, api: Api) -> None:
 
 
 CORE_PLACES = {"stream": "Stream", "event": "Event", "buffer": "Buffer", "device": "Device"}
-BUILDER_METHODS = frozenset({"begin_building", "end_building"})
+BUILDER_METHODS = frozenset({"begin_building", "end_building", "complete"})
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,9 @@ def test_rows_of_cuda_core_exist(kind: str, api: Api) -> None:
     core = library("cuda.core")
     owner: object = core
     path = api.name.replace("()", "")
-    if kind in CORE_PLACES:
+    if kind == "graph":
+        owner = library("cuda.core.graph").Graph
+    elif kind in CORE_PLACES:
         owner = getattr(core, CORE_PLACES[kind])
         if api.name in BUILDER_METHODS:
             owner = library("cuda.core.graph").GraphBuilder
