@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple, TypeAlias
@@ -22,13 +23,18 @@ from streamlint.trace import (
     EndCapture,
     EventId,
     Free,
+    GraphId,
     HandOff,
     HostAccess,
     HostEffect,
+    HostSignal,
+    HostWait,
     Join,
     KeepAlive,
     LaneId,
     Launch,
+    MonitorId,
+    MonitorKind,
     Op,
     OpId,
     Record,
@@ -54,6 +60,7 @@ class EdgeKind(Enum):
     LEGACY = "legacy default stream"
     CALLBACK = "host callback"
     THREAD = "host thread"
+    GRAPH = "launches of one graph"
     MAYBE = "possibly ordered"
 
 
@@ -96,6 +103,7 @@ class Builder:
         self.released: dict[OpId, Place] = {}
         """Where the host has read the source of a copy."""
         self.seen: dict[OpId, OpId] = {}
+        self._setters = Counter(op.monitor for op in trace.ops if isinstance(op, HostSignal))
         self._lanes: dict[LaneId, _Lane] = {}
         self._origins: dict[LaneId, tuple[OpId, EdgeKind]] = {}
         self._idle: list[Place] = []
@@ -104,17 +112,19 @@ class Builder:
         self._outside: list[Queue] = []
         self._hubs = Hubs()
         self._records: dict[EventId, list[Hoped]] = {}
+        self._launched: dict[GraphId, OpId] = {}
+        self._signals: dict[MonitorId, list[OpId]] = {}
 
     def run(self) -> None:
         for index, op in enumerate(self._trace.ops):
             self._add(OpId(index), op)
 
-    def _add(self, i: OpId, op: Op) -> None:  # noqa: C901  one case an op
+    def _add(self, i: OpId, op: Op) -> None:  # noqa: C901, PLR0912  one case an op
         lane = self._lane(op.lane)
         self.issue.append((lane.sure, lane.hoped))
         match op:
             case Launch():
-                self._on_stream(i, lane, self._queue(op.stream, op.lane), ())
+                self._on_stream(i, lane, self._queue(op.stream, op.lane), self._last_launch(i, op))
             case Copy():
                 self._on_stream(i, lane, self._queue(op.stream, op.lane), ())
                 self._tell_host(i, lane, op)
@@ -147,6 +157,11 @@ class Builder:
             case Join():
                 ended = self._end(op.child, EdgeKind.THREAD, sure=not op.doubts)
                 self._on_host(i, lane, _doubted(ended, op.doubts))
+            case HostWait():
+                self._on_host(i, lane, self._signalled(op))
+            case HostSignal():
+                self._on_host(i, lane, ())
+                self._signals.setdefault(op.monitor, []).append(i)
             case DestroyEvent():
                 self._on_host(i, lane, ())
                 self._records.pop(op.event, None)
@@ -237,6 +252,15 @@ class Builder:
         joined = [Source(s.earlier, not s.doubts) for s in sources]
         self.clocks.append(place, base, joined, mark)
 
+    def _signalled(self, op: HostWait) -> tuple[Reason, ...]:
+        """The one signal that lets a wait for a flag go on; of several nobody knows which came first."""
+        monitor = self._trace.monitors[op.monitor]
+        if monitor.kind is not MonitorKind.FLAG:
+            return ()
+        one = self._setters[op.monitor] == 1 and not monitor.reset
+        doubts = op.doubts if one else op.doubts | {Doubt.THREADS}
+        return tuple(Reason(i, EdgeKind.THREAD, doubts) for i in self._signals.get(op.monitor, ()))
+
     # Streams
 
     def _queue(self, stream_id: StreamId, lane: LaneId) -> Queue:
@@ -267,6 +291,14 @@ class Builder:
             hub.tail = i
         for hub in queue.spoke_of:
             hub.dirty[queue.chain] = i
+
+    def _last_launch(self, i: OpId, op: Launch) -> tuple[Reason, ...]:
+        """The launch of the same graph before this one: a graph does not run beside itself."""
+        if op.graph is None:
+            return ()
+        last = self._launched.get(op.graph)
+        self._launched[op.graph] = i
+        return () if last is None else (Reason(last, EdgeKind.GRAPH, NO_DOUBT),)
 
     def _memory(self, i: OpId, lane: _Lane, queue: Queue, *, is_alloc: bool) -> None:
         """A stream-ordered allocation or free: ordered like an op of the stream, but no work.

@@ -131,15 +131,20 @@ def _candidates(judged: Judged) -> list[Candidate]:
     launch that fails), and then the rule that stands first.
     """
     found = [Candidate(rule, problem, judged) for rule in RULES for problem in rule.check(judged)]
-    explained: dict[object, Candidate] = {}
+    explained: dict[tuple[OpId, OpId], Candidate] = {}
     for candidate in sorted(found, key=lambda c: c.problem.earlier is not None):
         for pair in candidate.problem.explains:
             explained.setdefault(pair, candidate)
-    return [
-        candidate
-        for candidate in found
-        if explained.get((candidate.problem.earlier, candidate.problem.later), candidate) is candidate
-    ]
+    return [candidate for candidate in found if _speaks_for_itself(candidate, explained)]
+
+
+def _speaks_for_itself(candidate: Candidate, explained: dict[tuple[OpId, OpId], Candidate]) -> bool:
+    problem = candidate.problem
+    if problem.earlier is None:
+        return True
+    if problem.explains:
+        return any(explained[pair] is candidate for pair in problem.explains)
+    return (problem.earlier, problem.later) not in explained
 
 
 def _leaders(judged: Judged, candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, Candidate | None]]:

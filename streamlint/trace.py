@@ -10,7 +10,7 @@ points forward.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, NewType, TypeAlias
 
@@ -48,6 +48,8 @@ StreamId = NewType("StreamId", int)
 EventId = NewType("EventId", int)
 BufferId = NewType("BufferId", int)
 LaneId = NewType("LaneId", int)
+GraphId = NewType("GraphId", int)
+MonitorId = NewType("MonitorId", int)
 DeviceId: TypeAlias = str
 """``"cur"`` is the device current at entry; otherwise an index, or a name that stands for one."""
 
@@ -167,6 +169,38 @@ class Buffer:
 
 
 @dataclass(frozen=True, slots=True)
+class Graph:
+    """An executable graph: captured work that a launch of the graph runs again.
+
+    Its launches are ordered among each other, whatever their streams.
+    """
+
+    id: GraphId
+    name: str
+    span: Span | None = None
+
+
+class MonitorKind(Enum):
+    LOCK = "lock"
+    """One thread holds it at a time: a wait takes it, a signal gives it back."""
+    FLAG = "flag"
+    """Set once for all that wait: an event of ``threading``, the result of a future."""
+    QUEUE = "queue"
+
+
+@dataclass(frozen=True, slots=True)
+class Monitor:
+    """At what host threads, and host callbacks, wait for each other."""
+
+    id: MonitorId
+    kind: MonitorKind
+    name: str
+    span: Span | None = None
+    reset: bool = False
+    """A flag that is cleared somewhere: which signal a wait saw cannot be told."""
+
+
+@dataclass(frozen=True, slots=True)
 class Access:
     buffer: BufferId
     mode: Mode
@@ -239,6 +273,8 @@ class Launch(OpBase):
 
     None if it is not known, and where the library selects the device of the stream by itself.
     """
+    graph: GraphId | None = None
+    """The graph whose captured work this is; ``accesses`` are then what was captured, summed up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -374,6 +410,8 @@ class Callback(OpBase):
 
     stream: StreamId
     body: LaneId
+    code: BufferId | None = None
+    """The object that the driver calls, where nothing but the program keeps it: a ctypes callback."""
     name: str = "host callback"
 
 
@@ -397,6 +435,22 @@ class Join(OpBase):
     """This lane waits for the end of the thread ``child``."""
 
     child: LaneId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostWait(OpBase):
+    """The thread goes on when it has the lock, when the flag is set, or when the queue has an item."""
+
+    monitor: MonitorId
+    name: str = "wait"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostSignal(OpBase):
+    """The thread gives the lock back, sets the flag, or puts an item."""
+
+    monitor: MonitorId
+    name: str = "signal"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -459,6 +513,8 @@ Op: TypeAlias = (
     | CallbackEnd
     | Spawn
     | Join
+    | HostWait
+    | HostSignal
     | CudaCall
     | DestroyStream
     | DestroyEvent
@@ -480,6 +536,8 @@ class Trace:
     streams: dict[StreamId, Stream]
     events: dict[EventId, Event]
     buffers: dict[BufferId, Buffer]
+    graphs: dict[GraphId, Graph] = field(default_factory=dict)
+    monitors: dict[MonitorId, Monitor] = field(default_factory=dict)
     entry: str = ""
     path: tuple[str, ...] = ()
     """The decisions that this path took, as readable conditions."""

@@ -11,10 +11,12 @@ from streamlint.trace import (
     Access,
     BufferId,
     Doubt,
+    GraphId,
     HostEffect,
     Interval,
     LaneId,
     Mode,
+    MonitorKind,
     Region,
     Space,
     StreamId,
@@ -29,7 +31,7 @@ _T = TypeVar("_T")
 REGIONS: tuple[Region, ...] = ((), (Interval(0, 2),), (Interval(1, 4),), (Interval(0, 8),), (Symbol("i"),))
 KINDS = (
     "launch launch launch copy copy host host record record wait wait sync_event sync_stream sync_device "
-    "barrier alloc free destroy callback callback_end spawn join"
+    "barrier alloc free destroy callback callback_end spawn join replay host_wait host_signal"
 ).split()
 
 
@@ -42,6 +44,8 @@ def traces(draw: st.DrawFn, *, lanes: bool = True, most: int = 40) -> Trace:
     for _ in range(3):
         p.event()
         p.buffer(draw(st.sampled_from(Space)))
+    for monitor in MonitorKind:
+        p.monitor(monitor, reset=draw(st.booleans()))
     writer = _Writer(p, draw)
     writer.write("launch")
     kinds = [k for k in KINDS if lanes or k not in ("callback", "callback_end", "spawn", "join")]
@@ -58,12 +62,18 @@ class _Writer:
         self.threads: list[LaneId] = []
         self.bodies: list[tuple[StreamId, LaneId]] = []
 
-    def write(self, kind: str) -> None:  # noqa: C901  one case an op
+    def write(self, kind: str) -> None:  # noqa: C901, PLR0912  one case an op
         p, lane = self.p, self._of(self.lanes)
         stream, event = self._of(list(p.streams)), self._of(list(p.events))
         match kind:
             case "launch":
                 p.launch(stream, *self._accesses(), lane=lane, doubts=self._doubts(Doubt.OPAQUE))
+            case "replay":
+                p.launch(stream, *self._accesses(), lane=lane, graph=self._of([GraphId(0), GraphId(1)]))
+            case "host_wait":
+                p.host_wait(self._of(list(p.monitors)), lane)
+            case "host_signal":
+                p.host_signal(self._of(list(p.monitors)), lane)
             case "copy":
                 host = self.draw(st.sampled_from(HostEffect))
                 p.copy(stream, self._buffer(), self._buffer(), host, lane, self._doubts(Doubt.SOME_PATHS))

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from streamlint.hb import EdgeKind, HappensBefore, Ordering, Verdict
-from streamlint.trace import Doubt, HostEffect, OpId, Space, StreamKind
+from streamlint.trace import (
+    MAIN_LANE,
+    Doubt,
+    GraphId,
+    HostEffect,
+    MonitorKind,
+    OpId,
+    Space,
+    StreamKind,
+)
 from tests.traces import Program
+
+if TYPE_CHECKING:
+    from streamlint.trace import LaneId, MonitorId, StreamId
 
 LEGACY, PER_THREAD = StreamKind.LEGACY, StreamKind.PER_THREAD
 BLOCKING, NON_BLOCKING = StreamKind.BLOCKING, StreamKind.NON_BLOCKING
@@ -568,3 +582,89 @@ def test_edges_say_why() -> None:
     assert found == {(a, record): (EdgeKind.STREAM, None), (record, wait): (EdgeKind.WAIT, Doubt.SOME_PATHS)}
     assert set(hb.graph.edges) == set(found)
     assert hb.graph.edges[record, wait]["doubt"] is Doubt.SOME_PATHS
+
+
+# ----------------------------------------------------------------------------- graphs
+
+
+def replay(p: Program, graph: int, stream: StreamId) -> OpId:
+    return p.launch(stream, graph=GraphId(graph))
+
+
+def test_launches_of_one_graph_are_ordered_on_any_streams() -> None:
+    p = Program()
+    a, b = p.stream(), p.stream()
+    before = p.launch(a)
+    first = replay(p, 0, a)
+    second = replay(p, 0, b)
+    after = p.launch(b)
+    hb = HappensBefore(p.trace())
+    assert hb.ordered(first, second).verdict is Verdict.YES
+    assert hb.ordered(before, after).verdict is Verdict.YES
+    assert [e.kind for e in hb.edges if (e.earlier, e.later) == (first, second)] == [EdgeKind.GRAPH]
+
+
+def test_launches_of_two_graphs_are_not() -> None:
+    p = Program()
+    first = replay(p, 0, p.stream())
+    second = replay(p, 1, p.stream())
+    assert HappensBefore(p.trace()).ordered(first, second).verdict is Verdict.NO
+
+
+def test_the_stream_of_the_first_launch_learns_nothing_of_the_second() -> None:
+    p = Program()
+    a = p.stream()
+    replay(p, 0, a)
+    second = replay(p, 0, p.stream())
+    later = p.launch(a)
+    assert HappensBefore(p.trace()).ordered(second, later).verdict is Verdict.NO
+
+
+# ----------------------------------------------------------------------------- what a flag orders
+
+
+def signalled(p: Program, flag: MonitorId, lane: LaneId) -> tuple[OpId, OpId]:
+    """Work on a stream, a callback that signals, and what comes after a wait for the signal."""
+    stream = p.stream()
+    work = p.launch(stream)
+    p.callback(stream, lane)
+    p.host_signal(flag, lane)
+    p.callback_end(stream, lane)
+    p.host_wait(flag)
+    return work, p.launch(p.stream())
+
+
+def test_a_wait_for_a_flag_that_a_callback_sets_orders_the_stream() -> None:
+    p = Program()
+    work, after = signalled(p, p.monitor(MonitorKind.FLAG), p.new_lane())
+    assert HappensBefore(p.trace()).ordered(work, after).verdict is Verdict.YES
+
+
+def test_locks_and_queues_order_nothing() -> None:
+    for kind in (MonitorKind.LOCK, MonitorKind.QUEUE):
+        p = Program()
+        work, after = signalled(p, p.monitor(kind), p.new_lane())
+        assert HappensBefore(p.trace()).ordered(work, after).verdict is Verdict.NO
+
+
+def test_a_flag_with_two_setters_or_one_that_is_cleared_orders_nothing_surely() -> None:
+    p = Program()
+    flag = p.monitor(MonitorKind.FLAG)
+    work, after = signalled(p, flag, p.new_lane())
+    p.host_signal(flag, MAIN_LANE)
+    assert HappensBefore(p.trace()).ordered(work, after).verdict is Verdict.UNKNOWN
+    p = Program()
+    work, after = signalled(p, p.monitor(MonitorKind.FLAG, reset=True), p.new_lane())
+    assert HappensBefore(p.trace()).ordered(work, after).verdict is Verdict.UNKNOWN
+
+
+def test_work_queued_after_the_callback_is_not_covered() -> None:
+    p = Program()
+    flag, lane, stream = p.monitor(MonitorKind.FLAG), p.new_lane(), p.stream()
+    p.callback(stream, lane)
+    p.host_signal(flag, lane)
+    p.callback_end(stream, lane)
+    work = p.launch(stream)
+    p.host_wait(flag)
+    after = p.launch(p.stream())
+    assert HappensBefore(p.trace()).ordered(work, after).verdict is Verdict.NO

@@ -28,12 +28,18 @@ from streamlint.trace import (
     Event,
     EventId,
     Free,
+    GraphId,
     HostAccess,
     HostEffect,
+    HostSignal,
+    HostWait,
     Join,
     LaneId,
     Launch,
     Mode,
+    Monitor,
+    MonitorId,
+    MonitorKind,
     Op,
     OpId,
     Origin,
@@ -73,10 +79,11 @@ class Program:
         self.streams: dict[StreamId, Stream] = {}
         self.events: dict[EventId, Event] = {}
         self.buffers: dict[BufferId, Buffer] = {}
+        self.monitors: dict[MonitorId, Monitor] = {}
         self._lanes = MAIN_LANE
 
     def trace(self) -> Trace:
-        return Trace(tuple(self.ops), self.streams, self.events, self.buffers)
+        return Trace(tuple(self.ops), self.streams, self.events, self.buffers, monitors=self.monitors)
 
     # What there is
 
@@ -103,6 +110,11 @@ class Program:
         self.buffers[name] = Buffer(name, f"b{name}", space, Origin.ALLOCATED)
         return name
 
+    def monitor(self, kind: MonitorKind, *, reset: bool = False) -> MonitorId:
+        name = MonitorId(len(self.monitors))
+        self.monitors[name] = Monitor(name, kind, f"m{name}", reset=reset)
+        return name
+
     def new_lane(self) -> LaneId:
         self._lanes = LaneId(self._lanes + 1)
         return self._lanes
@@ -124,9 +136,10 @@ class Program:
         writes: BufferId | None = None,
         lane: LaneId = MAIN_LANE,
         doubts: Doubts = SURE,
+        graph: GraphId | None = None,
     ) -> OpId:
         every = accesses + _whole(reads, writes)
-        return self.add(Launch(self._at(), lane, doubts, stream=stream, accesses=every))
+        return self.add(Launch(self._at(), lane, doubts, stream=stream, accesses=every, graph=graph))
 
     def copy(
         self,
@@ -180,11 +193,19 @@ class Program:
     def destroy_event(self, event: EventId, lane: LaneId = MAIN_LANE) -> OpId:
         return self.add(DestroyEvent(self._at(), lane, event=event))
 
-    def callback(self, stream: StreamId, body: LaneId, lane: LaneId = MAIN_LANE) -> OpId:
-        return self.add(Callback(self._at(), lane, stream=stream, body=body))
+    def callback(
+        self, stream: StreamId, body: LaneId, lane: LaneId = MAIN_LANE, code: BufferId | None = None
+    ) -> OpId:
+        return self.add(Callback(self._at(), lane, stream=stream, body=body, code=code))
 
     def callback_end(self, stream: StreamId, body: LaneId) -> OpId:
         return self.add(CallbackEnd(self._at(), body, stream=stream, body=body))
+
+    def host_wait(self, monitor: MonitorId, lane: LaneId = MAIN_LANE) -> OpId:
+        return self.add(HostWait(self._at(), lane, monitor=monitor))
+
+    def host_signal(self, monitor: MonitorId, lane: LaneId = MAIN_LANE) -> OpId:
+        return self.add(HostSignal(self._at(), lane, monitor=monitor))
 
     def spawn(self, child: LaneId, lane: LaneId = MAIN_LANE) -> OpId:
         return self.add(Spawn(self._at(), lane, child=child))

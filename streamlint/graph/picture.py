@@ -24,6 +24,8 @@ from streamlint.trace import (
     Free,
     HandOff,
     HostAccess,
+    HostSignal,
+    HostWait,
     Join,
     KeepAlive,
     Launch,
@@ -145,7 +147,9 @@ def _stream(op: Op) -> StreamId | None:
             return op.stream
         case HostAccess() | SyncEvent() | SyncStream() | SyncDevice() | Barrier():
             return None
-        case KeepAlive() | HandOff() | Spawn() | Join() | CudaCall() | DestroyStream() | DestroyEvent():
+        case KeepAlive() | HandOff() | Spawn() | Join() | HostWait() | HostSignal() | CudaCall():
+            return None
+        case DestroyStream() | DestroyEvent():
             return None
         case _:
             assert_never(op)
@@ -172,6 +176,8 @@ def _title(op: Op, trace: Trace) -> str:
             return "end of host callback"
         case Spawn() | Join():
             return f"{_verb(op)} thread {op.child}"
+        case HostWait() | HostSignal():
+            return f"{op.name} {trace.monitors[op.monitor].name}"
         case BeginCapture() | EndCapture():
             return _verb(op)
         case _:

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamlint.interp import arrays, calls, containers, functions, handoffs, names, objects, tensors, threads
+from streamlint.interp import (
+    arrays,
+    callbacks,
+    calls,
+    containers,
+    functions,
+    handoffs,
+    monitors,
+    names,
+    objects,
+    tensors,
+    threads,
+)
 from streamlint.interp.values import (
     NONE,
     TRUE,
     ApiV,
     BufferV,
+    CallbackV,
     ConstV,
     ContextKind,
     ContextV,
@@ -27,7 +41,7 @@ from streamlint.interp.values import (
 )
 from streamlint.models import host
 from streamlint.models.schema import Lib
-from streamlint.trace import Access, HostAccess, Mode, Origin, Space
+from streamlint.trace import Access, HostAccess, Mode, MonitorKind, Origin, Space
 
 if TYPE_CHECKING:
     from streamlint.interp.machine import Machine
@@ -42,12 +56,19 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
     last = path.rpartition(".")[2]
     if path in ("threading.Thread", "Thread"):
         return threads.make(m, args, kwargs)
+    monitor = monitors.make(m, path, span)
+    if monitor is not None:
+        return monitor
     if last in _NULL_CONTEXTS:
         return ContextV(ContextKind.NULL, args[0] if args else NONE)
     if last in ("ExitStack", "AsyncExitStack"):
         return ContextV(ContextKind.STACK, NONE)
     if path in ("functools.partial", "partial") and args:
         return PartialV(args[0], tuple(args[1:]), kwargs)
+    if path in host.PROTOTYPE_MAKERS:
+        return ApiV(host.PROTOTYPE)
+    if path == host.PROTOTYPE:
+        return callbacks.wrap(m, args[0]) if args else NONE
     if path in host.TRANSPARENT or last in (
         "cudaHostFn_t",
         "cudaStreamCallback_t",
@@ -59,7 +80,7 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
         "CUevent",
         "CUdeviceptr",
     ):
-        return _transparent(m, path, args, kwargs, span)
+        return _transparent(args, kwargs)
     if path == "ctypes.sizeof":
         return SymV(f"sizeof({','.join(key_of(a) for a in args)})")
     if path in host.VIEW_FUNCTIONS:
@@ -81,20 +102,22 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
     if "." not in path or path.startswith(
         ("itertools.", "operator.", "collections.", "queue.", "copy.", "math.")
     ):
-        return _builtin(m, last, args, kwargs, span)
+        result = _builtin(m, last, args, kwargs, span)
+        if path in host.QUEUES and isinstance(result, HeapV):
+            monitors.watch(m, result, MonitorKind.QUEUE, span)
+        return result
     if path.startswith(("time.", "logging.")):
         return m.fresh(f"{path}()", span)
     return None
 
 
-def _transparent(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
-    if path in ("ctypes.CFUNCTYPE", "ctypes.WINFUNCTYPE", "ctypes.PYFUNCTYPE"):
-        # CFUNCTYPE(None, c_void_p) makes a wrapper; calling that with a function gives the function.
-        return ApiV("ctypes.c_void_p")
+def _transparent(args: list[Value], kwargs: dict[str, Value]) -> Value:
     for value in (*args, *kwargs.values()):
+        if isinstance(value, CallbackV):
+            # cudaHostFn_t(address) is an address too.
+            return replace(value, address=True)
         if not isinstance(value, ConstV):
             return value
-    del m, span
     return args[0] if args else NONE
 
 
@@ -104,6 +127,8 @@ def make_view(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value]
     )
     if not found:
         source = args[0] if args else NONE
+        if isinstance(source, CallbackV):
+            return source if path in host.KEEPS_ITS_OBJECT else replace(source, address=True)
         if isinstance(source, (FuncV, PartialV)):
             return source
         if isinstance(source, SymV):

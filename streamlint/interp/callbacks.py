@@ -5,25 +5,69 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp import calls
+from streamlint.interp import calls, expr
 from streamlint.interp.machine import Cut, PathEnds, Returned
-from streamlint.interp.values import NONE, ConstV, FuncV, HeapV, PartialV, Shape, Value
-from streamlint.trace import Callback, CallbackEnd, LaneId
+from streamlint.interp.values import (
+    NONE,
+    ApiV,
+    CallbackV,
+    ConstV,
+    Flavor,
+    FuncV,
+    HeapV,
+    MethodV,
+    PartialV,
+    Shape,
+    Value,
+)
+from streamlint.models import host
+from streamlint.models.schema import Lib
+from streamlint.trace import Callback, CallbackEnd, LaneId, Origin, Space
 
 if TYPE_CHECKING:
     from streamlint.interp.effects import Call
+    from streamlint.interp.machine import Machine
     from streamlint.models import schema as fx
+
+
+_KEEPS_NOTHING = frozenset({Lib.RUNTIME, Lib.DRIVER})
+"""cuda-python hands over a bare address; CuPy, Numba and cuda.core keep what they get until it has run."""
+
+
+def wrap(m: Machine, value: Value) -> Value:
+    """``prototype(value)``, where the prototype comes from ``CFUNCTYPE``."""
+    if isinstance(value, (FuncV, PartialV, MethodV)) or (
+        isinstance(value, HeapV) and m.heap[value.id].shape is Shape.INSTANCE
+    ):
+        memory = m.new_buffer("", Space.PAGEABLE, Origin.ALLOCATED, Flavor.POINTER, None)
+        return CallbackV(memory.id, value)
+    return value
+
+
+def decorated(m: Machine, function: ir.Function, value: Value) -> Value:
+    """A nested function whose decorator is a prototype: ``@CFUNCTYPE(None, c_void_p)``."""
+    for decorator in function.decorators:
+        match decorator:
+            case ir.Name() | ir.Attr() | ir.Call(func=ir.Attr(name="CFUNCTYPE") | ir.Name(id="CFUNCTYPE")):
+                if expr.evaluate(m, decorator) == ApiV(host.PROTOTYPE):
+                    value = wrap(m, value)
+            case _:
+                pass
+    return value
 
 
 def run(call: Call, effect: fx.HostCallback) -> None:
     """The host function runs in stream order, on a thread of the driver: a lane of its own."""
     m = call.m
     stream = call.stream(effect.stream)
-    function = call.value(effect.function)
+    function, code = call.value(effect.function), None
+    if isinstance(function, CallbackV):
+        code = function.id if call.lib in _KEEPS_NOTHING else None
+        function = function.func
     body = LaneId(m.lanes)
     m.lanes += 1
     name = "cudaStreamAddCallback" if effect.deprecated else call.name()
-    m.emit(Callback(m.site(call.span), m.lane, stream=stream.id, body=body, name=name))
+    m.emit(Callback(m.site(call.span), m.lane, stream=stream.id, body=body, code=code, name=name))
     if isinstance(function, (FuncV, PartialV)) or (
         isinstance(function, HeapV) and m.heap[function.id].shape is Shape.INSTANCE
     ):

@@ -8,13 +8,14 @@ from streamlint import ir, models
 from streamlint.interp import (
     arrays,
     builtin,
-    captures,
     containers,
     contexts,
     effects,
     escape,
     expr,
     functions,
+    graphs,
+    monitors,
     names,
     objects,
     operators,
@@ -26,6 +27,7 @@ from streamlint.interp.values import (
     NONE,
     ApiV,
     BufferV,
+    CallbackV,
     ClassV,
     ConstV,
     ContextV,
@@ -34,6 +36,7 @@ from streamlint.interp.values import (
     Flavor,
     FuncV,
     GeneratorV,
+    GraphV,
     HeapV,
     MethodV,
     ModuleV,
@@ -133,6 +136,10 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
             return call_method(m, receiver, name, args, kwargs, span)
         case PartialV():
             return call(m, func.func, [*func.args, *args], {**func.kwargs, **kwargs}, span)
+        case GraphV():
+            return graphs.call_graphed(m, func, [*args, *kwargs.values()], span)
+        case CallbackV(func=wrapped):
+            return call(m, wrapped, args, kwargs, span)
         case HeapV() if m.heap[func.id].shape is Shape.INSTANCE:
             for name in ("__call__", "forward"):
                 method = objects.method(m, func, name)
@@ -218,6 +225,8 @@ def call_method(
             if row is not None:
                 return effects.apply(m, row[0], row[1], receiver, args, kwargs, span)
             return unresolved.opaque(m, name, [receiver, *args], kwargs, span)
+        case GraphV():
+            return graphs.method(m, receiver, name, args, kwargs, span)
         case BufferV(flavor=Flavor.OPAQUE | Flavor.TORCH) if name in WAITING or name in STREAM_ONLY:
             # The unresolved result was a future, an event or a stream.
             return symbolic_method(m, SymV(key_of(receiver), (receiver,)), name, args, kwargs, span)
@@ -235,6 +244,10 @@ def call_method(
             return kernel
         case HeapV():
             held = m.heap[receiver.id]
+            if receiver.id in m.monitors:
+                waited = monitors.method(m, receiver, name, args, kwargs, span)
+                if held.key == monitors.KEY:
+                    return waited
             if held.shape is not Shape.INSTANCE:
                 found = containers.method(m, receiver, name, args, kwargs, span)
                 return (
@@ -294,7 +307,7 @@ def symbolic_method(
     if name == "submit" and args and threads.runs_code(names.settle(m, args[0])):
         return threads.submit(m, args, kwargs, span)
     if name in ("capture_begin", "capture_end"):
-        return captures.by_hand(m, args, kwargs, span, begins=name == "capture_begin")
+        return graphs.by_hand(m, receiver, args, kwargs, span, begins=name == "capture_begin")
     if name in STREAM_ONLY:
         lib = arrays.guessed_library(m)
         return call_method(m, contexts.as_stream(m, receiver, span, lib), name, args, kwargs, span)
@@ -327,6 +340,10 @@ def _as_role(m: Machine, receiver: SymV, role: Role, lib: Lib, span: Span) -> Va
             return contexts.as_stream(m, receiver, span, lib)
         case Role.EVENT:
             return effects.as_event(m, receiver, span)
+        case Role.GRAPH:
+            graph = m.new_graph(span, lib)
+            m.roles[receiver.key] = graph
+            return graph
         case Role.BUFFER:
             return tensors.as_buffer(m, receiver, arrays.flavor_of(lib, Space.DEVICE))
         case Role.DEVICE:

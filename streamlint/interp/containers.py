@@ -164,7 +164,7 @@ def like(m: Machine, sample: Value, key: str, depth: int = 2) -> Value:
             return TupleV(tuple(like(m, item, key, depth) for item in items))
         case SymV(base, holds):
             return SymV(f"{base}[{key}]", holds)
-        case HeapV(number) if depth:
+        case HeapV(number) if depth and number not in m.monitors:
             return _another(m, m.heap[number], key, depth - 1)
         case _:
             return sample

@@ -12,7 +12,9 @@ from streamlint.interp import (
     effects,
     expr,
     functions,
+    graphs,
     lifetime,
+    monitors,
     names,
     objects,
     stmt,
@@ -33,7 +35,7 @@ from streamlint.interp.values import (
     Value,
 )
 from streamlint.models.schema import Lib
-from streamlint.trace import Doubt, EndCapture, StreamKind, SyncDevice, SyncStream
+from streamlint.trace import MonitorKind, StreamKind, SyncDevice, SyncStream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,6 +55,13 @@ def run_with(m: Machine, items: Sequence[ir.WithItem], body: Sequence[ir.Stmt]) 
     match value:
         case GeneratorV(context=True):
             _generator(m, value, item, rest, body)
+        case HeapV() if value.id in m.monitors and m.monitors[value.id].kind is MonitorKind.LOCK:
+            monitors.wait(m, value, item.context.span, "with")
+            try:
+                run_with(m, rest, body)
+            finally:
+                if not m.cut:
+                    monitors.signal(m, value, item.context.span, "leaving the block")
         case HeapV() if m.heap[value.id].shape is Shape.INSTANCE and objects.method(m, value, "__enter__"):
             _user_manager(m, value, item, rest, body)
         case _:
@@ -95,8 +104,8 @@ class _Restore:
                     )
             case ContextKind.CAPTURE:
                 if isinstance(self.value.value, StreamV) and not m.cut:
-                    doubts = frozenset({Doubt.ESCAPE}) if self.raised else frozenset()
-                    m.emit(EndCapture(m.site(self.span), m.lane, doubts, stream=self.value.value.id))
+                    into = names.settle(m, self.value.graph) if self.value.graph is not None else NONE
+                    graphs.end(m, self.value.value.id, into, self.span, raised=self.raised)
             case ContextKind.STREAM | ContextKind.DEVICE | ContextKind.NULL | ContextKind.STACK:
                 pass
         m.current = self.current
@@ -123,7 +132,7 @@ def enter(m: Machine, value: Value, span: Span) -> tuple[Value, _Restore]:
                 # torch.cuda.graph synchronizes the device before it begins the capture.
                 m.emit(SyncDevice(m.site(span), m.lane, device=m.device, name="torch.cuda.graph"))
                 select(m, context.value, Lib.TORCH)
-                captures.begin(m, context.value, Lib.TORCH, context.mode, span)
+                captures.begin(m, context.value, Lib.TORCH, context.mode, span, pool=context.pool or NONE)
             return value, restore
         case ContextKind.NULL:
             return context.value, restore

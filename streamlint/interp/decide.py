@@ -10,6 +10,7 @@ from streamlint.interp import expr, names, tensors
 from streamlint.interp.values import (
     ApiV,
     BufferV,
+    CallbackV,
     ClassV,
     ConstV,
     ContextV,
@@ -18,6 +19,7 @@ from streamlint.interp.values import (
     Flavor,
     FuncV,
     GeneratorV,
+    GraphV,
     HeapV,
     MethodV,
     ModuleV,
@@ -82,6 +84,8 @@ def constant(m: Machine, value: Value) -> bool | None:
         case (
             StreamV()
             | EventV()
+            | GraphV()
+            | CallbackV()
             | FuncV()
             | ClassV()
             | ModuleV()

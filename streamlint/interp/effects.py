@@ -15,6 +15,7 @@ from streamlint.interp import (
     decide,
     devices,
     escape,
+    graphs,
     handoffs,
     memory,
     names,
@@ -47,7 +48,6 @@ from streamlint.trace import (
     DestroyEvent,
     DestroyStream,
     Doubt,
-    EndCapture,
     Free,
     HostAccess,
     Interval,
@@ -65,6 +65,7 @@ from streamlint.trace import (
 if TYPE_CHECKING:
     from streamlint.interp.machine import Machine
     from streamlint.source import Span
+    from streamlint.trace import StreamId
 
 OBSERVED = frozenset({Doubt.OBSERVED})
 
@@ -223,13 +224,16 @@ class Call:
                     devices.select(m, self.device(device))
                     return None
                 return ContextV(ContextKind.DEVICE, self.device(device), self.lib)
-            case fx.EnterCapture(stream):
-                capture = (
-                    m.new_stream(StreamKind.NON_BLOCKING, "the capture stream", span, self.lib)
-                    if self.value(stream) == NONE
-                    else self.stream(stream)
-                )
-                return ContextV(ContextKind.CAPTURE, capture, self.lib, mode=self.value("capture_error_mode"))
+            case (
+                fx.EnterCapture()
+                | fx.CaptureStarts()
+                | fx.CaptureEnds()
+                | fx.NewGraph()
+                | fx.InstantiatesGraph()
+                | fx.GraphsCallables()
+                | fx.LaunchesGraph()
+            ):
+                return graphs.carry_out(self, effect)
             case fx.SyncOnExit(stream):
                 return ContextV(ContextKind.SYNC_ON_EXIT, self.stream(stream), self.lib)
             case fx.StreamWaitsStream(stream, other):
@@ -238,13 +242,7 @@ class Call:
             case fx.StreamWaitsEvent(event, stream):
                 waited = self.event(event)
                 escape.by_outside_event(m, waited, span, self.name())
-                if captures.is_external(self.value("flags")):
-                    return None
-                m.emit(
-                    Wait(
-                        m.site(span), m.lane, stream=self.stream(stream).id, event=waited.id, name=self.name()
-                    )
-                )
+                self._emit_wait(self.stream(stream).id, waited)
                 return None
             case fx.StreamWaits(what, stream):
                 self._wait(what, stream)
@@ -332,12 +330,6 @@ class Call:
                 elif isinstance(gone, EventV):
                     m.emit(DestroyEvent(m.site(span), m.lane, event=gone.id))
                 return None
-            case fx.CaptureStarts(stream):
-                captures.begin(m, self.stream(stream), self.lib, self.value("mode"), span)
-                return None
-            case fx.CaptureEnds(stream):
-                m.emit(EndCapture(m.site(span), m.lane, stream=self.stream(stream).id))
-                return m.fresh("graph", span)
             case fx.Views(of, array):
                 seen = self.buffer(of)
                 if seen is None:
@@ -379,10 +371,15 @@ class Call:
         if isinstance(value, StreamV) or (isinstance(value, SymV) and names.is_stream_like(value)):
             self._wait_stream(stream, what)
             return
-        m, waited = self.m, self.event(what)
-        m.emit(
-            Wait(m.site(self.span), m.lane, stream=self.stream(stream).id, event=waited.id, name=self.name())
-        )
+        self._emit_wait(self.stream(stream).id, self.event(what))
+
+    def _emit_wait(self, stream: StreamId, event: EventV) -> None:
+        m = self.m
+        wait = Wait(m.site(self.span), m.lane, stream=stream, event=event.id, name=self.name())
+        if captures.is_external(self.value("flags")):
+            m.captures.add_node(wait)
+        else:
+            m.emit(wait)
 
     def _adopt(self, effect: fx.Adopts) -> Value:
         view = self.buffer(effect.of)
@@ -425,9 +422,7 @@ class Call:
         m = self.m
         event = m.new_event("the event of wait_stream", self.span, self.lib)
         m.emit(Record(m.site(self.span), m.lane, stream=self.stream(other).id, event=event.id))
-        m.emit(
-            Wait(m.site(self.span), m.lane, stream=self.stream(stream).id, event=event.id, name=self.name())
-        )
+        self._emit_wait(self.stream(stream).id, event)
 
     def _record(self, event: str, stream: str) -> Value:
         m = self.m
@@ -441,8 +436,11 @@ class Call:
         if known.made_on is None and (given == NONE or self.lib is fx.Lib.TORCH):
             # PyTorch makes the event when it is first recorded; cuda.core makes it for the stream.
             m.events[made.id] = replace(known, made_on=self._event_device() or where)
-        if not captures.is_external(self.value("flags")):
-            m.emit(Record(m.site(self.span), m.lane, stream=on.id, event=made.id, issued_on=where))
+        recorded = Record(m.site(self.span), m.lane, stream=on.id, event=made.id, issued_on=where)
+        if captures.is_external(self.value("flags")):
+            m.captures.add_node(recorded)
+        else:
+            m.emit(recorded)
         return made
 
     def _event_device(self) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.interp.values import (
+    CallbackV,
     EventV,
     FuncV,
     HeapV,
@@ -113,6 +114,8 @@ def _inside(m: Machine, value: Value, depth: int, seen: set[int]) -> Iterator[St
         case PartialV(func, args, kwargs) if depth:
             for item in (func, *args, *kwargs.values()):
                 yield from _inside(m, item, depth - 1, seen)
+        case CallbackV(func=func) if depth:
+            yield from _inside(m, func, depth, seen)
         case FuncV(closure=closure, receiver=receiver) if depth:
             if receiver is not None:
                 yield from _inside(m, receiver, depth - 1, seen)

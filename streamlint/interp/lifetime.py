@@ -5,9 +5,10 @@ Python; the caching allocator then hands its block to the next allocation on the
 allocated it. So a drop is an op of its own (``Free`` of kind ``DROPPED``), and what the free means
 to the streams is for the rules to judge.
 
-Only buffers used on another stream than their own are looked for: the others cannot be hurt by a
-drop. After a statement, whatever no name, attribute, container, closure or value in flight reaches
-is gone. In doubt a buffer is alive: a missed drop costs less than an invented one.
+Only buffers used on another stream than their own, or captured into a graph, and ctypes callbacks that
+the driver will call are looked for: the others cannot be hurt by a drop. After a statement, whatever no
+name, attribute, container, closure or value in flight reaches is gone. In doubt a buffer is alive: a
+missed drop costs less than an invented one.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.values import (
     BufferV,
+    CallbackV,
     ContextV,
     Env,
     Flavor,
@@ -33,8 +35,10 @@ from streamlint.interp.values import (
 )
 from streamlint.trace import (
     BufferId,
+    Callback,
     Copy,
     Doubt,
+    EndCapture,
     Free,
     FreeKind,
     HostEffect,
@@ -48,6 +52,7 @@ from streamlint.trace import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from streamlint.interp.captures import Recording
     from streamlint.interp.machine import Machine
     from streamlint.source import Span
 
@@ -83,6 +88,8 @@ class Lifetimes:
     """Buffers that unresolved code received and may keep."""
     saved: set[BufferId] = field(default_factory=set)
     """Operands that autograd may keep for the backward pass."""
+    captured: set[BufferId] = field(default_factory=set)
+    """Buffers that were allocated during a capture."""
     flavors: dict[BufferId, Flavor] = field(default_factory=dict)
     """What each buffer was made as: it decides who frees it."""
     same: dict[BufferId, set[BufferId]] = field(default_factory=dict)
@@ -126,7 +133,7 @@ def holding(m: Machine, value: Value) -> Iterator[None]:
         m.life.held.pop()
 
 
-def escapes(m: Machine, views: Iterable[BufferV]) -> None:
+def escapes(m: Machine, views: Iterable[BufferV | CallbackV]) -> None:
     """Unresolved code received the buffers, and may keep them (``queue.put(x)``)."""
     m.life.escaped.update(view.id for view in views)
 
@@ -158,6 +165,10 @@ def _catch_up(m: Machine) -> None:
                     life.same.setdefault(op.dst.buffer, set()).add(op.src.buffer)
             case Free(buffer=number):
                 life.candidates.discard(number)
+            case Callback(code=code) if code is not None:
+                life.candidates.add(code)
+            case EndCapture(stream=stream) if stream in m.captures.ended:
+                _note_captured(m, m.captures.ended[stream])
             case _:
                 pass
     life.read = len(m.ops)
@@ -175,6 +186,14 @@ def _note_uses(m: Machine, op: Launch | Copy) -> None:
             m.life.candidates.add(buffer.id)
 
 
+def _note_captured(m: Machine, recording: Recording) -> None:
+    """Finds the memory that a graph uses and does not own: it is used again at each launch."""
+    for buffer, _, _ in recording.modes:
+        known = m.buffers[buffer]
+        if known.alloc_stream is not None and not known.space.on_host and _recycled(m, buffer):
+            m.life.candidates.add(buffer)
+
+
 def _may_be_source(m: Machine, op: Copy) -> bool:
     """``x.to(device)`` is ``x`` if it is there already; ``non_blocking=True`` tells of a host tensor."""
     return m.buffers[op.src.buffer].space is Space.UNKNOWN and op.host is not HostEffect.ASYNC
@@ -184,9 +203,13 @@ def _recycled(m: Machine, number: BufferId) -> bool:
     """Whether the memory goes back to a pool of its stream when the last reference is dropped.
 
     Only an explicit call frees what an address points to. Numba gives memory back by ``cuMemFree``,
-    which blocks until the device is idle.
+    which blocks until the device is idle. What was allocated during a capture belongs to the graph's own pool
+    (PyTorch), or is not looked into (CuPy).
     """
-    return m.life.flavors.get(number) not in (Flavor.POINTER, Flavor.NUMBA_ARRAY)
+    return number not in m.life.captured and m.life.flavors.get(number) not in (
+        Flavor.POINTER,
+        Flavor.NUMBA_ARRAY,
+    )
 
 
 def _note_launch(m: Machine, op: Launch) -> None:
@@ -299,6 +322,10 @@ def _visit(
     match value:
         case BufferV(number):
             _found(m, number, missing)
+        case CallbackV(number, func, address):
+            if not address:
+                _found(m, number, missing)
+                waiting.append(func)
         case HeapV(number):
             if number not in seen:
                 seen.add(number)

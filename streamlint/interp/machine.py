@@ -6,13 +6,15 @@ import re
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from streamlint.interp.captures import Captures
+from streamlint.interp.captures import Captures, Recording
 from streamlint.interp.lifetime import MAX_SCANS, Lifetimes
 from streamlint.interp.values import (
     BufferV,
+    CallbackV,
     Env,
     EventV,
     Flavor,
+    GraphV,
     HeapObject,
     HeapV,
     Shape,
@@ -35,9 +37,12 @@ from streamlint.trace import (
     Doubt,
     Event,
     EventId,
+    Graph,
+    GraphId,
     LaneId,
     Launch,
     Mode,
+    Monitor,
     Op,
     Origin,
     Site,
@@ -166,6 +171,13 @@ class Machine:
     """What leaving a context does that was entered by hand, by its identity."""
     handed: set[tuple[BufferId, str]] = field(default_factory=set)
     """Memory that was handed to a library without an order: see ``interp/handoffs.py``."""
+    graphs: dict[GraphId, Graph] = field(default_factory=dict)
+    recordings: dict[GraphId, Recording] = field(default_factory=dict)
+    """What was captured into each graph; none for one that nothing was captured into, as far as was seen."""
+    graphed: dict[GraphId, BufferV] = field(default_factory=dict)
+    """The static output of graphs that are called like the function that was captured."""
+    monitors: dict[int, Monitor] = field(default_factory=dict)
+    """Locks, flags and queues among the objects of the heap."""
     named: dict[tuple[str, int], int] = field(default_factory=dict)
     """How many calls deep the variable was that something got its name from."""
 
@@ -223,6 +235,11 @@ class Machine:
         self.events[number] = Event(number, self.device, name, span, made_by)
         return EventV(number, lib)
 
+    def new_graph(self, span: Span | None, lib: Lib | None) -> GraphV:
+        number = GraphId(len(self.graphs))
+        self.graphs[number] = Graph(number, "the graph", span)
+        return GraphV(number, lib)
+
     def default(self, kind: StreamKind, lib: Lib | None, device: DeviceId | None = None) -> StreamV:
         """The default stream of a device, made when first asked for."""
         where = device if device is not None else self.device
@@ -271,6 +288,8 @@ class Machine:
         where = device if device is not None else self.device
         self.buffers[number] = Buffer(number, name, space, origin, where, alloc_stream, span)
         self.life.flavors[number] = flavor
+        if self.captures.active:
+            self.life.captured.add(number)
         if origin is not Origin.ARGUMENT and span is not None:
             self.emit(Alloc(self.site(span), self.lane, buffer=number, stream=alloc_stream, name=by))
         return BufferV(number, WHOLE, flavor)
@@ -297,7 +316,7 @@ class Machine:
         called it. Among names of one level the first does.
         """
         match value:
-            case BufferV(number):
+            case BufferV(number) | CallbackV(number):
                 if self._takes_name(("buffer", number), name):
                     self.buffers[number] = replace(self.buffers[number], name=name)
             case StreamV(number):
@@ -306,9 +325,15 @@ class Machine:
             case EventV(number):
                 if self.events[number].span is not None and self._takes_name(("event", number), name):
                     self.events[number] = replace(self.events[number], name=name)
+            case GraphV(number):
+                if self._takes_name(("graph", number), name):
+                    self.graphs[number] = replace(self.graphs[number], name=name)
             case TupleV(items) if depth:
                 for item in items:
                     self.rename(item, name, depth - 1)
+            case HeapV(number) if number in self.monitors:
+                if self._takes_name(("monitor", number), name):
+                    self.monitors[number] = replace(self.monitors[number], name=name)
             case HeapV(number) if depth and self.heap[number].cls is None:
                 held = self.heap[number]
                 inside = [*held.items, *held.attrs.values()]
@@ -369,6 +394,8 @@ class Machine:
             streams=dict(self.streams),
             events=dict(self.events),
             buffers=dict(self.buffers),
+            graphs=dict(self.graphs),
+            monitors={monitor.id: monitor for monitor in self.monitors.values()},
             entry=self.entry,
             path=self.oracle.path,
             cut=(*self.cut, "lifetimes") if self.life.scans >= MAX_SCANS else tuple(self.cut),
@@ -423,7 +450,7 @@ def _copied(value: object) -> object:
             return [_copied(item) for item in value]
         case set():
             return set(value)
-        case HeapObject() | Lifetimes() | Captures():
+        case HeapObject() | Lifetimes() | Captures() | Recording():
             changes: dict[str, Any] = {f.name: _copied(getattr(value, f.name)) for f in fields(value)}
             return replace(value, **changes)
         case _:

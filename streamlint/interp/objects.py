@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir, models
@@ -10,6 +11,7 @@ from streamlint.interp.values import (
     NONE,
     ApiV,
     BufferV,
+    CallbackV,
     ClassV,
     ConstV,
     ContextV,
@@ -65,7 +67,9 @@ def attribute(m: Machine, value: Value, name: str, span: Span) -> Value:
             return stored if stored is not None else SymV(f"{key}.{name}", holds)
         case PartialV() if name == "func":
             return value.func
-        case FuncV() | PartialV() if name in ("value", "contents", "_ptr"):
+        case CallbackV() if name in ("value", "_ptr"):
+            return replace(value, address=True)
+        case FuncV() | PartialV() | CallbackV() if name in ("value", "contents", "_ptr"):
             # A ctypes wrapper of a callback, as cast(callback, c_void_p) gives it.
             return value
         case ConstV() | ContextV() | FuncV() | HeapV() | MethodV():
@@ -113,7 +117,8 @@ def _instance_attribute(m: Machine, value: HeapV, name: str, span: Span) -> Valu
                 variables.add_stream_elements(m, value, held.cls, name, inside)
         return found
     if held.cls is None:
-        return MethodV(value, name) if threads.is_thread(m, value) else SymV(f"{held.key}.{name}")
+        waited = threads.is_thread(m, value) or value.id in m.monitors
+        return MethodV(value, name) if waited else SymV(f"{held.key}.{name}")
     if name == "__class__":
         return ClassV(held.cls)
     member = lookup(m, held.cls, name)

@@ -8,6 +8,7 @@ from typing_extensions import assert_never
 
 from streamlint import ir
 from streamlint.interp import (
+    callbacks,
     calls,
     containers,
     contexts,
@@ -107,7 +108,8 @@ def run(m: Machine, s: ir.Stmt) -> None:
         case ir.Import():
             names.store(m, s.name, m.project.imported(s))
         case ir.FunctionDef():
-            names.store(m, s.function.name, FuncV(s.function, m.frame.env))
+            made = FuncV(s.function, m.frame.env)
+            names.store(m, s.function.name, callbacks.decorated(m, s.function, made))
         case ir.ClassDef():
             names.store(m, s.cls.name, ClassV(s.cls))
         case ir.Declare():

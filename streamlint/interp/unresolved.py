@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp import (
     escape,
+    graphs,
     lifetime,
     names,
     tensors,
@@ -14,8 +15,10 @@ from streamlint.interp.values import (
     NONE,
     ApiV,
     BufferV,
+    CallbackV,
     ConstV,
     Flavor,
+    GraphV,
     StreamV,
     TupleV,
     Value,
@@ -62,6 +65,7 @@ def opaque(
         return m.fresh(f"{name}()", span)
     tensors_given = tensors.buffers_in(m, values)
     lifetime.escapes(m, tensors_given)
+    lifetime.escapes(m, [value for value in values if isinstance(value, CallbackV) and not value.address])
     launched = _launched(values, tensors_given)
     if not launched:
         escape.through(m, [*values, *holds], span, name)
@@ -127,7 +131,9 @@ def _status_check(values: list[Value]) -> Value | None:
 
 def unknown_runtime_call(m: Machine, path: str, args: list[Value], span: Span) -> Value:
     """A runtime function without a row: it orders nothing, and its result is unknown."""
-    del args
+    for graph in args:
+        if isinstance(graph, GraphV):
+            graphs.changed(m, graph)
     name = path.rpartition(".")[2]
     m.emit(CudaCall(m.site(span), m.lane, name=name))
     driver = name.startswith("cu") and name[2:3].isupper()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
-from streamlint.trace import WHOLE, BufferId, EventId, Region, StreamId
+from streamlint.trace import WHOLE, BufferId, EventId, GraphId, Region, StreamId
 
 if TYPE_CHECKING:
     from streamlint import ir
@@ -49,6 +49,14 @@ class StreamV:
 class EventV:
     id: EventId
     lib: Lib | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GraphV:
+    """A graph; what was captured into it is ``Machine.recordings[id]``."""
+
+    id: GraphId
+    lib: Lib | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +128,16 @@ class PartialV:
     kwargs: dict[str, Value]
 
 
+@dataclass(frozen=True, slots=True)
+class CallbackV:
+    """``CFUNCTYPE(...)(function)``: an object through whose memory ``id`` C code calls the function."""
+
+    id: BufferId
+    func: Value = field(compare=False)
+    address: bool = field(default=False, compare=False)
+    """Only its address (``cast(callback, c_void_p).value``), which does not keep it alive."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class GeneratorV:
     """A generator that was called and not yet run; ``context`` if ``@contextmanager`` wraps it."""
@@ -150,7 +168,11 @@ class ContextV:
     value: Value
     lib: Lib | None = None
     mode: Value | None = None
-    """The error mode of a capture."""
+    """The error mode of a capture ..."""
+    graph: Value | None = None
+    """... the graph that gets it ..."""
+    pool: Value | None = None
+    """... and whose memory it may use."""
 
 
 class ContextKind(Enum):
@@ -198,6 +220,7 @@ Value: TypeAlias = (
     ConstV
     | StreamV
     | EventV
+    | GraphV
     | BufferV
     | DeviceV
     | ApiV
@@ -206,6 +229,7 @@ Value: TypeAlias = (
     | FuncV
     | MethodV
     | PartialV
+    | CallbackV
     | GeneratorV
     | TupleV
     | HeapV
@@ -273,6 +297,10 @@ def key_of(value: Value) -> str:
             return f"stream{number}"
         case EventV(number):
             return f"event{number}"
+        case GraphV(number):
+            return f"graph{number}"
+        case CallbackV(number):
+            return f"callback{number}"
         case BufferV(number, region):
             return f"buffer{number}{region}"
         case DeviceV(name):

@@ -45,6 +45,8 @@ def methods_of(framework: Framework, role: Role) -> tuple[Api, ...]:
             return framework.stream_methods
         case Role.EVENT:
             return framework.event_methods
+        case Role.GRAPH:
+            return framework.graph_methods
         case Role.BUFFER:
             return framework.buffer_methods
         case Role.DEVICE:

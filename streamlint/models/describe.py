@@ -72,7 +72,7 @@ def effects(api: fx.Api) -> str:
     return "; ".join(effect(one) for one in api.effects)
 
 
-def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912  one case an effect
+def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915  one case an effect
     """One effect in words; parameters in backticks."""
     match one:
         case fx.NewStream():
@@ -93,8 +93,8 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912  one case an 
             return f"makes `{stream}` current{' from here on' if now else ' in the `with` block'}"
         case fx.EnterDevice(device, now):
             return f"makes `{device}` the current device{' from here on' if now else ' in the `with` block'}"
-        case fx.EnterCapture(stream):
-            return f"captures `{stream}` in the `with` block: work is recorded, not run"
+        case fx.EnterCapture(stream, graph):
+            return f"captures `{stream}` into `{graph}` in the `with` block: work is recorded, not run"
         case fx.SyncOnExit(stream):
             return f"synchronizes {_receiver(stream)} when the `with` block is left"
         case fx.StreamWaitsStream(stream, other):
@@ -147,7 +147,16 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912  one case an 
         case fx.CaptureStarts(stream):
             return f"begins a capture of {_receiver(stream)}: work is recorded, not run"
         case fx.CaptureEnds(stream):
-            return f"ends the capture of {_receiver(stream)}"
+            return f"ends the capture of {_receiver(stream)}; gives the graph"
+        case fx.NewGraph():
+            return "makes a graph that nothing was captured into"
+        case fx.InstantiatesGraph(graph):
+            return f"makes an executable graph of {_receiver(graph)}"
+        case fx.GraphsCallables(callables):
+            return f"gives a callable for each of `{callables}` that runs its graph on the current stream"
+        case fx.LaunchesGraph(graph, stream):
+            where = "the current stream" if stream is None else _stream(stream)
+            return f"runs what was captured into {_receiver(graph)}, on {where}"
         case fx.Views(of, array):
             return f"another view of {_receiver(of)}{', as a host array' if array else ''}"
         case fx.Adopts(of, stream):

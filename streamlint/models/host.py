@@ -6,6 +6,8 @@ Views of pinned memory are how Python touches it: ``np.ctypeslib.as_array``, ``n
 
 from __future__ import annotations
 
+from streamlint.trace import MonitorKind
+
 VIEW_FUNCTIONS = frozenset(
     "numpy.frombuffer numpy.asarray numpy.ascontiguousarray numpy.asanyarray "
     "numpy.ctypeslib.as_array numpy.from_dlpack numpy.ndarray numpy.ravel numpy.reshape "
@@ -49,12 +51,41 @@ ARRAY_META = frozenset("shape dtype size ndim nbytes itemsize strides flags setf
 
 ARRAY_WRITES = frozenset("fill sort put itemset partition resize".split())
 
+MONITORS = {
+    "threading.Lock": MonitorKind.LOCK,
+    "threading.RLock": MonitorKind.LOCK,
+    "threading.Event": MonitorKind.FLAG,
+    "concurrent.futures.Future": MonitorKind.FLAG,
+}
+"""Objects at which host threads wait for each other."""
+
+QUEUES = frozenset({"queue.Queue", "queue.SimpleQueue", "queue.LifoQueue"})
+
+SIGNALS = {
+    MonitorKind.LOCK: frozenset({"release"}),
+    MonitorKind.FLAG: frozenset({"set", "set_result", "set_exception"}),
+    MonitorKind.QUEUE: frozenset({"put", "put_nowait"}),
+}
+WAITS = {
+    MonitorKind.LOCK: frozenset({"acquire"}),
+    MonitorKind.FLAG: frozenset({"wait", "result", "exception"}),
+    MonitorKind.QUEUE: frozenset({"get"}),
+}
+
+PROTOTYPE = "ctypes.CFUNCTYPE()"
+"""What ``CFUNCTYPE(None, c_void_p)`` gives: called with a function, it makes an object that C can call."""
+
+PROTOTYPE_MAKERS = frozenset({"ctypes.CFUNCTYPE", "ctypes.WINFUNCTYPE", "ctypes.PYFUNCTYPE"})
+
+KEEPS_ITS_OBJECT = frozenset({"ctypes.cast", "ctypes.pointer", "ctypes.byref"})
+"""Views whose result holds a reference to the object; an address does not."""
+
 TRANSPARENT = frozenset(
-    "ctypes.CFUNCTYPE ctypes.WINFUNCTYPE ctypes.PYFUNCTYPE ctypes.c_void_p ctypes.py_object "
+    "ctypes.c_void_p ctypes.py_object "
     "ctypes.c_uint64 ctypes.c_size_t ctypes.c_longlong ctypes.POINTER weakref.ref weakref.proxy "
     "copy.copy".split()
 )
-"""Wrappers that stand for what they wrap: ``cb = CFUNCTYPE(None, c_void_p)(function)``."""
+"""Wrappers that stand for what they wrap: ``c_void_p(address)``."""
 
 FILLS = frozenset({"readinto", "readinto1", "recv_into", "recvfrom_into", "readinto_nowait"})
 """Methods of files and sockets that write into the memory that they are given."""

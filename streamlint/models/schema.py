@@ -44,6 +44,7 @@ class Role(Enum):
 
     STREAM = "stream"
     EVENT = "event"
+    GRAPH = "graph"
     BUFFER = "buffer"
     DEVICE = "device"
 
@@ -134,7 +135,11 @@ class EnterDevice:
 
 @dataclass(frozen=True, slots=True)
 class EnterCapture:
+    """Returns a context manager that captures ``stream`` (not given: one of its own) into ``graph``."""
+
     stream: str = "stream"
+    graph: str = "cuda_graph"
+    pool: str = "pool"
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,7 +335,36 @@ class CaptureStarts:
 
 @dataclass(frozen=True, slots=True)
 class CaptureEnds:
+    """Returns a graph with what was captured on ``stream``."""
+
     stream: str = "self"
+
+
+@dataclass(frozen=True, slots=True)
+class NewGraph:
+    """Returns a graph that nothing was captured into."""
+
+
+@dataclass(frozen=True, slots=True)
+class InstantiatesGraph:
+    """Returns a new executable graph of ``graph``, a graph or the stream that was captured last."""
+
+    graph: str
+
+
+@dataclass(frozen=True, slots=True)
+class GraphsCallables:
+    """Returns callables that replay a graph of ``callables`` and give its static output."""
+
+    callables: str
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchesGraph:
+    """Runs what was captured into ``graph``, on ``stream`` (``None``: the current one)."""
+
+    graph: str = "self"
+    stream: str | None = "stream"
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,6 +435,10 @@ Effect: TypeAlias = (
     | SelectsDevice
     | CaptureStarts
     | CaptureEnds
+    | NewGraph
+    | InstantiatesGraph
+    | GraphsCallables
+    | LaunchesGraph
     | Views
     | Adopts
     | Returns
@@ -438,7 +476,7 @@ class Api:
 
 @dataclass(frozen=True, slots=True)
 class Framework:
-    """One library: its modules, functions and the methods of its streams, events and buffers."""
+    """One library: its modules, functions and the methods of its streams, events, graphs and buffers."""
 
     lib: Lib
     url: str
@@ -448,6 +486,7 @@ class Framework:
     functions: tuple[Api, ...]
     stream_methods: tuple[Api, ...] = ()
     event_methods: tuple[Api, ...] = ()
+    graph_methods: tuple[Api, ...] = ()
     buffer_methods: tuple[Api, ...] = ()
     device_methods: tuple[Api, ...] = ()
     streams: tuple[tuple[str, StreamKind], ...] = ()

@@ -15,7 +15,7 @@ STRONG_WORDS = frozenset(
     cuMemcpyAsync cuMemcpyHtoDAsync cuMemcpyDtoHAsync cuMemcpyDtoDAsync cuLaunchKernel cuStreamWaitEvent
     cuEventRecord
     cuLaunchHostFunc cuStreamAddCallback cudaMalloc cuMemAlloc
-    async_op isend irecv elapsed_time
+    async_op isend irecv elapsed_time CUDAGraph make_graphed_callables
     create_stream get_current_stream copy_to_host auto_synchronize
     """.split()
 )
@@ -23,7 +23,7 @@ STRONG_WORDS = frozenset(
 
 ORDERING_WORDS = STRONG_WORDS | frozenset(
     """
-    synchronize create_event copy_to copy_from asnumpy to_device CUDAGraph add_callback
+    synchronize replay create_event copy_to copy_from asnumpy to_device add_callback
     cudaStreamSynchronize cudaEventSynchronize cudaDeviceSynchronize cudaStreamQuery cudaEventQuery
     cuStreamSynchronize
     """.split()

@@ -15,6 +15,8 @@ from streamlint.trace import (
     CudaCall,
     Free,
     HostAccess,
+    HostSignal,
+    HostWait,
     Join,
     KeepAlive,
     LaneId,
@@ -80,7 +82,9 @@ def _called(op: Op) -> str:
 
 def _is_cuda_call(judged: Judged, op: Op) -> bool:
     match op:
-        case HostAccess() | Barrier() | Callback() | CallbackEnd() | Spawn() | Join():
+        case HostAccess() | Barrier() | Callback() | CallbackEnd():
+            return False
+        case Spawn() | Join() | HostWait() | HostSignal():
             return False
         case Alloc(buffer=buffer):
             return judged.trace.buffers[buffer].space is not Space.PAGEABLE

@@ -22,6 +22,8 @@ from streamlint.trace import (
     Free,
     HandOff,
     HostAccess,
+    HostSignal,
+    HostWait,
     Join,
     KeepAlive,
     Launch,
@@ -93,6 +95,8 @@ def _uses(op: Op) -> tuple[Thing, ...]:
             | HandOff()
             | CallbackEnd()
             | Spawn()
+            | HostWait()
+            | HostSignal()
             | Join()
             | CudaCall()
         ):

@@ -56,6 +56,9 @@ def _goes_on(judged: Judged, free: OpId) -> bool:
 
 def _is_work_aside(judged: Judged, number: OpId) -> bool:
     op = judged.op(number)
+    if isinstance(op, Launch) and not op.accesses:
+        # Work that is captured does not run.
+        return False
     if isinstance(op, Copy) and op.host is not HostEffect.ASYNC:
         return False
     return isinstance(op, (Launch, Copy)) and judged.trace.streams[op.stream].kind not in _BY_DEFAULT

@@ -1,0 +1,222 @@
+"""SL504 graph-buffer-race."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from streamlint.conflicts import Conflict, ConflictKind
+from streamlint.finding import Severity
+from streamlint.rules import lifetimes, pairs, sl401_missing_record_stream, sl402_freed_while_in_use
+from streamlint.rules.base import Judged, Note, Problem, Rule, on, quoted, readable, stream_of, what
+from streamlint.trace import (
+    Access,
+    BufferId,
+    Copy,
+    Doubt,
+    Free,
+    FreeKind,
+    HostAccess,
+    Launch,
+    Op,
+    OpId,
+    Space,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def check(judged: Judged) -> Iterator[Problem]:
+    if not judged.trace.graphs:
+        return
+    for conflict in judged.conflicts:
+        if _is_launch(judged.op(conflict.earlier)) or _is_launch(judged.op(conflict.later)):
+            yield _race(judged, conflict)
+    yield from _freed_before(judged)
+    yield from _freed_during(judged)
+
+
+def _is_launch(op: Op) -> bool:
+    return isinstance(op, Launch) and op.graph is not None
+
+
+# ----------------------------------------------------------------------------- unordered use
+
+
+def _race(judged: Judged, conflict: Conflict) -> Problem:
+    earlier, later = judged.op(conflict.earlier), judged.op(conflict.later)
+    name = pairs.subject(judged, conflict)
+    reads = conflict.kind is ConflictKind.READ_AFTER_WRITE
+    doing = "reading" if conflict.kind is ConflictKind.WRITE_AFTER_READ else "writing"
+    return Problem(
+        later=conflict.later,
+        earlier=conflict.earlier,
+        buffer=conflict.buffer,
+        message=(
+            f"{_actor(judged, later)} {'reads' if reads else 'overwrites'} {name} "
+            f"while {_actor(judged, earlier)} may still be {doing} it"
+        ),
+        label="launched too early" if _is_launch(later) else f"{'read' if reads else 'written'} too early",
+        help=_help(judged, conflict),
+        notes=pairs.notes(judged, conflict),
+        doubts=conflict.doubts | _more_doubts(judged, conflict),
+        explains=frozenset({(conflict.earlier, conflict.later)}),
+    )
+
+
+def _actor(judged: Judged, op: Op) -> str:
+    """Who does the later half: a graph, a stream or the host."""
+    stream = stream_of(op)
+    if isinstance(op, Launch) and op.graph is not None:
+        return f"{_graph(judged, op)}, launched {on(judged, op)},"
+    return "the host" if stream is None else quoted(judged.stream_name(stream))
+
+
+def _graph(judged: Judged, op: Launch) -> str:
+    assert op.graph is not None
+    return quoted(readable(judged.trace.graphs[op.graph].name, "the graph"))
+
+
+def _help(judged: Judged, conflict: Conflict) -> str:
+    earlier, later = judged.op(conflict.earlier), judged.op(conflict.later)
+    stream = stream_of(earlier)
+    if isinstance(later, HostAccess) and stream is not None:
+        name = quoted(judged.stream_name(stream))
+        return f"synchronize {name}, or an event recorded on it after the {what(earlier)}, first"
+    return pairs.order_help(judged, conflict)
+
+
+def _more_doubts(judged: Judged, conflict: Conflict) -> frozenset[Doubt]:
+    """What the accesses of a launch do not say by themselves.
+
+    The doubts of captured work stand at its accesses, not at the launch.
+    """
+    doubts: set[Doubt] = set()
+    sides = (
+        (judged.op(conflict.earlier), conflict.earlier_access),
+        (judged.op(conflict.later), conflict.later_access),
+    )
+    if all(Doubt.OPAQUE in op.doubts | access.doubts for op, access in sides):
+        doubts.add(Doubt.GUESSED)
+    on_host = any(isinstance(op, HostAccess) for op, _ in sides)
+    if on_host and pairs.place(judged, conflict) in (Space.UNKNOWN, Space.DEVICE):
+        doubts.add(Doubt.ALIAS)
+    return frozenset(doubts)
+
+
+# ----------------------------------------------------------------------------- freed memory
+
+
+def _freed_before(judged: Judged) -> Iterator[Problem]:
+    """Launches of a graph whose memory was freed, or dropped, since it was captured."""
+    last_use = {
+        access.buffer: number
+        for number, op in enumerate(judged.trace.ops)
+        if isinstance(op, (Launch, Copy)) and not _is_launch(op)
+        for access in op.accesses
+    }
+    freed: dict[BufferId, OpId] = {}
+    for number, op in enumerate(judged.trace.ops):
+        if isinstance(op, Free):
+            # What the program itself still uses was not dropped.
+            if op.kind is FreeKind.EXPLICIT or last_use.get(op.buffer, -1) < number:
+                freed.setdefault(op.buffer, OpId(number))
+        elif isinstance(op, Launch) and op.graph is not None:
+            for access in op.accesses:
+                if access.buffer in freed:
+                    yield _stale(judged, freed[access.buffer], OpId(number), op, access)
+
+
+def _stale(judged: Judged, number: OpId, launch: OpId, op: Launch, access: Access) -> Problem:
+    free = judged.op(number)
+    assert isinstance(free, Free)
+    name, graph = quoted(judged.buffer_name(free.buffer)), _graph(judged, op)
+    dropped = free.kind is FreeKind.DROPPED
+    gone = "which nothing refers to any more" if dropped else "which was freed"
+    return Problem(
+        later=launch,
+        earlier=number,
+        buffer=free.buffer,
+        message=f"{graph} {'writes' if access.mode.writes else 'reads'} the memory of {name}, {gone}",
+        label="uses the memory that was captured",
+        help=(
+            f"keep {name} as long as {graph} is launched, and refill it in place (PyTorch: `copy_`): "
+            "a graph uses the addresses that it was captured with"
+        ),
+        notes=(Note(free.at.span, f"{'the last reference goes' if dropped else 'freed'} here"),),
+        doubts=free.doubts | op.doubts | access.doubts | lifetimes.owner_doubts(judged, free.buffer),
+    )
+
+
+def _freed_during(judged: Judged) -> Iterator[Problem]:
+    """Memory that is freed or dropped while a launch may still be using it: SL401 and SL402 for graphs."""
+    rules = (sl401_missing_record_stream, sl402_freed_while_in_use)
+    for problem in (problem for rule in rules for problem in rule.check(judged)):
+        use = judged.op(problem.earlier) if problem.earlier is not None else None
+        if problem.earlier is None or problem.buffer is None or use is None or not _is_launch(use):
+            continue
+        name = quoted(judged.buffer_name(problem.buffer))
+        yield replace(
+            problem,
+            message=f"the memory of {name} is given back while {_actor(judged, use)} may still be using it",
+            explains=frozenset({(problem.earlier, problem.later)}),
+        )
+
+
+RULE = Rule(
+    code="SL504",
+    name="graph-buffer-race",
+    summary="memory of a captured graph used, freed or refilled without order to a launch of the graph",
+    severity=Severity.ERROR,
+    check=check,
+    doc="""\
+## What it does
+Reports memory that a captured graph reads or writes and that is used elsewhere without order to a launch
+of the graph (`replay()` in PyTorch):
+
+* the static input is refilled on a stream that the launch does not wait for, or before the last launch
+  is done;
+* the static output is read on another stream, or by the host, before the launch is done, or overwritten by
+  the next launch before it was read;
+* two graphs that share memory are launched on two streams;
+* the memory is freed, or its last reference goes, before a launch that uses it.
+
+## Why is this bad?
+A graph runs on the addresses that it was captured with. The launch waits for its own stream only, so an
+unordered refill or read sees old or half-written data. A graph keeps no memory alive but what was
+allocated while it was captured: once the allocator has handed the rest out again, each launch reads and
+writes somebody else's data. Rebinding a name (`static_input = batch`) has no effect on the graph.
+
+## Example
+```python
+with torch.cuda.stream(copy_stream):
+    static_input.copy_(batch, non_blocking=True)
+graph.replay()                                   # may read the last batch, or half of this one
+```
+
+Use instead:
+```python
+with torch.cuda.stream(copy_stream):
+    copy_stream.wait_stream(torch.cuda.current_stream())   # the last replay has read its input
+    static_input.copy_(batch, non_blocking=True)
+torch.cuda.current_stream().wait_stream(copy_stream)
+graph.replay()
+```
+
+## Limits
+Launches of one executable graph are ordered by CUDA, on whatever streams. Graphs built node by node, and
+graphs whose nodes may have been changed by a call (`cudaGraphExecUpdate`), are not known well enough: the
+first are not looked into, the second are `possible`. Of a callable from `make_graphed_callables` only its
+static output is known. That a graph reads old data because nothing refilled it is no race, and not
+reported while the memory lives. A static output that is copied to the host after the launch is a case of
+SL201.
+
+## Source
+[cudaGraphLaunch](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__GRAPH.html): ordered behind
+earlier work of its stream and earlier launches of the same executable graph;
+[CUDA graphs in PyTorch](https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs): a replay reads and
+writes the same memory addresses, and the option `check_input_liveness` of a capture tells of inputs that were
+freed before a replay.
+""",
+)
