@@ -149,6 +149,8 @@ class Event:
     span: Span | None = None
     function: str = ""
     """The function that made it, as in ``Site.function``."""
+    earlier: bool = False
+    """Whether code that is not in the trace may have recorded it: the event of a module or of an object."""
     timing: bool | None = None
     """Whether times can be read from it; ``None`` if that is not known."""
     made_on: DeviceId | None = None

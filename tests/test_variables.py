@@ -195,3 +195,35 @@ def test_walk_does_not_enter_definitions() -> None:
     function = index_module(text, "m.py", "m", is_package=False).functions["f"].load()
     names = {node.id for node in ir.walk(function.body) if isinstance(node, ir.Name)}
     assert names == {"a", "b"}
+
+
+EVENTS = """\
+import torch
+
+class Loader:
+    def __init__(self):
+        self.side = torch.cuda.Stream()
+        self.state = "idle"
+
+    def load(self):
+        self.state = "loaded"
+        self.loaded = torch.cuda.Event()
+        self.loaded.record(self.side)
+
+    def wait(self):
+        if self.state != "loaded":
+            raise RuntimeError(self.state)
+        torch.cuda.current_stream().wait_event(self.loaded)
+
+DONE = torch.cuda.Event()
+
+def finish():
+    DONE.record()
+
+def wait():
+    torch.cuda.current_stream().wait_event(DONE)
+"""
+
+
+def test_other_code_may_have_recorded_the_event(tmp_path: Path) -> None:
+    assert lines(tmp_path, written(tmp_path, {"events.py": EVENTS})) == []

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp import containers, outside, stmt
 from streamlint.interp.machine import PathEnds
 from streamlint.interp.relevance import all_functions
-from streamlint.interp.values import NONE, ConstV, FuncV, HeapObject, HeapV, Shape, SymV, Value
+from streamlint.interp.values import (
+    NONE,
+    ConstV,
+    EventV,
+    FuncV,
+    HeapObject,
+    HeapV,
+    Shape,
+    SymV,
+    TupleV,
+    Value,
+)
 from streamlint.models import words
 
 if TYPE_CHECKING:
@@ -66,6 +77,7 @@ def first_value(m: Machine, module: ir.Module, name: str) -> Value:
     unknown = SymV(f"{module.name}.{name}")
     written = assigned(module, name)
     value = stmt.at_module_level(m, module, written) if written is not None else None
+    _mark_used(m, value)
     if value is None:
         return unknown
     setters = [decl for decl in all_functions(module) if name in decl.globals] if value == NONE else []
@@ -97,6 +109,7 @@ def _set_later(
         finally:
             m.call, m.constructing = outside_call, constructing
         if m.globals[key] != NONE:
+            _mark_used(m, m.globals[key])
             return m.globals[key]
     return unknown
 
@@ -136,7 +149,24 @@ def _evaluate(m: Machine, made: HeapV, cls: ir.ClassDecl, found: StreamAttribute
     if module is None:
         return None
     parameters = {param.name: SymV(f"0:{param.name}") for param in found.function.params[1:]}
-    return stmt.at_module_level(m, module, found.value, {found.receiver: made, **parameters})
+    value = stmt.at_module_level(m, module, found.value, {found.receiver: made, **parameters})
+    _mark_used(m, value)
+    return value
+
+
+def _mark_used(m: Machine, value: Value | None) -> None:
+    """Notes that other code could use a value before the entry: it may have recorded the events in it."""
+    match value:
+        case EventV(number):
+            m.events[number] = replace(m.events[number], earlier=True)
+        case TupleV(items):
+            for item in items:
+                _mark_used(m, item)
+        case HeapV(number) if m.heap[number].cls is None:
+            for item in (*m.heap[number].items, *m.heap[number].attrs.values()):
+                _mark_used(m, item)
+        case _:
+            pass
 
 
 def _made(m: Machine, cls: ir.ClassDecl) -> dict[str, list[StreamAttribute]]:

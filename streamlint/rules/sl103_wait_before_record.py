@@ -59,7 +59,10 @@ def _empty_waits(judged: Judged) -> Iterator[OpId]:
     seen: set[Span] = set()
     empty: dict[Span, OpId] = {}
     for number, op in enumerate(judged.trace.ops):
-        if not isinstance(op, (Wait, SyncEvent)) or judged.trace.events[op.event].span is None:
+        if not isinstance(op, (Wait, SyncEvent)):
+            continue
+        event = judged.trace.events[op.event]
+        if event.span is None or event.earlier:
             continue
         if judged.hb.record_seen_by(OpId(number)) is not None:
             seen.add(op.at.span)
