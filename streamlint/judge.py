@@ -113,9 +113,8 @@ def findings_of(run: Run) -> Iterator[Conditional]:
 
 
 def _is_local(event: Event, run: Run) -> bool:
-    """Whether a function made the event that no object and no module keeps: no other entry can record it."""
-    maker = event.function.rpartition(".")[2]
-    return not run.entry.outside_calls and maker not in ("", "__init__", run.entry.module.rpartition(".")[2])
+    """Whether the function that is the entry made the event itself: then no other entry can record it."""
+    return not run.entry.outside_calls and event.function == run.entry.label != run.entry.module
 
 
 def _which(trace: Trace, event: Event) -> tuple[Span | None, int]:

@@ -17,6 +17,7 @@ from streamlint.trace import (
     BufferId,
     Copy,
     Doubt,
+    HostEffect,
     KeepAlive,
     Launch,
     Op,
@@ -178,7 +179,7 @@ def _is_device_memory(judged: Judged, problem: Problem) -> bool:
     if buffer.space is not Space.UNKNOWN:
         return buffer.space in (Space.DEVICE, Space.MANAGED)
     match judged.op(problem.later):
-        case Copy(dst=dst, name="copy_" | "to cpu"):
+        case Copy(dst=dst, host=HostEffect.ASYNC, name="copy_" | "to cpu"):
             # PyTorch's staging.copy_(x, non_blocking=True). Libraries without a current stream name the
             # stream of each call: their arguments are pending on none that is known.
             return judged.trace.buffers[dst.buffer].space is Space.PINNED
