@@ -77,6 +77,10 @@ class Gate:
         """Let all streams go, and hold none any more."""
         self._flag.value = 1
 
+    def rearm(self) -> None:
+        """Hold streams again after a release; all that was held must be done."""
+        self._flag.value = 0
+
     def _kernel(self, context: ctypes.c_void_p) -> ctypes.c_void_p:
         key = context.value or 0
         if key not in self._kernels:
