@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamlint.config import find_root
@@ -15,7 +16,6 @@ from streamlint.confirm.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from streamlint.confirm.plan import Plan
     from streamlint.confirm.runner import Confirmation
@@ -30,6 +30,8 @@ Exit status: 0 nothing confirmed, 1 something confirmed, 2 could not run."""
 def main(argv: Sequence[str]) -> int:
     """Run ``streamlint confirm`` with these arguments and return the exit status."""
     options = _parser().parse_args(argv)
+    if options.synthesize is not None:
+        return _synthesize(options)
     try:
         plans = _plans(options)
     except PlanError as error:
@@ -49,6 +51,39 @@ def main(argv: Sequence[str]) -> int:
     write = report.as_json if options.output_format == "json" else report.text
     print(write(confirmations))
     return exit_status(confirmations)
+
+
+def _synthesize(options: argparse.Namespace) -> int:
+    from streamlint.confirm import synthetic
+    from streamlint.finding import Severity
+
+    try:
+        targets = [parse_target(text) for text in options.targets]
+        root, _ = find_root([t.path for t in targets])
+        wanted = [
+            finding
+            for finding in _findings(root, targets)
+            if finding.severity is not Severity.ADVICE and any(_is_in(finding, t, root) for t in targets)
+        ]
+        done = synthetic.write_all(wanted, root, options.synthesize)
+    except (PlanError, OSError) as error:
+        return _refuse(str(error))
+    try:
+        Driver()
+    except DriverUnavailableError as error:
+        print(synthetic.text(done))
+        return _refuse(f"running them needs an NVIDIA GPU: {error}")
+    done = [synthetic.run(each, options.python, options.timeout) for each in done]
+    print(synthetic.text(done))
+    return synthetic.exit_status(done)
+
+
+def _is_in(finding: Finding, target: Target, root: Path) -> bool:
+    return root / finding.primary.path == target.path and target.function in (
+        None,
+        finding.function,
+        finding.function.partition(".<locals>")[0],
+    )
 
 
 def exit_status(confirmations: Sequence[Confirmation]) -> int:
@@ -77,6 +112,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--later", type=int, metavar="LINE", help="with --earlier: watch this line")
     add("--each", action="store_true", help="hold back every statement that queues work, in turn")
     add("--plan", action="store_true", help="show what would be run; needs no GPU")
+    add(
+        "--synthesize",
+        type=Path,
+        metavar="DIR",
+        help="write a small program for each finding that replays it, and run these instead",
+    )
     add("--delay", type=float, default=200.0, metavar="MS", help="length of a delay (default 200)")
     add("--timeout", type=float, default=120.0, metavar="S", help="limit of one run (default 120)")
     add("--jobs", type=int, default=1, metavar="N", help="plans run at the same time (default 1)")

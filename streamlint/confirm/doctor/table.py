@@ -5,15 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from streamlint.confirm.doctor.copies import CALLS, COPIES
+from streamlint.confirm.doctor.devices import ACROSS_EVENTS, ACROSS_HOST, ACROSS_STREAMS
 from streamlint.confirm.doctor.libraries import CORE, CUPY, NUMBA
-from streamlint.confirm.doctor.ordering import (
-    ACROSS_EVENTS,
-    ACROSS_HOST,
-    ACROSS_STREAMS,
-    EVENTS,
-    HOST,
-    STREAMS,
-)
+from streamlint.confirm.doctor.ordering import EVENTS, HOST, STREAMS
 from streamlint.confirm.doctor.pytorch import TORCH, TORCH_POOL
 from streamlint.confirm.doctor.refused import CALLBACKS, CAPTURES, RUNTIME, RUNTIME_CALLBACKS
 
