@@ -182,6 +182,11 @@ def _require_plain(trace: Trace, ops: tuple[OpId, ...], earlier: OpId) -> None:
         raise NothingToReplayError("host callbacks and threads are not replayed")
     if any(isinstance(op, BeginCapture) for op in trace.ops[: ops[-1]]):
         raise NothingToReplayError("work that is captured into a graph is not replayed")
+    destroyed: set[EventId] = set()
+    for op in chosen:
+        if isinstance(op, Wait | SyncEvent | Record) and op.event in destroyed:
+            raise NothingToReplayError("it uses an event that was destroyed")
+        destroyed |= {op.event} if isinstance(op, DestroyEvent) else set()
     devices = {trace.streams[s].device for s in map(stream_of, chosen) if s is not None}
     # Between the two a device was synchronized, and still they are not ordered: it was another one.
     if len(devices) > 1 or any(isinstance(op, SyncDevice) for op in trace.ops[earlier : ops[-1]]):

@@ -153,7 +153,7 @@ _RESERVED: Final = frozenset(
             "seen",
             "following",
         ),
-        *("address", "seen_by_host"),
+        *("address", "seen_by_host", "another"),
         *keyword.kwlist,
         *dir(builtins),
     }
@@ -288,15 +288,21 @@ class _Writer:
         match known.kind:
             case StreamKind.LEGACY:
                 return f"{name} = runtime.cudaStream_t(0)  # the legacy default stream"
-            case StreamKind.CURRENT:
+            case StreamKind.CURRENT if not self._current_is_another:
                 return f"{name} = runtime.cudaStream_t(0)  # {known.kind.value}: the default stream here"
             case StreamKind.PER_THREAD:
                 return f"{name} = runtime.cudaStream_t(2)  # {known.kind.value}"
             case StreamKind.BLOCKING:
                 return f"{name} = check(runtime.cudaStreamCreate())  # {known.kind.value}"
-            case StreamKind.NON_BLOCKING | StreamKind.UNKNOWN:
+            case StreamKind.NON_BLOCKING | StreamKind.UNKNOWN | StreamKind.CURRENT:
                 make = "runtime.cudaStreamCreateWithFlags(runtime.cudaStreamNonBlocking)"
                 return f"{name} = check({make})  # {known.kind.value}"
+
+    @property
+    def _current_is_another(self) -> bool:
+        """Whether nothing could go wrong if the stream current at entry were the legacy default stream."""
+        kinds = {self._piece.trace.streams[s].kind for s in self._streams}
+        return not kinds.isdisjoint({StreamKind.LEGACY, StreamKind.BLOCKING, StreamKind.PER_THREAD})
 
     def _buffer(self, buffer: BufferId, name: str) -> str:
         known = self._piece.trace.buffers[buffer]
@@ -472,6 +478,10 @@ class _Writer:
             if op is not self._piece.op(self._piece.later):
                 return
             yield "# The next allocation gets the block, and is written at once."
+            if plain:
+                # A plain free has no stream: the block may go to any.
+                owner = "another"
+                yield "another = check(runtime.cudaStreamCreateWithFlags(runtime.cudaStreamNonBlocking))"
         yield f"following = check(runtime.cudaMallocAsync(SIZE, {owner}))"
         yield "if int(following) != address:"
         yield '    print("the next allocation got another block: nothing can be seen")'
