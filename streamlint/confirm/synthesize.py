@@ -21,6 +21,7 @@ from streamlint.trace import (
     CudaCall,
     DestroyEvent,
     Free,
+    FreeKind,
     HostAccess,
     HostEffect,
     Launch,
@@ -379,7 +380,7 @@ class _Writer:
         match op:
             case Launch() | Copy() if not self._host_reads(op):
                 waiting: str | None = self._streams[op.stream]
-            case Alloc() | Free() if op.stream is not None or self._piece_owner() is not None:
+            case Alloc() | Free() if not _has_no_stream(op):
                 waiting = self._owner()
             case _:
                 waiting = None
@@ -472,7 +473,7 @@ class _Writer:
         owner = self._owner()
         if isinstance(op, Free):
             yield f"address = int({self._memory})"
-            plain = op.stream is None and op.name == "cudaFree"
+            plain = _has_no_stream(op)
             call = f"cudaFree({self._memory})" if plain else f"cudaFreeAsync({self._memory}, {owner})"
             yield f"check(runtime.{call})"
             if op is not self._piece.op(self._piece.later):
@@ -510,6 +511,11 @@ class _Writer:
                 return f"final({self._buffers[op.dst.buffer]})"
             case _:
                 return "final(seen)"
+
+
+def _has_no_stream(op: Alloc | Free) -> bool:
+    """A plain ``cudaFree`` takes effect at once; a dropped array goes back to its own stream's pool."""
+    return isinstance(op, Free) and op.stream is None and op.kind is FreeKind.EXPLICIT
 
 
 def _required(stream: StreamId | None) -> StreamId:

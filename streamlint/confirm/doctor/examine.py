@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import queue
 import subprocess
 import sys
@@ -45,11 +46,12 @@ class Child:
     def __init__(self, library: str, python: str, timeout_s: float = TIMEOUT_S) -> None:
         self._timeout_s = timeout_s
         # The libraries' messages are not for the table; what fails is told as a result.
+        quiet = os.environ.get("STREAMLINT_DEBUG") != "1"
         self._process = subprocess.Popen(
             [python, "-m", "streamlint.confirm.doctor.child", library],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL if quiet else None,
             text=True,
             env=child_environment(Path.cwd(), shared=True),
         )
