@@ -33,7 +33,7 @@ def main(argv: Sequence[str]) -> int:
     if options.synthesize is not None:
         return _synthesize(options)
     try:
-        plans = _plans(options)
+        plans, findings = _plans(options)
     except PlanError as error:
         return _refuse(str(error))
     if options.plan:
@@ -50,7 +50,21 @@ def main(argv: Sequence[str]) -> int:
     confirmations = confirm_all(plans, limits, options.jobs)
     write = report.as_json if options.output_format == "json" else report.text
     print(write(confirmations))
+    if options.html is not None:
+        return _write_html(options, confirmations, findings) or exit_status(confirmations)
     return exit_status(confirmations)
+
+
+def _write_html(
+    options: argparse.Namespace, confirmations: Sequence[Confirmation], findings: Sequence[Finding]
+) -> int:
+    from streamlint.confirm import html
+
+    try:
+        options.html.write_text(html.page(confirmations, findings, options.delay), "utf-8")
+    except OSError as error:
+        return _refuse(f"cannot write {options.html}: {error.strerror}")
+    return 0
 
 
 def _synthesize(options: argparse.Namespace) -> int:
@@ -122,11 +136,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--timeout", type=float, default=120.0, metavar="S", help="limit of one run (default 120)")
     add("--jobs", type=int, default=1, metavar="N", help="plans run at the same time (default 1)")
     add("--python", default=sys.executable, help="interpreter of the program's environment")
+    add("--html", type=Path, metavar="FILE", help="also write a report with a picture of each racing run")
     add("--output-format", choices=("text", "json"), default="text")
     return parser
 
 
-def _plans(options: argparse.Namespace) -> list[Plan]:
+def _plans(options: argparse.Namespace) -> tuple[list[Plan], Sequence[Finding]]:
     targets = [parse_target(text) for text in options.targets]
     if options.later is not None and options.earlier is None:
         raise PlanError("--later needs --earlier")
@@ -134,11 +149,11 @@ def _plans(options: argparse.Namespace) -> list[Plan]:
         raise PlanError("--each and --earlier exclude each other")
     root, _ = find_root([t.path for t in targets])
     if options.earlier is not None:
-        return [p for t in targets for p in of_line(t, root, options.earlier, options.later)]
+        return [p for t in targets for p in of_line(t, root, options.earlier, options.later)], ()
     if options.each:
-        return [p for t in targets for p in of_each_statement(t, root)]
+        return [p for t in targets for p in of_each_statement(t, root)], ()
     findings = _findings(root, targets)
-    return [p for t in targets for p in of_findings(t, root, findings)]
+    return [p for t in targets for p in of_findings(t, root, findings)], findings
 
 
 def _findings(root: Path, targets: Sequence[Target]) -> Sequence[Finding]:
