@@ -39,6 +39,7 @@ class Capture:
     origin: int
     relaxed: bool
     streams: set[int]
+    working: set[int] = field(default_factory=set)
     joined: set[int] = field(default_factory=set)
     invalid: bool = False
 
@@ -76,7 +77,8 @@ class Machine:
         """Whether the legacy stream is a barrier for it."""
         if stream & 0xFF == PER_THREAD and stream > 0xFFFF:
             return True
-        return stream != LEGACY and not self.flags.get(stream, 0) & 1
+        non_blocking = self.flags.get(stream, 0) & 1 and "non-blocking streams" not in self.without
+        return stream != LEGACY and not non_blocking
 
     def queue(
         self,
@@ -88,9 +90,10 @@ class Machine:
     ) -> Work:
         stream = self.stream(handle)
         if stream in self.captures:
+            self.captures[stream].working.add(stream)
             return Work(lambda: None, [], done=True)
         after = [*more]
-        if stream in self.tail:
+        if stream in self.tail and "stream order" not in self.without:
             after.append(self.tail[stream])
         if "legacy barrier" not in self.without:
             if stream == LEGACY:
@@ -98,12 +101,17 @@ class Machine:
             elif self.takes_turns(stream) and LEGACY in self.tail:
                 after.append(self.tail[LEGACY])
         work = Work(act, after, gate, time.monotonic() + delay_s if delay_s else 0.0)
-        self.tail[stream] = work
-        self.pending.append(work)
-        self.progress()
+        with self.lock:
+            self.tail[stream] = work
+            self.pending.append(work)
+            self.progress()
         return work
 
     def progress(self) -> None:
+        with self.lock:
+            self._progress()
+
+    def _progress(self) -> None:
         moved = True
         while moved:
             moved = False
@@ -121,8 +129,7 @@ class Machine:
 
     def wait_for(self, works: list[Work]) -> None:
         while True:
-            with self.lock:
-                self.progress()
+            self.progress()
             if all(work.done for work in works):
                 return
             time.sleep(0.0005)
@@ -158,7 +165,9 @@ class Machine:
 
     def copy(self, target: int, source: int, size: int, handle: int, *, blocks: bool) -> None:
         kinds = (self.kind(source), self.kind(target))
-        if kinds[0] == "pageable" and not self.on_host(target) and size <= 1 << 20:
+        if "asynchronous copies" in self.without:
+            pass
+        elif kinds[0] == "pageable" and not self.on_host(target) and size <= 1 << 20:
             staged = ctypes.string_at(source, size)
             # The host goes on while the copy from the staging buffer is still running.
             delay_s = 0.002 if blocks else 0.0
@@ -166,7 +175,8 @@ class Machine:
             return
         work = self.queue(handle, lambda: ctypes.memmove(target, source, size))
         both_on_device = not self.on_host(source) and not self.on_host(target)
-        if "pageable" in kinds or (blocks and not both_on_device):
+        waits = "asynchronous copies" in self.without
+        if "pageable" in kinds or waits or (blocks and not both_on_device):
             self.wait_for([work])
 
 
@@ -184,8 +194,7 @@ def store(out: Any, value: int) -> None:
 
 REFUSED_IN_CALLBACKS = frozenset(
     """
-    cuMemcpyAsync cuStreamQuery cuEventRecord cuStreamWaitEvent cuMemAlloc_v2 cuMemHostAlloc cuMemFree_v2
-    cuStreamSynchronize cuCtxSynchronize cuStreamCreate
+    cuMemcpyAsync cuMemAlloc_v2 cuMemHostAlloc cuMemFree_v2 cuCtxSynchronize cuStreamCreate
     """.split()
 )
 
@@ -204,8 +213,8 @@ class Library:
 
         def call(*arguments: Any) -> int:
             machine = self._machine
-            if threading.get_ident() in machine.callback_threads and name in REFUSED_IN_CALLBACKS and "callback errors" not in machine.without:
-                return NOT_PERMITTED
+            if threading.get_ident() in machine.callback_threads and name in REFUSED_IN_CALLBACKS:
+                return SUCCESS if "callback errors" in machine.without else NOT_PERMITTED
             return int(found(*arguments) or SUCCESS)
 
         return call
@@ -329,8 +338,7 @@ class Library:
             machine.captures[handle] = capture
             return SUCCESS
         if handle in machine.captures:
-            machine.captures[handle].invalid = True
-            return ISOLATION
+            return self._break(machine.captures[handle], ISOLATION)
         record = machine.records[plain(event)]
         if record is not None and "events" not in machine.without:
             machine.queue(plain(stream), lambda: None, more=(record,))
@@ -338,8 +346,7 @@ class Library:
 
     def cuEventSynchronize(self, event: Any) -> int:
         if plain(event) in self._machine.captured_events:
-            self._machine.captured_events[plain(event)].invalid = True
-            return CAPTURED
+            return self._break(self._machine.captured_events[plain(event)], CAPTURED)
         record = self._machine.records[plain(event)]
         self._machine.wait_for([record] if record is not None else [])
         return SUCCESS
@@ -429,9 +436,11 @@ class Library:
 
     # Capture
 
-    def _break(self, capture: Capture) -> int:
+    def _break(self, capture: Capture, code: int = UNSUPPORTED) -> int:
+        if "capture errors" in self._machine.without:
+            return SUCCESS
         capture.invalid = True
-        return UNSUPPORTED
+        return code
 
     def cuStreamBeginCapture_v2(self, stream: Any, mode: Any) -> None:
         handle = plain(stream)
@@ -444,7 +453,7 @@ class Library:
         machine.captured_events = {e: c for e, c in machine.captured_events.items() if c is not capture}
         if capture.invalid:
             return INVALIDATED
-        if capture.streams - capture.joined - {capture.origin}:
+        if capture.working - capture.joined - {capture.origin} and "capture errors" not in machine.without:
             return UNJOINED
         store(graph, 1)
         return SUCCESS
@@ -494,7 +503,7 @@ def bindings(machine: Machine) -> dict[str, types.ModuleType]:
         cudaEventCreate=lambda: out("cuEventCreate")(0),
         cudaMallocHost=lambda size: out("cuMemHostAlloc")(size, 0),
         cudaMallocManaged=lambda size, flags: out("cuMemAlloc_v2")(size),
-        cudaFree=lambda address: (library.cuMemFree_v2(address) if address else 0,),
+        cudaFree=lambda address: (int(library.cuMemFree_v2(address) or 0) if address else 0,),
         cudaMemcpyAsync=lambda t, s, n, kind, stream: (library.cuMemcpyAsync(t, s, n, stream),),
         cudaMemcpy=lambda t, s, n, kind: (library.cuMemcpy(t, s, n),),
         cudaStream_t=int,

@@ -54,7 +54,7 @@ os.environ.pop("CUDA_LAUNCH_BLOCKING", None)
 
 from cuda.bindings import driver, runtime
 
-SIZE = 1 << 20  # bytes of each buffer
+SIZE = 1 << 16  # bytes of each buffer; copies from more pageable memory may block
 HOLD_MS = 200
 ANY = runtime.cudaMemcpyKind.cudaMemcpyDefault
 
@@ -179,7 +179,7 @@ def _docstring(finding: Finding, piece: Slice) -> str:
     lines = [
         f"Synthetic reproducer of a finding of streamlint: {finding.code} in {finding.function}, {place}.",
         "",
-        finding.message,
+        f"{finding.message} ({finding.confidence.value})",
         f"Help: {finding.help}",
         *([f"\nPath through the program:{path}"] if path else []),
         "",

@@ -116,7 +116,7 @@ def _host_key(labels: dict[str, str]) -> str:
 # ----------------------------------------------------------------------------- SVG
 
 _LABEL, _ROW, _HIGH, _GAP = 172, 74, 48, 14
-_CHARACTER = 6.7
+_CHARACTER, _BOLD = 6.3, 7.5
 _MOST = 34
 
 
@@ -133,9 +133,9 @@ def svg(drawn: Timeline) -> str:
         *_race(drawn, starts),
         *_axis(len(drawn.lanes), width),
     ]
-    head = (
-        f'<svg class="timeline" role="img" viewBox="0 0 {width} {height}" width="{width}" height="{height}">'
-    )
+    size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
+    # Scaled down to the page, but not so far that it cannot be read.
+    head = f'<svg class="timeline" role="img" {size} style="min-width: {width * 7 // 10}px">'
     title = f"<title>{escape(_story(drawn))}</title>"
     return "\n".join([head, title, *body, "</svg>"])
 
@@ -146,13 +146,13 @@ def _story(drawn: Timeline) -> str:
 
 
 def _width(drawn: Timeline, column: int) -> int:
-    texts = [
-        text
+    widths = [
+        width
         for box in drawn.boxes
         if box.first == box.last == column
-        for text in (_short(box.title), _short(box.detail))
+        for width in (len(_short(box.title)) * _BOLD, len(_short(box.detail)) * _CHARACTER)
     ]
-    return int(max([len(text) * _CHARACTER + 30 for text in texts], default=90)) + _GAP
+    return int(max(widths, default=60)) + 30 + _GAP
 
 
 def _short(text: str) -> str:

@@ -20,8 +20,6 @@ NOT_RELEASED: Final = "source not released"
 COMPLETE: Final = "complete on return"
 INCOMPLETE: Final = "not complete on return"
 
-_TRIES = 50
-
 # ----------------------------------------------------------------------------- copies
 
 
@@ -99,22 +97,6 @@ def blocking_copy_ignores(lab: Lab) -> str:
     return lab.waits(lambda: lab.call("cuMemcpyDtoH_v2", host, data, SMALL), busy=stream)
 
 
-def blocking_copy_from_pageable(lab: Lab) -> str:
-    """Without any delay: another stream reads the end of the destination at once."""
-    stream, data, out = lab.non_blocking(), lab.device(), lab.device()
-    host = lab.pageable(value=NEW)
-    end = SMALL - 256
-    stale = 0
-    for _ in range(_TRIES):
-        lab.fill(data, OLD, stream)
-        lab.call("cuCtxSynchronize")
-        lab.call("cuMemcpyHtoD_v2", data, host, SMALL)
-        lab.copy(out + end, data + end, stream, 256)
-        lab.synchronize()
-        stale += lab.byte(out) == OLD
-    return INCOMPLETE if stale else f"complete {_TRIES} of {_TRIES} times"
-
-
 def released_by_blocking_copy(lab: Lab) -> str:
     data, host = lab.device(), lab.pageable(value=NEW)
     lab.call("cuMemcpyHtoD_v2", data, host, SMALL)
@@ -172,7 +154,6 @@ COPIES: Final = Group(
         Axiom(_BLOCKING, COMPLETE, _G, blocking_copy_from_pinned, "from pinned, a blocking stream busy"),
         Axiom(_BLOCKING, RETURNS, _G, blocking_copy_ignores, "a non-blocking stream busy"),
         Axiom(_FROM_PAGEABLE, RELEASED, _G, released_by_blocking_copy, "64 KB"),
-        Axiom(_FROM_PAGEABLE, INCOMPLETE, _G, blocking_copy_from_pageable, "64 KB, read by another stream"),
         Axiom(
             "cudaMemcpy from host to host, between two blocking streams",
             ORDERED,

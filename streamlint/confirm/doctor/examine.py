@@ -11,7 +11,7 @@ import threading
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from streamlint.confirm.doctor.axiom import Result, Verdict
 from streamlint.confirm.runner import child_environment
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from streamlint.confirm.doctor.axiom import Axiom, Group
 
-TIMEOUT_S: Final = 40.0
+TIMEOUT_S = 40.0
 """Limit of one experiment; the first one of a process also loads what the library needs."""
 
 
@@ -43,8 +43,7 @@ class Examination:
 class Child:
     """A process that has imported ``library`` and waits for experiments to make."""
 
-    def __init__(self, library: str, python: str, timeout_s: float = TIMEOUT_S) -> None:
-        self._timeout_s = timeout_s
+    def __init__(self, library: str, python: str) -> None:
         # The libraries' messages are not for the table; what fails is told as a result.
         quiet = os.environ.get("STREAMLINT_DEBUG") != "1"
         self._process = subprocess.Popen(
@@ -72,9 +71,9 @@ class Child:
             self._process.stdin.flush()
         while True:
             try:
-                line = self._lines.get(timeout=self._timeout_s)
+                line = self._lines.get(timeout=TIMEOUT_S)
             except queue.Empty:
-                yield {"end": f"did not end within {self._timeout_s:g} s"}
+                yield {"end": f"did not end within {TIMEOUT_S:g} s"}
                 return
             if not line:
                 self._process.wait()

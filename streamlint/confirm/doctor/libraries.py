@@ -54,8 +54,8 @@ def _cupy(lab: Lab) -> tuple[Any, Any, Any]:
 
 def cupy_streams(lab: Lab) -> str:
     cupy, _, _ = _cupy(lab)
-    kinds = [stream_flags(lab, cupy.cuda.Stream(non_blocking=flag).ptr) for flag in (False, True)]
-    return ", ".join(kinds)
+    streams = [cupy.cuda.Stream(non_blocking=flag) for flag in (False, True)]
+    return ", ".join(stream_flags(lab, stream.ptr) for stream in streams)
 
 
 def cupy_get(lab: Lab) -> str:
@@ -173,7 +173,9 @@ def _numba(lab: Lab) -> tuple[Any, Any, Any, int]:
 
 
 def numba_stream(lab: Lab) -> str:
-    return stream_flags(lab, _numba(lab)[3])
+    _, _, stream, handle = _numba(lab)
+    lab.kept.append(stream)  # its handle goes with it
+    return stream_flags(lab, handle)
 
 
 def numba_to_host(lab: Lab) -> str:
@@ -238,7 +240,8 @@ def _core(lab: Lab) -> tuple[Any, Any, int]:
 
 
 def core_streams(lab: Lab) -> str:
-    device, _, handle = _core(lab)
+    device, stream, handle = _core(lab)
+    lab.kept.append(stream)  # its handle goes with it
     default = int(device.default_stream.handle)
     return f"{stream_flags(lab, handle)}, default {default}"
 

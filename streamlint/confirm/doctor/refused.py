@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from streamlint.confirm.doctor.axiom import ORDERED, UNORDERED, Axiom, Basis, Group
 from streamlint.confirm.doctor.lab import SMALL, Lab
@@ -95,23 +95,23 @@ class Things:
 
 
 _FORBIDDEN: Final[dict[str, Callable[[Lab, Things], int]]] = {
-    "cudaMemcpyAsync": lambda lab, t: lab.code("cuMemcpyAsync", t.pinned, t.data, SMALL, t.stream),
-    "cudaStreamQuery": lambda lab, t: lab.code("cuStreamQuery", t.stream),
-    "cudaEventRecord": lambda lab, t: lab.code("cuEventRecord", t.event, t.stream),
-    "cudaStreamWaitEvent": lambda lab, t: lab.code("cuStreamWaitEvent", t.stream, t.event, 0),
-    "cudaMalloc": lambda lab, t: lab.code("cuMemAlloc_v2", ctypes.byref(t.out), SMALL),
-    "cudaMallocHost": lambda lab, t: lab.code("cuMemHostAlloc", ctypes.byref(t.out), SMALL, 0),
-    "cudaFree": lambda lab, t: lab.code("cuMemFree_v2", t.block),
-    "cudaStreamSynchronize": lambda lab, t: lab.code("cuStreamSynchronize", t.stream),
-    "cudaDeviceSynchronize": lambda lab, _: lab.code("cuCtxSynchronize"),
-    "cudaStreamCreate": lambda lab, t: lab.code("cuStreamCreate", ctypes.byref(t.out), 1),
+    "cuMemcpyAsync": lambda lab, t: lab.code("cuMemcpyAsync", t.pinned, t.data, SMALL, t.stream),
+    "cuMemAlloc": lambda lab, t: lab.code("cuMemAlloc_v2", ctypes.byref(t.out), SMALL),
+    "cuMemHostAlloc": lambda lab, t: lab.code("cuMemHostAlloc", ctypes.byref(t.out), SMALL, 0),
+    "cuMemFree": lambda lab, t: lab.code("cuMemFree_v2", t.block),
+    "cuCtxSynchronize": lambda lab, _: lab.code("cuCtxSynchronize"),
+    "cuStreamCreate": lambda lab, t: lab.code("cuStreamCreate", ctypes.byref(t.out), 1),
 }
 _PASSES: Final[dict[str, Callable[[Lab, Things], int]]] = {
-    "cudaEventQuery": lambda lab, t: lab.code("cuEventQuery", t.event),
-    "cudaEventSynchronize": lambda lab, t: lab.code("cuEventSynchronize", t.event),
+    "cuEventQuery": lambda lab, t: lab.code("cuEventQuery", t.event),
+    "cuEventSynchronize": lambda lab, t: lab.code("cuEventSynchronize", t.event),
+    "cuStreamQuery": lambda lab, t: lab.code("cuStreamQuery", t.stream),
+    "cuStreamSynchronize": lambda lab, t: lab.code("cuStreamSynchronize", t.stream),
+    "cuEventRecord": lambda lab, t: lab.code("cuEventRecord", t.event, t.stream),
+    "cuStreamWaitEvent": lambda lab, t: lab.code("cuStreamWaitEvent", t.stream, t.event, 0),
 }
-_REFUSED = "a CUDA call in a host callback"
-_ACCEPTED = "a query or synchronization of a finished event in a host callback"
+_REFUSED_BY_DRIVER = "a copy, allocation, free, stream creation or device synchronize of the driver API there"
+_ACCEPTED = "a query, record, wait or synchronize of the driver API there, on a finished event or stream"
 
 CALLBACKS: Final = Group(
     "Host callbacks",
@@ -130,13 +130,16 @@ CALLBACKS: Final = Group(
             work_comes_after,
             "the body, then later work",
         ),
-        *(Axiom(_REFUSED, "error 800", _M, in_callback(call), name) for name, call in _FORBIDDEN.items()),
+        *(
+            Axiom(_REFUSED_BY_DRIVER, "error 800", _M, in_callback(call), name)
+            for name, call in _FORBIDDEN.items()
+        ),
         Axiom(
-            _REFUSED,
+            _REFUSED_BY_DRIVER,
             "error 800",
             _M,
-            in_callback(_FORBIDDEN["cudaMemcpyAsync"], old=True),
-            "cudaMemcpyAsync, by cudaStreamAddCallback",
+            in_callback(_FORBIDDEN["cuMemcpyAsync"], old=True),
+            "cuMemcpyAsync, by cuStreamAddCallback",
         ),
         *(Axiom(_ACCEPTED, "success", _M, in_callback(call), name) for name, call in _PASSES.items()),
     ),
@@ -173,16 +176,20 @@ def _allocate(lab: Lab, stream: int) -> int:
     return code
 
 
-def _fork(lab: Lab, stream: int) -> int:
-    side = lab.non_blocking()
-    event = lab.record(stream)
-    return lab.code("cuStreamWaitEvent", side, event, 0)
+def forked(*, joined: bool) -> Measure:
+    """Work of a second stream becomes part of the capture; its end must be waited for."""
 
+    def measure(lab: Lab) -> str:
+        data, side = lab.device(), lab.non_blocking()
 
-def _join(lab: Lab, stream: int) -> int:
-    side = lab.non_blocking()
-    lab.order(stream, side)
-    return lab.code("cuStreamWaitEvent", stream, lab.record(side), 0)
+        def call(lab: Lab, stream: int) -> int:
+            lab.order(stream, side)
+            lab.fill(data, 0, side)
+            return lab.code("cuStreamWaitEvent", stream, lab.record(side), 0) if joined else 0
+
+        return captured(call)(lab)
+
+    return measure
 
 
 def wait_outside(lab: Lab) -> str:
@@ -239,92 +246,11 @@ CAPTURES: Final = Group(
         ),
         Axiom(_ALLOCATES, _rejected(900), _G, captured(_allocate), "global mode"),
         Axiom(_ALLOCATES, "success, success at the end", _G, captured(_allocate, _RELAXED), "relaxed mode"),
-        Axiom(_JOINED, "success, error 904 at the end", _G, captured(_fork), "not joined"),
-        Axiom(_JOINED, "success, success at the end", _G, captured(_join), "joined"),
+        Axiom(_JOINED, "success, error 904 at the end", _G, forked(joined=False), "not joined"),
+        Axiom(_JOINED, "success, success at the end", _G, forked(joined=True), "joined"),
         Axiom("wait for an event recorded outside the capture", _rejected(905), _G, wait_outside),
         Axiom(
             "synchronize an event recorded in the capture", _rejected(907), _G, captured(_synchronize_event)
         ),
     ),
-)
-
-# ----------------------------------------------------------------------------- the runtime API
-
-
-def runtime() -> Any:  # noqa: ANN401 a module without types
-    from cuda.bindings import runtime as cudart
-
-    return cudart
-
-
-def last_error(name: str) -> Measure:
-    def measure(lab: Lab) -> str:
-        call = getattr(runtime(), name)
-        call()
-        return lab.waits(call, busy=lab.non_blocking())
-
-    return measure
-
-
-def runtime_in_callback(name: str, *arguments: str) -> Measure:
-    """A call of the runtime API in a callback, with attributes of ``Things`` as arguments."""
-
-    def call(lab: Lab, things: Things) -> int:
-        del lab
-        (code, *_) = getattr(runtime(), name)(*(getattr(things, a) for a in arguments))
-        return int(code)
-
-    def measure(lab: Lab) -> str:
-        runtime().cudaFree(0)  # the runtime starts here, not in the callback
-        return in_callback(call)(lab)
-
-    return measure
-
-
-RUNTIME: Final = Group(
-    "Calls that seem to synchronize",
-    (
-        Axiom(
-            "cudaGetLastError, cudaPeekAtLastError, cudaStreamQuery, cudaMemGetInfo, cudaStreamCreate",
-            "returns at once",
-            _G,
-            last_error("cudaGetLastError"),
-            "cudaGetLastError",
-        ),
-        Axiom(
-            "cudaGetLastError, cudaPeekAtLastError, cudaStreamQuery, cudaMemGetInfo, cudaStreamCreate",
-            "returns at once",
-            _G,
-            last_error("cudaPeekAtLastError"),
-            "cudaPeekAtLastError",
-        ),
-    ),
-    library="cuda.bindings.runtime",
-)
-RUNTIME_CALLBACKS: Final = Group(
-    "Host callbacks",
-    (
-        Axiom(
-            _REFUSED,
-            "error 800",
-            _M,
-            runtime_in_callback("cudaStreamQuery", "stream"),
-            "cudaStreamQuery of the runtime API",
-        ),
-        Axiom(
-            _REFUSED,
-            "error 800",
-            _M,
-            runtime_in_callback("cudaEventRecord", "event", "stream"),
-            "cudaEventRecord of the runtime API",
-        ),
-        Axiom(_REFUSED, "error 800", _M, runtime_in_callback("cudaGetDevice"), "cudaGetDevice"),
-        Axiom(
-            "cudaGetLastError in a host callback",
-            "success",
-            _M,
-            runtime_in_callback("cudaGetLastError"),
-        ),
-    ),
-    library="cuda.bindings.runtime",
 )

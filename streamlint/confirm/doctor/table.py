@@ -9,7 +9,8 @@ from streamlint.confirm.doctor.devices import ACROSS_EVENTS, ACROSS_HOST, ACROSS
 from streamlint.confirm.doctor.libraries import CORE, CUPY, NUMBA
 from streamlint.confirm.doctor.ordering import EVENTS, HOST, STREAMS
 from streamlint.confirm.doctor.pytorch import TORCH, TORCH_POOL
-from streamlint.confirm.doctor.refused import CALLBACKS, CAPTURES, RUNTIME, RUNTIME_CALLBACKS
+from streamlint.confirm.doctor.refused import CALLBACKS, CAPTURES
+from streamlint.confirm.doctor.runtime import RUNTIME_CALLBACKS, RUNTIME_CALLS, RUNTIME_COPIES
 
 if TYPE_CHECKING:
     from streamlint.confirm.doctor.axiom import Group
@@ -18,8 +19,8 @@ GROUPS: Final[tuple[Group, ...]] = (
     *(STREAMS, ACROSS_STREAMS, TORCH_POOL),
     *(EVENTS, ACROSS_EVENTS),
     *(HOST, ACROSS_HOST),
-    COPIES,
-    *(CALLS, RUNTIME),
+    *(COPIES, RUNTIME_COPIES),
+    *(CALLS, RUNTIME_CALLS),
     *(CALLBACKS, RUNTIME_CALLBACKS),
     CAPTURES,
     *(TORCH, CUPY, NUMBA, CORE),
