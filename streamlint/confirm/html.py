@@ -162,7 +162,7 @@ def _caption(verdict: Verdict, *, waits: bool) -> str:
 def _source(plan: Plan, earlier: Place | None, later: Place | None) -> Iterator[str]:
     marks = {place.line: letter for place, letter in ((later, "L"), (earlier, "E")) if place is not None}
     try:
-        lines = plan.path.read_text("utf-8", errors="replace").splitlines()
+        lines = plan.path.read_text("utf-8", errors="replace").rstrip().splitlines()
     except OSError:
         return
     if not marks:

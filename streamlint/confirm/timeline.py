@@ -116,7 +116,7 @@ def _host_key(labels: dict[str, str]) -> str:
 # ----------------------------------------------------------------------------- SVG
 
 _LABEL, _ROW, _HIGH, _GAP = 172, 74, 48, 14
-_CHARACTER, _BOLD = 6.3, 7.5
+_CHARACTER, _BOLD = 6.3, 7.9
 _MOST = 34
 
 
@@ -206,12 +206,13 @@ def _box(box: Box, starts: Sequence[int]) -> Iterator[str]:
 
 
 def _link(record: Box, wait: Box, starts: Sequence[int]) -> str:
-    x1, y1 = starts[record.last + 1] - _GAP, _middle(record.lane)
-    x2, y2 = starts[wait.first], _middle(wait.lane)
-    if y1 == y2:
-        return f'<path class="wait" d="M{x1} {y1} L{x2 - 2} {y2}"/>'
-    bend = max(18, (x2 - x1) // 2)
-    return f'<path class="wait" d="M{x1} {y1} C{x1 + bend} {y1} {x2 - bend} {y2} {x2 - 2} {y2}"/>'
+    """Between the lanes first, so that it crosses no box on the record's own."""
+    x1, x2 = (starts[record.first] + starts[record.last + 1] - _GAP) // 2, starts[wait.first]
+    y2 = _middle(wait.lane)
+    if record.lane == wait.lane:
+        return f'<path class="wait" d="M{starts[record.last + 1] - _GAP} {y2} H{x2}"/>'
+    y1 = _middle(record.lane) + (_HIGH // 2 if wait.lane > record.lane else -_HIGH // 2)
+    return f'<path class="wait" d="M{x1} {y1} C{x1} {y2} {x1} {y2} {x2} {y2}"/>'
 
 
 def _race(drawn: Timeline, starts: Sequence[int]) -> Iterator[str]:
