@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import stat
+import subprocess
 import sys
 from pathlib import Path
 
@@ -353,6 +354,12 @@ def test_the_real_child_says_what_is_missing() -> None:
     found = examine.examine((Group("Streams", (AXIOMS[0],), "cupy_that_nobody_has"),))
     assert verdicts(found) == [Verdict.NOT_TESTED]
     assert "cupy_that_nobody_has cannot be imported" in found.entries[0].result.measured
+
+
+def test_the_child_needs_only_the_standard_library() -> None:
+    """It may run with an interpreter in which nothing of streamlint is installed."""
+    blocked = "import sys; sys.modules.update(dict.fromkeys(('networkx', 'libcst', 'typing_extensions', 'pathspec')))"
+    subprocess.run([sys.executable, "-c", f"{blocked}; import streamlint.confirm.doctor.child"], check=True)
 
 
 @pytest.mark.gpu
