@@ -37,15 +37,12 @@ if TYPE_CHECKING:
 FILES = (
     "torch/sl101_unordered_read.py",
     "torch/sl103_wait_before_record.py",
-    "torch/sl204_device_wait_used_as_host_sync.py",
     "torch/sl401_missing_record_stream.py",
-    "cuda_runtime/sl101_default_stream.py",
     "cuda_runtime/sl101_unordered_read.py",
     "cuda_runtime/sl102_unordered_write.py",
     "cuda_runtime/sl201_host_read_before_sync.py",
     "cuda_runtime/sl202_host_write_during_copy.py",
     "cuda_runtime/sl402_freed_while_in_use.py",
-    "cupy/sl101_unordered_read.py",
 )
 
 
