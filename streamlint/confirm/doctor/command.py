@@ -63,14 +63,19 @@ def _parser() -> argparse.ArgumentParser:
 def text(found: Examination, *, every: bool = True) -> str:
     """A table under each heading, what was measured with, and a summary."""
     lines: list[str] = []
-    for section, entries in groupby(found.entries, key=lambda entry: entry.section):
+    for section, entries in groupby(found.entries, key=_heading):
         shown = [e for e in entries if every or e.result.verdict is not Verdict.HOLDS]
         if shown:
             lines += [section, *(f"  {row}" for row in _rows(shown)), ""]
     lines.append(", ".join(f"{name} {version}" for name, version in found.versions.items()))
-    counts = ((sum(e.result.verdict is v for e in found.entries), v.value) for v in Verdict)
-    lines.append(", ".join(f"{count} {name}" for count, name in counts if count))
+    words = {Verdict.HOLDS: "hold", Verdict.FAILS: "fail", Verdict.NOT_TESTED: "not tested"}
+    counts = ((sum(e.result.verdict is v for e in found.entries), words[v]) for v in Verdict)
+    lines.append(", ".join(f"{count} {word}" for count, word in counts if count))
     return "\n".join(lines)
+
+
+def _heading(entry: Entry) -> str:
+    return f"{entry.section}: {entry.library}" if entry.section == "Libraries" else entry.section
 
 
 _LAW_WIDTH = 74
@@ -79,19 +84,17 @@ _LAW_WIDTH = 74
 def _rows(entries: Sequence[Entry]) -> Iterator[str]:
     for entry in entries:
         axiom, result = entry.axiom, entry.result
-        law = _short(f"{axiom.law} ({axiom.case})" if axiom.case else axiom.law)
+        law = _fitted(axiom.law, f" ({axiom.case})" if axiom.case else "")
         wrong = result.verdict is Verdict.FAILS
         seen = f"expected {axiom.expected}, measured {result.measured}" if wrong else result.measured
         yield f"{result.verdict.value:10}  {axiom.basis.value:10}  {law:{_LAW_WIDTH}}  {seen}"
 
 
-def _short(law: str) -> str:
-    """The case, which tells rows apart, stands at the end."""
-    if len(law) <= _LAW_WIDTH:
-        return law
-    head, bracket, case = law.rpartition(" (")
-    keep = _LAW_WIDTH - len(bracket + case) - 3
-    return f"{(head or law)[: max(keep, 20)].rstrip()}...{bracket}{case}"
+def _fitted(law: str, case: str) -> str:
+    """Shortened to the column, before the case, which tells rows apart."""
+    if len(law + case) <= _LAW_WIDTH:
+        return law + case
+    return f"{law[: _LAW_WIDTH - len(case) - 3].rstrip()}...{case}"
 
 
 def as_json(found: Examination) -> str:
@@ -109,6 +112,7 @@ def _axiom(entry: Entry) -> dict[str, Any]:
     axiom, result = entry.axiom, entry.result
     return {
         "section": entry.section,
+        "library": entry.library,
         "law": axiom.law,
         "case": axiom.case,
         "basis": axiom.basis.value,

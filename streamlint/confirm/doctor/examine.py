@@ -32,6 +32,7 @@ class Entry:
     section: str
     axiom: Axiom
     result: Result
+    library: str = ""
 
 
 @dataclass(slots=True)
@@ -116,7 +117,7 @@ def examine(groups: Sequence[Group], python: str = sys.executable) -> Examinatio
         for child in children.values():
             child.end()
     entries = [
-        Entry(group.section, axiom, results[g, number])
+        Entry(group.section, axiom, results[g, number], group.library)
         for g, group in enumerate(groups)
         for number, axiom in enumerate(group.axioms)
     ]
