@@ -127,6 +127,15 @@ def test_one_gpu_is_not_two(monkeypatch: pytest.MonkeyPatch) -> None:
     assert child.perform(Lab(Driver()), axiom, devices=1) == Result(Verdict.NOT_TESTED, "needs two GPUs")
 
 
+@pytest.mark.parametrize("axiom", [axiom for axiom in AXIOMS if axiom.devices == 2][:5], ids=name)
+def test_experiments_for_two_gpus_can_be_made(axiom: Axiom, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The simulated devices share their streams' rules, so only that an answer comes out is checked."""
+    install(monkeypatch, Machine(), devices=2)
+    result = child.perform(Lab(Driver()), axiom, devices=2)
+    assert result.verdict is not Verdict.NOT_TESTED, result.measured
+    assert re.fullmatch("ordered|not ordered|waits|returns at once|error \\d+", result.measured)
+
+
 # The laws
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from streamlint import confirm
 from streamlint.confirm import command, synthetic
-from streamlint.confirm.driver import DriverUnavailableError
+from streamlint.confirm.driver import Driver, DriverUnavailableError
 from streamlint.confirm.slicing import Harm, NothingToReplayError, slice_of
 from streamlint.confirm.synthesize import program
 from streamlint.conflicts import conflicts
@@ -405,6 +405,21 @@ def test_a_replay_never_counts_as_confirmed(
 def test_a_folder_that_cannot_be_made(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert confirm.main([str(source), "--synthesize", str(source)]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", FILES)
+def test_on_a_gpu(name: str, tmp_path: Path) -> None:
+    try:
+        Driver()
+    except DriverUnavailableError as error:
+        pytest.skip(str(error))
+    pytest.importorskip("cuda.bindings.runtime")
+    for written in synthetic.write_all(findings_of(name), FIXTURES, tmp_path):
+        done = synthetic.run(written, sys.executable, timeout_s=60)
+        assert done.values is not None, done.note
+        seen_to_block = done.finding.confidence is Confidence.POSSIBLE and "pageable" in done.finding.function
+        assert (done.values[0] == done.values[1]) == seen_to_block, done.finding.function
 
 
 # Names
