@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamlint import confirm
-from streamlint.confirm import command, synthetic
+from streamlint.confirm import synthetic
 from streamlint.confirm.driver import Driver, DriverUnavailableError
 from streamlint.confirm.slicing import Harm, NothingToReplayError, slice_of
 from streamlint.confirm.synthesize import program
@@ -28,7 +28,8 @@ from streamlint.hb import HappensBefore, Verdict
 from streamlint.trace import BufferId, OpId, Record, Space, StreamKind, SyncEvent, SyncStream, Trace, Wait
 from tests.expectations import FIXTURES
 from tests.random_traces import traces
-from tests.simulated_cuda import Machine, bindings
+from tests.simulated_bindings import bindings
+from tests.simulated_cuda import Machine
 from tests.traces import Program, place
 
 if TYPE_CHECKING:
@@ -345,7 +346,7 @@ def without_gpu() -> None:
 def test_without_a_gpu_the_files_are_written(
     source: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "Driver", without_gpu)
+    monkeypatch.setattr(synthetic, "Driver", without_gpu)
     folder = source.parent / "out" / "put"
     assert confirm.main([f"{source}::races", "--synthesize", str(folder)]) == 2
     (written,) = folder.iterdir()
@@ -359,7 +360,7 @@ def test_without_a_gpu_the_files_are_written(
 
 
 def test_only_the_function_asked_for(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "Driver", without_gpu)
+    monkeypatch.setattr(synthetic, "Driver", without_gpu)
     folder = source.parent / "out"
     confirm.main([f"{source}::also", "--synthesize", str(folder)])
     assert list(folder.iterdir()) == []
@@ -390,7 +391,7 @@ def test_a_replay_never_counts_as_confirmed(
     outcome: str,
     status: int,
 ) -> None:
-    monkeypatch.setattr(command, "Driver", lambda: None)
+    monkeypatch.setattr(synthetic, "Driver", lambda: None)
     python = source.parent / "python"
     python.write_text(f"#!{sys.executable}\n{script}\n", "utf-8")
     python.chmod(python.stat().st_mode | stat.S_IEXEC)

@@ -69,27 +69,14 @@ def _write_html(
 
 def _synthesize(options: argparse.Namespace) -> int:
     from streamlint.confirm import synthetic
-    from streamlint.finding import Severity
 
     try:
         targets = [parse_target(text) for text in options.targets]
         root, _ = find_root([t.path for t in targets])
-        wanted = [
-            finding
-            for finding in _findings(root, targets)
-            if finding.severity is not Severity.ADVICE and any(_is_in(finding, t, root) for t in targets)
-        ]
-        done = synthetic.write_all(wanted, root, options.synthesize)
-    except (PlanError, OSError) as error:
+        wanted = [one for one in _findings(root, targets) if any(_is_in(one, t, root) for t in targets)]
+        return synthetic.main(wanted, root, options.synthesize, options.python, options.timeout)
+    except (PlanError, OSError, DriverUnavailableError) as error:
         return _refuse(str(error))
-    try:
-        Driver()
-    except DriverUnavailableError as error:
-        print(synthetic.text(done))
-        return _refuse(f"running them needs an NVIDIA GPU: {error}")
-    done = [synthetic.run(each, options.python, options.timeout) for each in done]
-    print(synthetic.text(done))
-    return synthetic.exit_status(done)
 
 
 def _is_in(finding: Finding, target: Target, root: Path) -> bool:

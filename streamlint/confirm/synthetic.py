@@ -7,9 +7,11 @@ import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from streamlint.confirm.driver import Driver, DriverUnavailableError
 from streamlint.confirm.runner import child_environment
 from streamlint.confirm.slicing import NothingToReplayError, slice_of
 from streamlint.confirm.synthesize import program
+from streamlint.finding import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -36,6 +38,23 @@ class Reproducer:
     path: Path | None
     note: str = ""
     values: tuple[str, str] | None = None
+
+
+def main(findings: Iterable[Finding], root: Path, folder: Path, python: str, timeout_s: float) -> int:
+    """Write the reproducers into ``folder``, run them, and say what they showed; return the exit status.
+
+    :raises OSError: the folder or a file cannot be written.
+    :raises DriverUnavailableError: they were written, and there is no GPU to run them.
+    """
+    done = write_all((one for one in findings if one.severity is not Severity.ADVICE), root, folder)
+    try:
+        Driver()
+    except DriverUnavailableError as error:
+        print(text(done))
+        raise DriverUnavailableError(f"running them needs an NVIDIA GPU: {error}") from None
+    done = [run(each, python, timeout_s) for each in done]
+    print(text(done))
+    return exit_status(done)
 
 
 def write_all(findings: Iterable[Finding], root: Path, folder: Path) -> list[Reproducer]:
