@@ -36,7 +36,14 @@ COMMANDS = {
     "explain": "print a rule's documentation",
     "graph": "draw what is ordered before what in a function",
     "confirm": "run code on a GPU and show that a finding is real",
+    "doctor": "measure on a GPU the facts that the analysis rests on",
 }
+ELSEWHERE = {
+    "graph": "streamlint.graph",
+    "confirm": "streamlint.confirm",
+    "doctor": "streamlint.confirm.doctor",
+}
+"""Commands with a command line of their own, loaded by name: they need parts that `check` does without."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -59,9 +66,8 @@ def _dispatch(arguments: list[str]) -> int:
     if not arguments:
         _parser().print_help(sys.stderr)
         return FAILED
-    if arguments[0] in ("graph", "confirm"):
-        # Loaded by name because they need parts that `check` does without.
-        module = importlib.import_module(f"streamlint.{arguments[0]}")
+    if arguments[0] in ELSEWHERE:
+        module = importlib.import_module(ELSEWHERE[arguments[0]])
         return int(module.main(arguments[1:]))
     if arguments[0] not in (*COMMANDS, "-h", "--help", "--version"):
         arguments.insert(0, "check")
@@ -86,7 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     rules.add_argument("--output-format", choices=("text", "json"), default="text")
     explain = commands.add_parser("explain", help=COMMANDS["explain"])
     explain.add_argument("code", metavar="CODE", help="a code (SL101) or a name (unordered-read)")
-    for name in ("graph", "confirm"):  # dispatched before parsing; here for the help text only
+    for name in ELSEWHERE:  # dispatched before parsing; here for the help text only
         commands.add_parser(name, help=COMMANDS[name], add_help=False)
     return parser
 

@@ -45,8 +45,12 @@ class Driver:
         if self.device_count() == 0:
             raise DriverUnavailableError("the CUDA driver found no GPU")
 
+    def call(self, name: str, *arguments: object) -> int:
+        """The driver's own answer to a call: 0, or the code of an error."""
+        return int(getattr(self._cuda, name)(*arguments))
+
     def _check(self, name: str, *arguments: object) -> None:
-        code = getattr(self._cuda, name)(*arguments)
+        code = self.call(name, *arguments)
         if code != _SUCCESS:
             raise DriverError(f"{name} returned {self.error_name(code)} ({code})")
 

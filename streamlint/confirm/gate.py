@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
     from streamlint.confirm.driver import Driver
 
-_KERNEL: Final = "streamlint_hold"
+PTX_NAME: Final = "streamlint_hold"
 
-_TARGETS: Final = (("6.3", "sm_75"), ("6.0", "sm_52"))
+TARGETS: Final = (("6.3", "sm_75"), ("6.0", "sm_52"))
 """PTX versions and architectures, newest first: drivers drop old architectures, old GPUs lack new ones."""
 
-_PTX: Final = """
+PTX: Final = """
 .version {version}
 .target {target}
 .address_size 64
@@ -77,6 +77,10 @@ class Gate:
         """Let all streams go, and hold none any more."""
         self._flag.value = 1
 
+    def rearm(self) -> None:
+        """Hold streams again after a release; all that was held must be done."""
+        self._flag.value = 0
+
     def _kernel(self, context: ctypes.c_void_p) -> ctypes.c_void_p:
         key = context.value or 0
         if key not in self._kernels:
@@ -86,9 +90,9 @@ class Gate:
 
 def _load(driver: Driver) -> ctypes.c_void_p:
     failure: DriverError | None = None
-    for version, target in _TARGETS:
+    for version, target in TARGETS:
         try:
-            return driver.load(_PTX.format(version=version, target=target), _KERNEL)
+            return driver.load(PTX.format(version=version, target=target), PTX_NAME)
         except DriverError as error:  # noqa: PERF203 two targets at most
             failure = error
     raise DriverError(f"the gate kernel could not be loaded: {failure}")
