@@ -101,6 +101,30 @@ def findings_of(run: Run) -> Iterator[Conditional]:
             yield Conditional(_finding(candidate, follows), problem.unless_recorded, problem.on_every_path)
 
 
+def findings_of_recording(trace: Trace) -> Iterator[Conditional]:
+    """The findings of what really happened: no other path and no caller can change it.
+
+    Advice that holds only if no path needs a place is left out: the others were not seen.
+    """
+    judged = judge(trace)
+    candidates = [_guessed(candidate) for candidate in _candidates(judged)]
+    for candidate, leader in _leaders(judged, candidates):
+        if not candidate.problem.on_every_path:
+            follows = (_finding(leader).pair,) if leader is not None else ()
+            yield Conditional(_finding(candidate, follows), candidate.problem.unless_recorded)
+
+
+def _guessed(candidate: Candidate) -> Candidate:
+    """Adds the doubt about a pair whose operations are both only taken to use their arguments."""
+    problem = candidate.problem
+    if problem.earlier is None:
+        return candidate
+    both = candidate.judged.op(problem.earlier).doubts & candidate.judged.op(problem.later).doubts
+    if Doubt.OPAQUE not in both:
+        return candidate
+    return replace(candidate, problem=replace(problem, doubts=problem.doubts | {Doubt.GUESSED}))
+
+
 def _candidates(judged: Judged) -> list[Candidate]:
     """All problems of a path, without the pairs that another problem explains."""
     found = [Candidate(rule, problem, judged) for rule in RULES for problem in rule.check(judged)]

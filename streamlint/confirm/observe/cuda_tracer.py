@@ -1,0 +1,297 @@
+"""cuda-python: the functions of ``cuda.bindings`` wrapped by the rows of the models tables.
+
+The rows say which argument is the stream, the event, the destination and the number of bytes, and what
+the call does; there is no second table here.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import assert_never
+
+from streamlint.confirm.observe.events import Block, Touch
+from streamlint.models.copying import explicit_effect
+from streamlint.models.cuda_runtime import DISABLE_TIMING_FLAG
+from streamlint.models.schema import (
+    Allocates,
+    Api,
+    CaptureEnds,
+    CaptureStarts,
+    Copies,
+    Destroys,
+    Effect,
+    Framework,
+    Frees,
+    HostCallback,
+    HostWaitsDevice,
+    HostWaitsEvent,
+    HostWaitsStream,
+    NewEvent,
+    NewStream,
+    Pins,
+    Queries,
+    ReadsTimes,
+    Records,
+    Returns,
+    SelectsDevice,
+    StreamWaitsEvent,
+    Uses,
+)
+from streamlint.trace import Doubt, FreeKind, HostEffect, Mode, Space
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+    from streamlint.confirm.observe.device import Device
+    from streamlint.confirm.observe.host_access import HostMemory
+    from streamlint.confirm.observe.recorder import Recorder
+    from streamlint.trace import DeviceId, LaneId, StreamId
+
+_OPAQUE = frozenset({Doubt.OPAQUE})
+_OBSERVED = frozenset({Doubt.OBSERVED})
+_RELAXED = 2
+
+
+def install(
+    module: ModuleType, framework: Framework, recorder: Recorder, device: Device, memory: HostMemory
+) -> None:
+    """Wrap each function of ``module`` that the tables know."""
+    calls = Calls(recorder, device, memory)
+    for api in framework.functions:
+        function = getattr(module, api.name, None)
+        if function is not None:
+            setattr(module, api.name, _wrapped(function, api, calls))
+
+
+def _wrapped(function: Callable[..., Any], api: Api, calls: Calls) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        given = dict(zip(api.names, args, strict=False))
+        given.update({name: value for name, value in kwargs.items() if name in api.names})
+        call = Call(api, given)
+        if calls.in_callback(api.name):
+            return function(*args, **kwargs)
+        for effect in api.effects:
+            calls.before(call, effect)
+        result = function(*args, **kwargs)
+        if _succeeded(result):
+            for effect in api.effects:
+                calls.after(call, effect, result)
+        return result
+
+    return traced
+
+
+class Call:
+    """A call of a function of the tables: its row, and its arguments by the names of the row."""
+
+    def __init__(self, api: Api, given: dict[str, Any]) -> None:
+        self.name = api.name
+        self.given = given
+
+    def number(self, name: str | None, default: int = 0) -> int:
+        value = self.given.get(name) if name is not None else None
+        return default if value is None else address_of(value)
+
+    def position(self, name: str) -> int:
+        return list(self.given).index(name) if name in self.given else -2
+
+
+class Calls:
+    """Carries out the effects of calls. Device work and waits count when the call is made; what the call
+    gives back, or frees, when it returned."""
+
+    def __init__(self, recorder: Recorder, device: Device, memory: HostMemory) -> None:
+        self._recorder = recorder
+        self._device = device
+        self._memory = memory
+        self._lane: LaneId | None = None
+        """The callback that was queued last; its calls are told apart by their thread."""
+
+    def in_callback(self, name: str) -> bool:
+        """Whether a thread of the driver calls, for a host callback; such calls are noted here."""
+        if self._lane is None:
+            return False
+        caller = threading.get_ident()
+        if any(thread.ident == caller for thread in threading.enumerate()):
+            return False
+        self._recorder.call(name, lane=self._lane)
+        return True
+
+    # ------------------------------------------------------------------ effects
+
+    def before(self, call: Call, effect: Effect) -> None:  # noqa: C901  one case an effect
+        recorder = self._recorder
+        match effect:
+            case StreamWaitsEvent(event=event, stream=stream):
+                recorder.wait(self._stream(call, stream), self._event(call, event), call.name)
+            case Records(event=event, stream=stream):
+                recorder.record(self._event(call, event), self._stream(call, stream))
+            case HostWaitsStream(stream=stream):
+                recorder.sync_stream(self._stream(call, stream), call.name)
+            case HostWaitsEvent(event=event):
+                recorder.sync_event(self._event(call, event), call.name)
+            case HostWaitsDevice():
+                recorder.sync_device(self._here(), call.name)
+            case Copies():
+                self._copy(call, effect)
+            case Uses():
+                self._use(call, effect)
+            case HostCallback(stream=stream):
+                self._lane = recorder.callback(self._stream(call, stream), call.name)
+            case ReadsTimes(start=start, end=end):
+                recorder.call(call.name, times=(self._event(call, start), self._event(call, end)))
+            case Queries(of=of):
+                is_stream = of == "stream"
+                recorder.call(
+                    call.name,
+                    stream=self._stream(call, of) if is_stream else None,
+                    event=None if is_stream else self._event(call, of),
+                )
+            case CaptureEnds(stream=stream):
+                recorder.end_capture(self._stream(call, stream))
+            case Frees(buffer=buffer, stream=stream):
+                on = None if stream is None else self._stream(call, stream)
+                freed = recorder.blocks.get(call.number(buffer))
+                if effect.device_wide and (freed is None or freed.stream is None):
+                    # Observed, not promised; cudaFree of memory from cudaMallocAsync does not wait (measured).
+                    recorder.sync_device(self._here(), call.name, _OBSERVED)
+                recorder.died(call.number(buffer), FreeKind.EXPLICIT, on, call.name)
+            case Destroys(what="stream"):
+                recorder.destroy_stream(call.number("stream"), self._here())
+            case Destroys(what=event):
+                recorder.destroy_event(call.number(event), self._here())
+            case _:
+                pass
+
+    def after(self, call: Call, effect: Effect, result: Any) -> None:
+        recorder = self._recorder
+        match effect:
+            case NewStream():
+                recorder.made_stream(address_of(result[1]), self._here(), recorder.where())
+            case NewEvent(untimed=untimed):
+                timing = not call.number(untimed) & DISABLE_TIMING_FLAG
+                recorder.made_event(address_of(result[1]), self._here(), recorder.where(), timing=timing)
+            case Allocates(space=space, stream=stream):
+                on = None if stream is None else self._stream(call, stream)
+                size = call.number("size") or _pitched(call, result)
+                recorder.born(address_of(result[1]), size, space, self._here(), on, name=call.name)
+            case Pins(buffer=buffer):
+                address = call.number(buffer)
+                recorder.born(address, call.number("size"), Space.PINNED, self._here(), name=call.name)
+            case Returns(what=what):
+                # cudaHostGetDevicePointer: with unified addressing it is the same address.
+                assert what
+            case Queries(of=of) if int(result[0]) == 0:
+                if of == "stream":
+                    recorder.sync_stream(self._stream(call, of), call.name)
+                else:
+                    recorder.sync_event(self._event(call, of), call.name)
+            case CaptureStarts(stream=stream):
+                relaxed = call.number("mode") == _RELAXED
+                recorder.begin_capture(self._stream(call, stream), relaxed=relaxed)
+            case _:
+                pass
+
+    # ------------------------------------------------------------------ arguments
+
+    def _here(self) -> DeviceId:
+        return self._device.current()
+
+    def _stream(self, call: Call, name: str | None) -> StreamId:
+        return self._recorder.stream(call.number(name), self._here())
+
+    def _event(self, call: Call, name: str) -> int:
+        return self._recorder.event(call.number(name), self._here())
+
+    def _copy(self, call: Call, effect: Copies) -> None:
+        size = call.number(effect.count) if effect.count is not None else _rows(call)
+        source = self._end(call, effect.src, size, Mode.READ)
+        target = self._end(call, effect.dst, size, Mode.WRITE)
+        if source is None or target is None:
+            return
+        how = explicit_effect(target.block.space, source.block.space, blocking=effect.blocking)
+        self._recorder.move(self._stream(call, effect.stream), call.name, source, target, how)
+
+    def _end(self, call: Call, name: str, size: int, mode: Mode) -> Touch | None:
+        address = call.number(name)
+        block = self._block(address, size)
+        if block is None:
+            return None
+        lo = address - block.start
+        return Touch(block, mode, lo, lo + size, operand=call.position(name))
+
+    def _block(self, address: int, size: int) -> Block | None:
+        if not address:
+            return None
+        block = self._recorder.find(address)
+        if block is None:
+            space, start, length = self._device.memory(address)
+            block = self._recorder.unseen(start, length or size, space, self._here())
+        return block
+
+    def _use(self, call: Call, effect: Uses) -> None:
+        touches: list[Touch] = []
+        for names, mode in (
+            (effect.reads, Mode.READ),
+            (effect.writes, Mode.WRITE),
+            (effect.updates, Mode.UPDATE),
+        ):
+            for name in names:
+                end = self._end(call, name, call.number("count") or call.number("number") or _rows(call), mode)
+                touches += [end] if end is not None else []
+        for name in effect.packed:
+            touches += self._packed(call.given.get(name), call.position(name))
+        self._recorder.work(self._stream(call, effect.stream), call.name, touches)
+
+    def _packed(self, arguments: Any, position: int) -> list[Touch]:
+        """Kernel arguments, as ``((a, b), (c_void_p, c_int))``: addresses of known blocks are used in whole."""
+        if not isinstance(arguments, tuple) or not arguments or not isinstance(arguments[0], tuple):
+            return []
+        touches = []
+        for value in arguments[0]:
+            try:
+                block = self._recorder.find(address_of(value))
+            except (TypeError, ValueError):
+                continue
+            if block is not None:
+                touches.append(Touch(block, Mode.UPDATE, 0, block.size, operand=position, doubts=_OPAQUE))
+        return touches
+
+
+def address_of(value: Any) -> int:
+    """The number behind a handle, a pointer, a flag, or an object with memory."""
+    if isinstance(value, int):
+        return value
+    for attribute in ("value", "ctypes"):
+        inner = getattr(value, attribute, None)
+        if attribute == "ctypes" and inner is not None:
+            return int(inner.data)
+        if isinstance(inner, int):
+            return inner
+    try:
+        return int(value)
+    except TypeError:
+        import ctypes
+
+        return ctypes.addressof(ctypes.c_char.from_buffer(value))
+
+
+def _succeeded(result: Any) -> bool:
+    return isinstance(result, tuple) and bool(result) and int(result[0]) in (0, 600)
+
+
+def _pitched(call: Call, result: Any) -> int:
+    """The size of an allocation in rows: the pitch is the last result."""
+    return int(result[-1]) * call.number("height") if call.number("height") else 0
+
+
+def _rows(call: Call) -> int:
+    """Bytes from the first to the last of a copy or a memset in rows."""
+    pitch = call.number("pitch") or call.number("dpitch") or call.number("width")
+    height = call.number("height")
+    return pitch * (height - 1) + call.number("width") if height else 0

@@ -1,0 +1,403 @@
+"""The running program as events: which streams, events and blocks there are, and what was done with them.
+
+All threads of the program count as one host thread, in the order in which the interpreter ran them.
+"""
+
+from __future__ import annotations
+
+import sys
+from bisect import bisect_right
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from streamlint.confirm.observe.events import (
+    Birth,
+    Block,
+    Death,
+    Entry,
+    HostTouch,
+    Keep,
+    Move,
+    Place,
+    Point,
+    Touch,
+    Work,
+)
+from streamlint.source import Span
+from streamlint.trace import (
+    BeginCapture,
+    BufferId,
+    Callback,
+    CallbackEnd,
+    CudaCall,
+    DestroyEvent,
+    DestroyStream,
+    DeviceId,
+    Doubt,
+    EndCapture,
+    EventId,
+    FreeKind,
+    LaneId,
+    Op,
+    Record,
+    Site,
+    Space,
+    StreamId,
+    StreamKind,
+    SyncDevice,
+    SyncEvent,
+    SyncStream,
+    Wait,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from streamlint.trace import HostEffect
+
+    StreamKinds = Callable[[int], StreamKind]
+
+HALF_WINDOW = 16_384
+"""Events in half a window. Two operations closer than this are always compared."""
+
+LEGACY_HANDLES = frozenset({0, 1})
+PER_THREAD_HANDLE = 2
+
+_ANYWHERE = Site(Span("", 0, 0, 0, 0))
+"""Replaced when the event is translated."""
+
+
+@dataclass(slots=True)
+class StreamInfo:
+    id: StreamId
+    kind: StreamKind
+    device: DeviceId
+    place: Place = None
+    """Where it was made."""
+
+
+@dataclass(slots=True)
+class EventInfo:
+    id: EventId
+    device: DeviceId
+    place: Place = None
+    timing: bool | None = None
+    name: str = ""
+
+
+@dataclass(slots=True)
+class Window:
+    """Two halves of the event stream, and what was known where the first one begins.
+
+    ``before`` holds the records that events held, the blocks that were kept back, and the captures that
+    were open: without them a wait in the window would seem to wait for nothing.
+    """
+
+    before: tuple[Point | Keep, ...]
+    entries: list[Entry]
+    streams: dict[StreamId, StreamInfo]
+    events: dict[EventId, EventInfo]
+
+
+@dataclass(slots=True, eq=False)
+class _Half:
+    before: tuple[Point | Keep, ...] = ()
+    entries: list[Entry] = field(default_factory=list)
+
+
+class Recorder:
+    """What the tracers call. Handles are those of the CUDA driver; addresses are in bytes."""
+
+    def __init__(
+        self,
+        where: Callable[[], Place],
+        kind_of: StreamKinds,
+        judge: Callable[[Window], None],
+        half: int = HALF_WINDOW,
+    ) -> None:
+        self.where = where
+        self.blocks: dict[int, Block] = {}
+        """Live blocks by their first address."""
+        self.count = 0
+        """Events of halves that are complete."""
+        self.windows = 0
+        self._kind_of = kind_of
+        self._judge = judge
+        self._half = half
+        self._judging = False
+        self._old = _Half()
+        self._new = _Half()
+        self._streams: dict[tuple[int, DeviceId], StreamInfo] = {}
+        self._stream_infos: dict[StreamId, StreamInfo] = {}
+        self._events: dict[int, EventInfo] = {}
+        self._event_infos: dict[EventId, EventInfo] = {}
+        self._last_event = 0
+        self._last_block = 0
+        self._last_lane = 0
+        self._held: dict[EventId, Point] = {}
+        self._kept: dict[BufferId, list[Keep]] = {}
+        self._captures: dict[StreamId, Point] = {}
+        self._starts: list[int] | None = None
+        self.recorded: set[EventId] = set()
+
+    # ------------------------------------------------------------------ streams and events
+
+    def stream(self, handle: int, device: DeviceId) -> StreamId:
+        """The stream of a handle; handles of default streams stand for one stream on each device."""
+        info = self._streams.get((handle, device))
+        return info.id if info is not None else self._new_stream(handle, device, None).id
+
+    def made_stream(self, handle: int, device: DeviceId, place: Place) -> None:
+        """A stream was made in the user's code; PyTorch hands out the same streams again."""
+        info = self._streams.get((handle, device))
+        if info is None:
+            self._new_stream(handle, device, place)
+        elif info.place is None:
+            info.place = place
+
+    def _new_stream(self, handle: int, device: DeviceId, place: Place) -> StreamInfo:
+        if handle in LEGACY_HANDLES:
+            kind, twins = StreamKind.LEGACY, LEGACY_HANDLES
+        elif handle == PER_THREAD_HANDLE:
+            kind, twins = StreamKind.PER_THREAD, frozenset({handle})
+        else:
+            kind, twins = self._kind_of(handle), frozenset({handle})
+        info = StreamInfo(StreamId(len(self._stream_infos)), kind, device, place)
+        self._stream_infos[info.id] = info
+        for twin in twins:
+            self._streams[twin, device] = info
+        return info
+
+    def destroy_stream(self, handle: int, device: DeviceId) -> None:
+        info = self._streams.pop((handle, device), None)
+        if info is not None:
+            self._point(DestroyStream(_ANYWHERE, stream=info.id))
+
+    def event(self, handle: int, device: DeviceId) -> EventId:
+        info = self._events.get(handle)
+        return info.id if info is not None else self.made_event(handle, device, None)
+
+    def made_event(
+        self, handle: int, device: DeviceId, place: Place, *, timing: bool | None = None, name: str = ""
+    ) -> EventId:
+        """A new event; one of an old handle is forgotten."""
+        self._last_event += 1
+        info = EventInfo(EventId(self._last_event), device, place, timing, name)
+        self._events[handle] = self._event_infos[info.id] = info
+        return info.id
+
+    def loose_event(self, device: DeviceId, *, timing: bool, name: str = "") -> EventInfo:
+        """An event that has no handle yet: PyTorch makes it at the first record."""
+        self._last_event += 1
+        info = EventInfo(EventId(self._last_event), device, self.where(), timing, name)
+        self._event_infos[info.id] = info
+        return info
+
+    def bind_event(self, handle: int, device: DeviceId, info: EventInfo | None) -> None:
+        if info is None:
+            self.made_event(handle, device, None)
+            return
+        info.device = device
+        self._events[handle] = self._event_infos[info.id] = info
+
+    def forget_event(self, handle: int) -> None:
+        """The library destroyed an event that nothing can use any more."""
+        info = self._events.pop(handle, None)
+        if info is not None:
+            self._held.pop(info.id, None)
+
+    def destroy_event(self, handle: int, device: DeviceId) -> None:
+        self._point(DestroyEvent(_ANYWHERE, event=self.event(handle, device)))
+        self.forget_event(handle)
+
+    # ------------------------------------------------------------------ memory
+
+    def born(
+        self,
+        start: int,
+        size: int,
+        space: Space,
+        device: DeviceId,
+        stream: StreamId | None = None,
+        *,
+        name: str = "allocation",
+    ) -> Block:
+        self._last_block += 1
+        block = Block(BufferId(self._last_block), start, size, space, device, stream, self.where(), name)
+        self.blocks[start] = block
+        self._starts = None
+        self._new.entries.append(Birth(block))
+        return block
+
+    def unseen(self, start: int, size: int, space: Space, device: DeviceId) -> Block:
+        """A block whose allocation was not seen."""
+        self._last_block += 1
+        block = Block(BufferId(self._last_block), start, size, space, device, None, None)
+        self.blocks[start] = block
+        self._starts = None
+        return block
+
+    def died(
+        self,
+        start: int,
+        kind: FreeKind = FreeKind.EXPLICIT,
+        stream: StreamId | None = None,
+        name: str = "free",
+    ) -> None:
+        block = self.blocks.pop(start, None)
+        if block is None:
+            return
+        self._starts = None
+        self._kept.pop(block.id, None)
+        self._new.entries.append(Death(self.where(), block, kind, stream, name))
+
+    def forget_block(self, block: Block) -> None:
+        """The block went back to an allocator that keeps it from being handed out too early."""
+        if self.blocks.get(block.start) is block:
+            del self.blocks[block.start]
+            self._starts = None
+
+    def find(self, address: int) -> Block | None:
+        """The block that holds an address."""
+        block = self.blocks.get(address)
+        if block is not None:
+            return block
+        if self._starts is None:
+            self._starts = sorted(self.blocks)
+        index = bisect_right(self._starts, address) - 1
+        if index < 0:
+            return None
+        block = self.blocks[self._starts[index]]
+        return block if address < block.start + block.size else None
+
+    def keep(self, block: Block, stream: StreamId) -> None:
+        entry = Keep(self.where(), block, stream)
+        self._add(entry)
+        self._kept.setdefault(block.id, []).append(entry)
+
+    # ------------------------------------------------------------------ work
+
+    def work(self, stream: StreamId, name: str, touches: list[Touch]) -> Work:
+        """Device work. The list may still grow until the next call."""
+        entry = Work(self.where(), stream, name, touches)
+        self._add(entry)
+        return entry
+
+    def move(
+        self, stream: StreamId, name: str, source: Touch | None, target: Touch | None, effect: HostEffect
+    ) -> Move:
+        entry = Move(self.where(), stream, name, source, target, effect)
+        self._add(entry)
+        return entry
+
+    def host(self, name: str, touches: Iterable[Touch]) -> None:
+        self._add(HostTouch(self.where(), name, list(touches)))
+
+    # ------------------------------------------------------------------ order
+
+    def record(self, event: EventId, stream: StreamId) -> None:
+        self.recorded.add(event)
+        self._held[event] = self._point(Record(_ANYWHERE, stream=stream, event=event))
+
+    def wait(self, stream: StreamId, event: EventId, name: str = "wait") -> None:
+        self._point(Wait(_ANYWHERE, stream=stream, event=event, name=name))
+
+    def order(self, earlier: StreamId, later: StreamId, device: DeviceId, name: str) -> None:
+        """A record and a wait that the library makes by itself."""
+        event = self.made_event(-1, device, None, name=f"the event of {name}")
+        self.record(event, earlier)
+        self.wait(later, event, name)
+        self.forget_event(-1)
+
+    def sync_stream(self, stream: StreamId, name: str = "synchronize") -> None:
+        self._point(SyncStream(_ANYWHERE, stream=stream, name=name))
+
+    def sync_event(self, event: EventId, name: str = "synchronize") -> None:
+        self._point(SyncEvent(_ANYWHERE, event=event, name=name))
+
+    def sync_device(
+        self, device: DeviceId, name: str = "synchronize", doubts: frozenset[Doubt] = frozenset()
+    ) -> None:
+        self._point(SyncDevice(_ANYWHERE, doubts=doubts, device=device, name=name))
+
+    def call(
+        self,
+        name: str,
+        *,
+        stream: StreamId | None = None,
+        event: EventId | None = None,
+        times: tuple[EventId, ...] = (),
+        lane: LaneId | None = None,
+    ) -> None:
+        """A call that orders nothing; ``lane`` is the callback that made it."""
+        op = CudaCall(_ANYWHERE, name=name, stream=stream, event=event, times=times)
+        self._point(op if lane is None else replace(op, lane=lane))
+
+    def callback(self, stream: StreamId, name: str) -> LaneId:
+        """A host function was queued; what it does itself is told later, with its lane."""
+        self._last_lane += 1
+        lane = LaneId(self._last_lane)
+        self._point(Callback(_ANYWHERE, stream=stream, body=lane, name=name))
+        self._point(CallbackEnd(_ANYWHERE, stream=stream, body=lane))
+        return lane
+
+    def begin_capture(self, stream: StreamId, *, relaxed: bool = False) -> None:
+        self._captures[stream] = self._point(BeginCapture(_ANYWHERE, stream=stream, relaxed=relaxed))
+
+    def end_capture(self, stream: StreamId) -> None:
+        self._captures.pop(stream, None)
+        self._point(EndCapture(_ANYWHERE, stream=stream))
+
+    def _point(self, op: Op) -> Point:
+        point = Point(self.where(), op)
+        self._add(point)
+        return point
+
+    def _add(self, entry: Entry) -> None:
+        # Births and deaths do not come here: they are told from inside of allocators.
+        if len(self._new.entries) >= self._half:
+            self.turn()
+        self._new.entries.append(entry)
+
+    # ------------------------------------------------------------------ windows
+
+    def turn(self) -> None:
+        """Have the last two halves judged, and start a new one."""
+        if self._judging:
+            # Judging may collect garbage, which may free tensors.
+            return
+        self._judging = True
+        try:
+            old, new = self._old, self._new
+            self._old = new
+            self._new = _Half(self._now())
+            self.count += len(new.entries)
+            self.windows += 1
+            self._judge(
+                Window(old.before, [*old.entries, *new.entries], self._stream_infos, self._event_infos)
+            )
+            alive = {info.id for info in self._events.values()} | _mentioned(self._old) | _mentioned(self._new)
+            for event in [event for event in self._event_infos if event not in alive]:
+                del self._event_infos[event]
+        finally:
+            self._judging = False
+
+    def stop(self) -> None:
+        """Judge nothing any more: a forked child of the program does not go on for its parent."""
+        self._judging = True
+        self._half = sys.maxsize
+
+    def forget(self) -> None:
+        """Leave out all that happened so far; streams, events and blocks stay known."""
+        self._old, self._new = _Half(), _Half(self._now())
+
+    def _now(self) -> tuple[Point | Keep, ...]:
+        kept = (entry for entries in self._kept.values() for entry in entries)
+        return (*self._captures.values(), *self._held.values(), *kept)
+
+
+def _mentioned(half: _Half) -> set[EventId]:
+    points = [entry for entry in (*half.before, *half.entries) if isinstance(entry, Point)]
+    return {point.op.event for point in points if isinstance(point.op, (Record, Wait, SyncEvent, DestroyEvent))} | {
+        event for point in points if isinstance(point.op, CudaCall) for event in point.op.times
+    }
