@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from streamlint.conflicts import conflicts
-from streamlint.finding import Evidence, Finding, Pair, Related
+from streamlint.finding import Evidence, Finding, Pair, Related, Severity
 from streamlint.hb import HappensBefore, Verdict
 from streamlint.rules import RULES, lifetimes, sl905_redundant_sync
 from streamlint.rules.base import Judged, Problem, Rule, confidence, stream_of
@@ -104,14 +104,14 @@ def findings_of(run: Run) -> Iterator[Conditional]:
 def findings_of_recording(trace: Trace) -> Iterator[Conditional]:
     """The findings of what really happened: no other path and no caller can change it.
 
-    Advice that holds only if no path needs a place is left out: the others were not seen.
+    Advice about speed is left out: it is about what a program does as a whole, of which this is a part.
     """
     judged = judge(trace)
-    candidates = [_guessed(candidate) for candidate in _candidates(judged)]
+    rules = [rule for rule in RULES if rule.severity is not Severity.ADVICE]
+    candidates = [_guessed(candidate) for candidate in _candidates(judged, rules)]
     for candidate, leader in _leaders(judged, candidates):
-        if not candidate.problem.on_every_path:
-            follows = (_finding(leader).pair,) if leader is not None else ()
-            yield Conditional(_finding(candidate, follows), candidate.problem.unless_recorded)
+        follows = (_finding(leader).pair,) if leader is not None else ()
+        yield Conditional(_finding(candidate, follows), candidate.problem.unless_recorded)
 
 
 def _guessed(candidate: Candidate) -> Candidate:
@@ -125,9 +125,9 @@ def _guessed(candidate: Candidate) -> Candidate:
     return replace(candidate, problem=replace(problem, doubts=problem.doubts | {Doubt.GUESSED}))
 
 
-def _candidates(judged: Judged) -> list[Candidate]:
+def _candidates(judged: Judged, rules: Sequence[Rule] = RULES) -> list[Candidate]:
     """All problems of a path, without the pairs that another problem explains."""
-    found = [Candidate(rule, problem, judged) for rule in RULES for problem in rule.check(judged)]
+    found = [Candidate(rule, problem, judged) for rule in rules for problem in rule.check(judged)]
     explained = {pair for candidate in found for pair in candidate.problem.explains}
     return [
         candidate

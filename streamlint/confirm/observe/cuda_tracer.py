@@ -6,13 +6,14 @@ the call does; there is no second table here.
 
 from __future__ import annotations
 
+import ctypes
 import functools
-import threading
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import assert_never
 
 from streamlint.confirm.observe.events import Block, Touch
+from streamlint.confirm.observe.host_access import is_callback_thread
 from streamlint.models.copying import explicit_effect
 from streamlint.models.cuda_runtime import DISABLE_TIMING_FLAG
 from streamlint.models.schema import (
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 
 _OPAQUE = frozenset({Doubt.OPAQUE})
 _OBSERVED = frozenset({Doubt.OBSERVED})
+_EXTERNAL = 1
 _RELAXED = 2
 
 
@@ -114,10 +116,7 @@ class Calls:
 
     def in_callback(self, name: str) -> bool:
         """Whether a thread of the driver calls, for a host callback; such calls are noted here."""
-        if self._lane is None:
-            return False
-        caller = threading.get_ident()
-        if any(thread.ident == caller for thread in threading.enumerate()):
+        if self._lane is None or not is_callback_thread():
             return False
         self._recorder.call(name, lane=self._lane)
         return True
@@ -127,6 +126,9 @@ class Calls:
     def before(self, call: Call, effect: Effect) -> None:  # noqa: C901  one case an effect
         recorder = self._recorder
         match effect:
+            case StreamWaitsEvent() | Records() if recorder.capturing and call.number("flags") == _EXTERNAL:
+                # A node of the graph: it orders the graph's work when it is launched.
+                pass
             case StreamWaitsEvent(event=event, stream=stream):
                 recorder.wait(self._stream(call, stream), self._event(call, event), call.name)
             case Records(event=event, stream=stream):
@@ -275,9 +277,7 @@ def address_of(value: Any) -> int:
             return inner
     try:
         return int(value)
-    except TypeError:
-        import ctypes
-
+    except (TypeError, ValueError):
         return ctypes.addressof(ctypes.c_char.from_buffer(value))
 
 

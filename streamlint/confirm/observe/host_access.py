@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import ctypes
 import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 from streamlint.confirm.observe.events import Touch
@@ -157,9 +158,16 @@ class HostMemory:
 
     def touch_bytes(self, address: int, size: int, mode: Mode) -> None:
         block = self._recorder.find(address)
-        if block is not None and size:
+        # What a callback does itself comes in the order of its stream, which is not known here.
+        if block is not None and size and not is_callback_thread():
             lo = address - block.start
             self._recorder.host("host access", (Touch(block, mode, lo, lo + size, operand=0),))
+
+
+def is_callback_thread() -> bool:
+    """Whether this thread is not one of Python's: a thread of the driver, in a host callback."""
+    caller = threading.get_ident()
+    return all(thread.ident != caller for thread in threading.enumerate())
 
 
 class _Elements:

@@ -6,7 +6,7 @@ All threads of the program count as one host thread, in the order in which the i
 from __future__ import annotations
 
 import sys
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -137,7 +137,8 @@ class Recorder:
         self._held: dict[EventId, Point] = {}
         self._kept: dict[BufferId, list[Keep]] = {}
         self._captures: dict[StreamId, Point] = {}
-        self._starts: list[int] | None = None
+        self._starts: list[int] = []
+        """The first addresses of the live blocks, sorted."""
         self.recorded: set[EventId] = set()
 
     # ------------------------------------------------------------------ streams and events
@@ -224,8 +225,7 @@ class Recorder:
     ) -> Block:
         self._last_block += 1
         block = Block(BufferId(self._last_block), start, size, space, device, stream, self.where(), name)
-        self.blocks[start] = block
-        self._starts = None
+        self._enter(block)
         self._new.entries.append(Birth(block))
         return block
 
@@ -233,8 +233,7 @@ class Recorder:
         """A block whose allocation was not seen."""
         self._last_block += 1
         block = Block(BufferId(self._last_block), start, size, space, device, None, None)
-        self.blocks[start] = block
-        self._starts = None
+        self._enter(block)
         return block
 
     def died(
@@ -244,10 +243,10 @@ class Recorder:
         stream: StreamId | None = None,
         name: str = "free",
     ) -> None:
-        block = self.blocks.pop(start, None)
+        block = self.blocks.get(start)
         if block is None:
             return
-        self._starts = None
+        self.forget_block(block)
         self._kept.pop(block.id, None)
         self._new.entries.append(Death(self.where(), block, kind, stream, name))
 
@@ -255,15 +254,18 @@ class Recorder:
         """The block went back to an allocator that keeps it from being handed out too early."""
         if self.blocks.get(block.start) is block:
             del self.blocks[block.start]
-            self._starts = None
+            del self._starts[bisect_left(self._starts, block.start)]
+
+    def _enter(self, block: Block) -> None:
+        if block.start not in self.blocks:
+            insort(self._starts, block.start)
+        self.blocks[block.start] = block
 
     def find(self, address: int) -> Block | None:
         """The block that holds an address."""
         block = self.blocks.get(address)
         if block is not None:
             return block
-        if self._starts is None:
-            self._starts = sorted(self.blocks)
         index = bisect_right(self._starts, address) - 1
         if index < 0:
             return None
@@ -340,6 +342,10 @@ class Recorder:
         self._point(Callback(_ANYWHERE, stream=stream, body=lane, name=name))
         self._point(CallbackEnd(_ANYWHERE, stream=stream, body=lane))
         return lane
+
+    @property
+    def capturing(self) -> bool:
+        return bool(self._captures)
 
     def begin_capture(self, stream: StreamId, *, relaxed: bool = False) -> None:
         self._captures[stream] = self._point(BeginCapture(_ANYWHERE, stream=stream, relaxed=relaxed))

@@ -30,6 +30,7 @@ from streamlint.confirm.observe.events import (
     Touch,
     Work,
 )
+from streamlint.interp.captures import Captures
 from streamlint.source import Span
 from streamlint.trace import (
     Access,
@@ -147,6 +148,7 @@ class _Translation:
         self._shared = shared
         self._reuse = _Reuse(window.entries, shared)
         self._ops: list[Op] = [CudaCall(_START, name="start of the observation")]
+        self._captures = Captures()
         self._turns: Counter[tuple[int, int]] = Counter()
         self._blocks: dict[BufferId, Block] = {}
         self._names: dict[BufferId, str] = {}
@@ -176,23 +178,26 @@ class _Translation:
             case HostTouch(place=place, name=name, touches=touches):
                 located = self._sources.locate(place)
                 accesses = tuple(self._access(touch, located) for touch in touches)
-                self._ops.append(HostAccess(self._site(place), accesses=accesses, name=name))
+                self._emit(HostAccess(self._site(place), accesses=accesses, name=name))
             case Birth(block=block):
                 if block in self._shared or block in self._reuse.births:
                     self._blocks[block.id] = block
                     site = self._site(block.place)
-                    self._ops.append(Alloc(site, buffer=block.id, stream=block.stream, name=block.name))
+                    self._emit(Alloc(site, buffer=block.id, stream=block.stream, name=block.name))
             case Death(block=block):
                 if block in self._reuse.deaths or (entry.kind is FreeKind.EXPLICIT and block in self._shared):
                     self._death(entry)
             case Keep(block=block, stream=stream):
                 self._blocks[block.id] = block
-                self._ops.append(KeepAlive(self._site(entry.place), buffer=block.id, stream=stream))
+                self._emit(KeepAlive(self._site(entry.place), buffer=block.id, stream=stream))
             case Point(place=place, op=op):
-                self._ops.append(replace(op, at=self._site(place)))
+                self._emit(replace(op, at=self._site(place)))
                 self._last_work = None
             case _:
                 assert_never(entry)
+
+    def _emit(self, op: Op) -> None:
+        self._ops += self._captures.recorded(op)
 
     def _work(self, entry: Work) -> None:
         touches = [touch for touch in entry.touches if touch[0] in self._shared]
@@ -201,12 +206,12 @@ class _Translation:
         located = self._sources.locate(entry.place)
         accesses = tuple(self._access(touch, located) for touch in touches)
         site = self._site(entry.place)
-        self._ops.append(Launch(site, stream=entry.stream, accesses=accesses, name=entry.name))
+        self._emit(Launch(site, stream=entry.stream, accesses=accesses, name=entry.name))
         self._last_work = entry.stream
 
     def _move(self, entry: Move, source: Touch, target: Touch) -> None:
         located = self._sources.locate(entry.place)
-        self._ops.append(
+        self._emit(
             Copy(
                 self._site(entry.place),
                 stream=entry.stream,
@@ -220,7 +225,7 @@ class _Translation:
 
     def _death(self, entry: Death) -> None:
         self._blocks[entry.block.id] = entry.block
-        self._ops.append(
+        self._emit(
             Free(
                 self._site(entry.place),
                 buffer=entry.block.id,
