@@ -33,7 +33,9 @@ def loop(steps: int, result: Path) -> None:
     model = nn.Sequential(nn.Linear(64, 256), nn.TransformerEncoder(layer, 4), nn.Linear(256, 10)).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     copies = torch.cuda.Stream()
-    batches = [(torch.randn(32, 16, 64).pin_memory(), torch.randint(10, (32 * 16,)).pin_memory()) for _ in range(8)]
+    batches = [
+        (torch.randn(32, 16, 64).pin_memory(), torch.randint(10, (32 * 16,)).pin_memory()) for _ in range(8)
+    ]
 
     def fetch(number: int) -> tuple[torch.Tensor, torch.Tensor, torch.cuda.Event]:
         with torch.cuda.stream(copies):
@@ -93,7 +95,9 @@ def run(variant: str, steps: int) -> dict[str, float | str]:
 
 def main() -> None:
     """Print a row for each run, and the slowdowns."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--loop", type=Path, help=argparse.SUPPRESS)

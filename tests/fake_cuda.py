@@ -13,6 +13,7 @@ from itertools import count
 from types import ModuleType
 from typing import Any
 
+from streamlint.confirm.observe.cuda_tracer import address_of
 from streamlint.confirm.observe.device import Device
 from streamlint.trace import Space, StreamKind
 
@@ -90,7 +91,7 @@ def fake_runtime(device: FakeDevice) -> ModuleType:  # noqa: C901, PLR0915
         return (OK,)
 
     def copy(dst: int, src: int, size: int, *_: Any) -> tuple[Any]:
-        ctypes.memmove(dst, src, size)
+        ctypes.memmove(address_of(dst), address_of(src), size)
         return (OK,)
 
     def fill(address: int, value: int, size: int, *_: Any) -> tuple[Any]:
@@ -141,7 +142,12 @@ def fake_runtime(device: FakeDevice) -> ModuleType:  # noqa: C901, PLR0915
         **{"cudaStreamEndCapture": lambda _: (OK, Handle(1)), "cudaLaunchHostFunc": launch},
         **{"cudaGraphInstantiate": lambda *_: (OK, Handle(1)), "cudaStreamAddCallback": add_callback},
         **{"cudaHostFn_t": lambda pointer: pointer, "cudaStreamCallback_t": lambda pointer: pointer},
-        **{"cudaStreamNonBlocking": 1, "cudaStreamDefault": 0, "cudaStreamLegacy": 1, "cudaStreamPerThread": 2},
+        **{
+            "cudaStreamNonBlocking": 1,
+            "cudaStreamDefault": 0,
+            "cudaStreamLegacy": 1,
+            "cudaStreamPerThread": 2,
+        },
         **{"cudaHostAllocDefault": 0, "cudaEventWaitExternal": 1, "cudaEventDisableTiming": 2},
     }
     for name, value in values.items():

@@ -143,7 +143,9 @@ def _outcome(request: check.Request, observed: Observed, seconds: float) -> Outc
     return check.outcome(request, report, (), seconds)
 
 
-def _marked(request: check.Request, findings: tuple[Finding, ...], files: tuple[Path, ...]) -> tuple[Finding, ...]:
+def _marked(
+    request: check.Request, findings: tuple[Finding, ...], files: tuple[Path, ...]
+) -> tuple[Finding, ...]:
     """Each finding with the word whether static analysis predicts it too."""
     from streamlint.engine import Settings, analyze
 

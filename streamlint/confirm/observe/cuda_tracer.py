@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import assert_never
 
-from streamlint.confirm.observe.events import Block, Touch
+from streamlint.confirm.observe.events import Strides, Touch
 from streamlint.confirm.observe.host_access import is_callback_thread
 from streamlint.models.copying import explicit_effect
-from streamlint.models.cuda_runtime import DISABLE_TIMING_FLAG
+from streamlint.models.cuda_runtime import DISABLE_TIMING_FLAG, NON_BLOCKING_FLAG
 from streamlint.models.schema import (
     Allocates,
     Api,
@@ -99,6 +99,20 @@ class Call:
         value = self.given.get(name) if name is not None else None
         return default if value is None else address_of(value)
 
+    def extent(self, name: str) -> tuple[int, Strides | None]:
+        """The bytes from the first to the last that the call touches at ``name``, and its rows if it has some."""
+        width, height = self.number("width"), self.number("height")
+        if not height:
+            return (self.number("count") or self.number("number") * self._element()), None
+        pitch = self.number({"dst": "dpitch", "src": "spitch"}.get(name, "pitch"))
+        span = pitch * (height - 1) + width
+        return span, None if pitch <= width else Strides(pitch, 0, width)
+
+    def _element(self) -> int:
+        """The bytes of an element: ``cuMemsetD32Async`` counts elements of 32 bits."""
+        digits = self.name.rpartition("D")[2].removesuffix("Async")
+        return int(digits) // 8 if digits.isdecimal() else 1
+
     def position(self, name: str) -> int:
         return list(self.given).index(name) if name in self.given else -2
 
@@ -173,11 +187,12 @@ class Calls:
     def after(self, call: Call, effect: Effect, result: Any) -> None:
         recorder = self._recorder
         match effect:
-            case NewStream():
-                recorder.made_stream(address_of(result[1]), self._here(), recorder.where())
+            case NewStream(kind=kind, flag=flag, flag_kind=flag_kind):
+                made = flag_kind if call.number(flag) & NON_BLOCKING_FLAG else kind
+                recorder.made_stream(address_of(result[1]), self._here(), made)
             case NewEvent(untimed=untimed):
                 timing = not call.number(untimed) & DISABLE_TIMING_FLAG
-                recorder.made_event(address_of(result[1]), self._here(), recorder.where(), timing=timing)
+                recorder.made_event(address_of(result[1]), self._here(), timing=timing)
             case Allocates(space=space, stream=stream):
                 on = None if stream is None else self._stream(call, stream)
                 size = call.number("size") or _pitched(call, result)
@@ -211,30 +226,26 @@ class Calls:
         return self._recorder.event(call.number(name), self._here())
 
     def _copy(self, call: Call, effect: Copies) -> None:
-        size = call.number(effect.count) if effect.count is not None else _rows(call)
-        source = self._end(call, effect.src, size, Mode.READ)
-        target = self._end(call, effect.dst, size, Mode.WRITE)
+        source = self._end(call, effect.src, Mode.READ)
+        target = self._end(call, effect.dst, Mode.WRITE)
         if source is None or target is None:
             return
         how = explicit_effect(target.block.space, source.block.space, blocking=effect.blocking)
         self._recorder.move(self._stream(call, effect.stream), call.name, source, target, how)
 
-    def _end(self, call: Call, name: str, size: int, mode: Mode) -> Touch | None:
+    def _end(self, call: Call, name: str, mode: Mode) -> Touch | None:
         address = call.number(name)
-        block = self._block(address, size)
-        if block is None:
-            return None
-        lo = address - block.start
-        return Touch(block, mode, lo, lo + size, operand=call.position(name))
-
-    def _block(self, address: int, size: int) -> Block | None:
         if not address:
             return None
+        span, strides = call.extent(name)
         block = self._recorder.find(address)
         if block is None:
             space, start, length = self._device.memory(address)
-            block = self._recorder.unseen(start, length or size, space, self._here())
-        return block
+            block = self._recorder.unseen(start, length or span, space, self._here())
+        lo = address - block.start
+        if strides is not None:
+            strides = strides._replace(column=lo % strides.pitch)
+        return Touch(block, mode, lo, lo + span, strides, operand=call.position(name))
 
     def _use(self, call: Call, effect: Uses) -> None:
         touches: list[Touch] = []
@@ -243,9 +254,8 @@ class Calls:
             (effect.writes, Mode.WRITE),
             (effect.updates, Mode.UPDATE),
         ):
-            for name in names:
-                end = self._end(call, name, call.number("count") or call.number("number") or _rows(call), mode)
-                touches += [end] if end is not None else []
+            ends = (self._end(call, name, mode) for name in names)
+            touches += [end for end in ends if end is not None]
         for name in effect.packed:
             touches += self._packed(call.given.get(name), call.position(name))
         self._recorder.work(self._stream(call, effect.stream), call.name, touches)
@@ -288,10 +298,3 @@ def _succeeded(result: Any) -> bool:
 def _pitched(call: Call, result: Any) -> int:
     """The size of an allocation in rows: the pitch is the last result."""
     return int(result[-1]) * call.number("height") if call.number("height") else 0
-
-
-def _rows(call: Call) -> int:
-    """Bytes from the first to the last of a copy or a memset in rows."""
-    pitch = call.number("pitch") or call.number("dpitch") or call.number("width")
-    height = call.number("height")
-    return pitch * (height - 1) + call.number("width") if height else 0

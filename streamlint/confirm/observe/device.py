@@ -51,6 +51,4 @@ class Device:
         return (Space.DEVICE if kind.value == _DEVICE_MEMORY else Space.PINNED), *where
 
     def _attribute(self, attribute: int, value: ctypes.c_uint, address: int) -> int:
-        return int(
-            self._cuda.cuPointerGetAttribute(ctypes.byref(value), attribute, ctypes.c_uint64(address))
-        )
+        return int(self._cuda.cuPointerGetAttribute(ctypes.byref(value), attribute, ctypes.c_uint64(address)))

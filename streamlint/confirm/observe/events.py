@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 Place: TypeAlias = tuple[CodeType, int] | None
 """A code object and the offset of an instruction in it; None where no code of the user was running."""
 
+Places: TypeAlias = tuple[Place, ...]
+
 
 class Strides(NamedTuple):
     """Where the bytes of a view lie that is not dense: ``width`` bytes from ``column`` on, each ``pitch`` bytes."""

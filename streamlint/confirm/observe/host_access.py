@@ -218,6 +218,7 @@ def _part(array: Any, index: Any) -> tuple[int, int]:
         return _extent(array)
     # A length of one in the place of each number makes a view of what would be an element.
     kept = tuple(
-        slice(int(one), int(one) + 1 or None) if isinstance(one, (int, numpy.integer)) else one for one in where
+        slice(int(one), int(one) + 1 or None) if isinstance(one, (int, numpy.integer)) else one
+        for one in where
     )
     return _extent(array[kept])

@@ -45,13 +45,13 @@ class Observed:
 class Observer:
     """Traces this process from ``install`` on. Places outside of ``root`` are shown relative to it too."""
 
-    def __init__(
-        self, root: Path, half_window: int = HALF_WINDOW, device: Device | None = None
-    ) -> None:
+    def __init__(self, root: Path, half_window: int = HALF_WINDOW, device: Device | None = None) -> None:
         self._frames = Frames(library_folders())
         self._sources = Sources(root)
         self._device = device if device is not None else Device()
-        self.recorder = Recorder(self._frames.place, self._device.stream_kind, self._judge, half_window)
+        self.recorder = Recorder(
+            self._frames.place, self._frames.callers, self._device.stream_kind, self._judge, half_window
+        )
         self.memory = host_access.HostMemory(self.recorder)
         self._found: dict[Pair, Conditional] = {}
         self._recorded: set[Span | None] = set()
@@ -92,9 +92,9 @@ class Observer:
         self._recorded.clear()
 
     def _torch(self, _: ModuleType) -> None:
-        from streamlint.confirm.observe import torch_tracer
+        from streamlint.confirm.observe import torch_hooks
 
-        torch_tracer.install(self.recorder)
+        torch_hooks.install(self.recorder)
 
     def _cuda(self, framework: Framework) -> Callable[[ModuleType], None]:
         from streamlint.confirm.observe import cuda_tracer

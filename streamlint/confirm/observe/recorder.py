@@ -19,6 +19,7 @@ from streamlint.confirm.observe.events import (
     Keep,
     Move,
     Place,
+    Places,
     Point,
     Touch,
     Work,
@@ -72,15 +73,15 @@ class StreamInfo:
     id: StreamId
     kind: StreamKind
     device: DeviceId
-    place: Place = None
-    """Where it was made."""
+    places: Places = ()
+    """Where it was made: the innermost place, then those that called it."""
 
 
 @dataclass(slots=True)
 class EventInfo:
     id: EventId
     device: DeviceId
-    place: Place = None
+    places: Places = ()
     timing: bool | None = None
     name: str = ""
 
@@ -111,11 +112,13 @@ class Recorder:
     def __init__(
         self,
         where: Callable[[], Place],
+        callers: Callable[[], Places],
         kind_of: StreamKinds,
         judge: Callable[[Window], None],
         half: int = HALF_WINDOW,
     ) -> None:
         self.where = where
+        self.callers = callers
         self.blocks: dict[int, Block] = {}
         """Live blocks by their first address."""
         self.count = 0
@@ -146,60 +149,61 @@ class Recorder:
     def stream(self, handle: int, device: DeviceId) -> StreamId:
         """The stream of a handle; handles of default streams stand for one stream on each device."""
         info = self._streams.get((handle, device))
-        return info.id if info is not None else self._new_stream(handle, device, None).id
+        return info.id if info is not None else self._new_stream(handle, device, ()).id
 
-    def made_stream(self, handle: int, device: DeviceId, place: Place) -> None:
-        """A stream was made in the user's code; PyTorch hands out the same streams again."""
-        info = self._streams.get((handle, device))
+    def made_stream(
+        self, handle: int, device: DeviceId, kind: StreamKind | None = None, *, pooled: bool = False
+    ) -> None:
+        """The user's code made a stream; a pool hands out the same streams again."""
+        info = self._streams.get((handle, device)) if pooled else None
         if info is None:
-            self._new_stream(handle, device, place)
-        elif info.place is None:
-            info.place = place
+            self._new_stream(handle, device, self.callers(), kind)
+        elif not info.places:
+            info.places = self.callers()
 
-    def _new_stream(self, handle: int, device: DeviceId, place: Place) -> StreamInfo:
+    def _new_stream(
+        self, handle: int, device: DeviceId, places: Places, known: StreamKind | None = None
+    ) -> StreamInfo:
         if handle in LEGACY_HANDLES:
             kind, twins = StreamKind.LEGACY, LEGACY_HANDLES
         elif handle == PER_THREAD_HANDLE:
             kind, twins = StreamKind.PER_THREAD, frozenset({handle})
         else:
-            kind, twins = self._kind_of(handle), frozenset({handle})
-        info = StreamInfo(StreamId(len(self._stream_infos)), kind, device, place)
+            kind, twins = known or self._kind_of(handle), frozenset({handle})
+        info = StreamInfo(StreamId(len(self._stream_infos)), kind, device, places)
         self._stream_infos[info.id] = info
         for twin in twins:
             self._streams[twin, device] = info
         return info
 
     def destroy_stream(self, handle: int, device: DeviceId) -> None:
-        info = self._streams.pop((handle, device), None)
-        if info is not None:
-            self._point(DestroyStream(_ANYWHERE, stream=info.id))
+        self._point(DestroyStream(_ANYWHERE, stream=self.stream(handle, device)))
 
     def event(self, handle: int, device: DeviceId) -> EventId:
         info = self._events.get(handle)
-        return info.id if info is not None else self.made_event(handle, device, None)
+        return info.id if info is not None else self.bind_event(handle, device, None)
 
-    def made_event(
-        self, handle: int, device: DeviceId, place: Place, *, timing: bool | None = None, name: str = ""
-    ) -> EventId:
-        """A new event; one of an old handle is forgotten."""
-        self._last_event += 1
-        info = EventInfo(EventId(self._last_event), device, place, timing, name)
+    def made_event(self, handle: int, device: DeviceId, *, timing: bool | None = None) -> EventId:
+        """The user's code made an event; one that had the handle before is forgotten."""
+        return self.bind_event(handle, device, self.loose_event(device, timing=timing))
+
+    def loose_event(self, device: DeviceId, *, timing: bool | None, name: str = "") -> EventInfo:
+        """An event of the user's code that has no handle yet: PyTorch makes it at the first record."""
+        return self._new_event(device, self.callers(), timing, name)
+
+    def bind_event(self, handle: int, device: DeviceId, info: EventInfo | None) -> EventId:
+        """Give an event its handle; without one it is an event that a library made."""
+        if info is None:
+            info = self._new_event(device, (), None, "")
+        info.device = device
         self._events[handle] = self._event_infos[info.id] = info
         return info.id
 
-    def loose_event(self, device: DeviceId, *, timing: bool, name: str = "") -> EventInfo:
-        """An event that has no handle yet: PyTorch makes it at the first record."""
+    def _new_event(self, device: DeviceId, places: Places, timing: bool | None, name: str) -> EventInfo:
         self._last_event += 1
-        info = EventInfo(EventId(self._last_event), device, self.where(), timing, name)
+        info = EventInfo(EventId(self._last_event), device, places, timing, name)
         self._event_infos[info.id] = info
         return info
-
-    def bind_event(self, handle: int, device: DeviceId, info: EventInfo | None) -> None:
-        if info is None:
-            self.made_event(handle, device, None)
-            return
-        info.device = device
-        self._events[handle] = self._event_infos[info.id] = info
 
     def forget_event(self, handle: int) -> None:
         """The library destroyed an event that nothing can use any more."""
@@ -208,8 +212,9 @@ class Recorder:
             self._held.pop(info.id, None)
 
     def destroy_event(self, handle: int, device: DeviceId) -> None:
-        self._point(DestroyEvent(_ANYWHERE, event=self.event(handle, device)))
-        self.forget_event(handle)
+        event = self.event(handle, device)
+        self._point(DestroyEvent(_ANYWHERE, event=event))
+        self._held.pop(event, None)
 
     # ------------------------------------------------------------------ memory
 
@@ -306,10 +311,10 @@ class Recorder:
 
     def order(self, earlier: StreamId, later: StreamId, device: DeviceId, name: str) -> None:
         """A record and a wait that the library makes by itself."""
-        event = self.made_event(-1, device, None, name=f"the event of {name}")
+        event = self._new_event(device, (), None, f"the event of {name}").id
         self.record(event, earlier)
         self.wait(later, event, name)
-        self.forget_event(-1)
+        self._held.pop(event, None)
 
     def sync_stream(self, stream: StreamId, name: str = "synchronize") -> None:
         self._point(SyncStream(_ANYWHERE, stream=stream, name=name))
@@ -382,7 +387,9 @@ class Recorder:
             self._judge(
                 Window(old.before, [*old.entries, *new.entries], self._stream_infos, self._event_infos)
             )
-            alive = {info.id for info in self._events.values()} | _mentioned(self._old) | _mentioned(self._new)
+            alive = (
+                {info.id for info in self._events.values()} | _mentioned(self._old) | _mentioned(self._new)
+            )
             for event in [event for event in self._event_infos if event not in alive]:
                 del self._event_infos[event]
         finally:
@@ -404,6 +411,6 @@ class Recorder:
 
 def _mentioned(half: _Half) -> set[EventId]:
     points = [entry for entry in (*half.before, *half.entries) if isinstance(entry, Point)]
-    return {point.op.event for point in points if isinstance(point.op, (Record, Wait, SyncEvent, DestroyEvent))} | {
-        event for point in points if isinstance(point.op, CudaCall) for event in point.op.times
-    }
+    return {
+        point.op.event for point in points if isinstance(point.op, (Record, Wait, SyncEvent, DestroyEvent))
+    } | {event for point in points if isinstance(point.op, CudaCall) for event in point.op.times}

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import CodeType, FrameType
 
-    from streamlint.confirm.observe.events import Place
+    from streamlint.confirm.observe.events import Place, Places
 
 
 def library_folders() -> tuple[str, ...]:
@@ -34,6 +34,10 @@ def library_folders() -> tuple[str, ...]:
     found.append(os.path.dirname(os.path.dirname(os.path.dirname(__file__))))  # noqa: PTH120
     real = {os.path.realpath(path) for path in found}
     return tuple(sorted(path.rstrip(os.sep) + os.sep for path in {*found, *real}))
+
+
+MOST_CALLERS = 4
+"""Callers that are asked for the name of a stream or an event."""
 
 
 class Frames:
@@ -51,6 +55,22 @@ class Frames:
             # in `loss.backward()`.
             found = self._innermost(sys._current_frames().get(self._main))
         return found
+
+    def callers(self) -> Places:
+        """The innermost places of the user's code, and those that called them."""
+        places: list[Place] = []
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and len(places) < MOST_CALLERS:
+            if self._knows(frame.f_code.co_filename):
+                places.append((frame.f_code, frame.f_lasti))
+            frame = frame.f_back
+        return tuple(places)
+
+    def _knows(self, filename: str) -> bool:
+        known = self._is_user.get(filename)
+        if known is None:
+            known = self._is_user[filename] = self.is_user(filename)
+        return known
 
     def _innermost(self, frame: FrameType | None) -> Place:
         known = self._is_user
@@ -107,6 +127,10 @@ class Sources:
         if known is None:
             known = self._located[id(code), offset] = (code, self._find(code, offset))
         return known[1]
+
+    def name(self, places: Places) -> str:
+        """What the source calls a value made at the first place: a caller may name what it returns."""
+        return next(filter(None, (self.locate(place).assigned for place in places)), "")
 
     def _find(self, code: CodeType, offset: int) -> Located:
         path = os.path.relpath(os.path.abspath(code.co_filename), self.root).replace(os.sep, "/")  # noqa: PTH100

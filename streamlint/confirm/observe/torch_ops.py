@@ -63,7 +63,9 @@ def operator_of(schema: Any) -> Operator | None:  # torch.FunctionSchema
     special = _SPECIAL.get(name, Special.NONE)
     if name in NO_ACCESS or str(schema.name).startswith(("prim::", "profiler::")):
         return None
-    factory = name in LIKE_FACTORIES or name in NEW_METHODS or name.startswith("new_") or name.endswith("_like")
+    factory = (
+        name in LIKE_FACTORIES or name in NEW_METHODS or name.startswith("new_") or name.endswith("_like")
+    )
     modes = [(argument, _mode(argument, name, factory=factory)) for argument in schema.arguments]
     results = [result for result in schema.returns if "Tensor" in str(result.type)]
     fills = name not in UNFILLED and any(result.alias_info is None for result in results)

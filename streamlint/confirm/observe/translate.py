@@ -151,7 +151,7 @@ class _Translation:
         self._captures = Captures()
         self._turns: Counter[tuple[int, int]] = Counter()
         self._blocks: dict[BufferId, Block] = {}
-        self._names: dict[BufferId, str] = {}
+        self._names: dict[BufferId, Counter[str]] = {}
         self._last_work: StreamId | None = None
 
     def trace(self) -> Trace:
@@ -239,8 +239,9 @@ class _Translation:
         block = touch.block
         if block.id not in self._blocks:
             self._blocks[block.id] = block
-        if not self._names.get(block.id):
-            self._names[block.id] = located.operand(touch.operand) if touch.operand >= 0 else located.assigned
+        name = located.operand(touch.operand) if touch.operand >= 0 else located.assigned
+        if name:
+            self._names.setdefault(block.id, Counter())[name] += 1
         return Access(block.id, touch.mode, region(touch), touch.doubts)
 
     def _site(self, place: Place) -> Site:
@@ -253,28 +254,30 @@ class _Translation:
     # What there is
 
     def _stream(self, info: StreamInfo) -> Stream:
-        located = self._sources.locate(info.place)
         match info.kind:
             case StreamKind.LEGACY:
                 name = "the default stream"
             case StreamKind.PER_THREAD:
                 name = "the per-thread default stream"
             case _:
-                name = located.assigned or f"stream{info.id}"
-        return Stream(info.id, info.kind, info.device, name, located.span)
+                name = self._sources.name(info.places) or f"stream{info.id}"
+        span = self._sources.locate(info.places[0]).span if info.places else None
+        return Stream(info.id, info.kind, info.device, name, span)
 
     def _events(self) -> dict[EventId, Event]:
         events = {}
         for info in self._window.events.values():
-            located = self._sources.locate(info.place)
-            name = info.name or located.assigned or f"event{info.id}"
-            span = located.span if info.place is not None else None
+            located = self._sources.locate(info.places[0] if info.places else None)
+            name = info.name or self._sources.name(info.places) or f"event{info.id}"
+            span = located.span if info.places else None
             events[info.id] = Event(info.id, info.device, name, span, located.function, info.timing)
         return events
 
     def _buffer(self, block: Block) -> Buffer:
         located = self._sources.locate(block.place)
-        name = self._names.get(block.id) or located.assigned or f"buffer{block.id}"
+        # A block has many names; most of its uses say which one the reader knows.
+        used = self._names.get(block.id)
+        name = used.most_common(1)[0][0] if used else located.assigned or f"buffer{block.id}"
         return Buffer(
             block.id,
             name,
