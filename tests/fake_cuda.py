@@ -18,19 +18,19 @@ from streamlint.confirm.observe.device import Device
 from streamlint.trace import Space, StreamKind
 
 
-class cudaError_t(IntEnum):  # noqa: N801  as in cuda.bindings
+class cudaError_t(IntEnum):
     cudaSuccess = 0
     cudaErrorNotReady = 600
     cudaErrorStreamCaptureUnsupported = 900
 
 
-class cudaMemcpyKind(IntEnum):  # noqa: N801
+class cudaMemcpyKind(IntEnum):
     cudaMemcpyHostToDevice = 1
     cudaMemcpyDeviceToHost = 2
     cudaMemcpyDeviceToDevice = 3
 
 
-class cudaStreamCaptureMode(IntEnum):  # noqa: N801
+class cudaStreamCaptureMode(IntEnum):
     cudaStreamCaptureModeGlobal = 0
     cudaStreamCaptureModeRelaxed = 2
 
@@ -64,7 +64,7 @@ class FakeDevice(Device):
         return Space.PAGEABLE, address, 0
 
 
-def fake_runtime(device: FakeDevice) -> ModuleType:  # noqa: C901, PLR0915
+def fake_runtime(device: FakeDevice) -> ModuleType:  # noqa: C901
     module = ModuleType("cuda.bindings.runtime")
     handles = count(0x1000, 0x10)
     memory: dict[int, Any] = {}

@@ -1,6 +1,7 @@
-"""Observes each function of a fixture file: ``python -m tests.observe_fixtures FILE``, one JSON line a function.
+"""Observes functions of fixture files on a GPU: ``python -m tests.observe_fixtures FILE...``.
 
-A process of its own, because the tracers change the libraries that they trace.
+Prints one line of JSON a function. Each runs in a process of its own, forked when the libraries are loaded
+and CUDA is untouched: some leave the device, or the process, in ruins.
 """
 
 from __future__ import annotations
@@ -8,73 +9,85 @@ from __future__ import annotations
 import ast
 import importlib
 import json
+import os
 import sys
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamlint.confirm.observe.observer import Observer
 from tests.expectations import functions
 
+if TYPE_CHECKING:
+    from streamlint.confirm.observe.device import Device
+    from streamlint.confirm.observe.observer import Observed
+
 ROOT = Path(__file__).parent.parent
 
 
-def observe(path: Path, observer: Observer) -> list[dict[str, Any]]:
-    """What each ``_bad`` and ``_ok`` function of the file was seen to do, in order."""
+def cases(path: Path) -> list[str]:
+    """The ``_bad`` and ``_ok`` functions of a file that take no arguments."""
+    source = path.read_text("utf-8")
+    defined = {node.name: node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)}
+    return [
+        name
+        for name in functions(source)
+        if name.endswith(("_bad", "_ok")) and name in defined and not defined[name].args.args
+    ]
+
+
+def run(path: Path, name: str, device: Device | None = None) -> dict[str, Any]:
+    """Observe one function in this process, whose libraries are traced from now on."""
+    observer = Observer(ROOT, device=device)
+    observer.install()
     sys.path.insert(0, str(path.parent))
-    module = importlib.import_module(path.stem)
-    rows = []
-    for name in functions(path.read_text("utf-8")):
-        if not name.endswith(("_bad", "_ok")) or _takes_arguments(path, name):
-            continue
-        _synchronize()
-        observer.forget()
-        raised = ""
-        try:
-            getattr(module, name)()
-        except Exception as error:
-            raised = f"{type(error).__name__}: {error}"
-        _synchronize()
-        observed = observer.take()
-        rows.append(
-            {
-                "file": f"{path.parent.name}/{path.name}",
-                "function": name,
-                "raised": raised[:300],
-                "events": observed.events,
-                "findings": [
-                    {
-                        "code": finding.code,
-                        "line": finding.primary.line,
-                        "earlier": finding.earlier.line if finding.earlier is not None else None,
-                        "confidence": finding.confidence.value,
-                        "follows": bool(finding.follows),
-                        "message": finding.message,
-                    }
-                    for finding in observed.findings
-                ],
-            }
-        )
-        print(json.dumps(rows[-1]), flush=True)
-    return rows
+    raised = ""
+    try:
+        getattr(importlib.import_module(path.stem), name)()
+    except Exception as error:
+        raised = f"{type(error).__name__}: {error}".splitlines()[0]
+    return row(path, name, observer.take(), raised)
 
 
-def _takes_arguments(path: Path, name: str) -> bool:
-    for node in ast.parse(path.read_text("utf-8")).body:
-        if isinstance(node, ast.FunctionDef) and node.name == name:
-            return bool(node.args.args)
-    return True
+def row(path: Path, name: str, observed: Observed, raised: str) -> dict[str, Any]:
+    """What is printed of one function."""
+    findings = [
+        {
+            "code": finding.code,
+            "line": finding.primary.line,
+            "earlier": finding.earlier.line if finding.earlier is not None else None,
+            "confidence": finding.confidence.value,
+            "follows": bool(finding.follows),
+            "message": finding.message,
+        }
+        for finding in observed.findings
+    ]
+    return {
+        "file": f"{path.parent.name}/{path.name}",
+        "function": name,
+        "raised": raised,
+        "events": observed.events,
+        "findings": findings,
+    }
 
 
-def _synchronize() -> None:
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_initialized():
-        torch.cuda.synchronize()
-    runtime = sys.modules.get("cuda.bindings.runtime")
-    if runtime is not None:
-        runtime.cudaDeviceSynchronize()
+def main(paths: list[Path]) -> None:
+    """Fork for each function, and print what its process has to say, or how it ended."""
+    for library in ("numpy", "cuda.bindings.runtime", "cuda.bindings.driver", "torch"):
+        with suppress(ImportError):
+            importlib.import_module(library)
+    for path in paths:
+        for name in cases(path):
+            sys.stdout.flush()
+            child = os.fork()
+            if child == 0:
+                print(json.dumps(run(path, name)), flush=True)
+                os._exit(0)
+            _, status = os.waitpid(child, 0)
+            if status:
+                ended = {"file": f"{path.parent.name}/{path.name}", "function": name, "ended": status}
+                print(json.dumps(ended), flush=True)
 
 
 if __name__ == "__main__":
-    tracer = Observer(ROOT)
-    tracer.install()
-    observe(Path(sys.argv[1]).resolve(), tracer)
+    main([Path(word).resolve() for word in sys.argv[1:]])

@@ -10,8 +10,6 @@ import ctypes
 import functools
 from typing import TYPE_CHECKING, Any
 
-from typing_extensions import assert_never
-
 from streamlint.confirm.observe.events import Strides, Touch
 from streamlint.confirm.observe.host_access import is_callback_thread
 from streamlint.models.copying import explicit_effect
@@ -36,12 +34,10 @@ from streamlint.models.schema import (
     Queries,
     ReadsTimes,
     Records,
-    Returns,
-    SelectsDevice,
     StreamWaitsEvent,
     Uses,
 )
-from streamlint.trace import Doubt, FreeKind, HostEffect, Mode, Space
+from streamlint.trace import Doubt, FreeKind, Mode, Space
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,7 +46,7 @@ if TYPE_CHECKING:
     from streamlint.confirm.observe.device import Device
     from streamlint.confirm.observe.host_access import HostMemory
     from streamlint.confirm.observe.recorder import Recorder
-    from streamlint.trace import DeviceId, LaneId, StreamId
+    from streamlint.trace import DeviceId, EventId, LaneId, StreamId
 
 _OPAQUE = frozenset({Doubt.OPAQUE})
 _OBSERVED = frozenset({Doubt.OBSERVED})
@@ -100,7 +96,7 @@ class Call:
         return default if value is None else address_of(value)
 
     def extent(self, name: str) -> tuple[int, Strides | None]:
-        """The bytes from the first to the last that the call touches at ``name``, and its rows if it has some."""
+        """The bytes from the first to the last that the call touches at ``name``, and its rows if any."""
         width, height = self.number("width"), self.number("height")
         if not height:
             return (self.number("count") or self.number("number") * self._element()), None
@@ -118,8 +114,7 @@ class Call:
 
 
 class Calls:
-    """Carries out the effects of calls. Device work and waits count when the call is made; what the call
-    gives back, or frees, when it returned."""
+    """Carries out effects: what a call queues when it is made, what it gives when it returned."""
 
     def __init__(self, recorder: Recorder, device: Device, memory: HostMemory) -> None:
         self._recorder = recorder
@@ -137,7 +132,7 @@ class Calls:
 
     # ------------------------------------------------------------------ effects
 
-    def before(self, call: Call, effect: Effect) -> None:  # noqa: C901  one case an effect
+    def before(self, call: Call, effect: Effect) -> None:
         recorder = self._recorder
         match effect:
             case StreamWaitsEvent() | Records() if recorder.capturing and call.number("flags") == _EXTERNAL:
@@ -174,7 +169,7 @@ class Calls:
                 on = None if stream is None else self._stream(call, stream)
                 freed = recorder.blocks.get(call.number(buffer))
                 if effect.device_wide and (freed is None or freed.stream is None):
-                    # Observed, not promised; cudaFree of memory from cudaMallocAsync does not wait (measured).
+                    # Observed, not promised; cudaFree of cudaMallocAsync memory does not wait (measured).
                     recorder.sync_device(self._here(), call.name, _OBSERVED)
                 recorder.died(call.number(buffer), FreeKind.EXPLICIT, on, call.name)
             case Destroys(what="stream"):
@@ -200,14 +195,11 @@ class Calls:
             case Pins(buffer=buffer):
                 address = call.number(buffer)
                 recorder.born(address, call.number("size"), Space.PINNED, self._here(), name=call.name)
-            case Returns(what=what):
-                # cudaHostGetDevicePointer: with unified addressing it is the same address.
-                assert what
             case Queries(of=of) if int(result[0]) == 0:
                 if of == "stream":
-                    recorder.sync_stream(self._stream(call, of), call.name)
+                    recorder.sync_stream(self._stream(call, of), call.name, answer=True)
                 else:
-                    recorder.sync_event(self._event(call, of), call.name)
+                    recorder.sync_event(self._event(call, of), call.name, answer=True)
             case CaptureStarts(stream=stream):
                 relaxed = call.number("mode") == _RELAXED
                 recorder.begin_capture(self._stream(call, stream), relaxed=relaxed)
@@ -222,7 +214,7 @@ class Calls:
     def _stream(self, call: Call, name: str | None) -> StreamId:
         return self._recorder.stream(call.number(name), self._here())
 
-    def _event(self, call: Call, name: str) -> int:
+    def _event(self, call: Call, name: str) -> EventId:
         return self._recorder.event(call.number(name), self._here())
 
     def _copy(self, call: Call, effect: Copies) -> None:
@@ -261,7 +253,7 @@ class Calls:
         self._recorder.work(self._stream(call, effect.stream), call.name, touches)
 
     def _packed(self, arguments: Any, position: int) -> list[Touch]:
-        """Kernel arguments, as ``((a, b), (c_void_p, c_int))``: addresses of known blocks are used in whole."""
+        """Kernel arguments, ``((a, b), (c_void_p, c_int))``: addresses of known blocks are used in whole."""
         if not isinstance(arguments, tuple) or not arguments or not isinstance(arguments[0], tuple):
             return []
         touches = []

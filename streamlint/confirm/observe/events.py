@@ -31,7 +31,7 @@ Places: TypeAlias = tuple[Place, ...]
 
 
 class Strides(NamedTuple):
-    """Where the bytes of a view lie that is not dense: ``width`` bytes from ``column`` on, each ``pitch`` bytes."""
+    """Which bytes of each ``pitch`` a view has that is not dense: ``width`` of them from ``column`` on."""
 
     pitch: int
     column: int
@@ -127,6 +127,8 @@ class Point:
 
     place: Place
     op: Op
+    answer: bool = False
+    """The synchronization is the answer of a query: it orders nothing if the program ignores it."""
 
 
 Entry: TypeAlias = Work | Move | HostTouch | Birth | Death | Keep | Point

@@ -138,7 +138,7 @@ class HostMemory:
             return _Elements(value, self)
         return value
 
-    def receiver(self, value: Any, writes: bool) -> Any:  # noqa: FBT001  called by rewritten code
+    def receiver(self, value: Any, writes: bool) -> Any:
         if self._is_array(value):
             self.touch(value, Mode.WRITE if writes else Mode.READ)
         return value

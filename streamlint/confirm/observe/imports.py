@@ -27,7 +27,7 @@ class Finder:
         self._compile = compile_source
 
     def install(self) -> None:
-        sys.meta_path.insert(0, self)  # type: ignore[arg-type]
+        sys.meta_path.insert(0, self)
         for name in [name for name in self._after if name in sys.modules]:
             self._after.pop(name)(sys.modules[name])
 
@@ -81,5 +81,5 @@ class _Rewriting(SourceFileLoader):
         super().__init__(loader.name, loader.path)
         self._compile = compile_source
 
-    def get_code(self, fullname: str) -> CodeType | None:
+    def get_code(self, fullname: str) -> CodeType | None:  # noqa: ARG002  the name is the loader's own
         return self._compile(self.get_data(self.path), self.path)

@@ -84,6 +84,8 @@ class EventInfo:
     places: Places = ()
     timing: bool | None = None
     name: str = ""
+    external: bool = False
+    """A capture makes nodes of its records and waits: they order the graph's work when it is launched."""
 
 
 @dataclass(slots=True)
@@ -303,11 +305,17 @@ class Recorder:
     # ------------------------------------------------------------------ order
 
     def record(self, event: EventId, stream: StreamId) -> None:
+        if self._is_node(event):
+            return
         self.recorded.add(event)
         self._held[event] = self._point(Record(_ANYWHERE, stream=stream, event=event))
 
     def wait(self, stream: StreamId, event: EventId, name: str = "wait") -> None:
-        self._point(Wait(_ANYWHERE, stream=stream, event=event, name=name))
+        if not self._is_node(event):
+            self._point(Wait(_ANYWHERE, stream=stream, event=event, name=name))
+
+    def _is_node(self, event: EventId) -> bool:
+        return bool(self._captures) and self._event_infos[event].external
 
     def order(self, earlier: StreamId, later: StreamId, device: DeviceId, name: str) -> None:
         """A record and a wait that the library makes by itself."""
@@ -316,11 +324,13 @@ class Recorder:
         self.wait(later, event, name)
         self._held.pop(event, None)
 
-    def sync_stream(self, stream: StreamId, name: str = "synchronize") -> None:
-        self._point(SyncStream(_ANYWHERE, stream=stream, name=name))
+    def sync_stream(self, stream: StreamId, name: str = "synchronize", *, answer: bool = False) -> None:
+        """The host waited for a stream, or got the answer that it is idle."""
+        self._point(SyncStream(_ANYWHERE, stream=stream, name=name), answer=answer)
 
-    def sync_event(self, event: EventId, name: str = "synchronize") -> None:
-        self._point(SyncEvent(_ANYWHERE, event=event, name=name))
+    def sync_event(self, event: EventId, name: str = "synchronize", *, answer: bool = False) -> None:
+        """The host waited for an event, or got the answer that it is complete."""
+        self._point(SyncEvent(_ANYWHERE, event=event, name=name), answer=answer)
 
     def sync_device(
         self, device: DeviceId, name: str = "synchronize", doubts: frozenset[Doubt] = frozenset()
@@ -355,12 +365,14 @@ class Recorder:
     def begin_capture(self, stream: StreamId, *, relaxed: bool = False) -> None:
         self._captures[stream] = self._point(BeginCapture(_ANYWHERE, stream=stream, relaxed=relaxed))
 
-    def end_capture(self, stream: StreamId) -> None:
+    def end_capture(self, stream: StreamId, *, failed: bool = False) -> None:
+        """A capture ended; ``failed`` says that an exception left it, so that joins are missing."""
         self._captures.pop(stream, None)
-        self._point(EndCapture(_ANYWHERE, stream=stream))
+        doubts = frozenset({Doubt.SOME_PATHS}) if failed else frozenset()
+        self._point(EndCapture(_ANYWHERE, doubts=doubts, stream=stream))
 
-    def _point(self, op: Op) -> Point:
-        point = Point(self.where(), op)
+    def _point(self, op: Op, *, answer: bool = False) -> Point:
+        point = Point(self.where(), op, answer)
         self._add(point)
         return point
 

@@ -103,6 +103,8 @@ class Located:
     node: ast.AST | None = None
     assigned: str = ""
     """What the statement calls the value: ``x`` in ``x = torch.empty(n)``."""
+    ignored: bool = False
+    """The expression is a statement of its own: nothing looks at its value."""
 
     def operand(self, number: int) -> str:
         """What the source calls the operand: ``y`` is number 0 and ``x`` number 1 of ``y.copy_(x)``."""
@@ -147,8 +149,9 @@ class Sources:
             indent = len(text) - len(text.lstrip())
             return Located(Span(path, line, indent, line, max(len(text), 1)), function)
         span = Span(path, line, module.column(line, col), end_line, module.column(end_line, end_col))
-        node = module.nodes.get((line, col, end_line, end_col))
-        return Located(span, function, node, module.assigned.get((line, col, end_line, end_col), ""))
+        extent = (line, col, end_line, end_col)
+        node = module.nodes.get(extent)
+        return Located(span, function, node, module.assigned.get(extent, ""), extent in module.ignored)
 
 
 class _Module:
@@ -156,9 +159,12 @@ class _Module:
         self._lines = text.split("\n")
         self.nodes: dict[tuple[int, int, int, int], ast.expr] = {}
         self.assigned: dict[tuple[int, int, int, int], str] = {}
+        self.ignored: set[tuple[int, int, int, int]] = set()
         for node in ast.walk(tree):
             if isinstance(node, ast.expr):
                 self.nodes.setdefault(_extent(node), node)
+            if isinstance(node, ast.Expr):
+                self.ignored.add(_extent(node.value))
             for target, value in _assignments(node):
                 name = _text(target)
                 for inner in _heads(value):
@@ -191,11 +197,10 @@ def _positions(code: CodeType, offset: int) -> tuple[int, int, int | None, int |
     if hasattr(code, "co_positions"):
         found = next(islice(code.co_positions(), offset // 2, None), None)
         if found is not None and found[0] is not None:
-            line, end_line, col, end_col = found
-            return (line, end_line or line, col, end_col)
-    starts = [line for start, end, line in code.co_lines() if start <= offset < end and line is not None]
-    line = starts[0] if starts else code.co_firstlineno
-    return (line, line, None, None)
+            return (found[0], found[1] or found[0], found[2], found[3])
+    lines = [at for start, end, at in code.co_lines() if start <= offset < end and at is not None]
+    first = lines[0] if lines else code.co_firstlineno
+    return (first, first, None, None)
 
 
 def _assignments(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:

@@ -22,6 +22,8 @@ from streamlint.confirm.observe.torch_tracer import Tracer
 from streamlint.trace import FreeKind, Space, StreamKind
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from streamlint.confirm.observe.events import Touch
     from streamlint.confirm.observe.recorder import EventInfo, Recorder
     from streamlint.trace import DeviceId
@@ -37,7 +39,12 @@ def install(recorder: Recorder) -> None:
     _follow_threads(tracer)
 
 
-class _Mode(TorchDispatchMode):
+def _replace(owner: type, **methods: Callable[..., Any]) -> None:
+    for name, method in methods.items():
+        setattr(owner, name, method)
+
+
+class _Mode(TorchDispatchMode):  # type: ignore[misc]
     def __init__(self, tracer: Tracer) -> None:
         super().__init__()
         self._dispatch = tracer.dispatch
@@ -63,7 +70,7 @@ def _follow_threads(tracer: Tracer) -> None:
         thread.run = with_mode  # type: ignore[method-assign]
         start(thread)
 
-    threading.Thread.start = traced  # type: ignore[method-assign]
+    _replace(threading.Thread, start=traced)
 
 
 class _Hooks:
@@ -111,7 +118,9 @@ class _Hooks:
 
     def _allocated(self, address: int) -> None:
         number = self._tracer.device()
-        self._recorder.born(address, 0, Space.DEVICE, self._tracer.devices[number], self._tracer.current(number))
+        self._recorder.born(
+            address, 0, Space.DEVICE, self._tracer.devices[number], self._tracer.current(number)
+        )
 
     def _freed(self, address: int) -> None:
         self._recorder.died(address, FreeKind.DROPPED, name="last reference")
@@ -132,7 +141,7 @@ class _Hooks:
             self._tracer.read_by_host(tensor, "tolist()")
             return method(tensor)
 
-        torch.Tensor.tolist = traced  # type: ignore[method-assign]
+        _replace(torch.Tensor, tolist=traced)
 
     def _patch_streams(self) -> None:
         recorder = self._recorder
@@ -151,14 +160,13 @@ class _Hooks:
         def queried(stream: Any) -> bool:
             done = bool(query(stream))
             if done:
-                recorder.sync_stream(self._tracer.stream(stream), "query")
+                recorder.sync_stream(self._tracer.stream(stream), "query", answer=True)
             return done
 
-        torch.cuda.Stream.__new__ = new  # type: ignore[method-assign,assignment]
-        torch.cuda.Stream.query = queried  # type: ignore[method-assign]
+        _replace(torch.cuda.Stream, __new__=new, query=queried)
 
     def _patch_events(self) -> None:
-        recorder, cls = self._recorder, torch.cuda.Event
+        tracer, recorder, cls = self._tracer, self._recorder, torch.cuda.Event
         made, record, wait = cls.__new__, cls.record, cls.wait
         query, synchronize, elapsed = cls.query, cls.synchronize, cls.elapsed_time
 
@@ -166,9 +174,9 @@ class _Hooks:
             event = made(cls, *args, **kwargs)
             timing = bool(args[0] if args else kwargs.get("enable_timing", False))
             name = "the event of wait_stream" if sys._getframe(2).f_code.co_name == "wait_stream" else ""
-            event.__dict__["_streamlint"] = recorder.loose_event(
-                self._here_or_first(), timing=timing, name=name
-            )
+            made_here = recorder.loose_event(self._here_or_first(), timing=timing, name=name)
+            made_here.external = bool(args[3] if len(args) > 3 else kwargs.get("external", False))
+            event.__dict__["_streamlint"] = made_here
             return event
 
         def info(event: Any) -> EventInfo | None:
@@ -184,11 +192,17 @@ class _Hooks:
         @functools.wraps(wait)
         def waited(event: Any, stream: Any = None) -> None:
             known = info(event)
+            on = tracer.current(tracer.device()) if stream is None else tracer.stream(stream)
             if not event.cuda_event and known is not None:
                 # It was never recorded: PyTorch does nothing, and tells nobody.
-                on = self._tracer.stream(stream) if stream is not None else self._tracer.current(self._tracer.device())
                 recorder.wait(on, known.id)
-            wait(event, stream)
+            try:
+                wait(event, stream)
+            except RuntimeError:
+                if known is not None:
+                    # Refused, as a wait for work outside of a capture is.
+                    recorder.wait(on, known.id)
+                raise
 
         @functools.wraps(synchronize)
         def synchronized(event: Any) -> None:
@@ -202,7 +216,7 @@ class _Hooks:
             done = bool(query(event))
             known = info(event)
             if done and event.cuda_event and known is not None:
-                recorder.sync_event(known.id, "query")
+                recorder.sync_event(known.id, "query", answer=True)
             return done
 
         @functools.wraps(elapsed)
@@ -211,9 +225,15 @@ class _Hooks:
             recorder.call("elapsed_time", times=times)
             return float(elapsed(event, end))
 
-        cls.__new__ = new  # type: ignore[method-assign,assignment]
-        for method in (recorded, waited, synchronized, queried, timed):
-            setattr(cls, method.__name__, method)
+        _replace(
+            cls,
+            __new__=new,
+            record=recorded,
+            wait=waited,
+            synchronize=synchronized,
+            query=queried,
+            elapsed_time=timed,
+        )
 
     def _here_or_first(self) -> DeviceId:
         return self._tracer.here() if torch.cuda.is_initialized() else self._tracer.devices[0]
@@ -232,12 +252,15 @@ class _Hooks:
         @functools.wraps(end)
         def ended(graph: Any) -> None:
             self._tracer.captured = None
-            recorder.end_capture(self._tracer.current(self._tracer.device()))
+            failed = sys.exc_info()[0] is not None
+            recorder.end_capture(self._tracer.current(self._tracer.device()), failed=failed)
             end(graph)
 
         @functools.wraps(replay)
         def replayed(graph: Any) -> None:
-            recorder.work(self._tracer.current(self._tracer.device()), "graph replay", list(self._graphs.get(graph, ())))
+            recorder.work(
+                self._tracer.current(self._tracer.device()), "graph replay", list(self._graphs.get(graph, ()))
+            )
             replay(graph)
 
-        cls.capture_begin, cls.capture_end, cls.replay = began, ended, replayed  # type: ignore[method-assign]
+        _replace(cls, capture_begin=began, capture_end=ended, replay=replayed)

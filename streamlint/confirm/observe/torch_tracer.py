@@ -234,7 +234,7 @@ class Tracer:
         self._storages[start] = weakref.ref(storage, functools.partial(self._host_gone, block))
 
     def _host_gone(self, block: Block, _: object) -> None:
-        # The allocator of pinned memory hands it out again only when the copies that use it are done (measured).
+        # The allocator of pinned memory hands it out again only when the copies are done (measured).
         self._hosts.pop(block.start, None)
         self._storages.pop(block.start, None)
         self.recorder.forget_block(block)
@@ -279,16 +279,15 @@ def _touch_of(tensor: Any, block: Block, mode: Mode, lo: int, operand: int) -> T
     else:
         span, strides = layout(tuple(tensor.shape), tensor.stride(), tensor.element_size(), lo)
         hi = lo + span
-    if hi > block.size:
-        # The caching allocator tells no size.
-        block.size = hi
+    # The caching allocator tells no size.
+    block.size = max(block.size, hi)
     return Touch(block, mode, lo, hi, strides, operand)
 
 
 def _is_elsewhere(source: Any, device: torch.device) -> bool:
     if source.is_cuda and device.type == "cuda":
-        return _index(device) != source.get_device()
-    return source.is_cuda != (device.type == "cuda")
+        return bool(_index(device) != source.get_device())
+    return bool(source.is_cuda != (device.type == "cuda"))
 
 
 def _index(device: torch.device) -> int:

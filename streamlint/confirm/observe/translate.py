@@ -60,7 +60,7 @@ from streamlint.trace import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from streamlint.confirm.observe.recorder import StreamInfo, Window
     from streamlint.confirm.observe.sites import Located, Sources
@@ -155,8 +155,8 @@ class _Translation:
         self._last_work: StreamId | None = None
 
     def trace(self) -> Trace:
-        for entry in self._window.before:
-            self._add(entry)
+        for held in self._window.before:
+            self._add(held)
         for entry in self._window.entries:
             self._add(entry)
         return Trace(
@@ -190,6 +190,8 @@ class _Translation:
             case Keep(block=block, stream=stream):
                 self._blocks[block.id] = block
                 self._emit(KeepAlive(self._site(entry.place), buffer=block.id, stream=stream))
+            case Point(place=place, answer=True) if self._sources.locate(place).ignored:
+                pass
             case Point(place=place, op=op):
                 self._emit(replace(op, at=self._site(place)))
                 self._last_work = None
