@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -60,7 +61,9 @@ def loop(steps: int, result: Path) -> None:
             loss.item()
         times.append(time.perf_counter() - start)
     torch.cuda.synchronize()
-    result.write_text(json.dumps({"times": times, "loss": loss.item(), "torch": torch.__version__}))
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    content = {"times": times, "loss": loss.item(), "torch": torch.__version__, "rss_mb": memory}
+    result.write_text(json.dumps(content))
 
 
 def run(variant: str, steps: int) -> dict[str, float | str]:
@@ -87,6 +90,7 @@ def run(variant: str, steps: int) -> dict[str, float | str]:
             "step_ms": 1000 * median(times),
             "mean_ms": 1000 * sum(times) / len(times),
             "process_s": seconds,
+            "rss_mb": measured["rss_mb"],
             "loss": measured["loss"],
             "torch": measured["torch"],
             "last_line": (ended.stdout.strip().splitlines() or [""])[-1] if variant == "observe" else "",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import _thread
 import ctypes
+import sys
 from enum import IntEnum
 from itertools import count
 from types import ModuleType
@@ -62,6 +63,14 @@ class FakeDevice(Device):
 
     def memory(self, address: int) -> tuple[Space, int, int]:
         return Space.PAGEABLE, address, 0
+
+
+def install(device: FakeDevice) -> None:
+    """Put the fake where programs import the runtime from."""
+    package, bindings, runtime = ModuleType("cuda"), ModuleType("cuda.bindings"), fake_runtime(device)
+    package.__path__, bindings.__path__ = [], []
+    package.bindings, bindings.runtime = bindings, runtime  # type: ignore[attr-defined]
+    sys.modules.update({"cuda": package, "cuda.bindings": bindings, "cuda.bindings.runtime": runtime})
 
 
 def fake_runtime(device: FakeDevice) -> ModuleType:  # noqa: C901

@@ -1,6 +1,6 @@
-"""Observes functions of fixture files on a GPU: ``python -m tests.observe_fixtures FILE...``.
+"""Observes functions of fixture files: ``python -m tests.observe_fixtures [--fake] FILE...``.
 
-Prints one line of JSON a function. Each runs in a process of its own, forked when the libraries are loaded
+With ``--fake`` a CUDA runtime without a GPU takes the place of the real one (``tests/fake_cuda.py``). Prints one line of JSON a function. Each runs in a process of its own, forked when the libraries are loaded
 and CUDA is untouched: some leave the device, or the process, in ruins.
 """
 
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamlint.confirm.observe.observer import Observer
 from tests.expectations import functions
+from tests.fake_cuda import FakeDevice, install
 
 if TYPE_CHECKING:
     from streamlint.confirm.observe.device import Device
@@ -71,9 +72,14 @@ def row(path: Path, name: str, observed: Observed, raised: str) -> dict[str, Any
     }
 
 
-def main(paths: list[Path]) -> None:
+def main(words: list[str]) -> None:
     """Fork for each function, and print what its process has to say, or how it ended."""
-    for library in ("numpy", "cuda.bindings.runtime", "cuda.bindings.driver", "torch"):
+    device = FakeDevice() if "--fake" in words else None
+    paths = [Path(word).resolve() for word in words if word != "--fake"]
+    if device is not None:
+        install(device)
+    real = () if device is not None else ("cuda.bindings.runtime", "cuda.bindings.driver", "torch")
+    for library in ("numpy", *real):
         with suppress(ImportError):
             importlib.import_module(library)
     for path in paths:
@@ -81,7 +87,7 @@ def main(paths: list[Path]) -> None:
             sys.stdout.flush()
             child = os.fork()
             if child == 0:
-                print(json.dumps(run(path, name)), flush=True)
+                print(json.dumps(run(path, name, device)), flush=True)
                 os._exit(0)
             _, status = os.waitpid(child, 0)
             if status:
@@ -90,4 +96,4 @@ def main(paths: list[Path]) -> None:
 
 
 if __name__ == "__main__":
-    main([Path(word).resolve() for word in sys.argv[1:]])
+    main(sys.argv[1:])
