@@ -1,7 +1,8 @@
 """Observes functions of fixture files: ``python -m tests.observe_fixtures [--fake] FILE...``.
 
-With ``--fake`` a CUDA runtime without a GPU takes the place of the real one (``tests/fake_cuda.py``). Prints one line of JSON a function. Each runs in a process of its own, forked when the libraries are loaded
-and CUDA is untouched: some leave the device, or the process, in ruins.
+With ``--fake`` a CUDA runtime without a GPU takes the place of the real one (``tests/fake_cuda.py``).
+Prints one line of JSON a function. Each runs in a process of its own, forked when the libraries are
+loaded and CUDA is untouched: some leave the device, or the process, in ruins.
 """
 
 from __future__ import annotations

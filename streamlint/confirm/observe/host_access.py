@@ -50,9 +50,30 @@ def compile_source(source: bytes, path: str) -> CodeType:
 
 
 class _Rewriter(ast.NodeTransformer):
+    """Leaves annotations as they are: programs read them (``from __future__ import annotations``)."""
+
+    def visit_arg(self, node: ast.arg) -> ast.AST:
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        node.target = self.visit(node.target)
+        node.value = None if node.value is None else self.visit(node.value)
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        return self._without_result(node)
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        return self._without_result(node)
+
+    def _without_result(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
+        returns, node.returns = node.returns, None
+        self.generic_visit(node)
+        node.returns = returns
+        return node
+
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         self.generic_visit(node)
-        # `list[int]` in an annotation costs a call, and does nothing.
         node.value = _through(ELEMENT, node.value)
         return node
 
