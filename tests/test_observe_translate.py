@@ -15,6 +15,7 @@ from streamlint.confirm.observe.recorder import Recorder, Window
 from streamlint.confirm.observe.sites import Sources
 from streamlint.confirm.observe.translate import region, trace_of
 from streamlint.conflicts import conflicts
+from streamlint.finding import Confidence
 from streamlint.hb import HappensBefore, Verdict
 from streamlint.judge import findings_of_recording
 from streamlint.regions import Overlap, Region, overlap
@@ -418,3 +419,39 @@ def test_the_events_of_a_window_are_what_they_were(tmp_path: Path) -> None:
     run.recorder.died(0x1000)
     run.recorder.turn()
     assert [type(entry) for entry in run.windows[0].entries] == [Birth, Death]
+
+
+# ----------------------------------------------------------------------------- what others may order
+
+
+def race(run: Run) -> None:
+    x = run.block(0x1000)
+    run.work(DEFAULT, (x, Mode.WRITE))
+    run.work(SIDE, (x, Mode.READ))
+
+
+def confidences(run: Run) -> set[Confidence]:
+    return {item.finding.confidence for trace in run.traces() for item in findings_of_recording(trace)}
+
+
+def test_a_stream_that_other_code_made_may_be_ordered_by_it(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    race(run)
+    assert confidences(run) == {Confidence.POSSIBLE}
+
+
+def test_a_stream_that_was_seen_to_be_made_is_not(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    run.recorder.pool_stream(SIDE, "0", StreamKind.NON_BLOCKING)
+    race(run)
+    assert confidences(run) == {Confidence.CERTAIN}
+
+
+def test_a_library_that_is_not_traced_may_order_everything(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    run.recorder.pool_stream(SIDE, "0", StreamKind.NON_BLOCKING)
+    race(run)
+    run.recorder.turn()
+    run.over = True
+    run.windows[0].escapes = True
+    assert confidences(run) == {Confidence.POSSIBLE}

@@ -85,6 +85,8 @@ def summary(outcome: Outcome, style: Style) -> str:
 
 def observation(outcome: Outcome, events: int, style: Style) -> str:
     """Return the closing line of an observed run."""
+    if not events:
+        return "Nothing was observed: the program used neither PyTorch nor cuda-python on a GPU."
     found = _count(len(outcome.findings), "finding") if outcome.findings else "No findings"
     only = sum(finding.seen is Seen.OBSERVED for finding in outcome.findings)
     aside = f", {only} of them seen only at run time," if only else ""

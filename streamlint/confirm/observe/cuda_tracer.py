@@ -227,9 +227,9 @@ class Calls:
 
     def _end(self, call: Call, name: str, mode: Mode) -> Touch | None:
         address = call.number(name)
-        if not address:
-            return None
         span, strides = call.extent(name)
+        if not address or not span:
+            return None
         block = self._recorder.find(address)
         if block is None:
             space, start, length = self._device.memory(address)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from streamlint.judge import Conditional
     from streamlint.models.schema import Framework
     from streamlint.source import Span
+
+
+UNTRACED = frozenset({"cupy", "cuda.core", "cuda.core.experimental", "numba.cuda", "pycuda.driver"})
+"""Libraries that order GPU work without being traced: what they may order is only `possible`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +111,7 @@ class Observer:
 
     def _judge(self, window: Window) -> None:
         start = time.perf_counter()
+        window.escapes = not UNTRACED.isdisjoint(sys.modules)
         trace = trace_of(window, self._sources)
         if trace is not None:
             self._operations += len(trace.ops)

@@ -75,6 +75,8 @@ class StreamInfo:
     device: DeviceId
     places: Places = ()
     """Where it was made: the innermost place, then those that called it."""
+    foreign: bool = False
+    """Nothing that is traced made it: other code has it, and may order it."""
 
 
 @dataclass(slots=True)
@@ -100,6 +102,8 @@ class Window:
     entries: list[Entry]
     streams: dict[StreamId, StreamInfo]
     events: dict[EventId, EventInfo]
+    escapes: bool = False
+    """A library is loaded that queues and orders work, and is not traced."""
 
 
 @dataclass(slots=True, eq=False)
@@ -151,7 +155,20 @@ class Recorder:
     def stream(self, handle: int, device: DeviceId) -> StreamId:
         """The stream of a handle; handles of default streams stand for one stream on each device."""
         info = self._streams.get((handle, device))
-        return info.id if info is not None else self._new_stream(handle, device, ()).id
+        if info is None:
+            info = self._new_stream(handle, device, ())
+            info.foreign = handle not in LEGACY_HANDLES and handle != PER_THREAD_HANDLE
+        return info.id
+
+    def pool_stream(self, handle: int, device: DeviceId, kind: StreamKind) -> None:
+        """A library that is traced made a stream, for itself or to hand it out."""
+        if (handle, device) not in self._streams:
+            self._new_stream(handle, device, (), kind)
+
+    def foreign_stream(self, handle: int, device: DeviceId) -> None:
+        """The user's code wrapped the handle of a stream; one that is known stays what it is."""
+        if (handle, device) not in self._streams:
+            self._new_stream(handle, device, self.callers()).foreign = True
 
     def made_stream(
         self, handle: int, device: DeviceId, kind: StreamKind | None = None, *, pooled: bool = False

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from streamlint.trace import DeviceId
 
 
+_OWN_KIND = StreamKind.NON_BLOCKING
+"""Of the streams that PyTorch makes (measured)."""
+
+
 def install(recorder: Recorder) -> None:
     """Trace PyTorch from now on, in this thread and in threads that are started later."""
     tracer = Tracer(recorder)
@@ -91,9 +95,13 @@ class _Hooks:
         _gpu_trace.register_callback_for_event_wait(self._event_waited)
         _gpu_trace.register_callback_for_memory_allocation(self._allocated)
         _gpu_trace.register_callback_for_memory_deallocation(self._freed)
+        _gpu_trace.register_callback_for_stream_creation(self._stream_created)
         _gpu_trace.register_callback_for_device_synchronization(self._device_synchronized)
         _gpu_trace.register_callback_for_stream_synchronization(self._stream_synchronized)
         _gpu_trace.register_callback_for_event_synchronization(self._event_synchronized)
+
+    def _stream_created(self, handle: int) -> None:
+        self._recorder.pool_stream(handle, self._tracer.here(), _OWN_KIND)
 
     def _event_created(self, handle: int) -> None:
         self._recorder.bind_event(handle, self._tracer.here(), self._creating)
@@ -151,9 +159,10 @@ class _Hooks:
             stream = made(cls, *args, **kwargs)
             if "stream_id" not in kwargs:
                 device = self._tracer.devices[stream.device_index]
-                # torch.cuda.Stream() is non-blocking (measured); of a wrapped handle the driver knows it.
-                kind = None if "stream_ptr" in kwargs else StreamKind.NON_BLOCKING
-                recorder.made_stream(stream.cuda_stream, device, kind, pooled=True)
+                if "stream_ptr" in kwargs:
+                    recorder.foreign_stream(stream.cuda_stream, device)
+                else:
+                    recorder.made_stream(stream.cuda_stream, device, _OWN_KIND, pooled=True)
             return stream
 
         @functools.wraps(query)

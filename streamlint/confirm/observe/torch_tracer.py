@@ -108,7 +108,7 @@ class Tracer:
             address = tensor.data_ptr()
         except RuntimeError:  # a tensor without memory of its own, such as a sparse one
             return
-        if not address:
+        if not address or not tensor.numel():
             return
         block = self.recorder.blocks.get(address)
         if block is None:
@@ -243,7 +243,7 @@ class Tracer:
         address = tensor.data_ptr()
         start = address - tensor.storage_offset() * tensor.element_size()
         block = self._hosts.get(start) or self.recorder.find(start)
-        if block is not None and address:
+        if block is not None and address and tensor.numel():
             touches.append(_touch_of(tensor, block, mode, address - block.start, operand))
 
     def read_by_host(self, tensor: Any, name: str) -> None:

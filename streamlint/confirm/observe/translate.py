@@ -39,6 +39,7 @@ from streamlint.trace import (
     BufferId,
     Copy,
     CudaCall,
+    Doubt,
     Event,
     EventId,
     Free,
@@ -65,6 +66,8 @@ if TYPE_CHECKING:
     from streamlint.confirm.observe.recorder import StreamInfo, Window
     from streamlint.confirm.observe.sites import Located, Sources
 
+_NONE: frozenset[Doubt] = frozenset()
+_ESCAPE = frozenset({Doubt.ESCAPE})
 _START = Site(Span("", 0, 0, 0, 0))
 
 
@@ -147,6 +150,8 @@ class _Translation:
         self._sources = sources
         self._shared = shared
         self._reuse = _Reuse(window.entries, shared)
+        self._foreign = {info.id for info in window.streams.values() if info.foreign}
+        self._everywhere = _ESCAPE if window.escapes else _NONE
         self._ops: list[Op] = [CudaCall(_START, name="start of the observation")]
         self._captures = Captures()
         self._turns: Counter[tuple[int, int]] = Counter()
@@ -208,7 +213,8 @@ class _Translation:
         located = self._sources.locate(entry.place)
         accesses = tuple(self._access(touch, located) for touch in touches)
         site = self._site(entry.place)
-        self._emit(Launch(site, stream=entry.stream, accesses=accesses, name=entry.name))
+        doubts = self._doubts(entry.stream)
+        self._emit(Launch(site, doubts=doubts, stream=entry.stream, accesses=accesses, name=entry.name))
         self._last_work = entry.stream
 
     def _move(self, entry: Move, source: Touch, target: Touch) -> None:
@@ -216,6 +222,7 @@ class _Translation:
         self._emit(
             Copy(
                 self._site(entry.place),
+                doubts=self._doubts(entry.stream),
                 stream=entry.stream,
                 src=self._access(source, located),
                 dst=self._access(target, located),
@@ -224,6 +231,10 @@ class _Translation:
             )
         )
         self._last_work = entry.stream
+
+    def _doubts(self, stream: StreamId) -> frozenset[Doubt]:
+        """Code that is not traced may order what it has: a stream, or all of them."""
+        return _ESCAPE if stream in self._foreign else self._everywhere
 
     def _death(self, entry: Death) -> None:
         self._blocks[entry.block.id] = entry.block
