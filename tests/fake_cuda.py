@@ -86,7 +86,19 @@ def fake_runtime(device: FakeDevice) -> ModuleType:  # noqa: C901
     def event(flags: int = 0) -> tuple[Any, Handle]:
         return OK, Handle(next(handles))
 
-    def allocate(size: int, *_: Any) -> tuple[Any, int]:
+    capturing: list[bool] = []
+
+    def begin_capture(_: Any, mode: int) -> tuple[Any]:
+        capturing.append(mode == cudaStreamCaptureMode.cudaStreamCaptureModeRelaxed)
+        return (OK,)
+
+    def end_capture(_: Any) -> tuple[Any, Handle]:
+        capturing.clear()
+        return OK, Handle(1)
+
+    def allocate(size: int, *_: Any) -> tuple[Any, int | None]:
+        if capturing == [False]:
+            return cudaError_t.cudaErrorStreamCaptureUnsupported, None
         block = ctypes.create_string_buffer(size)
         address = ctypes.addressof(block)
         memory[address] = block
@@ -141,14 +153,18 @@ def fake_runtime(device: FakeDevice) -> ModuleType:  # noqa: C901
     for name in (
         *("cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaEventSynchronize", "cudaStreamWaitEvent"),
         *("cudaEventRecord", "cudaStreamQuery", "cudaEventQuery", "cudaStreamDestroy", "cudaEventDestroy"),
-        *("cudaSetDevice", "cudaStreamBeginCapture", "cudaGetLastError", "cudaPeekAtLastError"),
+        *("cudaSetDevice", "cudaGetLastError", "cudaPeekAtLastError"),
         *("cudaGraphLaunch",),
     ):
         setattr(module, name, nothing)
     values = {
         **{"cudaError_t": cudaError_t, "cudaMemcpyKind": cudaMemcpyKind},
         **{"cudaStreamCaptureMode": cudaStreamCaptureMode, "cudaMemGetInfo": lambda: (OK, 1, 2)},
-        **{"cudaStreamEndCapture": lambda _: (OK, Handle(1)), "cudaLaunchHostFunc": launch},
+        **{
+            "cudaStreamBeginCapture": begin_capture,
+            "cudaStreamEndCapture": end_capture,
+            "cudaLaunchHostFunc": launch,
+        },
         **{"cudaGraphInstantiate": lambda *_: (OK, Handle(1)), "cudaStreamAddCallback": add_callback},
         **{"cudaHostFn_t": lambda pointer: pointer, "cudaStreamCallback_t": lambda pointer: pointer},
         **{

@@ -12,6 +12,7 @@ import importlib
 import json
 import os
 import sys
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from streamlint.confirm.observe.device import Device
     from streamlint.confirm.observe.observer import Observed
 
+AT_A_TIME = 3
 ROOT = Path(__file__).parent.parent
 
 
@@ -83,17 +85,27 @@ def main(words: list[str]) -> None:
     for library in ("numpy", *real):
         with suppress(ImportError):
             importlib.import_module(library)
-    for path in paths:
-        for name in cases(path):
-            sys.stdout.flush()
-            child = os.fork()
-            if child == 0:
-                print(json.dumps(run(path, name, device)), flush=True)
-                os._exit(0)
-            _, status = os.waitpid(child, 0)
-            if status:
-                ended = {"file": f"{path.parent.name}/{path.name}", "function": name, "ended": status}
-                print(json.dumps(ended), flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        running: dict[int, tuple[Path, str]] = {}
+        for path in paths:
+            for name in cases(path):
+                if len(running) >= AT_A_TIME:
+                    _reap(running, folder)
+                child = os.fork()
+                if child == 0:
+                    Path(folder, str(os.getpid())).write_text(json.dumps(run(path, name, device)))
+                    os._exit(0)
+                running[child] = (path, name)
+        while running:
+            _reap(running, folder)
+
+
+def _reap(running: dict[int, tuple[Path, str]], folder: str) -> None:
+    """Wait for a child, and print its line."""
+    child, status = os.wait()
+    path, name = running.pop(child)
+    ended = {"file": f"{path.parent.name}/{path.name}", "function": name, "ended": status}
+    print(json.dumps(ended) if status else Path(folder, str(child)).read_text(), flush=True)
 
 
 if __name__ == "__main__":

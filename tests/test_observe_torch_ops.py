@@ -36,7 +36,7 @@ def test_inputs_are_read_and_results_written() -> None:
         Schema("aten::add", [Argument("self"), Argument("other"), Argument("alpha", "number")])
     )
     assert operator is not None
-    assert operator.positional == (Mode.READ, Mode.READ, None)
+    assert operator.positional == ((0, Mode.READ), (1, Mode.READ))
     assert operator.fills_result
 
 
@@ -49,14 +49,15 @@ def test_in_place_operators_update_or_overwrite() -> None:
         assert operator is not None
         assert not operator.fills_result
         modes[name] = operator.positional
-    assert modes == {"aten::add_": (Mode.UPDATE,), "aten::fill_": (Mode.WRITE,)}
+    assert modes == {"aten::add_": ((0, Mode.UPDATE),), "aten::fill_": ((0, Mode.WRITE),)}
 
 
 def test_out_is_overwritten() -> None:
     out = Argument("out", alias_info=Alias(is_write=True), kwarg_only=True, is_out=True)
     operator = operator_of(Schema("aten::add", [Argument("self"), out], [out]))
     assert operator is not None
-    assert operator.keywords["out"] is Mode.WRITE
+    assert operator.positional == ((0, Mode.READ),)
+    assert operator.keywords == (("self", Mode.READ), ("out", Mode.WRITE))
 
 
 def test_a_view_touches_nothing() -> None:
@@ -71,8 +72,8 @@ def test_factories_read_shapes_only() -> None:
     empty = operator_of(Schema("aten::empty_like", [Argument("self")]))
     assert filled is not None
     assert empty is not None
-    assert (filled.positional, filled.fills_result) == ((None,), True)
-    assert (empty.positional, empty.fills_result) == ((None,), False)
+    assert (filled.positional, filled.fills_result) == ((), True)
+    assert (empty.positional, empty.fills_result) == ((), False)
 
 
 def test_the_schemas_of_pytorch() -> None:
@@ -80,12 +81,12 @@ def test_the_schemas_of_pytorch() -> None:
     aten = torch.ops.aten
     copy = operator_of(aten.copy_.default._schema)
     assert copy is not None
-    assert (copy.special, copy.positional) == (Special.COPY, (Mode.WRITE, Mode.READ, None))
+    assert (copy.special, copy.positional) == (Special.COPY, ((0, Mode.WRITE), (1, Mode.READ)))
     item = operator_of(aten._local_scalar_dense.default._schema)
     assert item is not None
     assert item.special is Special.ITEM
     foreach = operator_of(aten._foreach_add_.List._schema)
     assert foreach is not None
-    assert foreach.positional == (Mode.UPDATE, Mode.READ)
+    assert foreach.positional == ((0, Mode.UPDATE), (1, Mode.READ))
     assert operator_of(aten.t.default._schema) is None
     assert operator_of(aten.split.Tensor._schema) is None

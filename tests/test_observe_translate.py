@@ -267,6 +267,7 @@ steps = st.lists(
         st.tuples(st.just("record"), st.integers(1, 3), st.sampled_from([DEFAULT, SIDE, OTHER])),
         st.tuples(st.just("wait"), st.sampled_from([DEFAULT, SIDE, OTHER]), st.integers(1, 3)),
         st.tuples(st.just("sync"), st.sampled_from([DEFAULT, SIDE, OTHER])),
+        st.tuples(st.just("renew"), st.integers(0, 3)),
     ),
     max_size=40,
 )
@@ -283,6 +284,9 @@ def play(run: Run, program: list[tuple[object, ...]]) -> None:
                 run.record(event, handle)
             case ("wait", int() as handle, int() as event):
                 run.wait(handle, event)
+            case ("renew", int() as number):
+                run.recorder.died(blocks[number].start, FreeKind.DROPPED)
+                blocks[number] = run.block(blocks[number].start)
             case ("sync", int() as handle):
                 run.recorder.sync_stream(run.stream(handle))
 

@@ -76,9 +76,11 @@ def _wrapped(function: Callable[..., Any], api: Api, calls: Calls) -> Callable[.
         for effect in api.effects:
             calls.before(call, effect)
         result = function(*args, **kwargs)
-        if _succeeded(result):
-            for effect in api.effects:
+        for effect in api.effects:
+            if _succeeded(result):
                 calls.after(call, effect, result)
+            else:
+                calls.refused(call, effect)
         return result
 
     return traced
@@ -205,6 +207,11 @@ class Calls:
                 recorder.begin_capture(self._stream(call, stream), relaxed=relaxed)
             case _:
                 pass
+
+    def refused(self, call: Call, effect: Effect) -> None:
+        """The call failed: an allocation is not permitted in a capture, and still is what was tried."""
+        if isinstance(effect, Allocates) and effect.stream is None and self._recorder.capturing:
+            self._recorder.refused_allocation(effect.space, self._here(), call.name)
 
     # ------------------------------------------------------------------ arguments
 

@@ -224,6 +224,11 @@ class Recorder:
         self._event_infos[info.id] = info
         return info
 
+    def known(self, info: EventInfo) -> EventId:
+        """The event of the user's code that ``info`` describes, with or without a handle."""
+        self._event_infos[info.id] = info
+        return info.id
+
     def forget_event(self, handle: int) -> None:
         """The library destroyed an event that nothing can use any more."""
         info = self._events.pop(handle, None)
@@ -252,6 +257,12 @@ class Recorder:
         self._enter(block)
         self._new.entries.append(Birth(block))
         return block
+
+    def refused_allocation(self, space: Space, device: DeviceId, name: str) -> None:
+        """An allocation that failed: a birth without memory."""
+        self._last_block += 1
+        block = Block(BufferId(self._last_block), 0, 0, space, device, None, self.where(), name)
+        self._add(Birth(block))
 
     def unseen(self, start: int, size: int, space: Space, device: DeviceId) -> Block:
         """A block whose allocation was not seen."""
@@ -416,6 +427,7 @@ class Recorder:
             self._judge(
                 Window(old.before, [*old.entries, *new.entries], self._stream_infos, self._event_infos)
             )
+            new.entries[:] = _compact(new.entries, self.blocks)
             alive = (
                 {info.id for info in self._events.values()} | _mentioned(self._old) | _mentioned(self._new)
             )
@@ -436,6 +448,39 @@ class Recorder:
     def _now(self) -> tuple[Point | Keep, ...]:
         kept = (entry for entries in self._kept.values() for entry in entries)
         return (*self._captures.values(), *self._held.values(), *kept)
+
+
+def _compact(entries: list[Entry], alive: dict[int, Block]) -> list[Entry]:
+    """What later events can still meet of events that were judged with all that came before.
+
+    Nothing touches a dead block again. Only its memory may be handed out while a stream that does not
+    own it still uses it.
+    """
+    kept: list[Entry] = []
+    awaited: set[Block] = set()
+    bare: StreamId | None = None
+    for entry in entries:
+        match entry:
+            case Work(stream=stream):
+                entry.touches = [
+                    touch
+                    for touch in entry.touches
+                    if alive.get(touch.block.start) is touch.block or touch.block.stream != stream
+                ]
+                awaited.update(touch.block for touch in entry.touches)
+                if entry.touches or bare != stream:
+                    kept.append(entry)
+                bare = stream
+            case Birth(block=block):
+                if alive.get(block.start) is block:
+                    kept.append(entry)
+            case Death(block=block):
+                if block in awaited:
+                    kept.append(entry)
+            case _:
+                kept.append(entry)
+                bare = None
+    return kept
 
 
 def _mentioned(half: _Half) -> set[EventId]:

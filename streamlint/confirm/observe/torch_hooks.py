@@ -204,20 +204,20 @@ class _Hooks:
             on = tracer.current(tracer.device()) if stream is None else tracer.stream(stream)
             if not event.cuda_event and known is not None:
                 # It was never recorded: PyTorch does nothing, and tells nobody.
-                recorder.wait(on, known.id)
+                recorder.wait(on, recorder.known(known))
             try:
                 wait(event, stream)
             except RuntimeError:
                 if known is not None:
                     # Refused, as a wait for work outside of a capture is.
-                    recorder.wait(on, known.id)
+                    recorder.wait(on, recorder.known(known))
                 raise
 
         @functools.wraps(synchronize)
         def synchronized(event: Any) -> None:
             known = info(event)
             if not event.cuda_event and known is not None:
-                recorder.sync_event(known.id)
+                recorder.sync_event(recorder.known(known))
             synchronize(event)
 
         @functools.wraps(query)
@@ -225,12 +225,12 @@ class _Hooks:
             done = bool(query(event))
             known = info(event)
             if done and event.cuda_event and known is not None:
-                recorder.sync_event(known.id, "query", answer=True)
+                recorder.sync_event(recorder.known(known), "query", answer=True)
             return done
 
         @functools.wraps(elapsed)
         def timed(event: Any, end: Any) -> float:
-            times = tuple(known.id for known in (info(event), info(end)) if known is not None)
+            times = tuple(recorder.known(known) for known in (info(event), info(end)) if known is not None)
             recorder.call("elapsed_time", times=times)
             return float(elapsed(event, end))
 

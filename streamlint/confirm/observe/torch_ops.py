@@ -48,11 +48,13 @@ _SPECIAL = {
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """What one operator does to the tensors among its arguments (None: nothing) and to its results."""
+    """What one operator does to the tensors among its arguments, and to its results."""
 
     name: str
-    positional: tuple[Mode | None, ...]
-    keywords: dict[str, Mode | None]
+    positional: tuple[tuple[int, Mode], ...]
+    """The positions of arguments that it touches."""
+    keywords: tuple[tuple[str, Mode], ...]
+    """The names of arguments that it touches; those with a position can be given by name too."""
     fills_result: bool
     special: Special = Special.NONE
 
@@ -72,8 +74,9 @@ def operator_of(schema: Any) -> Operator | None:  # torch.FunctionSchema
     makes = any(result.alias_info is None for result in results)
     if not makes and special is Special.NONE and all(mode is None for _, mode in modes):
         return None
-    positional = tuple(mode for argument, mode in modes if not argument.kwarg_only)
-    return Operator(name, positional, {argument.name: mode for argument, mode in modes}, fills, special)
+    touched = [(number, arg, mode) for number, (arg, mode) in enumerate(modes) if mode is not None]
+    positional = tuple((number, mode) for number, arg, mode in touched if not arg.kwarg_only)
+    return Operator(name, positional, tuple((arg.name, mode) for _, arg, mode in touched), fills, special)
 
 
 def _mode(argument: Any, operator: str, *, factory: bool) -> Mode | None:

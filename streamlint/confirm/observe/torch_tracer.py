@@ -12,7 +12,7 @@ from streamlint.confirm.observe.events import Block, Touch
 from streamlint.confirm.observe.layout import layout
 from streamlint.confirm.observe.torch_ops import Operator, Special, operator_of
 from streamlint.models.copying import host_effect
-from streamlint.trace import HostEffect, Mode, Space
+from streamlint.trace import Doubt, HostEffect, Mode, Space
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from streamlint.trace import DeviceId, StreamId
 
 _UNKNOWN = object()
+_NO_DOUBT: frozenset[Doubt] = frozenset()
+_new_touch: Callable[[tuple[Any, ...]], Touch] = functools.partial(tuple.__new__, Touch)
+"""``Touch(...)`` at a third of its time."""
 
 
 class Tracer:
@@ -29,6 +32,7 @@ class Tracer:
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self._operators: dict[Any, Operator | None] = {}
+        self._blocks = recorder.blocks
         self._hosts: dict[int, Block] = {}
         """Host memory that a copy between host and device has used, by address, as long as it lives."""
         self._storages: dict[int, weakref.ref[Any]] = {}
@@ -72,28 +76,18 @@ class Tracer:
     ) -> int:
         """Collect what is touched; returns a device that is among the arguments, or -1."""
         device = -1
-        number = -1
         host: list[Touch] = []
-        for value, mode in zip(args, operator.positional, strict=False):
-            number += 1
-            if mode is None:
-                continue
+        given = [(args[number], mode, number) for number, mode in operator.positional if number < len(args)]
+        if kwargs:
+            given += [(kwargs[name], mode, -2) for name, mode in operator.keywords if name in kwargs]
+        for value, mode, number in given:
             for tensor in (value,) if isinstance(value, torch.Tensor) else _tensors(value):
                 if tensor.is_cuda:
-                    device = tensor.get_device() if device < 0 else device
+                    if device < 0:
+                        device = tensor.get_device()
                     self._touch(tensor, mode, number, touches)
                 elif self._hosts:
                     self._touch_host(tensor, mode, number, host)
-        for key, value in kwargs.items():
-            mode = operator.keywords.get(key)
-            if mode is None:
-                continue
-            for tensor in (value,) if isinstance(value, torch.Tensor) else _tensors(value):
-                if tensor.is_cuda:
-                    device = tensor.get_device() if device < 0 else device
-                    self._touch(tensor, mode, -2, touches)
-                elif self._hosts:
-                    self._touch_host(tensor, mode, -2, host)
         if host:
             self.recorder.host(operator.name, host)
         return device
@@ -108,15 +102,15 @@ class Tracer:
             address = tensor.data_ptr()
         except RuntimeError:  # a tensor without memory of its own, such as a sparse one
             return
-        if not address or not tensor.numel():
+        if not address:
             return
-        block = self.recorder.blocks.get(address)
+        block = self._blocks.get(address)
         if block is None:
             start = address - tensor.storage_offset() * tensor.element_size()
-            block = self.recorder.blocks.get(start) or self.recorder.find(start)
+            block = self._blocks.get(start) or self.recorder.find(start)
             if block is None:
                 block = self.recorder.unseen(start, 0, Space.DEVICE, self.devices[tensor.get_device()])
-        touches.append(_touch_of(tensor, block, mode, address - block.start, operand))
+        _append(touches, tensor, block, mode, address - block.start, operand)
 
     def current(self, device: int) -> StreamId:
         return self.recorder.stream(self._raw_stream(device), self.devices[device])
@@ -243,8 +237,8 @@ class Tracer:
         address = tensor.data_ptr()
         start = address - tensor.storage_offset() * tensor.element_size()
         block = self._hosts.get(start) or self.recorder.find(start)
-        if block is not None and address and tensor.numel():
-            touches.append(_touch_of(tensor, block, mode, address - block.start, operand))
+        if block is not None and address:
+            _append(touches, tensor, block, mode, address - block.start, operand)
 
     def read_by_host(self, tensor: Any, name: str) -> None:
         """A value of host memory goes to Python without an operator."""
@@ -272,16 +266,20 @@ def _device_of(result: Any) -> int:
     return -1
 
 
-def _touch_of(tensor: Any, block: Block, mode: Mode, lo: int, operand: int) -> Touch:
+def _append(touches: list[Touch], tensor: Any, block: Block, mode: Mode, lo: int, operand: int) -> None:
+    strides = None
     if tensor.is_contiguous():
         hi = lo + tensor.nbytes
-        strides = None
-    else:
+    elif tensor.numel():
         span, strides = layout(tuple(tensor.shape), tensor.stride(), tensor.element_size(), lo)
         hi = lo + span
-    # The caching allocator tells no size.
-    block.size = max(block.size, hi)
-    return Touch(block, mode, lo, hi, strides, operand)
+    else:
+        return
+    if hi > lo:
+        if hi > block.size:  # noqa: PLR1730  max() is a call, and this runs for each tensor of each operator
+            # The caching allocator tells no size.
+            block.size = hi
+        touches.append(_new_touch((block, mode, lo, hi, strides, operand, _NO_DOUBT)))
 
 
 def _is_elsewhere(source: Any, device: torch.device) -> bool:

@@ -185,7 +185,8 @@ class _Translation:
                 accesses = tuple(self._access(touch, located) for touch in touches)
                 self._emit(HostAccess(self._site(place), accesses=accesses, name=name))
             case Birth(block=block):
-                if block in self._shared or block in self._reuse.births:
+                in_capture = self._captures.active and block.stream is None
+                if in_capture or block in self._shared or block in self._reuse.births:
                     self._blocks[block.id] = block
                     site = self._site(block.place)
                     self._emit(Alloc(site, buffer=block.id, stream=block.stream, name=block.name))
