@@ -91,7 +91,7 @@ def findings_of(run: Run) -> Iterator[Conditional]:
     run.cut += sum(len(judged.trace.cut) for judged in paths)
     run.needed.update(span for judged in paths for span in sl905_redundant_sync.needed(judged))
     for judged in paths:
-        candidates = [settle(candidate, run, paths) for candidate in _candidates(judged)]
+        candidates = [settle(candidate, run, paths) for candidate in _candidates(judged, RULES)]
         for candidate, leader in _leaders(judged, candidates):
             follows = (_finding(leader).pair,) if leader is not None else ()
             problem = candidate.problem
@@ -125,7 +125,7 @@ def _guessed(candidate: Candidate) -> Candidate:
     return replace(candidate, problem=replace(problem, doubts=problem.doubts | {Doubt.GUESSED}))
 
 
-def _candidates(judged: Judged, rules: Sequence[Rule] = RULES) -> list[Candidate]:
+def _candidates(judged: Judged, rules: Sequence[Rule]) -> list[Candidate]:
     """All problems of a path, without the pairs that another problem explains."""
     found = [Candidate(rule, problem, judged) for rule in rules for problem in rule.check(judged)]
     explained = {pair for candidate in found for pair in candidate.problem.explains}
