@@ -73,6 +73,10 @@ def observe(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
 
 
+needs_columns = pytest.mark.skipif(sys.version_info < (3, 11), reason="code objects have no columns")
+
+
+@needs_columns
 def test_a_race_is_shown_with_its_source(program: Path) -> None:
     done = observe(program, "first", "second")
     assert done.returncode == 1, done.stderr
@@ -135,6 +139,19 @@ def run(plan):
 
 run(json.loads(sys.argv[1]))
 """
+
+
+def test_sarif_says_where_a_finding_comes_from(program: Path) -> None:
+    (run,) = json.loads(observe("--output-format", "sarif", program).stdout)["runs"]
+    assert [result["properties"]["seen"] for result in run["results"]] == [Seen.BOTH.value]
+
+
+def test_a_program_without_a_gpu_library(tmp_path: Path) -> None:
+    (tmp_path / "plain.py").write_text("import sys; print(sys.argv[1:], __name__)\n")
+    done = observe(tmp_path / "plain.py", "--", "-v")
+    assert done.returncode == 0
+    assert "['-v'] __main__" in done.stdout
+    assert "Nothing was observed" in done.stdout
 
 
 def test_what_only_the_run_shows_is_marked(program: Path) -> None:

@@ -12,7 +12,6 @@ import json
 import os
 import pickle
 import sys
-import threading
 import types
 from pathlib import Path
 from typing import Any, NoReturn
@@ -50,15 +49,12 @@ def main(request_path: str) -> None:
         _run_function(Path(request["program"]), request["function"])
     else:
         sys.path.insert(0, str(Path(request["program"]).parent))
-        _run(observer, request["program"], None)
-    for thread in threading.enumerate():
-        if thread is not threading.current_thread() and not thread.daemon:
-            thread.join()
+        _run(observer, request["program"])
 
 
-def _run(observer: Observer, path: str, package: str | None) -> None:
+def _run(observer: Observer, path: str) -> None:
     main_module = types.ModuleType("__main__")
-    main_module.__dict__.update(__file__=path, __package__=package, __builtins__=__builtins__)
+    main_module.__dict__.update(__file__=path, __builtins__=__builtins__)
     sys.modules["__main__"] = main_module
     code = observer.compile(Path(path).read_bytes(), path)
     exec(code, main_module.__dict__)  # noqa: S102
