@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,8 +57,21 @@ def run(request: Request) -> Outcome:
         focus = (*focus, path)
     index = _index(request, focus)
     report = _analyze(request, index, focus, overlay)
+    missing = tuple(SourceError(str(path), 0, _reason(path)) for path in named.missing)
+    report = replace(report, errors=(*missing, *report.errors), files=len(focus))
+    return outcome(request, report, focus, time.perf_counter() - start, overlay)
+
+
+def outcome(
+    request: Request,
+    report: Report,
+    focus: Sequence[Path],
+    seconds: float,
+    overlay: Mapping[Path, bytes] | None = None,
+) -> Outcome:
+    """Apply comments, selection and baseline to what was found in the files of ``focus``."""
     sources = SourceFiles(
-        request.root, {relative(path, request.root): content for path, content in overlay.items()}
+        request.root, {relative(path, request.root): content for path, content in (overlay or {}).items()}
     )
     found = _after_comments(request, report, focus, sources)
     active = _ActiveCodes(request)
@@ -71,13 +84,12 @@ def run(request: Request) -> Outcome:
         ]
     )
     fresh = [finding for finding in shown if finding.fingerprint not in request.known]
-    missing = [SourceError(str(path), 0, _reason(path)) for path in named.missing]
     return Outcome(
         findings=tuple(sorted(fresh, key=lambda finding: finding.sort_key)),
-        errors=(*missing, *report.errors),
-        files=len(focus),
+        errors=report.errors,
+        files=report.files,
         analyzed=report.analyzed,
-        seconds=time.perf_counter() - start,
+        seconds=seconds,
         sources=sources,
         rules=request.rules,
         statistics=report.statistics,

@@ -37,6 +37,14 @@ class Severity(Enum):
     """Correct, but slow or redundant."""
 
 
+class Seen(Enum):
+    """Where a finding comes from."""
+
+    PREDICTED = "predicted from source"
+    OBSERVED = "seen only at run time"
+    BOTH = "predicted from source, and seen at run time"
+
+
 @dataclass(frozen=True, slots=True)
 class Related:
     span: Span
@@ -81,6 +89,7 @@ class Finding:
     """The earlier place, if the finding is about two."""
     follows: tuple[Pair, ...] = ()
     """The finding that this one is a consequence of: the same missing edge would order both."""
+    seen: Seen = Seen.PREDICTED
 
     @property
     def pair(self) -> Pair:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from streamlint.conflicts import conflicts
-from streamlint.finding import Evidence, Finding, Pair, Related
+from streamlint.finding import Evidence, Finding, Pair, Related, Severity
 from streamlint.hb import HappensBefore, Verdict
 from streamlint.responsibility import EXPLICIT_WAITS, answered
 from streamlint.rules import RULES, lifetimes, sl905_redundant_sync
@@ -97,7 +97,7 @@ def findings_of(run: Run) -> Iterator[Conditional]:
         if isinstance(op, Record)
     }
     for judged in paths:
-        candidates = [settle(candidate, run, paths) for candidate in _candidates(judged)]
+        candidates = [settle(candidate, run, paths) for candidate in _candidates(judged, RULES)]
         for candidate, leader in _leaders(judged, candidates):
             follows = (_finding(leader).pair,) if leader is not None else ()
             problem = candidate.problem
@@ -123,13 +123,37 @@ def _which(trace: Trace, event: Event) -> tuple[Span | None, int]:
     return (event.span, before)
 
 
-def _candidates(judged: Judged) -> list[Candidate]:
+def findings_of_recording(trace: Trace) -> Iterator[Conditional]:
+    """The findings of what really happened: no other path and no caller can change it.
+
+    Advice about speed is left out: it is about what a program does as a whole, of which this is a part.
+    """
+    judged = judge(trace)
+    rules = [rule for rule in RULES if rule.severity is not Severity.ADVICE]
+    candidates = [_guessed(candidate) for candidate in _candidates(judged, rules)]
+    for candidate, leader in _leaders(judged, candidates):
+        follows = (_finding(leader).pair,) if leader is not None else ()
+        yield Conditional(_finding(candidate, follows), candidate.problem.unless_recorded)
+
+
+def _guessed(candidate: Candidate) -> Candidate:
+    """Adds the doubt about a pair whose operations are both only taken to use their arguments."""
+    problem = candidate.problem
+    if problem.earlier is None:
+        return candidate
+    both = candidate.judged.op(problem.earlier).doubts & candidate.judged.op(problem.later).doubts
+    if Doubt.OPAQUE not in both:
+        return candidate
+    return replace(candidate, problem=replace(problem, doubts=problem.doubts | {Doubt.GUESSED}))
+
+
+def _candidates(judged: Judged, rules: Sequence[Rule]) -> list[Candidate]:
     """All problems of a path, without the pairs that another problem explains.
 
     Of two that explain one pair the mistake in a single operation goes first (a wait for nothing, a
     launch that fails), and then the rule that stands first.
     """
-    found = [Candidate(rule, problem, judged) for rule in RULES for problem in rule.check(judged)]
+    found = [Candidate(rule, problem, judged) for rule in rules for problem in rule.check(judged)]
     explained: dict[tuple[OpId, OpId], Candidate] = {}
     for candidate in sorted(found, key=lambda c: c.problem.earlier is not None):
         for pair in candidate.problem.explains:

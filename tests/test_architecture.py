@@ -43,7 +43,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "check": COMMANDS - {"check"},
     "cli": COMMANDS - {"trace"},
     "graph": {*COMMANDS, "hb", "ir", "lower", "models", "interp"},
-    "confirm": {*COMMANDS, "hb", "graph"},
+    # The observed trace comes from the tables, and goes to the judge; what is captured, interp knows.
+    "confirm": {*COMMANDS, "hb", "graph", "interp", "judge", "models"},
     "__init__": set(),
     "__main__": {"cli"},
 }

@@ -29,6 +29,10 @@ Exit status: 0 nothing confirmed, 1 something confirmed, 2 could not run."""
 
 def main(argv: Sequence[str]) -> int:
     """Run ``streamlint confirm`` with these arguments and return the exit status."""
+    if argv and argv[0] == "--observe":
+        from streamlint.confirm.observe.command import main as observe
+
+        return observe(argv[1:])
     options = _parser().parse_args(argv)
     if options.synthesize is not None:
         return _synthesize(options)
@@ -111,6 +115,7 @@ def _parser() -> argparse.ArgumentParser:
     add("targets", nargs="+", metavar="FILE[::FUNCTION]", help="functions without arguments")
     add("--earlier", type=int, metavar="LINE", help="hold back this line instead of a finding's")
     add("--later", type=int, metavar="LINE", help="with --earlier: watch this line")
+    add("--observe", action="store_true", help="as first argument: run a program (see --observe --help)")
     add("--each", action="store_true", help="hold back every statement that queues work, in turn")
     add("--plan", action="store_true", help="show what would be run; needs no GPU")
     add(

@@ -22,12 +22,12 @@ from streamlint.interp.values import (
     Value,
     key_of,
 )
+from streamlint.models.copying import explicit_effect, host_effect
 from streamlint.models.schema import Lib
 from streamlint.trace import (
     Access,
     Copy,
     HostAccess,
-    HostEffect,
     Launch,
     Mode,
     Origin,
@@ -209,19 +209,6 @@ def _waits(m: Machine, waiting: StreamId, other: StreamId, span: Span) -> None:
     m.emit(Wait(m.site(span), m.lane, stream=waiting, event=event.id, name="copy between devices"))
 
 
-def host_effect(to: Space, of: Space, *, blocking: bool) -> HostEffect:
-    """What a copy on a stream means to the host, by where its ends are."""
-    if blocking and (to.on_host or of.on_host):
-        return HostEffect.BLOCKS
-    if to is Space.PAGEABLE:
-        return HostEffect.BLOCKS if of.on_host else HostEffect.BLOCKS_OBSERVED
-    if of is Space.PAGEABLE:
-        return HostEffect.STAGED
-    if blocking and Space.UNKNOWN in (to, of):
-        return HostEffect.BLOCKS_OBSERVED
-    return HostEffect.ASYNC
-
-
 def on_stream(
     m: Machine,
     dst: BufferV,
@@ -242,14 +229,7 @@ def on_stream(
     read = Access(src.id, Mode.READ, src.region)
     write = Access(dst.id, Mode.WRITE, dst.region)
     to, of = m.space(dst), m.space(src)
-    effect = host_effect(to, of, blocking=blocking)
-    if documented and effect is HostEffect.BLOCKS_OBSERVED and not blocking:
-        effect = HostEffect.ASYNC
-    if blocking and of is Space.PAGEABLE and to is Space.DEVICE:
-        # cudaMemcpy from pageable memory returns once the source is staged: other streams may see old data.
-        effect = HostEffect.STAGED
-    if blocking and not to.on_host and not of.on_host and Space.UNKNOWN not in (to, of):
-        effect = HostEffect.ASYNC
+    effect = explicit_effect(to, of, blocking=blocking, documented=documented)
     m.emit(
         Copy(
             m.site(span),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from streamlint.finding import Seen
+
 if TYPE_CHECKING:
     from streamlint.finding import Finding
     from streamlint.output.outcome import Outcome
@@ -42,6 +44,7 @@ def _finding(finding: Finding) -> dict[str, object]:
         **_place(finding.primary),
         "function": finding.function,
         "fingerprint": finding.fingerprint,
+        **({} if finding.seen is Seen.PREDICTED else {"seen": finding.seen.value}),
         "related": [{**_place(related.span), "message": related.message} for related in finding.related],
     }
 

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from streamlint import __version__
 from streamlint.catalog import sentence
-from streamlint.finding import Confidence, Severity
+from streamlint.finding import Confidence, Seen, Severity
 
 if TYPE_CHECKING:
     from streamlint.catalog import RuleInfo
@@ -78,6 +78,8 @@ def _result(finding: Finding, index: dict[str, int]) -> Json:
         "partialFingerprints": {FINGERPRINT: finding.fingerprint},
         "properties": {"confidence": finding.confidence.value, "help": finding.help},
     }
+    if finding.seen is not Seen.PREDICTED:
+        result["properties"]["seen"] = finding.seen.value
     if finding.code in index:
         result["ruleIndex"] = index[finding.code]
     if finding.related:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from streamlint.finding import Confidence
+from streamlint.finding import Confidence, Seen
 from streamlint.output.frame import Mark, frame
 from streamlint.output.style import Style, plain
 
@@ -33,7 +33,8 @@ def full(outcome: Outcome, style: Style) -> str:
 def _headline(finding: Finding, style: Style) -> str:
     code = style.severity(finding.code, finding.severity)
     confidence = style.faint(f"[{finding.confidence.value}]")
-    return f"{code} {confidence} {style.strong(plain(finding.message))}"
+    seen = "" if finding.seen is Seen.PREDICTED else style.faint(f" ({finding.seen.value})")
+    return f"{code} {confidence} {style.strong(plain(finding.message))}{seen}"
 
 
 def _block(finding: Finding, outcome: Outcome, style: Style) -> Iterator[str]:
@@ -80,6 +81,16 @@ def summary(outcome: Outcome, style: Style) -> str:
     if outcome.errors:
         lines.append(f"{_count(len(outcome.errors), 'file')} could not be analyzed; see above.")
     return "\n".join(lines) + "\n"
+
+
+def observation(outcome: Outcome, events: int, style: Style) -> str:
+    """Return the closing line of an observed run."""
+    if not events:
+        return "Nothing was observed: the program used neither PyTorch nor cuda-python on a GPU."
+    found = _count(len(outcome.findings), "finding") if outcome.findings else "No findings"
+    only = sum(finding.seen is Seen.OBSERVED for finding in outcome.findings)
+    aside = f", {only} of them seen only at run time," if only else ""
+    return f"{style.strong(found)}{aside} in {_count(events, 'observed event')}."
 
 
 def statistics(outcome: Outcome) -> str:

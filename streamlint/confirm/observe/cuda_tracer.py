@@ -1,0 +1,299 @@
+"""cuda-python: the functions of ``cuda.bindings`` wrapped by the rows of the models tables.
+
+The rows say which argument is the stream, the event, the destination and the number of bytes, and what
+the call does; there is no second table here.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from typing import TYPE_CHECKING, Any
+
+from streamlint.confirm.observe.events import Strides, Touch
+from streamlint.confirm.observe.host_access import is_callback_thread
+from streamlint.models.copying import explicit_effect
+from streamlint.models.cuda_runtime import DISABLE_TIMING_FLAG, NON_BLOCKING_FLAG
+from streamlint.models.schema import (
+    Allocates,
+    Api,
+    CaptureEnds,
+    CaptureStarts,
+    Copies,
+    Destroys,
+    Effect,
+    Framework,
+    Frees,
+    HostCallback,
+    HostWaitsDevice,
+    HostWaitsEvent,
+    HostWaitsStream,
+    NewEvent,
+    NewStream,
+    Pins,
+    Queries,
+    ReadsTimes,
+    Records,
+    StreamWaitsEvent,
+    Uses,
+)
+from streamlint.trace import Doubt, FreeKind, Mode, Space
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+    from streamlint.confirm.observe.device import Device
+    from streamlint.confirm.observe.host_access import HostMemory
+    from streamlint.confirm.observe.recorder import Recorder
+    from streamlint.trace import DeviceId, EventId, LaneId, StreamId
+
+_OPAQUE = frozenset({Doubt.OPAQUE})
+_OBSERVED = frozenset({Doubt.OBSERVED})
+_EXTERNAL = 1
+_RELAXED = 2
+
+
+def install(
+    module: ModuleType, framework: Framework, recorder: Recorder, device: Device, memory: HostMemory
+) -> None:
+    """Wrap each function of ``module`` that the tables know."""
+    calls = Calls(recorder, device, memory)
+    for api in framework.functions:
+        function = getattr(module, api.name, None)
+        if function is not None:
+            setattr(module, api.name, _wrapped(function, api, calls))
+
+
+def _wrapped(function: Callable[..., Any], api: Api, calls: Calls) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        given = dict(zip(api.names, args, strict=False))
+        given.update({name: value for name, value in kwargs.items() if name in api.names})
+        call = Call(api, given)
+        if calls.in_callback(api.name):
+            return function(*args, **kwargs)
+        for effect in api.effects:
+            calls.before(call, effect)
+        result = function(*args, **kwargs)
+        for effect in api.effects:
+            if _succeeded(result):
+                calls.after(call, effect, result)
+            else:
+                calls.refused(call, effect)
+        return result
+
+    return traced
+
+
+class Call:
+    """A call of a function of the tables: its row, and its arguments by the names of the row."""
+
+    def __init__(self, api: Api, given: dict[str, Any]) -> None:
+        self.name = api.name
+        self.given = given
+
+    def number(self, name: str | None, default: int = 0) -> int:
+        value = self.given.get(name) if name is not None else None
+        return default if value is None else address_of(value)
+
+    def extent(self, name: str) -> tuple[int, Strides | None]:
+        """The bytes from the first to the last that the call touches at ``name``, and its rows if any."""
+        width, height = self.number("width"), self.number("height")
+        if not height:
+            return (self.number("count") or self.number("number") * self._element()), None
+        pitch = self.number({"dst": "dpitch", "src": "spitch"}.get(name, "pitch"))
+        span = pitch * (height - 1) + width
+        return span, None if pitch <= width else Strides(pitch, 0, width)
+
+    def _element(self) -> int:
+        """The bytes of an element: ``cuMemsetD32Async`` counts elements of 32 bits."""
+        digits = self.name.rpartition("D")[2].removesuffix("Async")
+        return int(digits) // 8 if digits.isdecimal() else 1
+
+    def position(self, name: str) -> int:
+        return list(self.given).index(name) if name in self.given else -2
+
+
+class Calls:
+    """Carries out effects: what a call queues when it is made, what it gives when it returned."""
+
+    def __init__(self, recorder: Recorder, device: Device, memory: HostMemory) -> None:
+        self._recorder = recorder
+        self._device = device
+        self._memory = memory
+        self._lane: LaneId | None = None
+        """The callback that was queued last; its calls are told apart by their thread."""
+
+    def in_callback(self, name: str) -> bool:
+        """Whether a thread of the driver calls, for a host callback; such calls are noted here."""
+        if self._lane is None or not is_callback_thread():
+            return False
+        self._recorder.call(name, lane=self._lane)
+        return True
+
+    # ------------------------------------------------------------------ effects
+
+    def before(self, call: Call, effect: Effect) -> None:
+        recorder = self._recorder
+        match effect:
+            case StreamWaitsEvent() | Records() if recorder.capturing and call.number("flags") == _EXTERNAL:
+                # A node of the graph: it orders the graph's work when it is launched.
+                pass
+            case StreamWaitsEvent(event=event, stream=stream):
+                recorder.wait(self._stream(call, stream), self._event(call, event), call.name)
+            case Records(event=event, stream=stream):
+                recorder.record(self._event(call, event), self._stream(call, stream))
+            case HostWaitsStream(stream=stream):
+                recorder.sync_stream(self._stream(call, stream), call.name)
+            case HostWaitsEvent(event=event):
+                recorder.sync_event(self._event(call, event), call.name)
+            case HostWaitsDevice():
+                recorder.sync_device(self._here(), call.name)
+            case Copies():
+                self._copy(call, effect)
+            case Uses():
+                self._use(call, effect)
+            case HostCallback(stream=stream):
+                self._lane = recorder.callback(self._stream(call, stream), call.name)
+            case ReadsTimes(start=start, end=end):
+                recorder.call(call.name, times=(self._event(call, start), self._event(call, end)))
+            case Queries(of=of):
+                is_stream = of == "stream"
+                recorder.call(
+                    call.name,
+                    stream=self._stream(call, of) if is_stream else None,
+                    event=None if is_stream else self._event(call, of),
+                )
+            case CaptureEnds(stream=stream):
+                recorder.end_capture(self._stream(call, stream))
+            case Frees(buffer=buffer, stream=stream):
+                on = None if stream is None else self._stream(call, stream)
+                freed = recorder.blocks.get(call.number(buffer))
+                if effect.device_wide and (freed is None or freed.stream is None):
+                    # Observed, not promised; cudaFree of cudaMallocAsync memory does not wait (measured).
+                    recorder.sync_device(self._here(), call.name, _OBSERVED)
+                recorder.died(call.number(buffer), FreeKind.EXPLICIT, on, call.name)
+            case Destroys(what="stream"):
+                recorder.destroy_stream(call.number("stream"), self._here())
+            case Destroys(what=event):
+                recorder.destroy_event(call.number(event), self._here())
+            case _:
+                pass
+
+    def after(self, call: Call, effect: Effect, result: Any) -> None:
+        recorder = self._recorder
+        match effect:
+            case NewStream(kind=kind, flag=flag, flag_kind=flag_kind):
+                made = flag_kind if call.number(flag) & NON_BLOCKING_FLAG else kind
+                recorder.made_stream(address_of(result[1]), self._here(), made)
+            case NewEvent(untimed=untimed):
+                timing = not call.number(untimed) & DISABLE_TIMING_FLAG
+                recorder.made_event(address_of(result[1]), self._here(), timing=timing)
+            case Allocates(space=space, stream=stream):
+                on = None if stream is None else self._stream(call, stream)
+                size = call.number("size") or _pitched(call, result)
+                recorder.born(address_of(result[1]), size, space, self._here(), on, name=call.name)
+            case Pins(buffer=buffer):
+                address = call.number(buffer)
+                recorder.born(address, call.number("size"), Space.PINNED, self._here(), name=call.name)
+            case Queries(of=of) if int(result[0]) == 0:
+                if of == "stream":
+                    recorder.sync_stream(self._stream(call, of), call.name, answer=True)
+                else:
+                    recorder.sync_event(self._event(call, of), call.name, answer=True)
+            case CaptureStarts(stream=stream):
+                relaxed = call.number("mode") == _RELAXED
+                recorder.begin_capture(self._stream(call, stream), relaxed=relaxed)
+            case _:
+                pass
+
+    def refused(self, call: Call, effect: Effect) -> None:
+        """The call failed: an allocation is not permitted in a capture, and still is what was tried."""
+        if isinstance(effect, Allocates) and effect.stream is None and self._recorder.capturing:
+            self._recorder.refused_allocation(effect.space, self._here(), call.name)
+
+    # ------------------------------------------------------------------ arguments
+
+    def _here(self) -> DeviceId:
+        return self._device.current()
+
+    def _stream(self, call: Call, name: str | None) -> StreamId:
+        return self._recorder.stream(call.number(name), self._here())
+
+    def _event(self, call: Call, name: str) -> EventId:
+        return self._recorder.event(call.number(name), self._here())
+
+    def _copy(self, call: Call, effect: Copies) -> None:
+        source = self._end(call, effect.src, Mode.READ)
+        target = self._end(call, effect.dst, Mode.WRITE)
+        if source is None or target is None:
+            return
+        how = explicit_effect(target.block.space, source.block.space, blocking=effect.blocking)
+        self._recorder.move(self._stream(call, effect.stream), call.name, source, target, how)
+
+    def _end(self, call: Call, name: str, mode: Mode) -> Touch | None:
+        address = call.number(name)
+        span, strides = call.extent(name)
+        if not address or not span:
+            return None
+        block = self._recorder.find(address)
+        if block is None:
+            space, start, length = self._device.memory(address)
+            block = self._recorder.unseen(start, length or span, space, self._here())
+        lo = address - block.start
+        if strides is not None:
+            strides = strides._replace(column=lo % strides.pitch)
+        return Touch(block, mode, lo, lo + span, strides, operand=call.position(name))
+
+    def _use(self, call: Call, effect: Uses) -> None:
+        touches: list[Touch] = []
+        for names, mode in (
+            (effect.reads, Mode.READ),
+            (effect.writes, Mode.WRITE),
+            (effect.updates, Mode.UPDATE),
+        ):
+            ends = (self._end(call, name, mode) for name in names)
+            touches += [end for end in ends if end is not None]
+        for name in effect.packed:
+            touches += self._packed(call.given.get(name), call.position(name))
+        self._recorder.work(self._stream(call, effect.stream), call.name, touches)
+
+    def _packed(self, arguments: Any, position: int) -> list[Touch]:
+        """Kernel arguments, ``((a, b), (c_void_p, c_int))``: addresses of known blocks are used in whole."""
+        if not isinstance(arguments, tuple) or not arguments or not isinstance(arguments[0], tuple):
+            return []
+        touches = []
+        for value in arguments[0]:
+            try:
+                block = self._recorder.find(address_of(value))
+            except (TypeError, ValueError):
+                continue
+            if block is not None:
+                touches.append(Touch(block, Mode.UPDATE, 0, block.size, operand=position, doubts=_OPAQUE))
+        return touches
+
+
+def address_of(value: Any) -> int:
+    """The number behind a handle, a pointer, a flag, or an object with memory."""
+    if isinstance(value, int):
+        return value
+    for attribute in ("value", "ctypes"):
+        inner = getattr(value, attribute, None)
+        if attribute == "ctypes" and inner is not None:
+            return int(inner.data)
+        if isinstance(inner, int):
+            return inner
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        return ctypes.addressof(ctypes.c_char.from_buffer(value))
+
+
+def _succeeded(result: Any) -> bool:
+    return isinstance(result, tuple) and bool(result) and int(result[0]) in (0, 600)
+
+
+def _pitched(call: Call, result: Any) -> int:
+    """The size of an allocation in rows: the pitch is the last result."""
+    return int(result[-1]) * call.number("height") if call.number("height") else 0

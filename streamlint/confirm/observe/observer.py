@@ -1,0 +1,132 @@
+"""Sets up the tracers in this process, and judges what they saw."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from streamlint.confirm.observe import host_access
+from streamlint.confirm.observe.device import Device
+from streamlint.confirm.observe.imports import Finder
+from streamlint.confirm.observe.recorder import HALF_WINDOW, Recorder
+from streamlint.confirm.observe.sites import Frames, Sources, library_folders
+from streamlint.confirm.observe.translate import trace_of
+from streamlint.judge import findings_of_recording
+from streamlint.models.cuda_driver import CUDA_DRIVER
+from streamlint.models.cuda_runtime import CUDA_RUNTIME
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from types import CodeType, ModuleType
+
+    from streamlint.confirm.observe.recorder import Window
+    from streamlint.finding import Finding, Pair
+    from streamlint.judge import Conditional
+    from streamlint.models.schema import Framework
+    from streamlint.source import Span
+
+
+UNTRACED = frozenset({"cupy", "cuda.core", "cuda.core.experimental", "numba.cuda", "pycuda.driver"})
+"""Libraries that order GPU work without being traced: what they may order is only `possible`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What a program did wrong, one finding for a rule and pair of places, without fingerprints."""
+
+    findings: tuple[Finding, ...]
+    events: int
+    """Operations, allocations and frees that were seen."""
+    operations: int
+    """Operations of all traces that were judged; windows overlap, so that some count twice."""
+    seconds: float
+    """Time spent judging."""
+
+
+class Observer:
+    """Traces this process from ``install`` on. Places outside of ``root`` are shown relative to it too."""
+
+    def __init__(self, root: Path, half_window: int = HALF_WINDOW, device: Device | None = None) -> None:
+        self._frames = Frames(library_folders())
+        self._sources = Sources(root)
+        self._device = device if device is not None else Device()
+        self.recorder = Recorder(
+            self._frames.place, self._frames.callers, self._device.stream_kind, self._judge, half_window
+        )
+        self.memory = host_access.HostMemory(self.recorder)
+        self._found: dict[Pair, Conditional] = {}
+        self._recorded: set[Span | None] = set()
+        self._operations = 0
+        self._seconds = 0.0
+
+    def install(self) -> None:
+        """Trace the libraries that are loaded, and those that will be."""
+        import builtins
+
+        for name, function in self.memory.names().items():
+            setattr(builtins, name, function)
+        after: dict[str, Callable[[ModuleType], None]] = {"torch": self._torch}
+        for framework in (CUDA_RUNTIME, CUDA_DRIVER):
+            for module in framework.modules:
+                after[module] = self._cuda(framework)
+        Finder(after, self._frames.is_user, host_access.compile_source).install()
+        os.register_at_fork(after_in_child=self.recorder.stop)
+
+    def compile(self, source: bytes, path: str) -> CodeType:
+        return host_access.compile_source(source, path)
+
+    def take(self) -> Observed:
+        """Judge what was not judged yet, and give everything back that was found."""
+        self.recorder.turn()
+        recorded = self._recorded
+        findings = tuple(
+            item.finding
+            for item in self._found.values()
+            if item.unless_recorded is None or item.unless_recorded.span not in recorded
+        )
+        return Observed(findings, self.recorder.count, self._operations, self._seconds)
+
+    def forget(self) -> None:
+        """Start anew, as if the program began here; all work must be complete."""
+        self.recorder.forget()
+        self._found.clear()
+        self._recorded.clear()
+
+    def _torch(self, _: ModuleType) -> None:
+        from streamlint.confirm.observe import torch_hooks
+
+        torch_hooks.install(self.recorder)
+
+    def _cuda(self, framework: Framework) -> Callable[[ModuleType], None]:
+        from streamlint.confirm.observe import cuda_tracer
+
+        def wrap(module: ModuleType) -> None:
+            cuda_tracer.install(module, framework, self.recorder, self._device, self.memory)
+
+        return wrap
+
+    def _judge(self, window: Window) -> None:
+        start = time.perf_counter()
+        window.escapes = not UNTRACED.isdisjoint(sys.modules)
+        trace = trace_of(window, self._sources)
+        if trace is not None:
+            self._operations += len(trace.ops)
+            for event in self.recorder.recorded:
+                known = trace.events.get(event)
+                if known is not None:
+                    self._recorded.add(known.span)
+            self.recorder.recorded.clear()
+            for item in findings_of_recording(trace):
+                self._keep(item)
+        self._seconds += time.perf_counter() - start
+
+    def _keep(self, item: Conditional) -> None:
+        # The trace of a window is large, and nothing after this needs it.
+        finding = replace(item.finding, evidence=None)
+        known = self._found.get(finding.pair)
+        if known is None or finding.confidence.rank > known.finding.confidence.rank:
+            self._found[finding.pair] = replace(item, finding=finding)

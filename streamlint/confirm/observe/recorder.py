@@ -1,0 +1,490 @@
+"""The running program as events: which streams, events and blocks there are, and what was done with them.
+
+All threads of the program count as one host thread, in the order in which the interpreter ran them.
+"""
+
+from __future__ import annotations
+
+import sys
+from bisect import bisect_left, bisect_right, insort
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from streamlint.confirm.observe.events import (
+    Birth,
+    Block,
+    Death,
+    Entry,
+    HostTouch,
+    Keep,
+    Move,
+    Place,
+    Places,
+    Point,
+    Touch,
+    Work,
+)
+from streamlint.source import Span
+from streamlint.trace import (
+    BeginCapture,
+    BufferId,
+    Callback,
+    CallbackEnd,
+    CudaCall,
+    DestroyEvent,
+    DestroyStream,
+    DeviceId,
+    Doubt,
+    EndCapture,
+    EventId,
+    FreeKind,
+    LaneId,
+    Op,
+    Record,
+    Site,
+    Space,
+    StreamId,
+    StreamKind,
+    SyncDevice,
+    SyncEvent,
+    SyncStream,
+    Wait,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from streamlint.trace import HostEffect
+
+    StreamKinds = Callable[[int], StreamKind]
+
+HALF_WINDOW = 16_384
+"""Events in half a window. Two operations closer than this are always compared."""
+
+LEGACY_HANDLES = frozenset({0, 1})
+PER_THREAD_HANDLE = 2
+
+_ANYWHERE = Site(Span("", 0, 0, 0, 0))
+"""Replaced when the event is translated."""
+
+
+@dataclass(slots=True)
+class StreamInfo:
+    id: StreamId
+    kind: StreamKind
+    device: DeviceId
+    places: Places = ()
+    """Where it was made: the innermost place, then those that called it."""
+    foreign: bool = False
+    """Nothing that is traced made it: other code has it, and may order it."""
+
+
+@dataclass(slots=True)
+class EventInfo:
+    id: EventId
+    device: DeviceId
+    places: Places = ()
+    timing: bool | None = None
+    name: str = ""
+    external: bool = False
+    """A capture makes nodes of its records and waits: they order the graph's work when it is launched."""
+
+
+@dataclass(slots=True)
+class Window:
+    """Two halves of the event stream, and what was known where the first one begins.
+
+    ``before`` holds the records that events held, the blocks that were kept back, and the captures that
+    were open: without them a wait in the window would seem to wait for nothing.
+    """
+
+    before: tuple[Point | Keep, ...]
+    entries: list[Entry]
+    streams: dict[StreamId, StreamInfo]
+    events: dict[EventId, EventInfo]
+    escapes: bool = False
+    """A library is loaded that queues and orders work, and is not traced."""
+
+
+@dataclass(slots=True, eq=False)
+class _Half:
+    before: tuple[Point | Keep, ...] = ()
+    entries: list[Entry] = field(default_factory=list)
+
+
+class Recorder:
+    """What the tracers call. Handles are those of the CUDA driver; addresses are in bytes."""
+
+    def __init__(
+        self,
+        where: Callable[[], Place],
+        callers: Callable[[], Places],
+        kind_of: StreamKinds,
+        judge: Callable[[Window], None],
+        half: int = HALF_WINDOW,
+    ) -> None:
+        self.where = where
+        self.callers = callers
+        self.blocks: dict[int, Block] = {}
+        """Live blocks by their first address."""
+        self.count = 0
+        """Events of halves that are complete."""
+        self.windows = 0
+        self._kind_of = kind_of
+        self._judge = judge
+        self._half = half
+        self._judging = False
+        self._old = _Half()
+        self._new = _Half()
+        self._streams: dict[tuple[int, DeviceId], StreamInfo] = {}
+        self._stream_infos: dict[StreamId, StreamInfo] = {}
+        self._events: dict[int, EventInfo] = {}
+        self._event_infos: dict[EventId, EventInfo] = {}
+        self._last_event = 0
+        self._last_block = 0
+        self._last_lane = 0
+        self._held: dict[EventId, Point] = {}
+        self._kept: dict[BufferId, list[Keep]] = {}
+        self._captures: dict[StreamId, Point] = {}
+        self._starts: list[int] = []
+        """The first addresses of the live blocks, sorted."""
+        self.recorded: set[EventId] = set()
+
+    # ------------------------------------------------------------------ streams and events
+
+    def stream(self, handle: int, device: DeviceId) -> StreamId:
+        """The stream of a handle; handles of default streams stand for one stream on each device."""
+        info = self._streams.get((handle, device))
+        if info is None:
+            info = self._new_stream(handle, device, ())
+            info.foreign = handle not in LEGACY_HANDLES and handle != PER_THREAD_HANDLE
+        return info.id
+
+    def pool_stream(self, handle: int, device: DeviceId, kind: StreamKind) -> None:
+        """A library that is traced made a stream, for itself or to hand it out."""
+        if (handle, device) not in self._streams:
+            self._new_stream(handle, device, (), kind)
+
+    def foreign_stream(self, handle: int, device: DeviceId) -> None:
+        """The user's code wrapped the handle of a stream; one that is known stays what it is."""
+        if (handle, device) not in self._streams:
+            self._new_stream(handle, device, self.callers()).foreign = True
+
+    def made_stream(
+        self, handle: int, device: DeviceId, kind: StreamKind | None = None, *, pooled: bool = False
+    ) -> None:
+        """The user's code made a stream; a pool hands out the same streams again."""
+        info = self._streams.get((handle, device)) if pooled else None
+        if info is None:
+            self._new_stream(handle, device, self.callers(), kind)
+        elif not info.places:
+            info.places = self.callers()
+
+    def _new_stream(
+        self, handle: int, device: DeviceId, places: Places, known: StreamKind | None = None
+    ) -> StreamInfo:
+        if handle in LEGACY_HANDLES:
+            kind, twins = StreamKind.LEGACY, LEGACY_HANDLES
+        elif handle == PER_THREAD_HANDLE:
+            kind, twins = StreamKind.PER_THREAD, frozenset({handle})
+        else:
+            kind, twins = known or self._kind_of(handle), frozenset({handle})
+        info = StreamInfo(StreamId(len(self._stream_infos)), kind, device, places)
+        self._stream_infos[info.id] = info
+        for twin in twins:
+            self._streams[twin, device] = info
+        return info
+
+    def destroy_stream(self, handle: int, device: DeviceId) -> None:
+        self._point(DestroyStream(_ANYWHERE, stream=self.stream(handle, device)))
+
+    def event(self, handle: int, device: DeviceId) -> EventId:
+        info = self._events.get(handle)
+        return info.id if info is not None else self.bind_event(handle, device, None)
+
+    def made_event(self, handle: int, device: DeviceId, *, timing: bool | None = None) -> EventId:
+        """The user's code made an event; one that had the handle before is forgotten."""
+        return self.bind_event(handle, device, self.loose_event(device, timing=timing))
+
+    def loose_event(self, device: DeviceId, *, timing: bool | None, name: str = "") -> EventInfo:
+        """An event of the user's code that has no handle yet: PyTorch makes it at the first record."""
+        return self._new_event(device, self.callers(), timing, name)
+
+    def bind_event(self, handle: int, device: DeviceId, info: EventInfo | None) -> EventId:
+        """Give an event its handle; without one it is an event that a library made."""
+        if info is None:
+            info = self._new_event(device, (), None, "")
+        info.device = device
+        self._events[handle] = self._event_infos[info.id] = info
+        return info.id
+
+    def _new_event(self, device: DeviceId, places: Places, timing: bool | None, name: str) -> EventInfo:
+        self._last_event += 1
+        info = EventInfo(EventId(self._last_event), device, places, timing, name)
+        self._event_infos[info.id] = info
+        return info
+
+    def known(self, info: EventInfo) -> EventId:
+        """The event of the user's code that ``info`` describes, with or without a handle."""
+        self._event_infos[info.id] = info
+        return info.id
+
+    def forget_event(self, handle: int) -> None:
+        """The library destroyed an event that nothing can use any more."""
+        info = self._events.pop(handle, None)
+        if info is not None:
+            self._held.pop(info.id, None)
+
+    def destroy_event(self, handle: int, device: DeviceId) -> None:
+        event = self.event(handle, device)
+        self._point(DestroyEvent(_ANYWHERE, event=event))
+        self._held.pop(event, None)
+
+    # ------------------------------------------------------------------ memory
+
+    def born(
+        self,
+        start: int,
+        size: int,
+        space: Space,
+        device: DeviceId,
+        stream: StreamId | None = None,
+        *,
+        name: str = "allocation",
+    ) -> Block:
+        self._last_block += 1
+        block = Block(BufferId(self._last_block), start, size, space, device, stream, self.where(), name)
+        self._enter(block)
+        self._new.entries.append(Birth(block))
+        return block
+
+    def refused_allocation(self, space: Space, device: DeviceId, name: str) -> None:
+        """An allocation that failed: a birth without memory."""
+        self._last_block += 1
+        block = Block(BufferId(self._last_block), 0, 0, space, device, None, self.where(), name)
+        self._add(Birth(block))
+
+    def unseen(self, start: int, size: int, space: Space, device: DeviceId) -> Block:
+        """A block whose allocation was not seen."""
+        self._last_block += 1
+        block = Block(BufferId(self._last_block), start, size, space, device, None, None)
+        self._enter(block)
+        return block
+
+    def died(
+        self,
+        start: int,
+        kind: FreeKind = FreeKind.EXPLICIT,
+        stream: StreamId | None = None,
+        name: str = "free",
+    ) -> None:
+        block = self.blocks.get(start)
+        if block is None:
+            return
+        self.forget_block(block)
+        self._kept.pop(block.id, None)
+        self._new.entries.append(Death(self.where(), block, kind, stream, name))
+
+    def forget_block(self, block: Block) -> None:
+        """The block went back to an allocator that keeps it from being handed out too early."""
+        if self.blocks.get(block.start) is block:
+            del self.blocks[block.start]
+            del self._starts[bisect_left(self._starts, block.start)]
+
+    def _enter(self, block: Block) -> None:
+        if block.start not in self.blocks:
+            insort(self._starts, block.start)
+        self.blocks[block.start] = block
+
+    def find(self, address: int) -> Block | None:
+        """The block that holds an address."""
+        block = self.blocks.get(address)
+        if block is not None:
+            return block
+        index = bisect_right(self._starts, address) - 1
+        if index < 0:
+            return None
+        block = self.blocks[self._starts[index]]
+        return block if address < block.start + block.size else None
+
+    def keep(self, block: Block, stream: StreamId) -> None:
+        entry = Keep(self.where(), block, stream)
+        self._add(entry)
+        self._kept.setdefault(block.id, []).append(entry)
+
+    # ------------------------------------------------------------------ work
+
+    def work(self, stream: StreamId, name: str, touches: list[Touch]) -> Work:
+        """Device work. The list may still grow until the next call."""
+        entry = Work(self.where(), stream, name, touches)
+        self._add(entry)
+        return entry
+
+    def move(
+        self, stream: StreamId, name: str, source: Touch | None, target: Touch | None, effect: HostEffect
+    ) -> Move:
+        entry = Move(self.where(), stream, name, source, target, effect)
+        self._add(entry)
+        return entry
+
+    def host(self, name: str, touches: Iterable[Touch]) -> None:
+        self._add(HostTouch(self.where(), name, list(touches)))
+
+    # ------------------------------------------------------------------ order
+
+    def record(self, event: EventId, stream: StreamId) -> None:
+        if self._is_node(event):
+            return
+        self.recorded.add(event)
+        self._held[event] = self._point(Record(_ANYWHERE, stream=stream, event=event))
+
+    def wait(self, stream: StreamId, event: EventId, name: str = "wait") -> None:
+        if not self._is_node(event):
+            self._point(Wait(_ANYWHERE, stream=stream, event=event, name=name))
+
+    def _is_node(self, event: EventId) -> bool:
+        return bool(self._captures) and self._event_infos[event].external
+
+    def order(self, earlier: StreamId, later: StreamId, device: DeviceId, name: str) -> None:
+        """A record and a wait that the library makes by itself."""
+        event = self._new_event(device, (), None, f"the event of {name}").id
+        self.record(event, earlier)
+        self.wait(later, event, name)
+        self._held.pop(event, None)
+
+    def sync_stream(self, stream: StreamId, name: str = "synchronize", *, answer: bool = False) -> None:
+        """The host waited for a stream, or got the answer that it is idle."""
+        self._point(SyncStream(_ANYWHERE, stream=stream, name=name), answer=answer)
+
+    def sync_event(self, event: EventId, name: str = "synchronize", *, answer: bool = False) -> None:
+        """The host waited for an event, or got the answer that it is complete."""
+        self._point(SyncEvent(_ANYWHERE, event=event, name=name), answer=answer)
+
+    def sync_device(
+        self, device: DeviceId, name: str = "synchronize", doubts: frozenset[Doubt] = frozenset()
+    ) -> None:
+        self._point(SyncDevice(_ANYWHERE, doubts=doubts, device=device, name=name))
+
+    def call(
+        self,
+        name: str,
+        *,
+        stream: StreamId | None = None,
+        event: EventId | None = None,
+        times: tuple[EventId, ...] = (),
+        lane: LaneId | None = None,
+    ) -> None:
+        """A call that orders nothing; ``lane`` is the callback that made it."""
+        op = CudaCall(_ANYWHERE, name=name, stream=stream, event=event, times=times)
+        self._point(op if lane is None else replace(op, lane=lane))
+
+    def callback(self, stream: StreamId, name: str) -> LaneId:
+        """A host function was queued; what it does itself is told later, with its lane."""
+        self._last_lane += 1
+        lane = LaneId(self._last_lane)
+        self._point(Callback(_ANYWHERE, stream=stream, body=lane, name=name))
+        self._point(CallbackEnd(_ANYWHERE, stream=stream, body=lane))
+        return lane
+
+    @property
+    def capturing(self) -> bool:
+        return bool(self._captures)
+
+    def begin_capture(self, stream: StreamId, *, relaxed: bool = False) -> None:
+        self._captures[stream] = self._point(BeginCapture(_ANYWHERE, stream=stream, relaxed=relaxed))
+
+    def end_capture(self, stream: StreamId, *, failed: bool = False) -> None:
+        """A capture ended; ``failed`` says that an exception left it, so that joins are missing."""
+        self._captures.pop(stream, None)
+        doubts = frozenset({Doubt.SOME_PATHS}) if failed else frozenset()
+        self._point(EndCapture(_ANYWHERE, doubts=doubts, stream=stream))
+
+    def _point(self, op: Op, *, answer: bool = False) -> Point:
+        point = Point(self.where(), op, answer)
+        self._add(point)
+        return point
+
+    def _add(self, entry: Entry) -> None:
+        # Births and deaths do not come here: they are told from inside of allocators.
+        if len(self._new.entries) >= self._half:
+            self.turn()
+        self._new.entries.append(entry)
+
+    # ------------------------------------------------------------------ windows
+
+    def turn(self) -> None:
+        """Have the last two halves judged, and start a new one."""
+        if self._judging:
+            # Judging may collect garbage, which may free tensors.
+            return
+        self._judging = True
+        try:
+            old, new = self._old, self._new
+            self._old = new
+            self._new = _Half(self._now())
+            self.count += len(new.entries)
+            self.windows += 1
+            self._judge(
+                Window(old.before, [*old.entries, *new.entries], self._stream_infos, self._event_infos)
+            )
+            new.entries[:] = _compact(new.entries, self.blocks)
+            alive = (
+                {info.id for info in self._events.values()} | _mentioned(self._old) | _mentioned(self._new)
+            )
+            for event in [event for event in self._event_infos if event not in alive]:
+                del self._event_infos[event]
+        finally:
+            self._judging = False
+
+    def stop(self) -> None:
+        """Judge nothing any more: a forked child of the program does not go on for its parent."""
+        self._judging = True
+        self._half = sys.maxsize
+
+    def forget(self) -> None:
+        """Leave out all that happened so far; streams, events and blocks stay known."""
+        self._old, self._new = _Half(), _Half(self._now())
+
+    def _now(self) -> tuple[Point | Keep, ...]:
+        kept = (entry for entries in self._kept.values() for entry in entries)
+        return (*self._captures.values(), *self._held.values(), *kept)
+
+
+def _compact(entries: list[Entry], alive: dict[int, Block]) -> list[Entry]:
+    """What later events can still meet of events that were judged with all that came before.
+
+    Nothing touches a dead block again. Only its memory may be handed out while a stream that does not
+    own it still uses it.
+    """
+    kept: list[Entry] = []
+    awaited: set[Block] = set()
+    bare: StreamId | None = None
+    for entry in entries:
+        match entry:
+            case Work(stream=stream):
+                entry.touches = [
+                    touch
+                    for touch in entry.touches
+                    if alive.get(touch.block.start) is touch.block or touch.block.stream != stream
+                ]
+                awaited.update(touch.block for touch in entry.touches)
+                if entry.touches or bare != stream:
+                    kept.append(entry)
+                bare = stream
+            case Birth(block=block):
+                if alive.get(block.start) is block:
+                    kept.append(entry)
+            case Death(block=block):
+                if block in awaited:
+                    kept.append(entry)
+            case _:
+                kept.append(entry)
+                bare = None
+    return kept
+
+
+def _mentioned(half: _Half) -> set[EventId]:
+    points = [entry for entry in (*half.before, *half.entries) if isinstance(entry, Point)]
+    return {
+        point.op.event for point in points if isinstance(point.op, (Record, Wait, SyncEvent, DestroyEvent))
+    } | {event for point in points if isinstance(point.op, CudaCall) for event in point.op.times}

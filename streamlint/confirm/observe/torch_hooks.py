@@ -1,0 +1,275 @@
+"""Streams, events, allocations and captures of PyTorch, through its own trace callbacks.
+
+The callbacks (``torch.cuda._gpu_trace``) are those that PyTorch's CUDA sanitizer uses. They tell of every
+record, wait and synchronization that goes through PyTorch, and of the caching allocator. What they do not
+tell is wrapped: waits for events that were never recorded, queries, graph captures, and values that a
+tensor in host memory gives to Python without an operator.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.cuda import _gpu_trace
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from streamlint.confirm.observe.torch_tracer import Tracer
+from streamlint.trace import FreeKind, Space, StreamKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from streamlint.confirm.observe.events import Touch
+    from streamlint.confirm.observe.recorder import EventInfo, Recorder
+    from streamlint.trace import DeviceId
+
+
+_OWN_KIND = StreamKind.NON_BLOCKING
+"""Of the streams that PyTorch makes (measured)."""
+
+
+def install(recorder: Recorder) -> None:
+    """Trace PyTorch from now on, in this thread and in threads that are started later."""
+    tracer = Tracer(recorder)
+    hooks = _Hooks(tracer)
+    hooks.register()
+    hooks.patch()
+    _Mode(tracer).__enter__()
+    _follow_threads(tracer)
+
+
+def _replace(owner: type, **methods: Callable[..., Any]) -> None:
+    for name, method in methods.items():
+        setattr(owner, name, method)
+
+
+class _Mode(TorchDispatchMode):  # type: ignore[misc]
+    def __init__(self, tracer: Tracer) -> None:
+        super().__init__()
+        self._dispatch = tracer.dispatch
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        return self._dispatch(func, args, kwargs or {})
+
+
+def _follow_threads(tracer: Tracer) -> None:
+    """A dispatch mode holds for one thread: enter it in each new one."""
+    start = threading.Thread.start
+
+    @functools.wraps(start)
+    def traced(thread: threading.Thread) -> None:
+        run = thread.run
+
+        def with_mode() -> None:
+            with _Mode(tracer):
+                run()
+
+        thread.run = with_mode  # type: ignore[method-assign]
+        start(thread)
+
+    _replace(threading.Thread, start=traced)
+
+
+class _Hooks:
+    def __init__(self, tracer: Tracer) -> None:
+        self._tracer = tracer
+        self._recorder = tracer.recorder
+        self._creating: EventInfo | None = None
+        """The event whose first record is under way."""
+        self._graphs: weakref.WeakKeyDictionary[Any, list[Touch]] = weakref.WeakKeyDictionary()
+
+    # ------------------------------------------------------------------ callbacks
+
+    def register(self) -> None:
+        torch._C._activate_gpu_trace()
+        _gpu_trace.register_callback_for_event_creation(self._event_created)
+        _gpu_trace.register_callback_for_event_deletion(self._recorder.forget_event)
+        _gpu_trace.register_callback_for_event_record(self._event_recorded)
+        _gpu_trace.register_callback_for_event_wait(self._event_waited)
+        _gpu_trace.register_callback_for_memory_allocation(self._allocated)
+        _gpu_trace.register_callback_for_memory_deallocation(self._freed)
+        _gpu_trace.register_callback_for_stream_creation(self._stream_created)
+        _gpu_trace.register_callback_for_device_synchronization(self._device_synchronized)
+        _gpu_trace.register_callback_for_stream_synchronization(self._stream_synchronized)
+        _gpu_trace.register_callback_for_event_synchronization(self._event_synchronized)
+
+    def _stream_created(self, handle: int) -> None:
+        self._recorder.pool_stream(handle, self._tracer.here(), _OWN_KIND)
+
+    def _event_created(self, handle: int) -> None:
+        self._recorder.bind_event(handle, self._tracer.here(), self._creating)
+        self._creating = None
+
+    def _event_recorded(self, event: int, stream: int) -> None:
+        here = self._tracer.here()
+        self._recorder.record(self._recorder.event(event, here), self._recorder.stream(stream, here))
+
+    def _event_waited(self, event: int, stream: int) -> None:
+        here = self._tracer.here()
+        self._recorder.wait(self._recorder.stream(stream, here), self._recorder.event(event, here))
+
+    def _event_synchronized(self, event: int) -> None:
+        self._recorder.sync_event(self._recorder.event(event, self._tracer.here()))
+
+    def _stream_synchronized(self, stream: int) -> None:
+        self._recorder.sync_stream(self._recorder.stream(stream, self._tracer.here()))
+
+    def _device_synchronized(self) -> None:
+        self._recorder.sync_device(self._tracer.here())
+
+    def _allocated(self, address: int) -> None:
+        number = self._tracer.device()
+        self._recorder.born(
+            address, 0, Space.DEVICE, self._tracer.devices[number], self._tracer.current(number)
+        )
+
+    def _freed(self, address: int) -> None:
+        self._recorder.died(address, FreeKind.DROPPED, name="last reference")
+
+    # ------------------------------------------------------------------ wrapped methods
+
+    def patch(self) -> None:
+        self._patch_events()
+        self._patch_streams()
+        self._patch_graphs()
+        self._patch_host_read()
+
+    def _patch_host_read(self) -> None:
+        method = torch.Tensor.tolist
+
+        @functools.wraps(method)
+        def traced(tensor: Any) -> Any:
+            self._tracer.read_by_host(tensor, "tolist()")
+            return method(tensor)
+
+        _replace(torch.Tensor, tolist=traced)
+
+    def _patch_streams(self) -> None:
+        recorder = self._recorder
+        made, query = torch.cuda.Stream.__new__, torch.cuda.Stream.query
+
+        def new(cls: Any, *args: Any, **kwargs: Any) -> Any:
+            stream = made(cls, *args, **kwargs)
+            if "stream_id" not in kwargs:
+                device = self._tracer.devices[stream.device_index]
+                if "stream_ptr" in kwargs:
+                    recorder.foreign_stream(stream.cuda_stream, device)
+                else:
+                    recorder.made_stream(stream.cuda_stream, device, _OWN_KIND, pooled=True)
+            return stream
+
+        @functools.wraps(query)
+        def queried(stream: Any) -> bool:
+            done = bool(query(stream))
+            if done:
+                recorder.sync_stream(self._tracer.stream(stream), "query", answer=True)
+            return done
+
+        _replace(torch.cuda.Stream, __new__=new, query=queried)
+
+    def _patch_events(self) -> None:
+        tracer, recorder, cls = self._tracer, self._recorder, torch.cuda.Event
+        made, record, wait = cls.__new__, cls.record, cls.wait
+        query, synchronize, elapsed = cls.query, cls.synchronize, cls.elapsed_time
+
+        def new(cls: Any, *args: Any, **kwargs: Any) -> Any:
+            event = made(cls, *args, **kwargs)
+            timing = bool(args[0] if args else kwargs.get("enable_timing", False))
+            name = "the event of wait_stream" if sys._getframe(2).f_code.co_name == "wait_stream" else ""
+            made_here = recorder.loose_event(self._here_or_first(), timing=timing, name=name)
+            made_here.external = bool(args[3] if len(args) > 3 else kwargs.get("external", False))
+            event.__dict__["_streamlint"] = made_here
+            return event
+
+        def info(event: Any) -> EventInfo | None:
+            found: EventInfo | None = event.__dict__.get("_streamlint")
+            return found
+
+        @functools.wraps(record)
+        def recorded(event: Any, stream: Any = None) -> None:
+            if not event.cuda_event:
+                self._creating = info(event)
+            record(event, stream)
+
+        @functools.wraps(wait)
+        def waited(event: Any, stream: Any = None) -> None:
+            known = info(event)
+            on = tracer.current(tracer.device()) if stream is None else tracer.stream(stream)
+            if not event.cuda_event and known is not None:
+                # It was never recorded: PyTorch does nothing, and tells nobody.
+                recorder.wait(on, recorder.known(known))
+            try:
+                wait(event, stream)
+            except RuntimeError:
+                if known is not None:
+                    # Refused, as a wait for work outside of a capture is.
+                    recorder.wait(on, recorder.known(known))
+                raise
+
+        @functools.wraps(synchronize)
+        def synchronized(event: Any) -> None:
+            known = info(event)
+            if not event.cuda_event and known is not None:
+                recorder.sync_event(recorder.known(known))
+            synchronize(event)
+
+        @functools.wraps(query)
+        def queried(event: Any) -> bool:
+            done = bool(query(event))
+            known = info(event)
+            if done and event.cuda_event and known is not None:
+                recorder.sync_event(recorder.known(known), "query", answer=True)
+            return done
+
+        @functools.wraps(elapsed)
+        def timed(event: Any, end: Any) -> float:
+            times = tuple(recorder.known(known) for known in (info(event), info(end)) if known is not None)
+            recorder.call("elapsed_time", times=times)
+            return float(elapsed(event, end))
+
+        _replace(
+            cls,
+            __new__=new,
+            record=recorded,
+            wait=waited,
+            synchronize=synchronized,
+            query=queried,
+            elapsed_time=timed,
+        )
+
+    def _here_or_first(self) -> DeviceId:
+        return self._tracer.here() if torch.cuda.is_initialized() else self._tracer.devices[0]
+
+    def _patch_graphs(self) -> None:
+        recorder, cls = self._recorder, torch.cuda.CUDAGraph
+        begin, end, replay = cls.capture_begin, cls.capture_end, cls.replay
+
+        @functools.wraps(begin)
+        def began(graph: Any, *args: Any, **kwargs: Any) -> None:
+            mode = args[1] if len(args) > 1 else kwargs.get("capture_error_mode", "global")
+            begin(graph, *args, **kwargs)
+            recorder.begin_capture(self._tracer.current(self._tracer.device()), relaxed=mode == "relaxed")
+            self._tracer.captured = self._graphs[graph] = []
+
+        @functools.wraps(end)
+        def ended(graph: Any) -> None:
+            self._tracer.captured = None
+            failed = sys.exc_info()[0] is not None
+            recorder.end_capture(self._tracer.current(self._tracer.device()), failed=failed)
+            end(graph)
+
+        @functools.wraps(replay)
+        def replayed(graph: Any) -> None:
+            recorder.work(
+                self._tracer.current(self._tracer.device()), "graph replay", list(self._graphs.get(graph, ()))
+            )
+            replay(graph)
+
+        _replace(cls, capture_begin=began, capture_end=ended, replay=replayed)

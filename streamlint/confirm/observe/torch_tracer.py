@@ -1,0 +1,302 @@
+"""PyTorch's operators, as a dispatch mode sees them: which memory they read, write, allocate and copy."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from streamlint.confirm.observe.events import Block, Touch
+from streamlint.confirm.observe.layout import layout
+from streamlint.confirm.observe.torch_ops import Operator, Special, operator_of
+from streamlint.models.copying import host_effect
+from streamlint.trace import Doubt, HostEffect, Mode, Space
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from streamlint.confirm.observe.recorder import Recorder
+    from streamlint.trace import DeviceId, StreamId
+
+_UNKNOWN = object()
+_NO_DOUBT: frozenset[Doubt] = frozenset()
+_new_touch: Callable[[tuple[Any, ...]], Touch] = functools.partial(tuple.__new__, Touch)
+"""``Touch(...)`` at a third of its time."""
+
+
+class Tracer:
+    """Tells the recorder what operators do to memory."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self._operators: dict[Any, Operator | None] = {}
+        self._blocks = recorder.blocks
+        self._hosts: dict[int, Block] = {}
+        """Host memory that a copy between host and device has used, by address, as long as it lives."""
+        self._storages: dict[int, weakref.ref[Any]] = {}
+        self.devices = [str(number) for number in range(64)]
+        self.captured: list[Touch] | None = None
+        """What the graph that is being captured touches."""
+        self._raw_stream: Callable[[int], int] = torch._C._cuda_getCurrentRawStream
+        self.device: Callable[[], int] = torch._C._cuda_getDevice
+
+    # ------------------------------------------------------------------ operators
+
+    def dispatch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        operator = self._operators.get(func, _UNKNOWN)
+        if operator is _UNKNOWN:
+            operator = self._operators[func] = operator_of(func._schema)
+        if not isinstance(operator, Operator):
+            return func(*args, **kwargs)
+        if operator.special is not Special.NONE:
+            done, result = self._special(operator, func, args, kwargs)
+            if done:
+                return result
+        touches: list[Touch] = []
+        device = self._inputs(operator, args, kwargs, touches)
+        if device >= 0:
+            self.recorder.work(self.current(device), operator.name, touches)
+            result = func(*args, **kwargs)
+        else:
+            # The results of a factory tell its device.
+            result = func(*args, **kwargs)
+            device = _device_of(result)
+            if device >= 0:
+                self.recorder.work(self.current(device), operator.name, touches)
+        if operator.fills_result and device >= 0:
+            self._results(result, touches)
+        if self.captured is not None:
+            self.captured += touches
+        return result
+
+    def _inputs(
+        self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], touches: list[Touch]
+    ) -> int:
+        """Collect what is touched; returns a device that is among the arguments, or -1."""
+        device = -1
+        host: list[Touch] = []
+        given = [(args[number], mode, number) for number, mode in operator.positional if number < len(args)]
+        if kwargs:
+            given += [(kwargs[name], mode, -2) for name, mode in operator.keywords if name in kwargs]
+        for value, mode, number in given:
+            for tensor in (value,) if isinstance(value, torch.Tensor) else _tensors(value):
+                if tensor.is_cuda:
+                    if device < 0:
+                        device = tensor.get_device()
+                    self._touch(tensor, mode, number, touches)
+                elif self._hosts:
+                    self._touch_host(tensor, mode, number, host)
+        if host:
+            self.recorder.host(operator.name, host)
+        return device
+
+    def _results(self, result: Any, touches: list[Touch]) -> None:
+        for tensor in (result,) if isinstance(result, torch.Tensor) else _tensors(result):
+            if tensor.is_cuda:
+                self._touch(tensor, Mode.WRITE, -1, touches)
+
+    def _touch(self, tensor: Any, mode: Mode, operand: int, touches: list[Touch]) -> None:
+        try:
+            address = tensor.data_ptr()
+        except RuntimeError:  # a tensor without memory of its own, such as a sparse one
+            return
+        if not address:
+            return
+        block = self._blocks.get(address)
+        if block is None:
+            start = address - tensor.storage_offset() * tensor.element_size()
+            block = self._blocks.get(start) or self.recorder.find(start)
+            if block is None:
+                block = self.recorder.unseen(start, 0, Space.DEVICE, self.devices[tensor.get_device()])
+        _append(touches, tensor, block, mode, address - block.start, operand)
+
+    def current(self, device: int) -> StreamId:
+        return self.recorder.stream(self._raw_stream(device), self.devices[device])
+
+    def stream(self, stream: Any) -> StreamId:
+        """The stream of an object of ``torch.cuda.Stream``, or of the generic class."""
+        if not hasattr(stream, "cuda_stream"):
+            kind = {"device_index": stream.device_index, "device_type": stream.device_type}
+            stream = torch.cuda.Stream(stream_id=stream.stream_id, **kind)
+        return self.recorder.stream(stream.cuda_stream, self.devices[stream.device_index])
+
+    def here(self) -> DeviceId:
+        return self.devices[self.device()]
+
+    # ------------------------------------------------------------------ operators that are more than work
+
+    def _special(
+        self, operator: Operator, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[bool, Any]:
+        """Handles the operator if it is more than device work here; false otherwise."""
+        match operator.special:
+            case Special.ITEM if args[0].is_cuda:
+                return True, self._item(func, args, kwargs)
+            case Special.KEEP:
+                self._keep(args[0], args[1] if len(args) > 1 else kwargs["s"])
+                return True, func(*args, **kwargs)
+            case Special.COPY:
+                source = args[1] if len(args) > 1 else kwargs["src"]
+                blocking = not (args[2] if len(args) > 2 else kwargs.get("non_blocking", False))
+                if args[0].device != source.device and (args[0].is_cuda or source.is_cuda):
+                    return True, self._copy(func, args, kwargs, args[0], source, blocking=blocking)
+            case Special.TO:
+                source, device = args[0], kwargs.get("device")
+                blocking = not kwargs.get("non_blocking", False)
+                if device is not None and _is_elsewhere(source, torch.device(device)):
+                    return True, self._copy(func, args, kwargs, None, source, blocking=blocking)
+        return False, None
+
+    def _item(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """``x.item()`` waits for the current stream, and for no other (measured)."""
+        touches: list[Touch] = []
+        self._touch(args[0], Mode.READ, 0, touches)
+        stream = self.current(args[0].get_device())
+        self.recorder.work(stream, "item()", touches)
+        result = func(*args, **kwargs)
+        self.recorder.sync_stream(stream, "item()")
+        return result
+
+    def _keep(self, tensor: Any, stream: Any) -> None:
+        block = self.recorder.find(tensor.data_ptr()) if tensor.is_cuda else None
+        if block is not None:
+            self.recorder.keep(block, self.stream(stream))
+
+    def _copy(
+        self,
+        func: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        target: Any,  # None: the result of the operator
+        source: Any,
+        *,
+        blocking: bool,
+    ) -> Any:
+        to_cuda = target.is_cuda if target is not None else torch.device(kwargs["device"]).type == "cuda"
+        if to_cuda and source.is_cuda:
+            return self._between_devices(func, args, kwargs, target, source)
+        on = source if source.is_cuda else target
+        number = _index(torch.device(kwargs["device"])) if on is None else on.get_device()
+        move = self.recorder.move(
+            self.current(number),
+            "copy",
+            self._end(source, Mode.READ, 1 if target is not None else 0),
+            None if target is None else self._end(target, Mode.WRITE, 0),
+            HostEffect.ASYNC if target is None else _effect(target, source, blocking=blocking),
+        )
+        result = func(*args, **kwargs)
+        if target is None:
+            move.target = self._end(result, Mode.WRITE, -1)
+            move.effect = _effect(result, source, blocking=blocking)
+        return result
+
+    def _between_devices(
+        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], target: Any, source: Any
+    ) -> Any:
+        """PyTorch orders a copy between devices with the current streams of both (measured)."""
+        there = target.get_device() if target is not None else _index(torch.device(kwargs["device"]))
+        reading, writing = self.current(source.get_device()), self.current(there)
+        touches: list[Touch] = []
+        self._touch(source, Mode.READ, 0, touches)
+        self.recorder.order(writing, reading, self.devices[there], "a copy between devices")
+        self.recorder.work(reading, "copy", touches)
+        result = func(*args, **kwargs)
+        self._touch(target if target is not None else result, Mode.WRITE, -1, touches)
+        self.recorder.order(reading, writing, self.devices[there], "a copy between devices")
+        return result
+
+    def _end(self, tensor: Any, mode: Mode, operand: int) -> Touch | None:
+        touches: list[Touch] = []
+        if tensor.is_cuda:
+            self._touch(tensor, mode, operand, touches)
+        else:
+            self._follow_host(tensor)
+            self._touch_host(tensor, mode, operand, touches)
+        return touches[0] if touches else None
+
+    # ------------------------------------------------------------------ host memory
+
+    def _follow_host(self, tensor: Any) -> None:
+        start = tensor.data_ptr() - tensor.storage_offset() * tensor.element_size()
+        if not start or start in self._hosts or self.recorder.find(start) is not None:
+            return
+        storage = tensor.untyped_storage()
+        space = Space.PINNED if tensor.is_pinned() else Space.PAGEABLE
+        block = self._hosts[start] = self.recorder.unseen(start, storage.nbytes(), space, "cpu")
+        self._storages[start] = weakref.ref(storage, functools.partial(self._host_gone, block))
+
+    def _host_gone(self, block: Block, _: object) -> None:
+        # The allocator of pinned memory hands it out again only when the copies are done (measured).
+        self._hosts.pop(block.start, None)
+        self._storages.pop(block.start, None)
+        self.recorder.forget_block(block)
+
+    def _touch_host(self, tensor: Any, mode: Mode, operand: int, touches: list[Touch]) -> None:
+        address = tensor.data_ptr()
+        start = address - tensor.storage_offset() * tensor.element_size()
+        block = self._hosts.get(start) or self.recorder.find(start)
+        if block is not None and address:
+            _append(touches, tensor, block, mode, address - block.start, operand)
+
+    def read_by_host(self, tensor: Any, name: str) -> None:
+        """A value of host memory goes to Python without an operator."""
+        if self._hosts and not tensor.is_cuda:
+            touches: list[Touch] = []
+            self._touch_host(tensor, Mode.READ, 0, touches)
+            if touches:
+                self.recorder.host(name, touches)
+
+
+# ----------------------------------------------------------------------------- tensors
+
+
+def _tensors(value: Any) -> Iterable[Any]:
+    """The tensors in a list or tuple argument."""
+    if isinstance(value, (list, tuple)):
+        return [item for item in value if isinstance(item, torch.Tensor)]
+    return ()
+
+
+def _device_of(result: Any) -> int:
+    for tensor in (result,) if isinstance(result, torch.Tensor) else _tensors(result):
+        if tensor.is_cuda:
+            return int(tensor.get_device())
+    return -1
+
+
+def _append(touches: list[Touch], tensor: Any, block: Block, mode: Mode, lo: int, operand: int) -> None:
+    strides = None
+    if tensor.is_contiguous():
+        hi = lo + tensor.nbytes
+    elif tensor.numel():
+        span, strides = layout(tuple(tensor.shape), tensor.stride(), tensor.element_size(), lo)
+        hi = lo + span
+    else:
+        return
+    if hi > lo:
+        if hi > block.size:  # noqa: PLR1730  max() is a call, and this runs for each tensor of each operator
+            # The caching allocator tells no size.
+            block.size = hi
+        touches.append(_new_touch((block, mode, lo, hi, strides, operand, _NO_DOUBT)))
+
+
+def _is_elsewhere(source: Any, device: torch.device) -> bool:
+    if source.is_cuda and device.type == "cuda":
+        return bool(_index(device) != source.get_device())
+    return bool(source.is_cuda != (device.type == "cuda"))
+
+
+def _index(device: torch.device) -> int:
+    return int(torch.cuda.current_device()) if device.index is None else device.index
+
+
+def _space(tensor: Any) -> Space:
+    if tensor.is_cuda:
+        return Space.DEVICE
+    return Space.PINNED if tensor.is_pinned() else Space.PAGEABLE
+
+
+def _effect(target: Any, source: Any, *, blocking: bool) -> HostEffect:
+    return host_effect(_space(target), _space(source), blocking=blocking)

@@ -1,0 +1,320 @@
+"""Makes a trace of a window of events.
+
+What cannot matter is left out, and leaving it out changes no verdict:
+
+* Accesses to a block that, within the window, only one stream uses, its owner: a stream is in order
+  with itself. Work that has no other accesses stays as a bare launch, because it may be a barrier
+  among blocking streams; several in a row are one.
+* Births, and deaths by a dropped reference, of blocks whose memory nothing reuses within the window.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from typing_extensions import assert_never
+
+from streamlint.confirm.observe.events import (
+    Birth,
+    Block,
+    Death,
+    Entry,
+    HostTouch,
+    Keep,
+    Move,
+    Place,
+    Point,
+    Touch,
+    Work,
+)
+from streamlint.interp.captures import Captures
+from streamlint.source import Span
+from streamlint.trace import (
+    Access,
+    Alloc,
+    Buffer,
+    BufferId,
+    Copy,
+    CudaCall,
+    Doubt,
+    Event,
+    EventId,
+    Free,
+    FreeKind,
+    HostAccess,
+    Interval,
+    KeepAlive,
+    Launch,
+    Op,
+    Origin,
+    Provenance,
+    Region,
+    Site,
+    Stream,
+    StreamId,
+    StreamKind,
+    SymbolSlice,
+    Trace,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from streamlint.confirm.observe.recorder import StreamInfo, Window
+    from streamlint.confirm.observe.sites import Located, Sources
+
+_NONE: frozenset[Doubt] = frozenset()
+_ESCAPE = frozenset({Doubt.ESCAPE})
+_START = Site(Span("", 0, 0, 0, 0))
+
+
+def trace_of(window: Window, sources: Sources) -> Trace | None:
+    """The trace of a window, or None if nothing in it can be out of order."""
+    shared = _shared(window.entries)
+    if not shared and not any(isinstance(entry, Point | Keep) for entry in window.entries):
+        return None
+    return _Translation(window, sources, shared).trace()
+
+
+def _shared(entries: Iterable[Entry]) -> set[Block]:
+    """Blocks that more than one agent uses: two streams, a stream that is not the owner, or the host."""
+    first: dict[Block, StreamId] = {}
+    shared: set[Block] = set()
+    for entry in entries:
+        match entry:
+            case Work(stream=stream, touches=touches):
+                for touch in touches:
+                    block = touch[0]
+                    owner = first.get(block)
+                    if owner is None:
+                        owner = first[block] = stream if block.stream is None else block.stream
+                    if owner != stream:
+                        shared.add(block)
+            case Move(source=source, target=target):
+                shared |= {touch.block for touch in (source, target) if touch is not None}
+            case HostTouch(touches=touches):
+                shared |= {touch.block for touch in touches}
+            case Keep(block=block):
+                shared.add(block)
+            case Death(block=block, kind=FreeKind.EXPLICIT) if block.stream is not None:
+                shared.add(block)
+            case _:
+                pass
+    return shared
+
+
+class _Reuse:
+    """Which births get memory of a shared block that died in the window, and which deaths those are."""
+
+    def __init__(self, entries: Iterable[Entry], shared: set[Block]) -> None:
+        self.births: set[Block] = set()
+        self.deaths: set[Block] = set()
+        self._starts: list[int] = []
+        self._free: dict[int, Block] = {}
+        for entry in entries:
+            match entry:
+                case Death(block=block) if block in shared and block.size:
+                    if block.start not in self._free:
+                        insort(self._starts, block.start)
+                    self._free[block.start] = block
+                case Birth(block=block):
+                    self._born(block)
+                case _:
+                    pass
+
+    def _born(self, block: Block) -> None:
+        for start in self._overlapped(block):
+            self.births.add(block)
+            self.deaths.add(self._free.pop(start))
+            self._starts.remove(start)
+
+    def _overlapped(self, block: Block) -> list[int]:
+        index = bisect_left(self._starts, block.start)
+        found = [self._starts[index - 1]] if index and self._ends(index - 1) > block.start else []
+        while index < len(self._starts) and self._starts[index] < block.start + max(block.size, 1):
+            found.append(self._starts[index])
+            index += 1
+        return found
+
+    def _ends(self, index: int) -> int:
+        dead = self._free[self._starts[index]]
+        return dead.start + dead.size
+
+
+class _Translation:
+    def __init__(self, window: Window, sources: Sources, shared: set[Block]) -> None:
+        self._window = window
+        self._sources = sources
+        self._shared = shared
+        self._reuse = _Reuse(window.entries, shared)
+        self._foreign = {info.id for info in window.streams.values() if info.foreign}
+        self._everywhere = _ESCAPE if window.escapes else _NONE
+        self._ops: list[Op] = [CudaCall(_START, name="start of the observation")]
+        self._captures = Captures()
+        self._turns: Counter[tuple[int, int]] = Counter()
+        self._blocks: dict[BufferId, Block] = {}
+        self._names: dict[BufferId, Counter[str]] = {}
+        self._last_work: StreamId | None = None
+
+    def trace(self) -> Trace:
+        for held in self._window.before:
+            self._add(held)
+        for entry in self._window.entries:
+            self._add(entry)
+        return Trace(
+            ops=tuple(self._ops),
+            streams={info.id: self._stream(info) for info in self._window.streams.values()},
+            events=self._events(),
+            buffers={id_: self._buffer(block) for id_, block in self._blocks.items()},
+            entry="observed",
+            provenance=Provenance.OBSERVED,
+        )
+
+    def _add(self, entry: Entry) -> None:
+        match entry:
+            case Work():
+                self._work(entry)
+            case Move(source=source, target=target):
+                if source is not None and target is not None:
+                    self._move(entry, source, target)
+            case HostTouch(place=place, name=name, touches=touches):
+                located = self._sources.locate(place)
+                accesses = tuple(self._access(touch, located) for touch in touches)
+                self._emit(HostAccess(self._site(place), accesses=accesses, name=name))
+            case Birth(block=block):
+                in_capture = self._captures.active and block.stream is None
+                if in_capture or block in self._shared or block in self._reuse.births:
+                    self._blocks[block.id] = block
+                    site = self._site(block.place)
+                    self._emit(Alloc(site, buffer=block.id, stream=block.stream, name=block.name))
+            case Death(block=block):
+                if block in self._reuse.deaths or (entry.kind is FreeKind.EXPLICIT and block in self._shared):
+                    self._death(entry)
+            case Keep(block=block, stream=stream):
+                self._blocks[block.id] = block
+                self._emit(KeepAlive(self._site(entry.place), buffer=block.id, stream=stream))
+            case Point(place=place, answer=True) if self._sources.locate(place).ignored:
+                pass
+            case Point(place=place, op=op):
+                self._emit(replace(op, at=self._site(place)))
+                self._last_work = None
+            case _:
+                assert_never(entry)
+
+    def _emit(self, op: Op) -> None:
+        self._ops += self._captures.recorded(op)
+
+    def _work(self, entry: Work) -> None:
+        touches = [touch for touch in entry.touches if touch[0] in self._shared]
+        if not touches and self._last_work == entry.stream:
+            return
+        located = self._sources.locate(entry.place)
+        accesses = tuple(self._access(touch, located) for touch in touches)
+        site = self._site(entry.place)
+        doubts = self._doubts(entry.stream)
+        self._emit(Launch(site, doubts=doubts, stream=entry.stream, accesses=accesses, name=entry.name))
+        self._last_work = entry.stream
+
+    def _move(self, entry: Move, source: Touch, target: Touch) -> None:
+        located = self._sources.locate(entry.place)
+        self._emit(
+            Copy(
+                self._site(entry.place),
+                doubts=self._doubts(entry.stream),
+                stream=entry.stream,
+                src=self._access(source, located),
+                dst=self._access(target, located),
+                host=entry.effect,
+                name=entry.name,
+            )
+        )
+        self._last_work = entry.stream
+
+    def _doubts(self, stream: StreamId) -> frozenset[Doubt]:
+        """Code that is not traced may order what it has: a stream, or all of them."""
+        return _ESCAPE if stream in self._foreign else self._everywhere
+
+    def _death(self, entry: Death) -> None:
+        self._blocks[entry.block.id] = entry.block
+        self._emit(
+            Free(
+                self._site(entry.place),
+                buffer=entry.block.id,
+                stream=entry.stream,
+                kind=entry.kind,
+                name=entry.name,
+            )
+        )
+
+    def _access(self, touch: Touch, located: Located) -> Access:
+        block = touch.block
+        if block.id not in self._blocks:
+            self._blocks[block.id] = block
+        name = located.operand(touch.operand) if touch.operand >= 0 else located.assigned
+        if name:
+            self._names.setdefault(block.id, Counter())[name] += 1
+        return Access(block.id, touch.mode, region(touch), touch.doubts)
+
+    def _site(self, place: Place) -> Site:
+        located = self._sources.locate(place)
+        key = (id(place[0]), place[1]) if place is not None else (0, 0)
+        turn = self._turns[key]
+        self._turns[key] += 1
+        return Site(located.span, located.function, turn=turn)
+
+    # What there is
+
+    def _stream(self, info: StreamInfo) -> Stream:
+        match info.kind:
+            case StreamKind.LEGACY:
+                name = "the default stream"
+            case StreamKind.PER_THREAD:
+                name = "the per-thread default stream"
+            case _:
+                name = self._sources.name(info.places) or f"stream{info.id}"
+        span = self._sources.locate(info.places[0]).span if info.places else None
+        return Stream(info.id, info.kind, info.device, name, span)
+
+    def _events(self) -> dict[EventId, Event]:
+        events = {}
+        for info in self._window.events.values():
+            located = self._sources.locate(info.places[0] if info.places else None)
+            name = info.name or self._sources.name(info.places) or f"event{info.id}"
+            span = located.span if info.places else None
+            events[info.id] = Event(info.id, info.device, name, span, located.function, timing=info.timing)
+        return events
+
+    def _buffer(self, block: Block) -> Buffer:
+        located = self._sources.locate(block.place)
+        # A block has many names; most of its uses say which one the reader knows.
+        used = self._names.get(block.id)
+        name = used.most_common(1)[0][0] if used else located.assigned or f"buffer{block.id}"
+        return Buffer(
+            block.id,
+            name,
+            block.space,
+            Origin.ALLOCATED if block.place is not None else Origin.ARGUMENT,
+            block.device,
+            block.stream,
+            located.span if block.place is not None else None,
+        )
+
+
+def region(touch: Touch) -> Region:
+    """The bytes of an access; the empty region where they are all.
+
+    Views that are not dense get the pitch and the columns as further axes: columns of one pitch can be
+    compared, others may overlap.
+    """
+    if touch.strides is None:
+        dense = touch.lo <= 0 and touch.hi >= touch.block.size > 0
+        return () if dense else (Interval(touch.lo, touch.hi),)
+    pitch, column, width = touch.strides
+    return (
+        Interval(touch.lo, touch.hi),
+        SymbolSlice(f"pitch {pitch}", f"end of {pitch}"),
+        Interval(column, column + width),
+    )

@@ -1,0 +1,34 @@
+"""What a copy means to the host, by where its ends are (measured: docs/semantics.md)."""
+
+from __future__ import annotations
+
+from streamlint.trace import HostEffect, Space
+
+
+def host_effect(to: Space, of: Space, *, blocking: bool) -> HostEffect:
+    """What a copy on a stream means to the host, by where its ends are."""
+    if blocking and (to.on_host or of.on_host):
+        return HostEffect.BLOCKS
+    if to is Space.PAGEABLE:
+        return HostEffect.BLOCKS if of.on_host else HostEffect.BLOCKS_OBSERVED
+    if of is Space.PAGEABLE:
+        return HostEffect.STAGED
+    if blocking and Space.UNKNOWN in (to, of):
+        return HostEffect.BLOCKS_OBSERVED
+    return HostEffect.ASYNC
+
+
+def explicit_effect(to: Space, of: Space, *, blocking: bool, documented: bool = False) -> HostEffect:
+    """The same for a call that names its ends and its stream, such as ``cudaMemcpyAsync``.
+
+    ``documented``: its documentation says asynchronous even where it was seen to block.
+    """
+    effect = host_effect(to, of, blocking=blocking)
+    if documented and effect is HostEffect.BLOCKS_OBSERVED and not blocking:
+        return HostEffect.ASYNC
+    if blocking and of is Space.PAGEABLE and to is Space.DEVICE:
+        # cudaMemcpy from pageable memory returns once the source is staged: other streams may see old data.
+        return HostEffect.STAGED
+    if blocking and not to.on_host and not of.on_host and Space.UNKNOWN not in (to, of):
+        return HostEffect.ASYNC
+    return effect

@@ -1,0 +1,215 @@
+"""``streamlint confirm --observe``: a program runs as Python would run it, and what it did is reported."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from streamlint import cli
+from streamlint.finding import Seen
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FAKE = """\
+import sys
+from tests.fake_cuda import FakeDevice, fake_runtime
+vars(sys.modules[__name__]).update(
+    {name: value for name, value in vars(fake_runtime(FakeDevice())).items() if not name.startswith("__")}
+)
+"""
+RACE = """\
+import sys
+from cuda.bindings import runtime as cudart
+
+def check(result):
+    return result[1] if len(result) > 1 else None
+
+D2D = cudart.cudaMemcpyKind.cudaMemcpyDeviceToDevice
+
+def race(wait):
+    one = check(cudart.cudaStreamCreateWithFlags(cudart.cudaStreamNonBlocking))
+    two = check(cudart.cudaStreamCreateWithFlags(cudart.cudaStreamNonBlocking))
+    done = check(cudart.cudaEventCreate())
+    a = check(cudart.cudaMalloc(64))
+    b = check(cudart.cudaMalloc(64))
+    cudart.cudaMemsetAsync(a, 7, 64, one)
+    cudart.cudaEventRecord(done, one)
+    {wait}
+    cudart.cudaMemcpyAsync(b, a, 64, D2D, two)
+    cudart.cudaDeviceSynchronize()
+    print("done", *sys.argv[1:])
+
+def ends_badly():
+    race(False)
+    raise SystemExit(3)
+
+if __name__ == "__main__":
+    race("wait" in sys.argv)
+"""
+AT_RUN_TIME = "getattr(cudart, 'cudaStreamWait' + 'Event')(two, done, 0) if wait else None"
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    """A program beside a package that looks like cuda-python and needs no GPU."""
+    package = tmp_path / "cuda" / "bindings"
+    package.mkdir(parents=True)
+    (tmp_path / "cuda" / "__init__.py").write_text("")
+    (package / "__init__.py").write_text("")
+    (package / "runtime.py").write_text(FAKE)
+    (tmp_path / "pyproject.toml").write_text("[tool.streamlint]\n")
+    path = tmp_path / "program.py"
+    path.write_text(RACE.replace("{wait}", AT_RUN_TIME))
+    return path
+
+
+def observe(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "streamlint", "confirm", "--observe", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+needs_columns = pytest.mark.skipif(sys.version_info < (3, 11), reason="code objects have no columns")
+
+
+@needs_columns
+def test_a_race_is_shown_with_its_source(program: Path) -> None:
+    done = observe(program, "first", "second")
+    assert done.returncode == 1, done.stderr
+    assert "done first second" in done.stdout
+    assert "SL101" in done.stdout
+    assert "`a` is read on `two` while `one` may still be writing it" in done.stdout
+    assert "1 finding" in done.stdout
+
+
+def test_the_same_program_with_its_wait(program: Path) -> None:
+    done = observe(program, "wait")
+    assert (done.returncode, "No findings" in done.stdout) == (0, True), done.stdout + done.stderr
+
+
+def test_json_is_not_mixed_with_what_the_program_prints(program: Path) -> None:
+    done = observe("--output-format", "json", program)
+    (finding,) = json.loads(done.stdout)["findings"]
+    assert "done" in done.stderr
+    assert (finding["code"], finding["path"], finding["function"]) == ("SL101", "program.py", "race")
+
+
+def test_a_prediction_has_the_same_fingerprint(program: Path) -> None:
+    program.write_text(RACE.replace("{wait}", "pass"))
+    seen = json.loads(observe("--output-format", "json", program).stdout)["findings"]
+    assert [finding["seen"] for finding in seen] == [Seen.BOTH.value]
+    checked = subprocess.run(
+        [sys.executable, "-m", "streamlint", "check", "--output-format", "json", str(program)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    predicted: list[dict[str, Any]] = json.loads(checked.stdout)["findings"]
+    assert [f["fingerprint"] for f in predicted] == [f["fingerprint"] for f in seen]
+
+
+STAGES = """\
+import json
+import sys
+from cuda.bindings import runtime as cudart
+
+STAGES = {}
+
+def stage(function):
+    STAGES[function.__name__] = function
+    return function
+
+@stage
+def fill(a, b, stream):
+    cudart.cudaMemsetAsync(a, 7, 64, stream)
+
+@stage
+def copy(a, b, stream):
+    cudart.cudaMemcpyAsync(b, a, 64, 3, stream)
+
+def run(plan):
+    streams = {name: cudart.cudaStreamCreateWithFlags(1)[1] for name in ("one", "two")}
+    a, b = cudart.cudaMalloc(64)[1], cudart.cudaMalloc(64)[1]
+    for name, where in plan:
+        STAGES[name](a, b, streams[where])
+
+run(json.loads(sys.argv[1]))
+"""
+
+
+def test_sarif_says_where_a_finding_comes_from(program: Path) -> None:
+    (run,) = json.loads(observe("--output-format", "sarif", program).stdout)["runs"]
+    assert [result["properties"]["seen"] for result in run["results"]] == [Seen.BOTH.value]
+
+
+def test_a_program_without_a_gpu_library(tmp_path: Path) -> None:
+    (tmp_path / "plain.py").write_text("import sys; print(sys.argv[1:], __name__)\n")
+    done = observe(tmp_path / "plain.py", "--", "-v")
+    assert done.returncode == 0
+    assert "['-v'] __main__" in done.stdout
+    assert "Nothing was observed" in done.stdout
+
+
+def test_what_only_the_run_shows_is_marked(program: Path) -> None:
+    program.write_text(STAGES)
+    checked = cli.main(["check", str(program)])
+    assert checked == 0
+    plan = [["fill", "one"], ["copy", "two"]]
+    (finding,) = json.loads(observe("--output-format", "json", program, json.dumps(plan)).stdout)["findings"]
+    assert (finding["code"], finding["function"], finding["seen"]) == ("SL101", "copy", Seen.OBSERVED.value)
+    assert observe(program, json.dumps([["fill", "one"], ["copy", "one"]])).returncode == 0
+
+
+def test_one_function(program: Path) -> None:
+    done = observe(f"{program}::ends_badly")
+    assert done.returncode == 1
+    assert "ended with status 3" in done.stderr
+    assert "SL101" in done.stdout
+
+
+@pytest.mark.parametrize("leaves", ["import os; os._exit(0)", "raise ValueError('x')", "sys.exit(0)"])
+def test_programs_that_leave_in_their_own_way(program: Path, leaves: str) -> None:
+    program.write_text(program.read_text() + f"    {leaves}\n")
+    done = observe(program)
+    assert "SL101" in done.stdout, done.stderr
+
+
+def test_a_program_that_is_killed(program: Path) -> None:
+    program.write_text(program.read_text() + "    import os; os.kill(os.getpid(), 9)\n")
+    done = observe(program)
+    assert done.returncode == 2
+    assert "was ended by signal 9 and left no record" in done.stderr
+
+
+def test_comments_silence_what_was_observed(program: Path) -> None:
+    line = "    cudart.cudaMemcpyAsync(b, a, 64, D2D, two)"
+    program.write_text(program.read_text().replace(line, f"{line}  # streamlint: ignore[SL101]"))
+    assert observe(program).returncode == 0
+
+
+def test_modules_and_forks(program: Path) -> None:
+    (program.parent / "runs.py").write_text(
+        "import multiprocessing, program\n"
+        "if __name__ == '__main__':\n"
+        "    child = multiprocessing.get_context('fork').Process(target=program.race, args=(True,))\n"
+        "    child.start(); child.join(); print('child', child.exitcode); program.race(False)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "streamlint", "confirm", "--observe", "-m", "runs"],
+        cwd=program.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert "child 0" in done.stdout, done.stderr
+    assert "program.py:18" in done.stdout, done.stdout + done.stderr
+
+
+def test_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["confirm", "--observe", "nowhere.py"]) == 2
+    assert "nowhere.py is not a file" in capsys.readouterr().err
