@@ -195,6 +195,9 @@ def index(m: Machine, value: Value, at: Value, span: Span) -> Value:
             return kernel
         case HeapV(), _:
             return _heap_index(m, value, at, span)
+        case BufferV(flavor=Flavor.TORCH | Flavor.OPAQUE), ConstV(str()):
+            # `state["step"]`: what was taken for a tensor is a dict.
+            return SymV(f"{key_of(value)}[{key_of(at)}]", (value,))
         case BufferV(), _:
             return _view(m, value, at, span)
         case (SymV(base, holds), _):

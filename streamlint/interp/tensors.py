@@ -329,11 +329,24 @@ def update_in_place(m: Machine, target: BufferV, value: Value, op: str, span: Sp
         Access(target.id, Mode.UPDATE, target.region),
         *(Access(v.id, Mode.READ, v.region) for v in views),
     )
-    if m.space(target).on_host or target.flavor is Flavor.ARRAY:
-        m.emit(HostAccess(m.site(span), m.lane, accesses=accesses, name=f"{op}="))
-    else:
-        launch(m, span, accesses, f"{op}=", library(target))
+    _at_its_place(m, target, accesses, f"{op}=", span)
     return True
+
+
+def _at_its_place(m: Machine, target: BufferV, accesses: Sequence[Access], name: str, span: Span) -> None:
+    """An operator that changes ``target``: on the host for host memory, else on the device.
+
+    ``pinned.add_(x)`` with ``x`` on the device is an error in PyTorch. So code that does it was misread:
+    ``target`` is on the device too, and is not what it seems to be.
+    """
+    if not (m.space(target).on_host or target.flavor is Flavor.ARRAY):
+        launch(m, span, accesses, name, library(target))
+        return
+    on_device = tuple(access for access in accesses if m.buffers[access.buffer].space is Space.DEVICE)
+    if target.flavor is Flavor.TORCH and on_device:
+        launch(m, span, on_device, name, library(target))
+    else:
+        m.emit(HostAccess(m.site(span), m.lane, accesses=tuple(accesses), name=name))
 
 
 def assign_into(m: Machine, target: BufferV, value: Value, span: Span) -> None:
@@ -491,8 +504,5 @@ def in_place(
         ),
         *(Access(s.id, Mode.READ, s.region) for s in sources),
     )
-    if m.space(view).on_host:
-        m.emit(HostAccess(m.site(span), m.lane, accesses=accesses, name=name))
-    else:
-        launch(m, span, accesses, name, library(view))
+    _at_its_place(m, view, accesses, name, span)
     return view
