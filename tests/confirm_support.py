@@ -152,6 +152,10 @@ class Device:
     def done(self, event: ctypes.c_void_p) -> bool:
         return self.idle(event.value or 0)
 
+    def error_text(self, code: int) -> str:
+        texts = {800: "operation not permitted", 900: "operation not permitted when stream is capturing"}
+        return texts.get(code, "")
+
     def device_name(self) -> str:
         return "lists"
 

@@ -18,6 +18,7 @@ COMMANDS = {
 MAY_IMPORT: dict[str, set[str]] = {
     "source": set(),
     "trace": {"source"},
+    "witness": set(),
     "ir": {"source"},
     "finding": {"source", "trace"},
     # The analysis: text -> IR -> trace -> order -> findings.
@@ -25,7 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "models": {"trace", "source"},
     "interp": {"ir", "models", "trace", "source"},
     "hb": {"trace", "source"},
-    "rules": {"hb", "trace", "finding", "source"},
+    "rules": {"hb", "trace", "finding", "source", "witness"},
     "judge": {"interp", "hb", "rules", "trace", "finding", "source"},
     "tree": {"lower", "ir", "finding", "source"},
     "engine": {*("lower", "ir", "models", "interp", "judge", "tree", "trace"), "finding", "source"},
@@ -42,7 +43,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "check": COMMANDS - {"check"},
     "cli": COMMANDS - {"trace"},
     "graph": {*COMMANDS, "hb", "ir", "lower", "models", "interp"},
-    "confirm": {*COMMANDS, "hb", "graph"},
+    "confirm": {*COMMANDS, "hb", "graph", "rules", "witness"},
     "__init__": set(),
     "__main__": {"cli"},
 }

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from streamlint.confirm import child
+from streamlint.confirm import child, cuda_errors
+from streamlint.confirm.gate import Gate
 from streamlint.confirm.instrument import Place
 from streamlint.confirm.plan import Plan, Target, of_each_statement
+from streamlint.confirm.probe import Mode, Probe
 from streamlint.confirm.runner import Limits, Server, confirm_all
 from streamlint.confirm.verdict import Verdict
 from tests.confirm_support import PROGRAM, Device, library
@@ -88,11 +90,11 @@ def test_overtaking_without_a_wrong_value_is_no_proof(program: Path) -> None:
 def test_every_statement_in_turn(program: Path) -> None:
     plans = of_each_statement(Target(program, "bad"), program.parent)
     shown = [
-        c.plan.earlier.line
+        c.plan.earlier
         for c in confirm_all(plans, Limits(shared=True))
         if c.decision.verdict is Verdict.CONFIRMED
     ]
-    assert shown == [place(program, "bad", "copy(x").line]
+    assert [p and p.line for p in shown] == [place(program, "bad", "copy(x").line]
 
 
 def test_one_turn_of_a_loop_is_held_back_alone(program: Path) -> None:
@@ -189,22 +191,52 @@ def test_a_missing_library_is_named(tmp_path: Path, program: Path) -> None:
 def test_an_exception_in_a_callback_is_placed_in_the_users_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Probe:
-        def __init__(self) -> None:
-            self.lines: list[int] = []
+    class CUDARuntimeError(RuntimeError):
+        status = 800
 
-        def raised(self, _error: BaseException | None, line: int) -> None:
-            self.lines.append(line)
+    def refused() -> None:
+        raise CUDARuntimeError("cudaErrorNotPermitted: operation not permitted")
 
-    path, probe = tmp_path / "program.py", Probe()
+    path, device = tmp_path / "program.py", cast("Any", Device())
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
     monkeypatch.setattr(sys, "__unraisablehook__", lambda _info: None)
-    child._hook_callback_exceptions(cast("Any", probe), path)
-    space: dict[str, object] = {"library": json.loads}
-    exec(compile("\ndef callback():\n    library('{')\n", str(path), "exec"), space)  # noqa: S102
+    probe = Probe(Mode.PLAIN, device, Gate(device, 1))
+    child._hook_callback_exceptions(probe, path)
+    space: dict[str, object] = {"library": refused}
+    exec(compile("\ndef callback():\n    library()\n", str(path), "exec"), space)  # noqa: S102
     try:
         cast("Callable[[], None]", space["callback"])()
-    except ValueError as error:
+    except RuntimeError as error:
         info = SimpleNamespace(exc_value=error, exc_traceback=error.__traceback__)
         sys.unraisablehook(cast("sys.UnraisableHookArgs", info))
-    assert probe.lines == [3]
+    assert [(error.code, error.line) for error in probe.errors] == [(800, 3)]
+
+
+class AcceleratorError(RuntimeError): ...
+
+
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        ("CUDA error: operation not permitted when stream is capturing", [900]),
+        ("CUDA error: operation not permitted", [800]),
+        ("CUDA error: something new", [0]),
+        ("operation not permitted", []),
+        ("no GPU was asked", []),
+    ],
+)
+def test_the_code_of_an_error_is_found_in_its_text(text: str, codes: list[int]) -> None:
+    error = AcceleratorError(text)
+    found = cuda_errors.of_exception(error, "", cast("Any", Device()), in_callback=False)
+    assert [one.code for one in found] == codes
+
+
+def test_the_errors_that_an_error_came_from_count() -> None:
+    try:
+        try:
+            raise AcceleratorError("CUDA error: operation not permitted when stream is capturing")
+        except AcceleratorError:
+            raise ValueError("at the end of the capture")  # noqa: B904
+    except ValueError as error:
+        found = list(cuda_errors.of_exception(error, "", cast("Any", Device()), in_callback=False))
+    assert [one.code for one in found] == [900]

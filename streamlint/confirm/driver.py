@@ -55,6 +55,12 @@ class Driver:
         self._cuda.cuGetErrorName(code, ctypes.byref(text))
         return (text.value or b"unknown error").decode()
 
+    def error_text(self, code: int) -> str:
+        """What the driver and the libraries say of an error: "operation not permitted"."""
+        text = ctypes.c_char_p()
+        self._cuda.cuGetErrorString(code, ctypes.byref(text))
+        return (text.value or b"").decode()
+
     def device_count(self) -> int:
         count = ctypes.c_int()
         self._check("cuDeviceGetCount", ctypes.byref(count))

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from streamlint.confirm.verdict import Verdict
+from streamlint.witness import describe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,9 +64,10 @@ def _summary(confirmations: Sequence[Confirmation]) -> str:
 
 def _plan_line(plan: Plan) -> str:
     code = f"{plan.code} " if plan.code else ""
-    later = "" if plan.later is None else f", line {plan.later.line} watched"
+    parts = [] if plan.earlier is None else [f"line {plan.earlier.line} held back"]
+    parts += [] if plan.later is None else [f"line {plan.later.line} watched"]
     name = f"{_relative(plan.path, plan.root)}::{plan.function}"
-    return f"{name}: {code}line {plan.earlier.line} held back{later}"
+    return f"{name}: {code}{', '.join(parts)} ({describe(plan.witness)})"
 
 
 def _relative(path: Path, root: Path) -> str:
@@ -78,6 +80,7 @@ def _plan(plan: Plan) -> dict[str, Any]:
         "function": plan.function,
         "code": plan.code,
         "fingerprint": plan.fingerprint,
+        "witness": describe(plan.witness),
         "earlier": _place(plan.earlier),
         "later": _place(plan.later),
     }

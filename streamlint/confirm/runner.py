@@ -16,18 +16,33 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import assert_never
+
 from streamlint.confirm.child import imports
 from streamlint.confirm.probe import Mode
 from streamlint.confirm.verdict import (
+    NOT_MADE,
+    Cause,
     CudaError,
     Decision,
     Failed,
     Outcome,
     Raised,
     Returned,
+    Runs,
     Verdict,
     decide,
     suspicious,
+)
+from streamlint.witness import (
+    ByDeadlock,
+    ByError,
+    ByLateError,
+    ByReuse,
+    ByTime,
+    ByValue,
+    NoWitness,
+    Witness,
 )
 
 if TYPE_CHECKING:
@@ -198,6 +213,23 @@ def _function_of(plan: Plan) -> tuple[Path, str]:
     return plan.path, plan.function
 
 
+def modes_for(witness: Witness) -> tuple[Mode, ...]:
+    """The runs to make at first; a control with the delays of the plan follows if something shows."""
+    match witness:
+        case ByValue() | ByReuse() | ByLateError():
+            return (Mode.REFERENCE, Mode.CONTROL, Mode.GATED)
+        case ByTime():
+            return (Mode.REFERENCE, Mode.GATED)
+        case ByError():
+            return (Mode.PLAIN,)
+        case ByDeadlock():
+            return (Mode.GATED,)
+        case NoWitness():
+            return ()
+        case _:
+            assert_never(witness)
+
+
 class _Session:
     """Runs plans with one server, the serialized runs of a function once."""
 
@@ -206,12 +238,14 @@ class _Session:
         self._limits = limits
 
     def confirm(self, plans: Sequence[Plan]) -> list[Confirmation]:
-        firsts = [next(group) for _, group in groupby(plans, _function_of)]
-        modes = (Mode.REFERENCE, Mode.CONTROL)
         runs: list[Run] = []
-        for first in firsts:
-            own = [plan for plan in plans if _function_of(plan) == _function_of(first)]
-            runs += [*(Run(first, mode) for mode in modes), *(Run(plan, Mode.GATED) for plan in own)]
+        for _, group in groupby(plans, _function_of):
+            own = list(group)
+            shared = {mode for plan in own for mode in modes_for(plan.witness) if mode.serialized}
+            runs += [Run(own[0], mode) for mode in Mode if mode in shared]
+            runs += [
+                Run(plan, mode) for plan in own for mode in modes_for(plan.witness) if not mode.serialized
+            ]
         seen = self._run(runs)
         seen |= self._run(self._controls(plans, seen))
         done = [self._decide(plan, seen) for plan in plans]
@@ -226,7 +260,7 @@ class _Session:
         turns: dict[int, list[Plan]] = {}
         for index, confirmation in enumerate(done):
             plan = confirmation.plan
-            outcome = seen[Run(plan, Mode.GATED)].outcome
+            outcome = self._seen(plan, seen, Mode.GATED).outcome
             if confirmation.decision.verdict in (Verdict.ORDERED, Verdict.UNORDERED) and plan.turn is None:
                 held = outcome.held if isinstance(outcome, Returned) else 0
                 if held > 1:
@@ -250,7 +284,7 @@ class _Session:
         for run in runs:
             key = _function_of(run.plan)
             seen[run] = broken[key] if key in broken else self._server.run([run])[0]
-            if isinstance(seen[run].outcome, Failed):
+            if isinstance(seen[run].outcome, Failed) and run.mode is Mode.REFERENCE:
                 broken[key] = seen[run]
         return seen
 
@@ -262,27 +296,34 @@ class _Session:
         """
         wanted = []
         for plan in plans:
-            reference = self._reference(plan, seen).outcome
-            gated = seen[Run(plan, Mode.GATED)].outcome
+            reference = self._seen(plan, seen, Mode.REFERENCE).outcome
+            gated = self._seen(plan, seen, Mode.GATED).outcome
             if suspicious(reference, gated) and Run(plan, Mode.CONTROL) not in seen:
                 wanted.append(Run(plan, Mode.CONTROL))
         return wanted
 
-    def _reference(self, plan: Plan, seen: dict[Run, Seen], mode: Mode = Mode.REFERENCE) -> Seen:
-        return next(
-            s for run, s in seen.items() if run.mode is mode and _function_of(run.plan) == _function_of(plan)
-        )
+    def _seen(self, plan: Plan, seen: dict[Run, Seen], mode: Mode) -> Seen:
+        """The plan's own run in this mode, else the one that the plans of a function share."""
+        own = seen.get(Run(plan, mode))
+        if own is not None or not mode.serialized:
+            return own or _NOT_MADE
+        same = (s for r, s in seen.items() if r.mode is mode and _function_of(r.plan) == _function_of(plan))
+        return next(same, _NOT_MADE)
 
     def _decide(self, plan: Plan, seen: dict[Run, Seen]) -> Confirmation:
-        reference = self._reference(plan, seen)
-        control = seen.get(Run(plan, Mode.CONTROL)) or self._reference(plan, seen, Mode.CONTROL)
-        decision = decide(
-            reference.outcome,
-            control.outcome,
-            seen[Run(plan, Mode.GATED)].outcome,
-            expects_callback_error=plan.expects_callback_error,
+        by_mode = {mode: self._seen(plan, seen, mode) for mode in Mode}
+        runs = Runs(
+            by_mode[Mode.REFERENCE].outcome,
+            by_mode[Mode.CONTROL].outcome,
+            by_mode[Mode.GATED].outcome,
+            by_mode[Mode.PLAIN].outcome,
         )
-        return Confirmation(plan, decision, reference.environment)
+        decision = decide(plan.witness, runs, self._limits.delay_ms / 1e3)
+        environment = next((s.environment for s in by_mode.values() if s.environment), {})
+        return Confirmation(plan, decision, environment)
+
+
+_NOT_MADE = Seen(NOT_MADE, {})
 
 
 def _job(runs: Sequence[Run], limits: Limits) -> dict[str, Any]:
@@ -326,12 +367,16 @@ def child_environment(root: Path, *, shared: bool) -> dict[str, str]:
 def parse_outcome(data: dict[str, Any]) -> Seen:
     """Read a child's answer: the outcome, and the versions of what took part."""
     environment: dict[str, str] = data.get("environment", {})
-    errors = tuple(CudaError(e["name"], e["code"], e["line"]) for e in data.get("callback_errors", ()))
+    errors = tuple(
+        CudaError(e["name"], e["code"], e["line"], e["in_callback"]) for e in data.get("errors", ())
+    )
     match data["status"]:
         case "returned":
             value = tuple((str(place), str(text)) for place, text in data["value"])
-            return Seen(Returned(value, data["held"], data["overtaken"], errors), environment)
+            held, overtaken = data["held"], data["overtaken"]
+            returned = Returned(value, held, overtaken, errors, data["watched"], data["waited_s"])
+            return Seen(returned, environment)
         case "raised":
             return Seen(Raised(data["error"], errors), environment)
         case _:
-            return Seen(Failed(data["reason"]), environment)
+            return Seen(Failed(data["reason"], Cause(data["cause"])), environment)
