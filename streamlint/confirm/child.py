@@ -342,14 +342,22 @@ def _hook_callback_exceptions(probe: Probe, path: Path) -> None:
 def _environment(driver: Driver) -> dict[str, str]:
     versions = {"GPU": driver.device_name(), "CUDA driver API": driver.version()}
     versions["Python"] = sys.version.split()[0]
-    for name in ("torch", "cupy", "numba", "numpy"):
-        module = sys.modules.get(name)
-        if module is not None and hasattr(module, "__version__"):
-            versions[name] = str(module.__version__)
-    if "cuda.bindings" in sys.modules:
-        with suppress(PackageNotFoundError):
-            versions["cuda-bindings"] = version("cuda-bindings")
+    for module, package in _PACKAGES.items():
+        if module in sys.modules:
+            with suppress(PackageNotFoundError):
+                versions[package] = getattr(sys.modules[module], "__version__", None) or version(package)
     return versions
+
+
+_PACKAGES = {
+    "torch": "torch",
+    "cupy": "cupy",
+    "numba": "numba",
+    "numba_cuda": "numba-cuda",
+    "cuda.bindings": "cuda-bindings",
+    "cuda.core": "cuda-core",
+    "numpy": "numpy",
+}
 
 
 if __name__ == "__main__":
