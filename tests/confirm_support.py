@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import time
 import types
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -96,6 +97,21 @@ def takes(argument):
 """
 
 
+SITECUSTOMIZE = """\
+# A user's own: it runs after that of `confirm`, which must pass on to it.
+import builtins
+import sys
+
+from tests.confirm_support import Device, library
+
+device = Device()
+sys.modules["fakegpu"] = library(device, lambda: 0)
+watch = getattr(builtins, "__streamlint__", None)
+if watch is not None:
+    watch._make_driver = lambda: device
+"""
+
+
 class Device:
     """Streams by handle, each a list of what waits on it."""
 
@@ -117,6 +133,15 @@ class Device:
     # What the driver offers
 
     def activate(self) -> None: ...
+
+    def ensure_context(self) -> None: ...
+
+    def knows(self, address: int) -> bool:
+        del address
+        return False
+
+    def device_count(self) -> int:
+        return 1
 
     def synchronize(self) -> None:
         self.synchronizations += 1
@@ -163,6 +188,36 @@ class Device:
         return "0.0"
 
 
+class Array:
+    """Some numbers that can be referred to weakly, as arrays of the libraries can."""
+
+    dtype = "int"
+
+    def __init__(self, *values: int) -> None:
+        self.values = list(values)
+        self.shape = (len(values),)
+        self.__array_interface__ = {"data": (id(self), False)}
+
+    def __getitem__(self, index: int) -> int:
+        return self.values[index]
+
+    def __setitem__(self, index: int, value: int) -> None:
+        self.values[index] = value
+
+    def ravel(self) -> Array:
+        return self
+
+    def tolist(self) -> list[int]:
+        return self.values
+
+    def tobytes(self) -> bytes:
+        return repr(self.values).encode()
+
+
+class cudaError_t(int):  # noqa: N801 as the bindings call it
+    name = "cudaErrorStreamCaptureUnsupported"
+
+
 def library(device: Device, counter: Callable[[], int]) -> types.ModuleType:
     """The module ``fakegpu`` on this device."""
     module = types.ModuleType("fakegpu")
@@ -174,7 +229,7 @@ def library(device: Device, counter: Callable[[], int]) -> types.ModuleType:
             Stream.made += 1
             self.handle = Stream.made
 
-    def copy(dst: list[int], src: list[int], stream: Stream) -> None:
+    def copy(dst: list[int] | Array, src: list[int] | Array, stream: Stream) -> None:
         def work() -> None:
             dst[0] = src[0]
 
@@ -185,17 +240,29 @@ def library(device: Device, counter: Callable[[], int]) -> types.ModuleType:
             device.waiting.setdefault(waiting.handle, []).append(lambda: device.drain(first.handle))
 
     def hang() -> None:
-        import time
-
         time.sleep(60)
 
     module.__dict__.update(
         Stream=Stream,
+        Array=Array,
+        refuse=lambda: (cudaError_t(900),),
         copy=copy,
         wait=wait,
         synchronize=device.synchronize,
         count=counter,
         crash=lambda: os.kill(os.getpid(), signal.SIGKILL),
         hang=hang,
+        waiting=lambda: any(device.waiting.values()),
+        pause=lambda _x: time.sleep(0.05) if any(device.waiting.values()) else None,
+        look=lambda _x: None,
     )
     return module
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    with open(f"/proc/{pid}/stat", encoding="ascii") as stat:  # noqa: PTH123
+        return stat.read().rpartition(")")[2].split()[0] != "Z"

@@ -20,7 +20,7 @@ from streamlint.confirm.plan import (
     of_findings,
     parse_target,
 )
-from streamlint.confirm.runner import Confirmation, child_environment
+from streamlint.confirm.runner import Confirmation, server_environment
 from streamlint.confirm.verdict import Decision, Difference, Verdict
 from streamlint.finding import Confidence, Finding, Related, Severity
 from streamlint.source import Span
@@ -194,8 +194,8 @@ def test_exit_status(program: Path) -> None:
 def test_reports(program: Path) -> None:
     done = [shown(program, Verdict.CONFIRMED), shown(program, Verdict.ORDERED)]
     text = report.text(done)
-    assert "program.py::loads: SL101 line 22 held back, line 24 watched (value): CONFIRMED" in text
-    assert "result[0]: 7.0 serialized, 0.0 otherwise" in text
+    evidence = "because: [0] is 0.0, 7.0 when serialized"
+    assert f"CONFIRMED  SL101  program.py::loads  22 held back, 24 watched  {evidence}" in text.splitlines()
     assert text.endswith("GPU one\n1 confirmed, 1 ordered")
     document = json.loads(report.as_json(done))
     assert [c["verdict"] for c in document["confirmations"]] == ["CONFIRMED", "ORDERED"]
@@ -208,7 +208,7 @@ def test_the_environment_hides_no_race(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
     monkeypatch.setenv("CUDA_DEVICE_MAX_CONNECTIONS", "8")
     monkeypatch.delenv("CUDA_MODULE_LOADING", raising=False)
-    environment = child_environment(tmp_path, shared=False)
+    environment = server_environment(tmp_path, tmp_path, shared=False)
     assert "CUDA_LAUNCH_BLOCKING" not in environment
     assert environment["CUDA_MODULE_LOADING"] == "EAGER"
     assert environment["CUDA_DEVICE_MAX_CONNECTIONS"] == "8"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from types import SimpleNamespace
@@ -18,7 +17,7 @@ from streamlint.confirm.plan import Plan, Target, of_each_statement
 from streamlint.confirm.probe import Mode, Probe
 from streamlint.confirm.runner import Limits, Server, confirm_all
 from streamlint.confirm.verdict import Verdict
-from tests.confirm_support import PROGRAM, Device, library
+from tests.confirm_support import PROGRAM, Device, alive, library
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -168,15 +167,6 @@ def test_what_a_program_started_is_killed_too(tmp_path: Path, program: Path) -> 
             return
         time.sleep(0.02)
     pytest.fail("the program's own child outlived it")
-
-
-def alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    with open(f"/proc/{pid}/stat", encoding="ascii") as stat:  # noqa: PTH123
-        return stat.read().rpartition(")")[2].split()[0] != "Z"
 
 
 def test_a_missing_library_is_named(tmp_path: Path, program: Path) -> None:

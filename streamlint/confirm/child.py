@@ -31,6 +31,7 @@ from streamlint.confirm.driver import NOT_READY, Driver, DriverError, DriverUnav
 from streamlint.confirm.gate import Gate
 from streamlint.confirm.instrument import PROBE, Place, instrument
 from streamlint.confirm.probe import Mode, Probe
+from streamlint.confirm.processes import tail
 from streamlint.confirm.values import snapshot
 from streamlint.confirm.verdict import Cause
 
@@ -84,7 +85,7 @@ def _forked(request: dict[str, Any]) -> list[dict[str, Any]]:
         reason = f"the program did not end within {request['timeout_s']:g} s{where}"
         return [*done, _failed(reason, Cause.TIMEOUT)]
     cause = Cause.CRASH if _crashed(status) else Cause.UNABLE
-    return [*done, _failed(f"the program {_ending(status)}{_last_line(Path(request['log']))}", cause)]
+    return [*done, _failed(f"the program {_ending(status)}{tail(Path(request['log']))}", cause)]
 
 
 def _child(request: dict[str, Any], writing: int) -> None:
@@ -145,11 +146,6 @@ def _waiting_at(log: Path) -> str:
     frames = [line.strip() for line in stack.splitlines() if line.strip().startswith("File ")]
     own = [frame for frame in frames if "streamlint/confirm" not in frame]
     return f"; it waits at {own[0]}" if own else ""
-
-
-def _last_line(log: Path) -> str:
-    lines = log.read_text("utf-8", errors="replace").strip().splitlines() if log.exists() else []
-    return f": {lines[-1][:300]}" if lines else ""
 
 
 def _results(job: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -82,6 +82,39 @@ class Driver:
         self._check("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
         self._check("cuCtxSetCurrent", context)
 
+    def ensure_context(self) -> None:
+        """Give this thread a current context if it has none."""
+        context = ctypes.c_void_p()
+        self._check("cuCtxGetCurrent", ctypes.byref(context))
+        if not context.value:
+            self.activate()
+
+    def knows(self, address: int) -> bool:
+        """Whether the address is in memory that CUDA allocated or registered."""
+        return self._rest_of_range(address) > 0 or self._is_pinned(address)
+
+    def peek(self, address: int, most: int) -> bytes:
+        """Up to ``most`` bytes from the address; none if the memory is gone. The device must be idle."""
+        size = min(most, self._rest_of_range(address))
+        if size > 0:
+            content = ctypes.create_string_buffer(size)
+            self._check("cuMemcpyDtoH_v2", content, ctypes.c_uint64(address), ctypes.c_size_t(size))
+            return content.raw
+        return ctypes.string_at(address, most) if self._is_pinned(address) else b""
+
+    def _rest_of_range(self, address: int) -> int:
+        """Bytes from the address to the end of its device allocation; 0 if it is in none."""
+        base, size = ctypes.c_uint64(), ctypes.c_size_t()
+        arguments = (ctypes.byref(base), ctypes.byref(size), ctypes.c_uint64(address))
+        if self._cuda.cuMemGetAddressRange_v2(*arguments) != _SUCCESS:
+            return 0
+        return base.value + size.value - address
+
+    def _is_pinned(self, address: int) -> bool:
+        kind, memory_type, host = ctypes.c_uint(), 2, 1
+        code = self._cuda.cuPointerGetAttribute(ctypes.byref(kind), memory_type, ctypes.c_uint64(address))
+        return bool(code == _SUCCESS and kind.value == host)
+
     def synchronize(self) -> None:
         """Wait for every device on which this process has a primary context."""
         for device in range(self.device_count()):

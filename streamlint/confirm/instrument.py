@@ -76,13 +76,12 @@ def _require(tree: ast.Module, source: str, place: Place | None) -> Node | None:
     return found
 
 
-def node_at(tree: ast.Module, source: str, place: Place) -> Node | None:
-    """The innermost statement of a function, or lambda, that holds ``place``."""
+def node_at(tree: ast.Module, source: str, place: Place, *, anywhere: bool = False) -> Node | None:
+    """The innermost statement, or lambda, that holds ``place``: of a function, or ``anywhere``."""
     lines = source.splitlines()
     best: Node | None = None
-    for function in ast.walk(tree):
-        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-            continue
+    functions = [f for f in ast.walk(tree) if isinstance(f, ast.FunctionDef | ast.AsyncFunctionDef)]
+    for function in [tree] if anywhere else functions:
         for node in ast.walk(function):
             if (
                 isinstance(node, ast.stmt | ast.Lambda)

@@ -97,11 +97,15 @@ class Plan:
     turn: int | None = None
     """Hold back only this execution of the statement, counted from 0; ``None``: every one."""
     witness: Witness = _BY_VALUE
+    earlier_path: Path | None = None
+    """The file of the earlier operation, if it is another one: only in a whole program."""
+    related: tuple[tuple[str, Place], ...] = ()
+    """Where else the error of the finding may come up, by file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """``FILE`` or ``FILE::function`` as given on the command line."""
+    """``FILE``, ``FOLDER`` or ``FILE::function`` as given on the command line."""
 
     path: Path
     function: str | None
@@ -111,6 +115,8 @@ def parse_target(text: str) -> Target:
     """:raises PlanError: the file does not exist."""
     name, _, function = text.partition("::")
     path = Path(name)
+    if path.is_dir() and not function:
+        return Target(path.resolve(), None)
     if not path.is_file():
         raise PlanError(f"{name} is not a file")
     return Target(path.resolve(), function or None)
@@ -258,9 +264,9 @@ def of_each_statement(target: Target, root: Path) -> list[Plan]:
 
 
 def _named(target: Target) -> tuple[Program, str]:
-    program = Program(target.path)
     if target.function is None:
         raise PlanError("name the function to run: FILE::function")
+    program = Program(target.path)
     program.require(target.function)
     return program, target.function
 
@@ -281,6 +287,30 @@ def of_findings(target: Target, root: Path, findings: Iterable[Finding]) -> list
             drivers = [target.function] if function in program.reachable(target.function) else []
         for driver in drivers:
             plans.extend(_of_finding(finding, driver, target.path, root, program))
+    return plans
+
+
+def of_program(findings: Iterable[Finding], root: Path) -> list[Plan]:
+    """The findings for a command that runs them in its own way."""
+    plans = []
+    for finding in findings:
+        witness = witness_of(finding.code)
+        earlier, later = places(finding, witness)
+        related = finding.related if isinstance(witness, ByError) else ()
+        plans.append(
+            Plan(
+                root / later.path,
+                root,
+                finding.function,
+                None if earlier is None else _place(earlier),
+                _place(later),
+                finding.code,
+                finding.fingerprint,
+                witness=witness,
+                earlier_path=None if earlier is None else root / earlier.path,
+                related=tuple((str(root / one.span.path), _place(one.span)) for one in related),
+            )
+        )
     return plans
 
 

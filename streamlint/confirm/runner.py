@@ -20,6 +20,7 @@ from typing_extensions import assert_never
 
 from streamlint.confirm.child import imports
 from streamlint.confirm.probe import Mode
+from streamlint.confirm.processes import end_all, tidy_environment
 from streamlint.confirm.verdict import (
     NOT_MADE,
     Cause,
@@ -46,7 +47,7 @@ from streamlint.witness import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from streamlint.confirm.instrument import Place
     from streamlint.confirm.plan import Plan
@@ -54,6 +55,9 @@ if TYPE_CHECKING:
 _PRELOAD = ("numpy", "torch")
 """Slow imports that do not touch the GPU, so that a process can be forked after them."""
 
+
+_FOLDER = "STREAMLINT_CONFIRM_FOLDER"
+"""Marks what the runs start, so that nothing of it is left behind."""
 
 MAX_TURNS = 4
 """So many executions of one statement are held back one by one."""
@@ -143,13 +147,14 @@ class Server:
 def serving(root: Path, preload: Sequence[str], limits: Limits) -> Iterator[Server]:
     """A server for programs below ``root``, gone when the block is left."""
     with tempfile.TemporaryDirectory(prefix="streamlint-confirm-") as folder:
+        environment = server_environment(Path(folder), root, shared=limits.shared)
         process = subprocess.Popen(
             [limits.python, "-m", "streamlint.confirm.child", *preload],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            env=child_environment(root, shared=limits.shared),
+            env=environment,
             cwd=root,
             # A session of its own: Ctrl-C reaches this process alone, which then ends the server.
             start_new_session=True,
@@ -158,6 +163,18 @@ def serving(root: Path, preload: Sequence[str], limits: Limits) -> Iterator[Serv
             yield Server(process, Path(folder), limits)
         finally:
             _end(process)
+            end_all(environment[_FOLDER])
+
+
+def server_environment(folder: Path, root: Path, *, shared: bool) -> dict[str, str]:
+    """The environment of the runs of functions; ``folder`` is the server's own."""
+    own = folder / "own"
+    own.mkdir()
+    # Only this package: what else is installed beside it may not fit the program's interpreter.
+    (own / "streamlint").symlink_to(Path(__file__).resolve().parents[1], target_is_directory=True)
+    environment = tidy_environment(own, lazy=shared) | {_FOLDER: str(folder)}
+    environment["PYTHONPATH"] += os.pathsep + str(root)
+    return environment
 
 
 def _end(process: subprocess.Popen[str]) -> None:
@@ -181,8 +198,10 @@ def _children(pid: int) -> list[int]:
     return []
 
 
-def confirm_all(plans: Sequence[Plan], limits: Limits, jobs: int = 1) -> list[Confirmation]:
-    """Run plans of one root; up to ``jobs`` functions at the same time."""
+def confirm_all(
+    plans: Sequence[Plan], limits: Limits, jobs: int = 1, say: Callable[[str], None] | None = None
+) -> list[Confirmation]:
+    """Run plans of one root; up to ``jobs`` functions at the same time. ``say`` is told of each run."""
     if not plans:
         return []
     trees = [ast.parse(path.read_bytes()) for path in {plan.path for plan in plans}]
@@ -191,7 +210,7 @@ def confirm_all(plans: Sequence[Plan], limits: Limits, jobs: int = 1) -> list[Co
 
     def work(chunk: Sequence[Plan]) -> list[Confirmation]:
         with serving(plans[0].root, preload, limits) as server:
-            return _Session(server, limits).confirm(chunk)
+            return _Session(server, limits, say).confirm(chunk)
 
     with ThreadPoolExecutor(len(chunks)) as pool:
         return [confirmation for done in pool.map(work, chunks) for confirmation in done]
@@ -233,9 +252,10 @@ def modes_for(witness: Witness) -> tuple[Mode, ...]:
 class _Session:
     """Runs plans with one server, the serialized runs of a function once."""
 
-    def __init__(self, server: Server, limits: Limits) -> None:
+    def __init__(self, server: Server, limits: Limits, say: Callable[[str], None] | None) -> None:
         self._server = server
         self._limits = limits
+        self._say = say
 
     def confirm(self, plans: Sequence[Plan]) -> list[Confirmation]:
         runs: list[Run] = []
@@ -283,6 +303,8 @@ class _Session:
         broken: dict[tuple[Path, str], Seen] = {}
         for run in runs:
             key = _function_of(run.plan)
+            if self._say is not None:
+                self._say(f"{run.plan.path.name}::{run.plan.function} {run.plan.code} {run.mode.value} run")
             seen[run] = broken[key] if key in broken else self._server.run([run])[0]
             if isinstance(seen[run].outcome, Failed) and run.mode is Mode.REFERENCE:
                 broken[key] = seen[run]
@@ -346,22 +368,6 @@ def _job(runs: Sequence[Run], limits: Limits) -> dict[str, Any]:
 
 def _place(place: Place | None) -> list[int | None] | None:
     return None if place is None else [place.line, place.col]
-
-
-def child_environment(root: Path, *, shared: bool) -> dict[str, str]:
-    """The environment of the runs: the user's, without what would hide a missing order."""
-    environment = dict(os.environ)
-    # Would serialize every launch, in the gated run as well.
-    environment.pop("CUDA_LAUNCH_BLOCKING", None)
-    # Loading a kernel at its first use can wait for the device, and with it for the gate.
-    # Where a process is shared, the serialized run has loaded everything before the first gate.
-    environment.setdefault("CUDA_MODULE_LOADING", "LAZY" if shared else "EAGER")
-    # With few hardware queues, streams that share one wait for each other.
-    environment.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
-    own = str(Path(__file__).resolve().parents[2])
-    inherited = environment.get("PYTHONPATH")
-    environment["PYTHONPATH"] = os.pathsep.join([own, *([inherited] if inherited else []), str(root)])
-    return environment
 
 
 def parse_outcome(data: dict[str, Any]) -> Seen:

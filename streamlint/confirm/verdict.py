@@ -51,6 +51,17 @@ class Verdict(Enum):
     """There is nothing to compare; the reason says why."""
 
 
+SAYS_MOST = (
+    Verdict.CONFIRMED,
+    Verdict.UNORDERED,
+    Verdict.ORDERED,
+    Verdict.NOISY,
+    Verdict.NOT_REACHED,
+    Verdict.NOT_RUN,
+)
+"""Of several runs about one finding, the first of these stands for it."""
+
+
 @dataclass(frozen=True, slots=True)
 class CudaError:
     """A CUDA call that failed; ``line`` is that of the call in the user's file, 0 if it is not known."""
