@@ -88,7 +88,7 @@ def node_at(tree: ast.Module, source: str, place: Place, *, anywhere: bool = Fal
                 and node is not function
                 and _holds(node, lines, place)
             ):
-                best = node if best is None or any(node is inner for inner in ast.walk(best)) else best
+                best = node  # `ast.walk` goes from the outside in
     return best
 
 

@@ -135,6 +135,10 @@ class Program:
         self.path = path
         self._functions = dict(_functions(self.tree.body, ""))
 
+    def names(self) -> list[str]:
+        """Its functions, and its methods as ``Class.method``."""
+        return list(self._functions)
+
     def resolve(self, name: str) -> str:
         """The function or method in which ``f.<locals>.g`` is defined: ``f``."""
         while name and name not in self._functions:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from streamlint.confirm.instrument import PROBE, Node, Place, compiled, node_at, wrap_stream
+from streamlint.confirm.instrument import PROBE, Place, compiled, node_at, wrap_stream
 from streamlint.confirm.streams import stream_argument
 
 if TYPE_CHECKING:
@@ -53,11 +53,11 @@ def weave(source: str, path: str, sites: Mapping[int, Site]) -> ast.Module:
     :raises SyntaxError: the source is not Python.
     """
     tree = ast.parse(source, path)
-    ignored = compiled(tree)
+    ignored = _nodes_of(tree, compiled(tree))
     nodes: dict[int, list[int]] = {}
     for number, site in sites.items():
         node = node_at(tree, source, site.place, anywhere=True)
-        if node is not None and not _in_compiled(tree, node, ignored):
+        if node is not None and id(node) not in ignored:
             nodes.setdefault(id(node), []).append(number)
     guards = {number for number, site in sites.items() if site.role is Role.GUARD}
     earlier = {number for number, site in sites.items() if site.role is Role.EARLIER}
@@ -65,13 +65,10 @@ def weave(source: str, path: str, sites: Mapping[int, Site]) -> ast.Module:
     return ast.fix_missing_locations(tree)
 
 
-def _in_compiled(tree: ast.Module, node: Node, names: frozenset[str]) -> bool:
-    return any(
-        isinstance(function, ast.FunctionDef)
-        and function.name in names
-        and any(inner is node for inner in ast.walk(function))
-        for function in ast.walk(tree)
-    )
+def _nodes_of(tree: ast.Module, names: frozenset[str]) -> set[int]:
+    """All that is in the functions of these names."""
+    functions = [f for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) and f.name in names]
+    return {id(inner) for function in functions for inner in ast.walk(function)}
 
 
 class _Weaver(ast.NodeTransformer):
