@@ -158,6 +158,7 @@ def test_what_a_program_started_is_killed_too(tmp_path: Path, program: Path) -> 
         "earlier": None,
         "later": None,
         "turn": None,
+        "frees": False,
     }
     job = {"root": str(tmp_path), "delay_ms": 1, "runs": [run]}
     (result,) = child._forked({"job": job, "timeout_s": 5, "log": str(tmp_path / "log")})

@@ -168,7 +168,7 @@ def _result(driver: Driver, job: dict[str, Any], run: dict[str, Any]) -> dict[st
     path = Path(run["path"])
     try:
         source = path.read_text("utf-8")
-        tree = instrument(source, str(path), _place(run["earlier"]), _place(run["later"]))
+        tree = instrument(source, str(path), _place(run["earlier"]), _place(run["later"]), frees=run["frees"])
         if imports(tree, "torch"):
             _warm_torch()
         gate = Gate(driver, job["delay_ms"])

@@ -91,18 +91,18 @@ class Driver:
 
     def knows(self, address: int) -> bool:
         """Whether the address is in memory that CUDA allocated or registered."""
-        return self._rest_of_range(address) > 0 or self._is_pinned(address)
+        return self.rest_of_range(address) > 0 or self._is_pinned(address)
 
     def peek(self, address: int, most: int) -> bytes:
         """Up to ``most`` bytes from the address; none if the memory is gone. The device must be idle."""
-        size = min(most, self._rest_of_range(address))
+        size = min(most, self.rest_of_range(address))
         if size > 0:
             content = ctypes.create_string_buffer(size)
             self._check("cuMemcpyDtoH_v2", content, ctypes.c_uint64(address), ctypes.c_size_t(size))
             return content.raw
         return ctypes.string_at(address, most) if self._is_pinned(address) else b""
 
-    def _rest_of_range(self, address: int) -> int:
+    def rest_of_range(self, address: int) -> int:
         """Bytes from the address to the end of its device allocation; 0 if it is in none."""
         base, size = ctypes.c_uint64(), ctypes.c_size_t()
         arguments = (ctypes.byref(base), ctypes.byref(size), ctypes.c_uint64(address))
@@ -171,6 +171,20 @@ class Driver:
         word = ctypes.c_uint32.from_address(host.value or 0)
         word.value = 0
         return word, device.value
+
+    def new_stream(self) -> int:
+        """A stream that no other is ordered with."""
+        stream, non_blocking = ctypes.c_void_p(), 1
+        self._check("cuStreamCreate", ctypes.byref(stream), non_blocking)
+        return stream.value or 0
+
+    def overwritten(self, size: int, stream: int, value: int) -> int:
+        """Memory of the pool, allocated on the stream and filled there; it is never freed."""
+        address = ctypes.c_uint64()
+        self._check("cuMemAllocAsync", ctypes.byref(address), ctypes.c_size_t(size), ctypes.c_void_p(stream))
+        fill = (address, ctypes.c_ubyte(value), ctypes.c_size_t(size), ctypes.c_void_p(stream))
+        self._check("cuMemsetD8Async", *fill)
+        return address.value
 
     def record(self, stream: int) -> ctypes.c_void_p:
         """A new event at the tail of ``stream``."""

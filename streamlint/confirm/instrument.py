@@ -56,14 +56,17 @@ Node: TypeAlias = ast.stmt | ast.Lambda
 """What can be held back: a statement, or the body of a lambda each time it is called."""
 
 
-def instrument(source: str, path: str, earlier: Place | None, later: Place | None) -> ast.Module:
-    """The program with probes.
+def instrument(
+    source: str, path: str, earlier: Place | None, later: Place | None, *, frees: bool = False
+) -> ast.Module:
+    """The program with probes; ``frees`` says that the later statement gives its arguments back.
 
     :raises SyntaxError: the source is not Python.
     :raises LookupError: no statement of a function is at ``earlier`` or ``later``.
     """
     tree = ast.parse(source, path)
-    _Rewriter(_require(tree, source, earlier), _require(tree, source, later), compiled(tree)).module(tree)
+    places = _require(tree, source, earlier), _require(tree, source, later)
+    _Rewriter(*places, compiled(tree), frees=frees).module(tree)
     return ast.fix_missing_locations(tree)
 
 
@@ -127,7 +130,10 @@ def _any_has(nodes: list[ast.expr], words: tuple[str, ...]) -> bool:
 
 
 class _Rewriter:
-    def __init__(self, earlier: Node | None, later: Node | None, compiled_names: frozenset[str]) -> None:
+    def __init__(
+        self, earlier: Node | None, later: Node | None, compiled_names: frozenset[str], *, frees: bool
+    ) -> None:
+        self._frees = frees
         self._earlier = earlier
         self._later = later
         self._compiled = compiled_names
@@ -171,7 +177,7 @@ class _Rewriter:
         after: list[ast.stmt] = []
         if node is self._later:
             before.append(_probe("begin_later", node))
-        header = _Header(self._earlier, self._later, node)
+        header = _Header(self._earlier, self._later, node, frees=self._frees)
         header.rewrite(node)
         if node is self._earlier and not header.streams:
             before.append(_probe("hold_current", node))
@@ -210,9 +216,10 @@ class _Rewriter:
 class _Header(ast.NodeTransformer):
     """Rewrites the expressions that a statement itself evaluates, not those of its blocks."""
 
-    def __init__(self, earlier: Node | None, later: Node | None, node: Node) -> None:
+    def __init__(self, earlier: Node | None, later: Node | None, node: Node, *, frees: bool = False) -> None:
         self._earlier = earlier
         self._later = later
+        self._frees = frees and node is later
         is_earlier, is_later = node is earlier, node is later
         self._role = "hold" if is_earlier and not is_later else "later" if is_later and not is_earlier else ""
         self._both = is_earlier and is_later
@@ -250,6 +257,8 @@ class _Header(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.expr:
         argument = stream_argument(node)
         self.generic_visit(node)
+        if self._frees:
+            node.args = [_call("freed", [a], a) if isinstance(a, ast.Name) else a for a in node.args]
         if argument is not None and (self._role or self._both):
             self._wrap_stream(node, argument)
         return _call(capture_role(node), [ast.Constant(node.lineno), node], node)

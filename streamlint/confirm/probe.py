@@ -15,6 +15,7 @@ from streamlint.confirm.handles import (
     of_launch,
     on_callback_thread,
 )
+from streamlint.confirm.reuse import Block, block_of, hand_out
 
 if TYPE_CHECKING:
     from streamlint.confirm.driver import Driver
@@ -64,6 +65,8 @@ class Probe:
         self._later_streams: list[int] = []
         self._watching = False
         self._began = 0.0
+        self._blocks: list[Block] = []
+        self._kept: list[object] = []
         self._captures = 0
         self.reached = 0
         self.watched = 0
@@ -106,6 +109,13 @@ class Probe:
         self._watching = self.mode is Mode.GATED and not on_callback_thread() and self._gate.closed
         self._began = time.monotonic()
 
+    def freed(self, value: T) -> T:
+        """Around what the later statement may give back."""
+        block = None if self._out_of_bounds() else block_of(value, self._driver)
+        if block is not None:
+            self._blocks.append(block)
+        return value
+
     def later(self, stream: T) -> T:
         """Around a stream argument of the later operation."""
         self._later_streams.extend(handles(stream))
@@ -119,6 +129,10 @@ class Probe:
     def end_later(self, value: T | None = None) -> T | None:
         """After the later statement: note whether its work finishes while the gate is closed."""
         self.waited_s = max(self.waited_s, time.monotonic() - self._began)
+        if not self._out_of_bounds():
+            # They stay until the end of the run, as another owner's would.
+            self._kept += [hand_out(block, self._driver, self._later_streams) for block in self._blocks]
+        self._blocks.clear()
         if self._watching and not self._out_of_bounds():
             streams = self._later_streams or current_streams()
             limit = time.monotonic() + _OVERTAKE_S

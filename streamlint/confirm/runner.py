@@ -360,6 +360,7 @@ def _job(runs: Sequence[Run], limits: Limits) -> dict[str, Any]:
                 "earlier": _place(run.plan.earlier),
                 "later": _place(run.plan.later),
                 "turn": run.plan.turn,
+                "frees": isinstance(run.plan.witness, ByReuse),
             }
             for run in runs
         ],

@@ -8,6 +8,7 @@ import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from streamlint.confirm.reuse import Block, block_of
 from streamlint.confirm.values import snapshot
 
 if TYPE_CHECKING:
@@ -44,16 +45,9 @@ class Sight:
         own = {self.storage} if self.storage else set()
         return own.union(*(part.keys() for part in self.parts))
 
-    def block(self) -> tuple[int, int] | None:
-        """Size and owning stream of the memory, if PyTorch allocated it and it is there."""
-        torch, tensor = sys.modules.get("torch"), None if self.array is None else self.array()
-        if torch is None or not isinstance(tensor, torch.Tensor) or not tensor.is_cuda:
-            return None
-        address = tensor.untyped_storage().data_ptr()
-        for segment in torch.cuda.memory_snapshot():
-            if segment["address"] <= address < segment["address"] + segment["total_size"]:
-                return tensor.untyped_storage().nbytes(), int(segment["stream"])
-        return None
+    def block(self, driver: Driver | None) -> Block | None:
+        """The memory, as far as it can be handed out again."""
+        return block_of(self.pointer or (None if self.array is None else self.array()), driver)
 
     def leaves(self, driver: Driver | None) -> Leaves:
         """The contents now; the device must be idle."""

@@ -29,12 +29,14 @@ from streamlint.confirm.handles import (
     on_callback_thread,
 )
 from streamlint.confirm.probe import Mode
+from streamlint.confirm.reuse import hand_out
 from streamlint.confirm.sight import Sight, sight_of
 from streamlint.confirm.weave import Role
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from streamlint.confirm.reuse import Block
     from streamlint.confirm.verdict import CudaError
     from streamlint.confirm.weave import Site
 
@@ -58,7 +60,7 @@ class Turn:
     sights: list[Sight] = field(default_factory=list)
     keys: set[int] = field(default_factory=set)
     laters: int = 0
-    reused: list[tuple[int, int]] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +210,7 @@ class Watch:
     def _after_earlier(self, finding: int) -> None:
         turn = self._current(finding)
         if turn is not None and finding in self._order.reuse:
-            turn.reused = [block for sight in turn.sights if (block := sight.block()) is not None]
+            turn.blocks = [b for sight in turn.sights if (b := sight.block(self._driver)) is not None]
         if self._order.mode.serialized:
             self._synchronize()
 
@@ -237,7 +239,7 @@ class Watch:
             self._emit({"event": "waited", "finding": finding, "turn": turn.number, "seconds": waited})
             if closed and self._overtakes(streams):
                 self._emit({"event": "overtaken", "finding": finding, "turn": turn.number})
-            self._end_turn(turn, sights)
+            self._end_turn(turn, sights, streams)
 
     def _overtakes(self, streams: list[int]) -> bool:
         """Whether the later operation is done while the earlier one is still held back."""
@@ -249,9 +251,10 @@ class Watch:
                 return self._gate.closed
         return False
 
-    def _end_turn(self, turn: Turn, sights: list[Sight]) -> None:
+    def _end_turn(self, turn: Turn, sights: list[Sight], streams: list[int]) -> None:
         self._turns.remove(turn)
-        self._kept += [kept for block in turn.reused if (kept := _hand_out(*block)) is not None]
+        if self._driver is not None:
+            self._kept += [hand_out(block, self._driver, streams) for block in dict.fromkeys(turn.blocks)]
         if self._gate is not None and self._order.mode.delays:
             self._gate.release()
         self._synchronize()
@@ -270,7 +273,7 @@ class Watch:
                 return
             try:
                 for turn in list(self._turns):
-                    self._end_turn(turn, [])
+                    self._end_turn(turn, [], [])
             except DriverError as error:
                 self._emit({"event": "driver", "text": str(error)})
 
@@ -351,13 +354,3 @@ class Watch:
         self._turns, self._later = [], {}
         self._dead = self._dead or self._driver is not None
         self._pid = os.getpid()
-
-
-def _hand_out(size: int, stream: int) -> object | None:
-    """An equal block, allocated on the stream that owned the one that was freed, and overwritten."""
-    torch = sys.modules.get("torch")
-    if torch is None or size <= 0:
-        return None
-    owner = torch.cuda.ExternalStream(stream) if stream else torch.cuda.default_stream()
-    with torch.cuda.stream(owner):
-        return torch.full((size,), 0xA5, dtype=torch.uint8, device="cuda")  # type: ignore[no-any-return]
