@@ -128,6 +128,37 @@ def test_a_crash_names_its_signal(program: Path) -> None:
     assert "SIGKILL" in decision.reason
 
 
+FORK = "import os; (lambda pid: os._exit(0) if pid == 0 else os.waitpid(pid, 0))(os.fork())"
+BYTES = "import os; os.write(1, bytes(range(256)) * 500); os.write(2, bytes(range(256)))"
+
+
+@pytest.mark.parametrize(
+    ("ending", "verdict"),
+    [
+        ("import os; os._exit(0)", Verdict.NOT_RUN),
+        ("raise SystemExit(3)", Verdict.NOT_RUN),
+        (BYTES, Verdict.CONFIRMED),
+        (FORK, Verdict.CONFIRMED),
+        ("import sys; sys.stdout.close(); sys.stdin.close()", Verdict.CONFIRMED),
+    ],
+)
+def test_what_else_a_function_does(program: Path, ending: str, verdict: Verdict) -> None:
+    end = "    fakegpu.synchronize()\n    return y[0]\n"
+    program.write_text(PROGRAM.replace(end, end.replace("return", f"{ending}\n    return"), 1), "utf-8")
+    plans = [
+        plan
+        for name in ("bad", "harmless")
+        for plan in of_each_statement(Target(program, name), program.parent)
+    ]
+    done = confirm_all(plans, Limits(timeout_s=5))
+    copying = place(program, "bad", "copy(x").line
+    shown = [c.decision for c in done if c.plan.earlier is not None and c.plan.earlier.line == copying]
+    assert [one.verdict for one in shown] == [verdict], shown
+    # The other function has its verdicts all the same.
+    others = {c.decision.verdict for c in done if c.plan.function == "harmless"}
+    assert others <= {Verdict.ORDERED, Verdict.UNORDERED}
+
+
 def test_a_crash_does_not_take_others_with_it(program: Path) -> None:
     names = ("crash", "bad")
     plans = [plan for name in names for plan in of_each_statement(Target(program, name), program.parent)]

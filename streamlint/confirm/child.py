@@ -105,10 +105,12 @@ def _child(request: dict[str, Any], writing: int) -> None:
             while data:
                 data = data[os.write(writing, data) :]
     except BaseException:
-        traceback.print_exc()
+        with suppress(Exception):
+            traceback.print_exc()
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(Exception):  # the program may have closed or replaced it
+                stream.flush()
         # Not sys.exit: threads and callbacks that the program left waiting must not keep it alive.
         os._exit(0)
 
