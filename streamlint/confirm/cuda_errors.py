@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +17,16 @@ _STATUS_TYPES: Final = ("cudaError_t", "CUresult")
 
 _TEXTS: Final = (1, 4, 400, 600, 700, 709, 716, 719, 800, 900, 901, 902, 903, 904, 905, 906, 907, 908)
 """Codes looked for by their text, where a library raises an error without a number."""
+
+
+_REFUSALS: Final = {
+    # PyTorch refuses a copy from pageable memory, CuPy one to the host, before CUDA can.
+    "during CUDA graph capture": 900,
+    "the current stream is capturing": 900,
+    # torch.cuda.Event.elapsed_time
+    "created with argument 'enable_timing=True'": 400,
+}
+"""What libraries say where they refuse a call by themselves, and the error that CUDA would have given."""
 
 
 def of_status(status: object, line: int, *, in_callback: bool) -> CudaError | None:
@@ -52,6 +63,9 @@ def _code(error: BaseException, driver: Driver) -> int | None:
         if isinstance(code, int) and not isinstance(error, SystemExit) and "CUDA" in _kind(error).upper():
             return code
     text = str(error)
+    for words, code in _REFUSALS.items():
+        if words in text:
+            return code
     found = [(len(words), code) for code in _TEXTS if (words := driver.error_text(code)) and words in text]
     if found and ("CUDA" in text.upper() or "CU" in _kind(error)):
         # "operation not permitted when stream is capturing" contains the text of another error.
@@ -67,5 +81,6 @@ def _kind(error: BaseException) -> str:
 def _line(error: BaseException, path: str) -> int:
     # The innermost line of the user's file: the frames below it are the library's.
     frames = traceback.extract_tb(error.__traceback__)
-    lines = [frame.lineno or 0 for frame in frames if not path or frame.filename == path]
+    own = os.path.realpath(path)
+    lines = [frame.lineno or 0 for frame in frames if not path or os.path.realpath(frame.filename) == own]
     return lines[-1] if lines else 0

@@ -52,8 +52,15 @@ if TYPE_CHECKING:
     from streamlint.confirm.instrument import Place
     from streamlint.confirm.plan import Plan
 
-_PRELOAD = ("numpy", "torch")
-"""Slow imports that do not touch the GPU, so that a process can be forked after them."""
+_PRELOAD = {
+    "numpy": "numpy",
+    "torch": "torch",
+    "cupy": "cupy",
+    "numba": "numba.cuda",
+    "cuda": "cuda.bindings.runtime",
+}
+"""Slow imports that do not touch the GPU (measured: the driver is not initialized after them), so that a
+process can be forked then; by the name that a program imports."""
 
 
 _FOLDER = "STREAMLINT_CONFIRM_FOLDER"
@@ -205,7 +212,7 @@ def confirm_all(
     if not plans:
         return []
     trees = [ast.parse(path.read_bytes()) for path in {plan.path for plan in plans}]
-    preload = [name for name in _PRELOAD if any(imports(tree, name) for tree in trees)]
+    preload = [slow for name, slow in _PRELOAD.items() if any(imports(tree, name) for tree in trees)]
     chunks = _chunks(plans, jobs)
 
     def work(chunk: Sequence[Plan]) -> list[Confirmation]:

@@ -15,6 +15,7 @@ import os
 import sys
 import threading
 import time
+import traceback
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -161,9 +162,9 @@ class Watch:
     def caught(self) -> None:
         """At the start of an ``except`` block."""
         error = sys.exc_info()[1]
-        guards = tuple(n for n, site in enumerate(self._sites) if site.role is Role.GUARD)
-        if error is not None and guards:
-            self.raised(guards, error)
+        for number, site in enumerate(self._sites):
+            if error is not None and site.role is Role.GUARD and _passed(error, site):
+                self.raised((number,), error)
 
     def leave(self, numbers: tuple[int, ...], value: T | None = None) -> T | None:
         """After the statement of these sites."""
@@ -233,7 +234,7 @@ class Watch:
             sights.append(returned)
         for turn in [turn for turn in self._turns if turn.finding == finding]:
             turn.laters += 1
-            same = not keys or not turn.keys or bool(keys & turn.keys)
+            same = not keys or not turn.keys or bool(keys & turn.keys) or finding in self._order.reuse
             if not same and turn.laters < _MAX_LATERS:
                 continue
             self._emit({"event": "waited", "finding": finding, "turn": turn.number, "seconds": waited})
@@ -354,3 +355,15 @@ class Watch:
         self._turns, self._later = [], {}
         self._dead = self._dead or self._driver is not None
         self._pid = os.getpid()
+
+
+def _passed(error: BaseException, site: Site) -> bool:
+    """Whether the error, or one that it came from, left a call on the line of the site."""
+    chain: list[BaseException] = []
+    link: BaseException | None = error
+    while link is not None and link not in chain:
+        chain.append(link)
+        link = link.__cause__ or link.__context__
+    frames = [frame for one in chain for frame in traceback.extract_tb(one.__traceback__)]
+    path = os.path.realpath(site.path)
+    return any(f.lineno == site.place.line and os.path.realpath(f.filename) == path for f in frames)

@@ -126,7 +126,7 @@ RULE = Rule(
     summary="a destroyed stream or event is used",
     severity=Severity.ERROR,
     check=check,
-    witness=ByError(frozenset({1, 4, 400, 709}), crash=True),
+    witness=ByError(frozenset({1, 4, 201, 400, 709}), crash=True),
     doc="""\
 ## What it does
 Reports streams and events that are used, or destroyed again, after `cudaStreamDestroy`,
