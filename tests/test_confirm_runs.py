@@ -244,6 +244,7 @@ class AcceleratorError(RuntimeError): ...
         ("CUDA error: operation not permitted", [800]),
         ("CUDA error: something new", [0]),
         ("operation not permitted", []),
+        ("the current stream is capturing, so D2H transfers are disallowed", [900]),
         ("no GPU was asked", []),
     ],
 )

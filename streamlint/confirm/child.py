@@ -52,7 +52,7 @@ def serve(preload: list[str]) -> None:
     process could not go on.
     """
     for name in preload:
-        with suppress(ImportError):  # the program's own import will report it
+        with suppress(Exception):  # the program's own import will report it
             importlib.import_module(name)
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     for line in sys.stdin:

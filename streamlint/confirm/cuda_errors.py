@@ -63,9 +63,9 @@ def _code(error: BaseException, driver: Driver) -> int | None:
         if isinstance(code, int) and not isinstance(error, SystemExit) and "CUDA" in _kind(error).upper():
             return code
     text = str(error)
-    for words, code in _REFUSALS.items():
+    for words, refused in _REFUSALS.items():
         if words in text:
-            return code
+            return refused
     found = [(len(words), code) for code in _TEXTS if (words := driver.error_text(code)) and words in text]
     if found and ("CUDA" in text.upper() or "CU" in _kind(error)):
         # "operation not permitted when stream is capturing" contains the text of another error.
