@@ -218,6 +218,12 @@ class cudaError_t(int):  # noqa: N801 as the bindings call it
     name = "cudaErrorStreamCaptureUnsupported"
 
 
+class CUDARuntimeError(RuntimeError):
+    """As that of CuPy."""
+
+    status = 900
+
+
 def library(device: Device, counter: Callable[[], int]) -> types.ModuleType:
     """The module ``fakegpu`` on this device."""
     module = types.ModuleType("fakegpu")
@@ -239,6 +245,9 @@ def library(device: Device, counter: Callable[[], int]) -> types.ModuleType:
         if not device.idle(first.handle):
             device.waiting.setdefault(waiting.handle, []).append(lambda: device.drain(first.handle))
 
+    def raises() -> None:
+        raise CUDARuntimeError("cudaErrorStreamCaptureUnsupported")
+
     def hang() -> None:
         time.sleep(60)
 
@@ -252,6 +261,8 @@ def library(device: Device, counter: Callable[[], int]) -> types.ModuleType:
         count=counter,
         crash=lambda: os.kill(os.getpid(), signal.SIGKILL),
         hang=hang,
+        raises=raises,
+        quiet=lambda: None,
         waiting=lambda: any(device.waiting.values()),
         pause=lambda _x: time.sleep(0.05) if any(device.waiting.values()) else None,
         look=lambda _x: None,

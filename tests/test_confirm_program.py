@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -407,3 +408,48 @@ def test_a_reason_holds_no_control_characters(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(b"first\n\xff\x1b[31mred\x07\n")
     assert processes.tail(tmp_path / "log") == ": \ufffd?[31mred?"
     assert processes.tail(tmp_path / "none") == ""
+
+
+HIDING = """\
+import fakegpu
+
+def f():
+    fakegpu.raises()
+
+def g():
+    fakegpu.quiet()
+
+try:
+    f()
+except RuntimeError:
+    pass
+g()
+"""
+
+
+def test_a_hidden_error_belongs_to_the_finding_whose_line_it_left(workshop: Workshop) -> None:
+    script = workshop.write("hiding.py", HIDING)
+    witness = ByError(frozenset({900}))
+    plans = [workshop.plan("hiding.py", None, f"fakegpu.{call}()", witness) for call in ("raises", "quiet")]
+    done = workshop.confirm(sys.executable, str(script), plans=plans)
+    assert [c.decision.verdict for c in done] == [Verdict.CONFIRMED, Verdict.ORDERED], done
+    assert "line 4" in done[0].decision.reason
+
+
+def test_the_capture_that_ends_with_an_error_tells_of_the_finding_in_it(workshop: Workshop) -> None:
+    text = """\
+    import fakegpu
+
+    def f():
+        x = 1
+        fakegpu.raises()
+
+    f()
+    """
+    script = workshop.write("ending.py", text)
+    plan = workshop.plan("ending.py", None, "x = 1", ByError(frozenset({900})))
+    (alone,) = workshop.confirm(sys.executable, str(script), plans=[plan])
+    assert alone.decision.verdict is Verdict.ORDERED
+    ends = (str(script), Place(workshop.line("ending.py", "fakegpu.raises")))
+    (done,) = workshop.confirm(sys.executable, str(script), plans=[replace(plan, related=(ends,))])
+    assert done.decision.verdict is Verdict.CONFIRMED, done.decision

@@ -120,7 +120,9 @@ class Program:
         for number in numbers:
             decision, environment = self._confirm(number, common)
             done.append(Confirmation(self._cases[number].plan, decision, environment))
-            report(f"{number + 1}/{len(self._cases)} {decision.verdict.name}: {decision.reason}")
+            plan = self._cases[number].plan
+            place = f"{plan.path.name}:{plan.later.line}" if plan.later is not None else plan.path.name
+            report(f"{number + 1}/{len(self._cases)} {plan.code} {place} {decision.verdict.name}")
         return done
 
     def _modes(self, number: int) -> tuple[Mode, ...]:

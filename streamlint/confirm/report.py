@@ -107,9 +107,18 @@ def _plan(plan: Plan) -> dict[str, Any]:
         "code": plan.code,
         "fingerprint": plan.fingerprint,
         "witness": describe(plan.witness),
-        "earlier": _place(plan.earlier),
+        "earlier": _earlier(plan),
         "later": _place(plan.later),
     }
+
+
+def _earlier(plan: Plan) -> dict[str, Any] | None:
+    """With its file where that is another one."""
+    place = _place(plan.earlier)
+    if place is None or plan.earlier_path in (None, plan.path):
+        return place
+    assert plan.earlier_path is not None
+    return {"path": _relative(plan.earlier_path, plan.root), **place}
 
 
 def _place(place: Place | None) -> dict[str, int] | None:
