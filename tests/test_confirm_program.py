@@ -453,3 +453,20 @@ def test_the_capture_that_ends_with_an_error_tells_of_the_finding_in_it(workshop
     ends = (str(script), Place(workshop.line("ending.py", "fakegpu.raises")))
     (done,) = workshop.confirm(sys.executable, str(script), plans=[replace(plan, related=(ends,))])
     assert done.decision.verdict is Verdict.CONFIRMED, done.decision
+
+
+def test_processes_of_one_program_are_told_apart(workshop: Workshop) -> None:
+    rank = "Array(int(__import__('os').environ['RANK']))"
+    workshop.write("rank.py", WORK.replace("Array(7)", rank) + "\nstep(True)\n")
+    script = workshop.write(
+        "ranks.py",
+        """\
+        import os, random, subprocess, sys
+        ranks = [1, 2, 3, 4]
+        random.shuffle(ranks)
+        for rank in ranks:
+            subprocess.run([sys.executable, "rank.py"], env={**os.environ, "RANK": str(rank)}, check=True)
+        """,
+    )
+    (done,) = workshop.confirm(sys.executable, str(script), plans=[workshop.plan("rank.py")])
+    assert done.decision.verdict is Verdict.ORDERED, done.decision

@@ -64,7 +64,8 @@ class Seen:
     last_line: str = ""
     started: bool = False
     reached: dict[int, int] = field(default_factory=dict)
-    leaves: dict[tuple[int, int], Snapshot] = field(default_factory=dict)
+    parts: dict[tuple[int, int], list[tuple[str, Snapshot]]] = field(default_factory=dict)
+    """The contents at the end of a turn, by process."""
     held: set[int] = field(default_factory=set)
     watched: set[int] = field(default_factory=set)
     overtaken: set[tuple[int, int]] = field(default_factory=set)
@@ -72,6 +73,10 @@ class Seen:
     errors: dict[int, list[CudaError]] = field(default_factory=dict)
     driver_error: str = ""
     environment: dict[str, str] = field(default_factory=dict)
+
+    def leaves(self, finding: int, turn: int) -> Snapshot:
+        parts = sorted(self.parts.get((finding, turn), ()), key=lambda part: part[0])
+        return tuple(leaf for _, leaves in parts for leaf in leaves)
 
     def outcome(self, finding: int, turn: int, timeout_s: float) -> Outcome:
         """The run as the verdict on one finding sees it."""
@@ -90,8 +95,8 @@ class Seen:
             return Failed(self.driver_error)
         status = (("exit status", str(self.ended)),)
         return Returned(
-            (*self.leaves.get((finding, turn), ()), *status),
-            held=self.reached.get(finding, 0),
+            (*self.leaves(finding, turn), *status),
+            held=int(finding in self.held),
             overtaken=(finding, turn) in self.overtaken,
             errors=tuple(self.errors.get(finding, ())),
             watched=int(finding in self.watched),
@@ -172,7 +177,7 @@ class Program:
         expected = reference.outcome(number, turn, limit)
         gated = self._run(Mode.GATED, number, turn)
         got = gated.outcome(number, turn, limit)
-        looked = (number, turn) in reference.leaves, (number, turn) in gated.leaves
+        looked = (number, turn) in reference.parts, (number, turn) in gated.parts
         if looked == (True, False) and gated.ended == reference.ended:
             return Decision(Verdict.NOT_REACHED, "the later operation was not reached in the delayed run")
         control = expected
@@ -278,8 +283,11 @@ def _add(seen: Seen, event: dict[str, Any]) -> None:
         case "reached":
             seen.reached[finding] = max(seen.reached.get(finding, 0), turn + 1)
         case "seen":
-            leaves = tuple((str(place), str(text)) for place, text in event["leaves"])
-            seen.leaves.setdefault((finding, turn), leaves)
+            name = f"{event['process']}: " if event["process"] else ""
+            leaves = tuple((f"{name}{place}", str(text)) for place, text in event["leaves"])
+            # Processes write in no order; each of them has a name.
+            parts = seen.parts.setdefault((finding, turn), [])
+            parts.append((event["process"], leaves))
         case "held":
             seen.held.add(finding)
         case "watched":

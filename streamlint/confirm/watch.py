@@ -263,7 +263,8 @@ class Watch:
         for sight in dict.fromkeys([*turn.sights, *sights]):
             leaves += sight.leaves(self._driver)
         self._kept.clear()
-        self._emit({"event": "seen", "finding": turn.finding, "turn": turn.number, "leaves": leaves})
+        place = {"finding": turn.finding, "turn": turn.number, "process": _process_name()}
+        self._emit({"event": "seen", **place, "leaves": leaves})
 
     def _at_end(self) -> None:
         """What no later operation ended: the end of the program does."""
@@ -355,6 +356,14 @@ class Watch:
         self._turns, self._later = [], {}
         self._dead = self._dead or self._driver is not None
         self._pid = os.getpid()
+
+
+def _process_name() -> str:
+    """What tells the processes of one program apart in each of its runs: a rank, a worker's name."""
+    rank = os.environ.get("RANK", "")
+    multiprocessing = sys.modules.get("multiprocessing.process")
+    name = "MainProcess" if multiprocessing is None else multiprocessing.current_process().name
+    return " ".join(part for part in (rank and f"rank {rank}", name if name != "MainProcess" else "") if part)
 
 
 def _passed(error: BaseException, site: Site) -> bool:
