@@ -222,8 +222,8 @@ def test_an_exception_in_a_callback_is_placed_in_the_users_file(
     path, device = tmp_path / "program.py", cast("Any", Device())
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
     monkeypatch.setattr(sys, "__unraisablehook__", lambda _info: None)
-    probe = Probe(Mode.PLAIN, device, Gate(device, 1))
-    child._hook_callback_exceptions(probe, path)
+    probe = Probe(Mode.PLAIN, device, Gate(device, 1), path=str(path))
+    child._hook_callback_exceptions(probe)
     space: dict[str, object] = {"library": refused}
     exec(compile("\ndef callback():\n    library()\n", str(path), "exec"), space)  # noqa: S102
     try:

@@ -174,7 +174,7 @@ def _result(driver: Driver, job: dict[str, Any], run: dict[str, Any]) -> dict[st
         if imports(tree, "torch"):
             _warm_torch()
         gate = Gate(driver, job["delay_ms"])
-        probe = Probe(Mode(run["mode"]), driver, gate, run["turn"])
+        probe = Probe(Mode(run["mode"]), driver, gate, run["turn"], str(path))
         call = Switch(Probe(Mode.REFERENCE, driver, gate))
         function = _load(tree, path, Path(job["root"]), run["function"], call)
         if any(imports(tree, compiler) for compiler in _COMPILERS) and probe.mode is not Mode.PLAIN:
@@ -185,8 +185,8 @@ def _result(driver: Driver, job: dict[str, Any], run: dict[str, Any]) -> dict[st
         return _failed(f"the program needs {error.name or 'a module'}, which cannot be imported: {error}")
     except (OSError, SyntaxError, AttributeError, LookupError, DriverError) as error:
         return _failed(str(error))
-    _hook_callback_exceptions(probe, path)
-    result = _call(function, probe, driver, gate, str(path))
+    _hook_callback_exceptions(probe)
+    result = _call(function, probe, driver, gate)
     result["errors"] = [asdict(e) for e in probe.errors]
     return {**result, "environment": _environment(driver)}
 
@@ -209,9 +209,7 @@ def _rehearse(function: Callable[[], object], driver: Driver) -> None:
     _forget()
 
 
-def _call(
-    function: Callable[[], object], probe: Probe, driver: Driver, gate: Gate, path: str
-) -> dict[str, Any]:
+def _call(function: Callable[[], object], probe: Probe, driver: Driver, gate: Gate) -> dict[str, Any]:
     # The user's function may raise anything at all; what it raised is the result.
     try:
         value = function()
@@ -220,7 +218,7 @@ def _call(
         leaves = snapshot(value)
     except Exception as error:
         gate.release()
-        probe.raised(error, path)
+        probe.raised(error)
         return {"status": "raised", "error": f"{type(error).__name__}: {error}"[:400]}
     return {
         "status": "returned",
@@ -329,9 +327,9 @@ def _forget() -> None:
     torch.cuda.empty_cache()
 
 
-def _hook_callback_exceptions(probe: Probe, path: Path) -> None:
+def _hook_callback_exceptions(probe: Probe) -> None:
     def hook(info: sys.UnraisableHookArgs) -> None:
-        probe.raised(info.exc_value, str(path))
+        probe.raised(info.exc_value)
         sys.__unraisablehook__(info)
 
     sys.unraisablehook = hook

@@ -56,8 +56,14 @@ class Mode(Enum):
 class Probe:
     """The object that instrumented programs know as ``__streamlint__``."""
 
-    def __init__(self, mode: Mode, driver: Driver, gate: Gate, turn: int | None = None) -> None:
-        """``turn`` selects one execution of the earlier statement, counted from 0; ``None`` is each."""
+    def __init__(
+        self, mode: Mode, driver: Driver, gate: Gate, turn: int | None = None, path: str = ""
+    ) -> None:
+        """``turn`` selects one execution of the earlier statement, counted from 0; ``None`` is each.
+
+        ``path`` is the user's file, for the lines of errors.
+        """
+        self._path = path
         self.mode = mode
         self._turn = turn
         self._driver = driver
@@ -167,9 +173,10 @@ class Probe:
         """At the start of an ``except`` block: the program may hide the error that was looked for."""
         self.raised(sys.exc_info()[1])
 
-    def raised(self, error: BaseException | None, path: str = "") -> None:
-        """An exception was seen; ``path`` is the user's file, for the line in it."""
-        for found in cuda_errors.of_exception(error, path, self._driver, in_callback=on_callback_thread()):
+    def raised(self, error: BaseException | None) -> None:
+        """An exception was seen."""
+        in_callback = on_callback_thread()
+        for found in cuda_errors.of_exception(error, self._path, self._driver, in_callback=in_callback):
             self._keep(found)
 
     def _keep(self, error: CudaError) -> None:
