@@ -354,8 +354,10 @@ def test_an_interrupt_leaves_no_process_and_no_file(workshop: Workshop, tmp_path
     driver = workshop.write(
         "driver.py",
         f"""\
-        import sys
+        import signal, sys
         from pathlib import Path
+        # Shells start background jobs with the signal ignored, and pytest may be one.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         from streamlint.confirm.instrument import Place
         from streamlint.confirm.plan import Plan
         from streamlint.confirm.program import Program, cases_of
@@ -373,7 +375,10 @@ def test_an_interrupt_leaves_no_process_and_no_file(workshop: Workshop, tmp_path
             break
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    process.wait(20)
+    try:
+        process.wait(20)
+    finally:
+        process.kill()
     assert not alive(int(started.read_text("ascii")))
     assert list(temporary.iterdir()) == []
 
