@@ -14,6 +14,8 @@ import types
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from streamlint.confirm.driver import DriverError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -86,6 +88,14 @@ def fails():
     raise ValueError("as always")
 
 
+def corrupts():
+    fakegpu.corrupt()
+
+
+def allocates():
+    fakegpu.allocate()
+
+
 def late_error():
     stream, x = fakegpu.Stream(), [0]
     fakegpu.copy(x, [1], stream=stream)
@@ -118,6 +128,7 @@ class Device:
     def __init__(self) -> None:
         self.waiting: dict[int, list[Callable[[], None]]] = {}
         self.synchronizations = 0
+        self.broken = False
 
     def queue(self, stream: int, work: Callable[[], None]) -> None:
         if self.waiting.get(stream):
@@ -145,6 +156,8 @@ class Device:
 
     def synchronize(self) -> None:
         self.synchronizations += 1
+        if self.broken:
+            raise DriverError("cuCtxSynchronize returned CUDA_ERROR_ILLEGAL_ADDRESS (700)")
         for stream in sorted(self.waiting):
             self.drain(stream)
 
@@ -248,6 +261,12 @@ def library(device: Device, counter: Callable[[], int]) -> types.ModuleType:
     def raises() -> None:
         raise CUDARuntimeError("cudaErrorStreamCaptureUnsupported")
 
+    def corrupt() -> None:
+        device.broken = True
+
+    def allocate() -> None:
+        raise MemoryError("CUDA out of memory. Tried to allocate 200.00 GiB")
+
     def hang() -> None:
         time.sleep(60)
 
@@ -263,6 +282,8 @@ def library(device: Device, counter: Callable[[], int]) -> types.ModuleType:
         hang=hang,
         raises=raises,
         quiet=lambda: None,
+        corrupt=corrupt,
+        allocate=allocate,
         waiting=lambda: any(device.waiting.values()),
         pause=lambda _x: time.sleep(0.05) if any(device.waiting.values()) else None,
         look=lambda _x: None,

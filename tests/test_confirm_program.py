@@ -475,3 +475,21 @@ def test_processes_of_one_program_are_told_apart(workshop: Workshop) -> None:
     )
     (done,) = workshop.confirm(sys.executable, str(script), plans=[workshop.plan("rank.py")])
     assert done.decision.verdict is Verdict.ORDERED, done.decision
+
+
+def test_a_device_that_only_the_delay_breaks_is_evidence(workshop: Workshop) -> None:
+    breaks = (
+        "\na = fakegpu.Stream()\nx = fakegpu.Array(0)\nproduce(x, a)\nif x[0] != 7:\n    fakegpu.corrupt()\n"
+    )
+    script = workshop.write("breaking.py", WORK + breaks + "consume(x, x, a)\n")
+    plan = workshop.plan("breaking.py", "copy(x", "copy(y")
+    (done,) = workshop.confirm(sys.executable, str(script), plans=[plan])
+    assert done.decision.verdict is Verdict.CONFIRMED, done.decision
+    assert done.decision.difference is not None
+    assert "ILLEGAL_ADDRESS" in done.decision.difference.gated
+
+
+def test_a_device_that_is_always_broken_is_no_evidence(workshop: Workshop) -> None:
+    script = workshop.write("broken.py", WORK + "\nfakegpu.corrupt()\nstep(False)\n")
+    (done,) = workshop.confirm(sys.executable, str(script), plans=[workshop.plan("broken.py")])
+    assert done.decision.verdict is not Verdict.CONFIRMED, done.decision

@@ -167,6 +167,22 @@ def test_a_crash_does_not_take_others_with_it(program: Path) -> None:
     assert {c.plan.function for c in done if c.decision.verdict is Verdict.NOT_RUN} == {"crash"}
 
 
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize(
+    ("function", "reason"), [("corrupts", "ILLEGAL_ADDRESS"), ("allocates", "out of memory")]
+)
+def test_a_broken_device_and_a_full_one_are_left_behind(
+    program: Path, function: str, reason: str, shared: bool
+) -> None:
+    names = (function, "bad")
+    plans = [plan for name in names for plan in of_each_statement(Target(program, name), program.parent)]
+    done = confirm_all(plans, Limits(shared=shared))
+    own = [c.decision for c in done if c.plan.function == function]
+    assert {one.verdict for one in own} == {Verdict.NOT_RUN}
+    assert reason in own[0].reason
+    assert Verdict.CONFIRMED in {c.decision.verdict for c in done if c.plan.function == "bad"}
+
+
 def test_a_hanging_program_is_killed(program: Path) -> None:
     plan = Plan(program, program.parent, "hang", place(program, "hang", "hang()"))
     before = time.monotonic()

@@ -72,6 +72,8 @@ class Seen:
     waited: dict[tuple[int, int], float] = field(default_factory=dict)
     errors: dict[int, list[CudaError]] = field(default_factory=dict)
     driver_error: str = ""
+    broken: str = ""
+    """The error that the device was left with."""
     environment: dict[str, str] = field(default_factory=dict)
 
     def leaves(self, finding: int, turn: int) -> Snapshot:
@@ -93,7 +95,7 @@ class Seen:
             )
         if self.driver_error:
             return Failed(self.driver_error)
-        status = (("exit status", str(self.ended)),)
+        status = (("device", self.broken or "works"), ("exit status", str(self.ended)))
         return Returned(
             (*self.leaves(finding, turn), *status),
             held=int(finding in self.held),
@@ -178,7 +180,7 @@ class Program:
         gated = self._run(Mode.GATED, number, turn)
         got = gated.outcome(number, turn, limit)
         looked = (number, turn) in reference.parts, (number, turn) in gated.parts
-        if looked == (True, False) and gated.ended == reference.ended:
+        if looked == (True, False) and (gated.ended, gated.broken) == (reference.ended, reference.broken):
             return Decision(Verdict.NOT_REACHED, "the later operation was not reached in the delayed run")
         control = expected
         if suspicious(expected, got) and not isinstance(plan.witness, ByTime):
@@ -300,6 +302,8 @@ def _add(seen: Seen, event: dict[str, Any]) -> None:
             error = event["error"]
             found = CudaError(error["name"], error["code"], error["line"], error["in_callback"])
             seen.errors.setdefault(finding, []).append(found)
+        case "broken":
+            seen.broken = event["text"]
         case "driver":
             seen.driver_error = event["text"]
         case "environment":

@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 import traceback
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -35,7 +36,7 @@ from streamlint.confirm.sight import Sight, sight_of
 from streamlint.confirm.weave import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from streamlint.confirm.reuse import Block
     from streamlint.confirm.verdict import CudaError
@@ -108,7 +109,7 @@ class Watch:
 
     def enter(self, numbers: tuple[int, ...]) -> None:
         """Before the statement of these sites."""
-        with self._lock:
+        with self._acting():
             for number in self._active(numbers):
                 site = self._sites[number]
                 if site.role is Role.EARLIER:
@@ -118,25 +119,25 @@ class Watch:
 
     def hold_current(self, numbers: tuple[int, ...]) -> None:
         """Before an earlier statement that names no stream."""
-        with self._lock:
+        with self._acting():
             for number in self._active(numbers):
                 self._hold(self._sites[number].finding, current_streams())
 
     def on(self, numbers: tuple[int, ...], stream: T) -> T:
         """Around a stream argument."""
-        with self._lock:
+        with self._acting():
             self._on(numbers, handles(stream))
         return stream
 
     def on_launch(self, numbers: tuple[int, ...], configuration: T) -> T:
         """Around launch brackets."""
-        with self._lock:
+        with self._acting():
             self._on(numbers, of_launch(configuration))
         return configuration
 
     def see(self, numbers: tuple[int, ...], name: str, value: T) -> T:
         """Around what a statement touches."""
-        with self._lock:
+        with self._acting():
             for number in self._active(numbers):
                 sight = sight_of(name, value, self._driver)
                 if sight is not None:
@@ -168,7 +169,7 @@ class Watch:
 
     def leave(self, numbers: tuple[int, ...], value: T | None = None) -> T | None:
         """After the statement of these sites."""
-        with self._lock:
+        with self._acting():
             for number in self._active(numbers):
                 site = self._sites[number]
                 if site.role is Role.LATER:
@@ -270,16 +271,23 @@ class Watch:
         """What no later operation ended: the end of the program does."""
         if self._dead or os.getpid() != self._pid:
             return
-        with self._lock:
-            if self._driver is None or self._refused():
-                return
-            try:
+        with self._acting():
+            if self._driver is not None and not self._refused():
                 for turn in list(self._turns):
                     self._end_turn(turn, [], [])
-            except DriverError as error:
-                self._emit({"event": "driver", "text": str(error)})
 
     # ------------------------------------------------------------------ the rest
+
+    @contextmanager
+    def _acting(self) -> Iterator[None]:
+        """One probe at a time. It must not fail: a device that an error has broken stays the program's."""
+        with self._lock:
+            try:
+                yield
+            except Exception as error:
+                self._dead = True
+                text = str(error).strip() or type(error).__name__
+                self._emit({"event": "broken", "text": text.splitlines()[0][:200]})
 
     def _active(self, numbers: tuple[int, ...]) -> list[int]:
         """The sites to act at; none where CUDA calls are forbidden."""
