@@ -125,7 +125,7 @@ def plans(case: Case) -> list[Plan]:
     return [replace(plan, witness=witness) for plan in of_each_statement(target, ROOT)]
 
 
-BATCH = 150
+BATCH = 60
 """Cases run together: starting the processes takes longer than most of what they run."""
 
 

@@ -34,6 +34,7 @@ from streamlint.confirm.probe import Mode, Probe
 from streamlint.confirm.processes import tail
 from streamlint.confirm.values import snapshot
 from streamlint.confirm.verdict import Cause
+from streamlint.confirm.warm import warm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -287,23 +288,13 @@ def imports(tree: ast.Module, package: str) -> bool:
 
 @cache
 def _warm_torch() -> None:
-    """First uses load kernels and create handles, which can synchronize and hide a missing order."""
     try:
         import torch
     except ImportError:
         return  # the program's own import reports it
     if not torch.cuda.is_available():
         return
-    x = torch.ones(64, 64, device="cuda")
-    host = torch.ones(64, 64).pin_memory()
-    (x @ x + x * 2).sum().item()
-    x.copy_(host, non_blocking=True)
-    host.copy_(x.fill_(0), non_blocking=True)
-    side = torch.cuda.Stream()
-    with torch.cuda.stream(side):
-        (x @ x).sum()
-    torch.cuda.synchronize()
-    del x, host
+    warm(torch)
     torch.cuda.empty_cache()
 
 

@@ -33,6 +33,7 @@ from streamlint.confirm.handles import (
 from streamlint.confirm.probe import Mode
 from streamlint.confirm.reuse import hand_out
 from streamlint.confirm.sight import Sight, sight_of
+from streamlint.confirm.warm import warm
 from streamlint.confirm.weave import Role
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ class Watch:
         self._driver: Driver | None = None
         self._gate: Gate | None = None
         self._dead = False
+        self._warm = False
         self._lock = threading.RLock()
         self._counts: dict[int, int] = {}
         self._turns: list[Turn] = []
@@ -319,7 +321,17 @@ class Watch:
                 self._dead = True
                 self._emit({"event": "driver", "text": str(error)})
                 return None
+            self._warm_up()
             return self._driver
+
+    def _warm_up(self) -> None:
+        """Once, as soon as the program has begun to use PyTorch on the GPU: no first use behind a gate."""
+        torch = sys.modules.get("torch")
+        if self._warm or self._gate is None or torch is None or not hasattr(torch, "cuda"):
+            return
+        if torch.cuda.is_initialized():
+            self._warm = True
+            warm(torch)
 
     def _start(self, driver: Driver) -> None:
         gpu = {"GPU": driver.device_name(), "CUDA driver API": driver.version()}
