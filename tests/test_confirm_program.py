@@ -10,18 +10,22 @@ import textwrap
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from streamlint.confirm import processes
+from streamlint.confirm import processes, watch
 from streamlint.confirm.hook import script_of
 from streamlint.confirm.instrument import Place
 from streamlint.confirm.plan import Plan
+from streamlint.confirm.probe import Mode
 from streamlint.confirm.program import Program, cases_of
 from streamlint.confirm.runner import Confirmation, Limits
 from streamlint.confirm.verdict import Verdict
+from streamlint.confirm.weave import Role, Site
 from streamlint.witness import ByDeadlock, ByError, ByTime, ByValue, NoWitness, Witness
-from tests.confirm_support import SITECUSTOMIZE, alive
+from tests.confirm_support import SITECUSTOMIZE, Array, Device, alive
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -356,11 +360,14 @@ def test_an_interrupt_leaves_no_process_and_no_file(workshop: Workshop, tmp_path
         f"""\
         import signal, sys
         from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
         # Shells start background jobs with the signal ignored, and pytest may be one.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         from streamlint.confirm.instrument import Place
         from streamlint.confirm.plan import Plan
-        from streamlint.confirm.program import Program, cases_of
+        from streamlint.confirm.probe import Mode
+from streamlint.confirm.program import Program, cases_of
         from streamlint.confirm.runner import Limits
         here = Path({str(tmp_path)!r})
         plan = Plan(here / "work.py", here, "", Place(4), Place(7))
@@ -493,3 +500,22 @@ def test_a_device_that_is_always_broken_is_no_evidence(workshop: Workshop) -> No
     script = workshop.write("broken.py", WORK + "\nfakegpu.corrupt()\nstep(False)\n")
     (done,) = workshop.confirm(sys.executable, str(script), plans=[workshop.plan("broken.py")])
     assert done.decision.verdict is not Verdict.CONFIRMED, done.decision
+
+
+def test_pytorch_is_warmed_up_once_and_not_before_the_program_uses_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun, warmed = [False], []
+    cuda = SimpleNamespace(is_initialized=lambda: begun[0], is_current_stream_capturing=lambda: False)
+    cuda.current_stream = lambda: SimpleNamespace(cuda_stream=0)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda, Tensor=Array))
+    monkeypatch.setattr(watch, "warm", warmed.append)
+    device = cast("Any", Device())
+    site = Site(0, Role.EARLIER, "f.py", Place(1))
+    probes = watch.Watch([site], watch.Order(Mode.GATED, 0), lambda _event: None, lambda: device)
+    probes.enter((0,))
+    assert warmed == []
+    begun[0] = True
+    probes.enter((0,))
+    probes.enter((0,))
+    assert len(warmed) == 1
