@@ -505,7 +505,8 @@ def test_a_device_that_is_always_broken_is_no_evidence(workshop: Workshop) -> No
 def test_pytorch_is_warmed_up_once_and_not_before_the_program_uses_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    begun, warmed = [False], []
+    begun: list[bool] = [False]
+    warmed: list[object] = []
     cuda = SimpleNamespace(is_initialized=lambda: begun[0], is_current_stream_capturing=lambda: False)
     cuda.current_stream = lambda: SimpleNamespace(cuda_stream=0)
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda, Tensor=Array))
