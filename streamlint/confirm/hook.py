@@ -125,7 +125,14 @@ def _install(job: dict[str, Any]) -> None:
         again = [sys.executable, *options, "-m", "streamlint.confirm.launch", path, *arguments]
         os.execv(sys.executable, again)  # noqa: S606
     os.environ.pop(_LAUNCHED, None)
-    order = Order(Mode(job["mode"]), job["active"], job["turn"], job["delay_ms"], frozenset(job["reuse"]))
+    order = Order(
+        Mode(job["mode"]),
+        job["active"],
+        job["turn"],
+        job["delay_ms"],
+        frozenset(job["reuse"]),
+        frozenset(job["stuck"]),
+    )
     setattr(builtins, PROBE, Watch(sites, order, out))
     setattr(builtins, _WEAVER, weaver)
     sys.meta_path.insert(0, _Finder(weaver))

@@ -71,6 +71,8 @@ class Seen:
     overtaken: set[tuple[int, int]] = field(default_factory=set)
     waited: dict[tuple[int, int], float] = field(default_factory=dict)
     errors: dict[int, list[CudaError]] = field(default_factory=dict)
+    inside: dict[int, int] = field(default_factory=dict)
+    """How many threads went into a place and did not come out."""
     driver_error: str = ""
     broken: str = ""
     """The error that the device was left with."""
@@ -83,7 +85,10 @@ class Seen:
     def outcome(self, finding: int, turn: int, timeout_s: float) -> Outcome:
         """The run as the verdict on one finding sees it."""
         if self.ended is None:
-            return Failed(f"the program did not end within {timeout_s:g} s", Cause.TIMEOUT)
+            reason = f"the program did not end within {timeout_s:g} s"
+            if self.inside.get(finding, 0) > 0:
+                return Failed(f"{reason}: it is still in the place of the finding", Cause.TIMEOUT)
+            return Failed(reason)
         if self.ended < 0:
             name = signal.Signals(-self.ended).name
             cause = Cause.CRASH if -self.ended in CRASHES else Cause.UNABLE
@@ -131,6 +136,9 @@ class Program:
             place = f"{plan.path.name}:{plan.later.line}" if plan.later is not None else plan.path.name
             report(f"{number + 1}/{len(self._cases)} {plan.code} {place} {decision.verdict.name}")
         return done
+
+    def _is_about_deadlock(self, number: int) -> bool:
+        return isinstance(self._cases[number].plan.witness, ByDeadlock)
 
     def _modes(self, number: int) -> tuple[Mode, ...]:
         return modes_for(self._cases[number].plan.witness)
@@ -215,6 +223,7 @@ class Program:
             "turn": turn,
             "delay_ms": self._limits.delay_ms,
             "out": str(out),
+            "stuck": [active] if active is not None and self._is_about_deadlock(active) else [],
             "reuse": [n for n, case in enumerate(self._cases) if isinstance(case.plan.witness, ByReuse)],
             "sites": [
                 {
@@ -277,7 +286,7 @@ def _read(out: Path) -> Seen:
     return seen
 
 
-def _add(seen: Seen, event: dict[str, Any]) -> None:
+def _add(seen: Seen, event: dict[str, Any]) -> None:  # noqa: C901 one case an event
     finding, turn = event.get("finding", 0), event.get("turn", 0)
     match event["event"]:
         case "start":
@@ -302,6 +311,8 @@ def _add(seen: Seen, event: dict[str, Any]) -> None:
             error = event["error"]
             found = CudaError(error["name"], error["code"], error["line"], error["in_callback"])
             seen.errors.setdefault(finding, []).append(found)
+        case "inside" | "outside" as passed:
+            seen.inside[finding] = seen.inside.get(finding, 0) + (1 if passed == "inside" else -1)
         case "broken":
             seen.broken = event["text"]
         case "driver":

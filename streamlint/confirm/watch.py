@@ -77,6 +77,8 @@ class Order:
     delay_ms: float = 200.0
     reuse: frozenset[int] = frozenset()
     """Findings about memory that is handed out again."""
+    stuck: frozenset[int] = frozenset()
+    """Findings about statements that never end."""
 
 
 class Watch:
@@ -111,6 +113,7 @@ class Watch:
 
     def enter(self, numbers: tuple[int, ...]) -> None:
         """Before the statement of these sites."""
+        self._pass(numbers, "inside")
         with self._acting():
             for number in self._active(numbers):
                 site = self._sites[number]
@@ -171,6 +174,7 @@ class Watch:
 
     def leave(self, numbers: tuple[int, ...], value: T | None = None) -> T | None:
         """After the statement of these sites."""
+        self._pass(numbers, "outside")
         with self._acting():
             for number in self._active(numbers):
                 site = self._sites[number]
@@ -179,6 +183,11 @@ class Watch:
                 elif site.role is Role.EARLIER:
                     self._after_earlier(site.finding)
         return value
+
+    def _pass(self, numbers: tuple[int, ...], event: str) -> None:
+        """Note where the program is, on every thread: it may not come back from there."""
+        for finding in {self._sites[n].finding for n in numbers} & self._order.stuck:
+            self._emit({"event": event, "finding": finding})
 
     # ------------------------------------------------------------------ earlier
 
