@@ -174,7 +174,7 @@ def _patch_runpy(weaver: Weaver) -> None:
         if not weaver.weaves(path):
             return original(*arguments)
         code = weaver.code(path)
-        # Python 3.10 and 3.11 pass the name of the run as well, and want the path back.
+        # Before Python 3.13 the name of the run is passed as well, and the path is wanted back.
         return (code, path) if len(arguments) == 2 else code
 
     runpy._get_code_from_file = reading  # type: ignore[attr-defined]
