@@ -115,6 +115,25 @@ def test_what_a_statement_does_stays(body: str, line: int, value: object, role: 
     assert run(f"def f():\n    {body}\n", (role, line))[1] == value
 
 
+def test_what_is_written_into_is_looked_up_by_constants_only() -> None:
+    source = """
+        class T(dict):
+            looked = 0
+            def __getitem__(self, key):
+                T.looked += 1
+                return dict.__getitem__(self, key)
+        def f():
+            x, mask = T({0: 1}), 0
+            x[mask] = 2
+            variable = T.looked
+            x[0] = 3
+            return variable, T.looked
+    """
+    seen, value = run(source, (L, 8), (L, 10))
+    assert value == (0, 1)
+    assert [name for name in seen if name.startswith("x")] == ["x", "x[0]"]
+
+
 def test_headers_are_looked_at_each_time_they_run() -> None:
     seen, _ = run("def f():\n    i = 0\n    while i < 2:\n        i += 1\n", (L, 3))
     assert seen.count("enter (0,)") == seen.count("leave (0,)") == 3

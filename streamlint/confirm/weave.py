@@ -233,7 +233,15 @@ def _stored(node: ast.stmt) -> list[ast.expr]:
             targets = [target for target in several if isinstance(target, ast.Subscript)]
         case _:
             targets = []
-    return [ast.parse(ast.unparse(one), mode="eval").body for one in targets if _is_chain(one)]
+    shown = [_without_variable_index(one) for one in targets if _is_chain(one)]
+    return [ast.parse(ast.unparse(one), mode="eval").body for one in shown]
+
+
+def _without_variable_index(target: ast.expr) -> ast.expr:
+    """``x`` for ``x[mask]``: to look up a mask on the device once more would wait for the device."""
+    while isinstance(target, ast.Subscript) and any(isinstance(n, ast.Name) for n in ast.walk(target.slice)):
+        target = target.value
+    return target
 
 
 def _moved(copy: ast.expr, at: ast.stmt) -> ast.expr:
