@@ -80,7 +80,7 @@ class Workshop:
         return Plan(self.folder / name, self.folder, "", held, watched, "SL101", name, witness=witness)
 
     def confirm(
-        self, *command: str, plans: list[Plan] | None = None, timeout_s: float = 20
+        self, *command: str, plans: list[Plan] | None = None, timeout_s: float = 60
     ) -> list[Confirmation]:
         cases = cases_of(plans or [self.plan()])
         return Program(command, cases, self.folder, Limits(delay_ms=50, timeout_s=timeout_s)).confirm(print)
@@ -382,7 +382,7 @@ from streamlint.confirm.program import Program, cases_of
     environment = {**os.environ, "TMPDIR": str(temporary)}
     process = subprocess.Popen([sys.executable, str(driver)], env=environment, stderr=subprocess.DEVNULL)
     started = tmp_path / "pid"
-    for _ in range(400):
+    for _ in range(1200):
         if started.exists() and started.read_text("ascii"):
             break
         time.sleep(0.05)
