@@ -365,14 +365,11 @@ def test_an_interrupt_leaves_no_process_and_no_file(workshop: Workshop, tmp_path
         f"""\
         import signal, sys
         from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
         # Shells start background jobs with the signal ignored, and pytest may be one.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         from streamlint.confirm.instrument import Place
         from streamlint.confirm.plan import Plan
-        from streamlint.confirm.probe import Mode
-from streamlint.confirm.program import Program, cases_of
+        from streamlint.confirm.program import Program, cases_of
         from streamlint.confirm.runner import Limits
         here = Path({str(tmp_path)!r})
         plan = Plan(here / "work.py", here, "", Place(4), Place(7))
