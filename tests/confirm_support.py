@@ -9,9 +9,12 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import time
 import types
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+from streamlint.confirm.driver import DriverError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -85,6 +88,14 @@ def fails():
     raise ValueError("as always")
 
 
+def corrupts():
+    fakegpu.corrupt()
+
+
+def allocates():
+    fakegpu.allocate()
+
+
 def late_error():
     stream, x = fakegpu.Stream(), [0]
     fakegpu.copy(x, [1], stream=stream)
@@ -96,12 +107,28 @@ def takes(argument):
 """
 
 
+SITECUSTOMIZE = """\
+# A user's own: it runs after that of `confirm`, which must pass on to it.
+import builtins
+import sys
+
+from tests.confirm_support import Device, library
+
+device = Device()
+sys.modules["fakegpu"] = library(device, lambda: 0)
+watch = getattr(builtins, "__streamlint__", None)
+if watch is not None:
+    watch._make_driver = lambda: device
+"""
+
+
 class Device:
     """Streams by handle, each a list of what waits on it."""
 
     def __init__(self) -> None:
         self.waiting: dict[int, list[Callable[[], None]]] = {}
         self.synchronizations = 0
+        self.broken = False
 
     def queue(self, stream: int, work: Callable[[], None]) -> None:
         if self.waiting.get(stream):
@@ -118,8 +145,19 @@ class Device:
 
     def activate(self) -> None: ...
 
+    def ensure_context(self) -> None: ...
+
+    def knows(self, address: int) -> bool:
+        del address
+        return False
+
+    def device_count(self) -> int:
+        return 1
+
     def synchronize(self) -> None:
         self.synchronizations += 1
+        if self.broken:
+            raise DriverError("cuCtxSynchronize returned CUDA_ERROR_ILLEGAL_ADDRESS (700)")
         for stream in sorted(self.waiting):
             self.drain(stream)
 
@@ -152,11 +190,51 @@ class Device:
     def done(self, event: ctypes.c_void_p) -> bool:
         return self.idle(event.value or 0)
 
+    def error_text(self, code: int) -> str:
+        texts = {800: "operation not permitted", 900: "operation not permitted when stream is capturing"}
+        return texts.get(code, "")
+
     def device_name(self) -> str:
         return "lists"
 
     def version(self) -> str:
         return "0.0"
+
+
+class Array:
+    """Some numbers that can be referred to weakly, as arrays of the libraries can."""
+
+    dtype = "int"
+
+    def __init__(self, *values: int) -> None:
+        self.values = list(values)
+        self.shape = (len(values),)
+        self.__array_interface__ = {"data": (id(self), False)}
+
+    def __getitem__(self, index: int) -> int:
+        return self.values[index]
+
+    def __setitem__(self, index: int, value: int) -> None:
+        self.values[index] = value
+
+    def ravel(self) -> Array:
+        return self
+
+    def tolist(self) -> list[int]:
+        return self.values
+
+    def tobytes(self) -> bytes:
+        return repr(self.values).encode()
+
+
+class cudaError_t(int):  # noqa: N801 as the bindings call it
+    name = "cudaErrorStreamCaptureUnsupported"
+
+
+class CUDARuntimeError(RuntimeError):
+    """As that of CuPy."""
+
+    status = 900
 
 
 def library(device: Device, counter: Callable[[], int]) -> types.ModuleType:
@@ -170,7 +248,7 @@ def library(device: Device, counter: Callable[[], int]) -> types.ModuleType:
             Stream.made += 1
             self.handle = Stream.made
 
-    def copy(dst: list[int], src: list[int], stream: Stream) -> None:
+    def copy(dst: list[int] | Array, src: list[int] | Array, stream: Stream) -> None:
         def work() -> None:
             dst[0] = src[0]
 
@@ -180,18 +258,43 @@ def library(device: Device, counter: Callable[[], int]) -> types.ModuleType:
         if not device.idle(first.handle):
             device.waiting.setdefault(waiting.handle, []).append(lambda: device.drain(first.handle))
 
-    def hang() -> None:
-        import time
+    def raises() -> None:
+        raise CUDARuntimeError("cudaErrorStreamCaptureUnsupported")
 
+    def corrupt() -> None:
+        device.broken = True
+
+    def allocate() -> None:
+        raise MemoryError("CUDA out of memory. Tried to allocate 200.00 GiB")
+
+    def hang() -> None:
         time.sleep(60)
 
     module.__dict__.update(
         Stream=Stream,
+        Array=Array,
+        refuse=lambda: (cudaError_t(900),),
         copy=copy,
         wait=wait,
         synchronize=device.synchronize,
         count=counter,
         crash=lambda: os.kill(os.getpid(), signal.SIGKILL),
         hang=hang,
+        raises=raises,
+        quiet=lambda: None,
+        corrupt=corrupt,
+        allocate=allocate,
+        waiting=lambda: any(device.waiting.values()),
+        pause=lambda _x: time.sleep(0.05) if any(device.waiting.values()) else None,
+        look=lambda _x: None,
     )
     return module
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    with open(f"/proc/{pid}/stat", encoding="ascii") as stat:  # noqa: PTH123
+        return stat.read().rpartition(")")[2].split()[0] != "Z"

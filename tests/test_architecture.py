@@ -18,6 +18,7 @@ COMMANDS = {
 MAY_IMPORT: dict[str, set[str]] = {
     "source": set(),
     "trace": {"source"},
+    "witness": set(),
     "ir": {"source"},
     "finding": {"source", "trace"},
     # The analysis: text -> IR -> trace -> order -> findings.
@@ -25,7 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "models": {"trace", "source"},
     "interp": {"ir", "models", "trace", "source"},
     "hb": {"trace", "source"},
-    "rules": {"hb", "trace", "finding", "source"},
+    "rules": {"hb", "trace", "finding", "source", "witness"},
     "responsibility": {"interp", "hb", "rules", "trace"},
     "judge": {"interp", "hb", "rules", "responsibility", "trace", "finding", "source"},
     "tree": {"lower", "ir", "finding", "source"},
@@ -44,7 +45,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli": COMMANDS - {"trace"},
     "graph": {*COMMANDS, "hb", "ir", "lower", "models", "interp"},
     # The observed trace comes from the tables, and goes to the judge; what is captured, interp knows.
-    "confirm": {*COMMANDS, "hb", "graph", "interp", "judge", "models"},
+    "confirm": {*COMMANDS, "hb", "graph", "interp", "judge", "models", "rules", "witness"},
     "__init__": set(),
     "__main__": {"cli"},
 }

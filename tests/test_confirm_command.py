@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,10 +21,12 @@ from streamlint.confirm.plan import (
     of_findings,
     parse_target,
 )
-from streamlint.confirm.runner import Confirmation, child_environment
+from streamlint.confirm.runner import Confirmation, server_environment
 from streamlint.confirm.verdict import Decision, Difference, Verdict
+from streamlint.errors import UserError
 from streamlint.finding import Confidence, Finding, Related, Severity
 from streamlint.source import Span
+from streamlint.witness import ByValue, NoWitness
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -86,9 +88,13 @@ def finding(function: str, later: int, *earlier: int, code: str = "SL101") -> Fi
 
 def planned(
     program: Path, *findings: Finding, function: str | None = None
-) -> list[tuple[str, int, int | None]]:
+) -> list[tuple[str, int | None, int | None]]:
     plans = of_findings(Target(program, function), program.parent, findings)
-    return [(p.function, p.earlier.line, p.later.line if p.later else None) for p in plans]
+
+    def number(place: Place | None) -> int | None:
+        return None if place is None else place.line
+
+    return [(p.function, number(p.earlier), number(p.later)) for p in plans]
 
 
 def test_a_finding_names_both_places(program: Path) -> None:
@@ -115,7 +121,7 @@ def test_a_finding_may_stand_at_the_earlier_place(program: Path) -> None:
 
 
 def test_a_finding_whose_evidence_is_an_error_needs_no_earlier_place(program: Path) -> None:
-    assert planned(program, finding("loads", 24, 22, code="SL301")) == [("loads", 24, 24)]
+    assert planned(program, finding("loads", 24, 22, code="SL301")) == [("loads", None, 24)]
 
 
 def test_a_finding_that_nothing_reaches_is_left_out(program: Path) -> None:
@@ -125,7 +131,7 @@ def test_a_finding_that_nothing_reaches_is_left_out(program: Path) -> None:
 
 def test_each_statement_that_queues_work(program: Path) -> None:
     plans = of_each_statement(Target(program, "loads"), program.parent)
-    lines = {plan.earlier.line for plan in plans}
+    lines = {plan.earlier.line for plan in plans if plan.earlier}
     assert lines >= {line("x.fill_"), line("x.add_"), line("torch.zeros"), line("x.sum().item")}
     assert not lines & {line("torch.cuda.synchronize"), line("self.side = "), line("Loader().load") - 1}
 
@@ -161,7 +167,7 @@ def test_a_file_that_is_no_python(tmp_path: Path) -> None:
 def test_plan_needs_no_gpu(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = f"{program}::loads"
     assert confirm.main([target, "--earlier", "22", "--later", "24", "--plan"]) == 0
-    assert capsys.readouterr().out == "program.py::loads: line 22 held back, line 24 watched\n"
+    assert capsys.readouterr().out == "program.py::loads: line 22 held back, line 24 watched (value)\n"
     assert confirm.main([target, "--earlier", "22", "--plan", "--output-format", "json"]) == 0
     (plan,) = json.loads(capsys.readouterr().out)["plans"]
     assert (plan["path"], plan["function"], plan["earlier"]) == ("program.py", "loads", {"line": 22})
@@ -197,8 +203,8 @@ def test_exit_status(program: Path) -> None:
 def test_reports(program: Path) -> None:
     done = [shown(program, Verdict.CONFIRMED), shown(program, Verdict.ORDERED)]
     text = report.text(done)
-    assert "program.py::loads: SL101 line 22 held back, line 24 watched: CONFIRMED" in text
-    assert "result[0]: 7.0 serialized, 0.0 otherwise" in text
+    evidence = "because: [0] is 0.0, 7.0 when serialized"
+    assert f"CONFIRMED  SL101  program.py::loads  22 held back, 24 watched  {evidence}" in text.splitlines()
     assert text.endswith("GPU one\n1 confirmed, 1 ordered")
     document = json.loads(report.as_json(done))
     assert [c["verdict"] for c in document["confirmations"]] == ["CONFIRMED", "ORDERED"]
@@ -211,7 +217,114 @@ def test_the_environment_hides_no_race(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
     monkeypatch.setenv("CUDA_DEVICE_MAX_CONNECTIONS", "8")
     monkeypatch.delenv("CUDA_MODULE_LOADING", raising=False)
-    environment = child_environment(tmp_path, shared=False)
+    environment = server_environment(tmp_path, tmp_path, shared=False)
     assert "CUDA_LAUNCH_BLOCKING" not in environment
     assert environment["CUDA_MODULE_LOADING"] == "EAGER"
     assert environment["CUDA_DEVICE_MAX_CONNECTIONS"] == "8"
+
+
+RACE = """\
+import torch
+
+
+def step():
+    side = torch.cuda.Stream()
+    x = torch.zeros(4, device="cuda")
+    with torch.cuda.stream(side):
+        x.fill_(7.0)
+    return x.sum().item()
+
+
+def main(argument):
+    return step()
+"""
+
+
+@pytest.fixture
+def race(tmp_path: Path) -> Path:
+    (tmp_path / "pyproject.toml").write_text("", "utf-8")
+    (tmp_path / "package").mkdir()
+    path = tmp_path / "package" / "race.py"
+    path.write_text(RACE, "utf-8")
+    (tmp_path / "package" / "calm.py").write_text("import torch\n\nx = torch.zeros(4)\n", "utf-8")
+    return path
+
+
+def plans_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, Any]]:
+    first, *rest = arguments
+    assert confirm.main([first, "--plan", "--output-format", "json", *rest]) == 0
+    plans: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["plans"]
+    return plans
+
+
+def test_a_command_is_planned_by_its_findings(race: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for target in (race, race.parent, f"{race}::step"):
+        plans = plans_of(capsys, str(target), "--", "python", "train.py", "--plan", "::")
+        codes = [(plan["code"], plan["function"], plan["witness"]) for plan in plans]
+        assert ("SL101", "step", "value") in codes
+    assert plans_of(capsys, f"{race}::other", "--", "python", "train.py") == []
+    assert plans_of(capsys, str(race.parent / "calm.py"), "--", "python", "train.py") == []
+
+
+def test_findings_are_chosen_by_code_and_by_fingerprint(
+    race: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (plan,) = [p for p in plans_of(capsys, str(race)) if p["code"] == "SL101"]
+    mark = plan["fingerprint"]
+    assert {p["fingerprint"] for p in plans_of(capsys, str(race), "--finding", mark)} == {mark}
+    assert {p["code"] for p in plans_of(capsys, str(race), "--code", "SL101")} == {"SL101"}
+    assert plans_of(capsys, str(race), "--code", "SL2") == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["{}", "--finding", "nothing"], "no finding has the fingerprint nothing"),
+        (["{}", "--"], "no command after --"),
+        (["{}::step", "--each", "--", "python"], "are for functions, not for a command"),
+    ],
+)
+def test_wrong_use_with_a_command_is_one_clear_sentence(
+    race: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], reason: str
+) -> None:
+    assert confirm.main([argument.format(race) for argument in arguments]) == 2
+    captured = capsys.readouterr()
+    assert reason in captured.err
+    assert captured.err.count("\n") == 1
+
+
+def test_a_rule_that_does_not_exist_is_refused(race: Path) -> None:
+    with pytest.raises(UserError, match="unknown rule"):
+        confirm.main([str(race), "--code", "SL9999"])
+
+
+def test_findings_carry_what_was_confirmed(race: Path) -> None:
+    finding_of = finding("step", 9, 8)
+    own = replace(shown(race, Verdict.ORDERED), plan=replace(shown(race, Verdict.ORDERED).plan))
+    done = [own, shown(race, Verdict.CONFIRMED), shown(race, Verdict.NOT_RUN)]
+    document = json.loads(report.as_json(done, [finding_of, replace(finding_of, fingerprint="other")]))
+    first, second = document["findings"]
+    assert (first["code"], first["line"], first["fingerprint"]) == ("SL101", 9, "mark")
+    assert first["confirm"]["verdict"] == "CONFIRMED"
+    assert first["confirm"]["difference"] == {"place": "[0]", "reference": "7.0", "gated": "0.0"}
+    assert second["confirm"] is None
+
+
+def test_two_gpus_are_asked_for_where_the_rule_needs_them(
+    program: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class One:
+        def device_count(self) -> int:
+            return 1
+
+    monkeypatch.setattr(command, "Driver", One)
+    plan = replace(shown(program, Verdict.ORDERED).plan, witness=ByValue(gpus=2))
+    monkeypatch.setattr(command, "_planned", lambda *_: command._Planned([plan]))
+    assert confirm.main([str(program)]) == 2
+    assert "the finding is about 2 GPUs, and there is 1" in capsys.readouterr().out
+
+
+def test_what_has_no_witness_does_not_count_as_not_run(program: Path) -> None:
+    nothing = shown(program, Verdict.NOT_RUN)
+    nothing = replace(nothing, plan=replace(nothing.plan, witness=NoWitness("it is so")))
+    assert command.exit_status([nothing]) == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
@@ -231,7 +232,7 @@ def test_no_two_boxes_of_a_lane_overlap_and_all_are_in_the_frame() -> None:
 def test_the_command_writes_the_report(
     source: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "Driver", lambda: None)
+    monkeypatch.setattr(command, "Driver", lambda: SimpleNamespace(device_count=lambda: 1))
     done = [shown(source, Verdict.CONFIRMED, the_finding(source).fingerprint)]
     monkeypatch.setattr(command, "confirm_all", lambda *_: done)
     report = source.parent / "report.html"

@@ -24,8 +24,22 @@ class Log:
 
     def step(self) -> None: ...
 
+    def caught(self) -> None: ...
+
     def call(self, _line: int, value: object) -> object:
         return value
+
+    def capture_began(self, _line: int, value: object) -> object:
+        self.seen.append("capture")
+        return value
+
+    def capture_ended(self, _line: int, value: object) -> object:
+        self.seen.append("captured")
+        return value
+
+    def hold_launch(self, configuration: object) -> object:
+        self.seen.append(f"hold {configuration}")
+        return configuration
 
     def hold_current(self) -> None:
         self.seen.append("hold current")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from types import SimpleNamespace
@@ -11,12 +10,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from streamlint.confirm import child
+from streamlint.confirm import child, cuda_errors
+from streamlint.confirm.gate import Gate
 from streamlint.confirm.instrument import Place
 from streamlint.confirm.plan import Plan, Target, of_each_statement
+from streamlint.confirm.probe import Mode, Probe
 from streamlint.confirm.runner import Limits, Server, confirm_all
 from streamlint.confirm.verdict import Verdict
-from tests.confirm_support import PROGRAM, Device, library
+from tests.confirm_support import PROGRAM, Device, alive, library
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,11 +89,11 @@ def test_overtaking_without_a_wrong_value_is_no_proof(program: Path) -> None:
 def test_every_statement_in_turn(program: Path) -> None:
     plans = of_each_statement(Target(program, "bad"), program.parent)
     shown = [
-        c.plan.earlier.line
+        c.plan.earlier
         for c in confirm_all(plans, Limits(shared=True))
         if c.decision.verdict is Verdict.CONFIRMED
     ]
-    assert shown == [place(program, "bad", "copy(x").line]
+    assert [p and p.line for p in shown] == [place(program, "bad", "copy(x").line]
 
 
 def test_one_turn_of_a_loop_is_held_back_alone(program: Path) -> None:
@@ -127,12 +128,59 @@ def test_a_crash_names_its_signal(program: Path) -> None:
     assert "SIGKILL" in decision.reason
 
 
+FORK = "import os; (lambda pid: os._exit(0) if pid == 0 else os.waitpid(pid, 0))(os.fork())"
+BYTES = "import os; os.write(1, bytes(range(256)) * 500); os.write(2, bytes(range(256)))"
+
+
+@pytest.mark.parametrize(
+    ("ending", "verdict"),
+    [
+        ("import os; os._exit(0)", Verdict.NOT_RUN),
+        ("raise SystemExit(3)", Verdict.NOT_RUN),
+        (BYTES, Verdict.CONFIRMED),
+        (FORK, Verdict.CONFIRMED),
+        ("import sys; sys.stdout.close(); sys.stdin.close()", Verdict.CONFIRMED),
+    ],
+)
+def test_what_else_a_function_does(program: Path, ending: str, verdict: Verdict) -> None:
+    end = "    fakegpu.synchronize()\n    return y[0]\n"
+    program.write_text(PROGRAM.replace(end, end.replace("return", f"{ending}\n    return"), 1), "utf-8")
+    plans = [
+        plan
+        for name in ("bad", "harmless")
+        for plan in of_each_statement(Target(program, name), program.parent)
+    ]
+    done = confirm_all(plans, Limits(timeout_s=5))
+    copying = place(program, "bad", "copy(x").line
+    shown = [c.decision for c in done if c.plan.earlier is not None and c.plan.earlier.line == copying]
+    assert [one.verdict for one in shown] == [verdict], shown
+    # The other function has its verdicts all the same.
+    others = {c.decision.verdict for c in done if c.plan.function == "harmless"}
+    assert others <= {Verdict.ORDERED, Verdict.UNORDERED}
+
+
 def test_a_crash_does_not_take_others_with_it(program: Path) -> None:
     names = ("crash", "bad")
     plans = [plan for name in names for plan in of_each_statement(Target(program, name), program.parent)]
     done = confirm_all(plans, Limits(shared=True))
     assert {c.plan.function for c in done if c.decision.verdict is Verdict.CONFIRMED} == {"bad"}
     assert {c.plan.function for c in done if c.decision.verdict is Verdict.NOT_RUN} == {"crash"}
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize(
+    ("function", "reason"), [("corrupts", "ILLEGAL_ADDRESS"), ("allocates", "out of memory")]
+)
+def test_a_broken_device_and_a_full_one_are_left_behind(
+    program: Path, function: str, reason: str, shared: bool
+) -> None:
+    names = (function, "bad")
+    plans = [plan for name in names for plan in of_each_statement(Target(program, name), program.parent)]
+    done = confirm_all(plans, Limits(shared=shared))
+    own = [c.decision for c in done if c.plan.function == function]
+    assert {one.verdict for one in own} == {Verdict.NOT_RUN}
+    assert reason in own[0].reason
+    assert Verdict.CONFIRMED in {c.decision.verdict for c in done if c.plan.function == "bad"}
 
 
 def test_a_hanging_program_is_killed(program: Path) -> None:
@@ -157,6 +205,7 @@ def test_what_a_program_started_is_killed_too(tmp_path: Path, program: Path) -> 
         "earlier": None,
         "later": None,
         "turn": None,
+        "frees": False,
     }
     job = {"root": str(tmp_path), "delay_ms": 1, "runs": [run]}
     (result,) = child._forked({"job": job, "timeout_s": 5, "log": str(tmp_path / "log")})
@@ -166,15 +215,6 @@ def test_what_a_program_started_is_killed_too(tmp_path: Path, program: Path) -> 
             return
         time.sleep(0.02)
     pytest.fail("the program's own child outlived it")
-
-
-def alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    with open(f"/proc/{pid}/stat", encoding="ascii") as stat:  # noqa: PTH123
-        return stat.read().rpartition(")")[2].split()[0] != "Z"
 
 
 def test_a_missing_library_is_named(tmp_path: Path, program: Path) -> None:
@@ -189,22 +229,53 @@ def test_a_missing_library_is_named(tmp_path: Path, program: Path) -> None:
 def test_an_exception_in_a_callback_is_placed_in_the_users_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Probe:
-        def __init__(self) -> None:
-            self.lines: list[int] = []
+    class CUDARuntimeError(RuntimeError):
+        status = 800
 
-        def raised(self, _error: BaseException | None, line: int) -> None:
-            self.lines.append(line)
+    def refused() -> None:
+        raise CUDARuntimeError("cudaErrorNotPermitted: operation not permitted")
 
-    path, probe = tmp_path / "program.py", Probe()
+    path, device = tmp_path / "program.py", cast("Any", Device())
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
     monkeypatch.setattr(sys, "__unraisablehook__", lambda _info: None)
-    child._hook_callback_exceptions(cast("Any", probe), path)
-    space: dict[str, object] = {"library": json.loads}
-    exec(compile("\ndef callback():\n    library('{')\n", str(path), "exec"), space)  # noqa: S102
+    probe = Probe(Mode.PLAIN, device, Gate(device, 1), path=str(path))
+    child._hook_callback_exceptions(probe)
+    space: dict[str, object] = {"library": refused}
+    exec(compile("\ndef callback():\n    library()\n", str(path), "exec"), space)  # noqa: S102
     try:
         cast("Callable[[], None]", space["callback"])()
-    except ValueError as error:
+    except RuntimeError as error:
         info = SimpleNamespace(exc_value=error, exc_traceback=error.__traceback__)
         sys.unraisablehook(cast("sys.UnraisableHookArgs", info))
-    assert probe.lines == [3]
+    assert [(error.code, error.line) for error in probe.errors] == [(800, 3)]
+
+
+class AcceleratorError(RuntimeError): ...
+
+
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        ("CUDA error: operation not permitted when stream is capturing", [900]),
+        ("CUDA error: operation not permitted", [800]),
+        ("CUDA error: something new", [0]),
+        ("operation not permitted", []),
+        ("the current stream is capturing, so D2H transfers are disallowed", [900]),
+        ("no GPU was asked", []),
+    ],
+)
+def test_the_code_of_an_error_is_found_in_its_text(text: str, codes: list[int]) -> None:
+    error = AcceleratorError(text)
+    found = cuda_errors.of_exception(error, "", cast("Any", Device()), in_callback=False)
+    assert [one.code for one in found] == codes
+
+
+def test_the_errors_that_an_error_came_from_count() -> None:
+    try:
+        try:
+            raise AcceleratorError("CUDA error: operation not permitted when stream is capturing")
+        except AcceleratorError:
+            raise ValueError("at the end of the capture")  # noqa: B904
+    except ValueError as error:
+        found = list(cuda_errors.of_exception(error, "", cast("Any", Device()), in_callback=False))
+    assert [one.code for one in found] == [900]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import enum
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -11,25 +12,62 @@ from hypothesis import strategies as st
 
 from streamlint.confirm.values import SAMPLE, snapshot
 from streamlint.confirm.verdict import (
+    NOT_MADE,
+    Cause,
     CudaError,
+    Decision,
     Failed,
     Outcome,
     Raised,
     Returned,
+    Runs,
     Verdict,
     decide,
     first_difference,
     suspicious,
+)
+from streamlint.witness import (
+    ByDeadlock,
+    ByError,
+    ByLateError,
+    ByReuse,
+    ByTime,
+    ByValue,
+    NoWitness,
+    Witness,
 )
 
 RIGHT = Returned((("", "7.0"),), held=1)
 WRONG = Returned((("", "0.0"),), held=1)
 NOT_HELD = Returned((("", "7.0"),), held=0)
 OVERTAKEN = Returned((("", "7.0"),), held=1, overtaken=True)
-REFUSED = CudaError("cudaErrorNotPermitted", 800, 12)
-IN_CALLBACK = Returned((("", "7.0"),), held=1, callback_errors=(REFUSED,))
+REFUSED = CudaError("cudaErrorNotPermitted", 800, 12, in_callback=True)
+IN_CALLBACK = Returned((("", "7.0"),), held=1, errors=(REFUSED,))
 RAISED = Raised("RuntimeError: CUDA error")
 FAILED = Failed("the program was ended by SIGSEGV")
+
+
+VALUE = ByValue()
+IN_A_CALLBACK = ByError(in_callback=True)
+CAPTURE = ByError(frozenset({900, 901}))
+TOO_EARLY = ByLateError(frozenset({600}))
+OTHER = CudaError("cudaErrorInvalidValue", 1, 3)
+REFUSED_IN_CAPTURE = CudaError("cudaErrorStreamCaptureUnsupported", 900, 7)
+NOT_READY = CudaError("cudaErrorNotReady", 600, 9)
+CRASHED = Failed("the program was ended by SIGSEGV", Cause.CRASH)
+HANGING = Failed("the program did not end within 5 s; it waits at line 4", Cause.TIMEOUT)
+WATCHED = Returned((("", "7.0"),), watched=1)
+
+
+def verdict_of(
+    witness: Witness,
+    *,
+    reference: Outcome = NOT_MADE,
+    control: Outcome = NOT_MADE,
+    gated: Outcome = NOT_MADE,
+    plain: Outcome = NOT_MADE,
+) -> Decision:
+    return decide(witness, Runs(reference, control, gated, plain), 0.2)
 
 
 @pytest.mark.parametrize(
@@ -50,31 +88,94 @@ FAILED = Failed("the program was ended by SIGSEGV")
     ],
 )
 def test_verdict(reference: Outcome, control: Outcome, gated: Outcome, expected: Verdict) -> None:
-    for expects in (False, True):
-        assert decide(reference, control, gated, expects_callback_error=expects).verdict is expected
+    for witness in (VALUE, ByReuse(), TOO_EARLY):
+        assert verdict_of(witness, reference=reference, control=control, gated=gated).verdict is expected
 
 
-@pytest.mark.parametrize("place", range(3))
-def test_an_error_in_a_callback_is_evidence_where_it_is_the_finding(place: int) -> None:
-    outcomes: list[Outcome] = [RIGHT, RIGHT, RIGHT]
-    outcomes[place] = IN_CALLBACK
-    decision = decide(outcomes[0], outcomes[1], outcomes[2], expects_callback_error=True)
+def test_an_error_in_a_callback_is_evidence_where_it_is_the_finding() -> None:
+    decision = verdict_of(IN_A_CALLBACK, plain=IN_CALLBACK)
     assert decision.verdict is Verdict.CONFIRMED
     assert "line 12" in decision.reason
     assert "cudaErrorNotPermitted (800)" in decision.reason
     # It says nothing about a race.
-    other = decide(outcomes[0], outcomes[1], outcomes[2], expects_callback_error=False)
-    assert other.verdict is Verdict.ORDERED
+    assert verdict_of(VALUE, reference=RIGHT, control=RIGHT, gated=IN_CALLBACK).verdict is Verdict.ORDERED
 
 
 def test_an_error_in_a_callback_counts_even_if_the_program_then_fails() -> None:
     failing = Raised("RuntimeError: CUDA error: operation not permitted", (REFUSED,))
-    assert decide(failing, failing, failing, expects_callback_error=True).verdict is Verdict.CONFIRMED
+    assert verdict_of(IN_A_CALLBACK, plain=failing).verdict is Verdict.CONFIRMED
 
 
-@given(st.sampled_from([RIGHT, WRONG, NOT_HELD, OVERTAKEN, RAISED, FAILED]), st.booleans())
-def test_what_is_confirmed_was_suspicious(gated: Outcome, expects: bool) -> None:
-    decision = decide(RIGHT, RIGHT, gated, expects_callback_error=expects)
+@pytest.mark.parametrize(
+    ("witness", "plain", "expected"),
+    [
+        (IN_A_CALLBACK, replace(WATCHED, errors=(OTHER,)), Verdict.ORDERED),
+        (IN_A_CALLBACK, replace(WATCHED, errors=(replace(NOT_READY, in_callback=True),)), Verdict.ORDERED),
+        (CAPTURE, Raised("AssertionError", (OTHER, REFUSED_IN_CAPTURE)), Verdict.CONFIRMED),
+        (CAPTURE, replace(WATCHED, errors=(REFUSED_IN_CAPTURE,)), Verdict.CONFIRMED),
+        (CAPTURE, replace(WATCHED, errors=(OTHER,)), Verdict.ORDERED),
+        (CAPTURE, Raised("ValueError", (OTHER,)), Verdict.NOT_RUN),
+        (CAPTURE, WATCHED, Verdict.ORDERED),
+        (CAPTURE, replace(WATCHED, watched=0), Verdict.NOT_REACHED),
+        (CAPTURE, CRASHED, Verdict.NOT_RUN),
+        (ByError(crash=True), CRASHED, Verdict.CONFIRMED),
+        (ByError(crash=True), HANGING, Verdict.NOT_RUN),
+        (ByError(crash=True), replace(WATCHED, errors=(OTHER,)), Verdict.ORDERED),
+    ],
+)
+def test_errors_that_need_no_delay(witness: Witness, plain: Outcome, expected: Verdict) -> None:
+    assert verdict_of(witness, plain=plain).verdict is expected
+
+
+def test_an_error_that_comes_of_the_delay() -> None:
+    early = Raised("RuntimeError: CUDA error: device not ready", (NOT_READY,))
+    decision = verdict_of(TOO_EARLY, reference=RIGHT, control=RIGHT, gated=early)
+    assert (decision.verdict, "line 9" in decision.reason) == (Verdict.CONFIRMED, True)
+    # A program that asks whether an event is complete gets the same number, and no delay changes that.
+    always = verdict_of(TOO_EARLY, reference=early)
+    assert (always.verdict, "even when serialized" in always.reason) == (Verdict.CONFIRMED, True)
+
+
+@pytest.mark.parametrize(
+    ("gated", "expected"),
+    [
+        (HANGING, Verdict.CONFIRMED),
+        (CRASHED, Verdict.NOT_RUN),
+        (RAISED, Verdict.NOT_RUN),
+        (WATCHED, Verdict.ORDERED),
+        (replace(WATCHED, watched=0), Verdict.NOT_REACHED),
+    ],
+)
+def test_deadlocks(gated: Outcome, expected: Verdict) -> None:
+    assert verdict_of(ByDeadlock(), gated=gated).verdict is expected
+
+
+@pytest.mark.parametrize(
+    ("without", "with_delay", "expected"),
+    [
+        (0.001, 0.2, Verdict.CONFIRMED),
+        (0.001, 0.002, Verdict.ORDERED),
+        # Slow by itself, delay or not.
+        (1.0, 1.01, Verdict.ORDERED),
+    ],
+)
+def test_time(without: float, with_delay: float, expected: Verdict) -> None:
+    reference = replace(RIGHT, watched=1, waited_s=without)
+    gated = replace(RIGHT, watched=1, waited_s=with_delay)
+    assert verdict_of(ByTime(), reference=reference, gated=gated).verdict is expected
+    not_reached = replace(gated, watched=0)
+    assert verdict_of(ByTime(), reference=reference, gated=not_reached).verdict is Verdict.NOT_REACHED
+    assert verdict_of(ByTime(), reference=FAILED, gated=gated).verdict is Verdict.NOT_RUN
+
+
+def test_what_nothing_shows_is_not_run() -> None:
+    decision = verdict_of(NoWitness("it is so"))
+    assert (decision.verdict, decision.reason) == (Verdict.NOT_RUN, "nothing shows it: it is so")
+
+
+@given(st.sampled_from([RIGHT, WRONG, NOT_HELD, OVERTAKEN, RAISED, FAILED]))
+def test_what_is_confirmed_was_suspicious(gated: Outcome) -> None:
+    decision = verdict_of(VALUE, reference=RIGHT, control=RIGHT, gated=gated)
     assert (decision.verdict is Verdict.CONFIRMED) <= suspicious(RIGHT, gated)
 
 

@@ -9,6 +9,7 @@ with the interpreter of the user's environment.
 from __future__ import annotations
 
 import ast
+import faulthandler
 import gc
 import importlib
 import json
@@ -20,17 +21,20 @@ import traceback
 import types
 from contextlib import suppress
 from dataclasses import asdict
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from streamlint.confirm.driver import Driver, DriverError, DriverUnavailableError
+from streamlint.confirm.driver import NOT_READY, Driver, DriverError, DriverUnavailableError
 from streamlint.confirm.gate import Gate
 from streamlint.confirm.instrument import PROBE, Place, instrument
 from streamlint.confirm.probe import Mode, Probe
+from streamlint.confirm.processes import tail
 from streamlint.confirm.values import snapshot
+from streamlint.confirm.verdict import Cause
+from streamlint.confirm.warm import warm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,6 +42,8 @@ if TYPE_CHECKING:
 _POLL_S = 0.005
 _POISONED_BYTES = 256 << 20
 _END = {"status": "end"}
+_COMPILERS = ("numba", "cupy", "triton")
+_CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)
 
 
 def serve(preload: list[str]) -> None:
@@ -47,7 +53,7 @@ def serve(preload: list[str]) -> None:
     process could not go on.
     """
     for name in preload:
-        with suppress(ImportError):  # the program's own import will report it
+        with suppress(Exception):  # the program's own import will report it
             importlib.import_module(name)
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     for line in sys.stdin:
@@ -76,8 +82,11 @@ def _forked(request: dict[str, Any]) -> list[dict[str, Any]]:
         return results
     done = results if last is None else [*results, last]
     if status is None:
-        return [*done, _failed(f"the program did not end within {request['timeout_s']:g} s")]
-    return [*done, _failed(f"the program {_ending(status)}{_last_line(Path(request['log']))}")]
+        where = _waiting_at(Path(request["log"]))
+        reason = f"the program did not end within {request['timeout_s']:g} s{where}"
+        return [*done, _failed(reason, Cause.TIMEOUT)]
+    cause = Cause.CRASH if _crashed(status) else Cause.UNABLE
+    return [*done, _failed(f"the program {_ending(status)}{tail(Path(request['log']))}", cause)]
 
 
 def _child(request: dict[str, Any], writing: int) -> None:
@@ -89,15 +98,20 @@ def _child(request: dict[str, Any], writing: int) -> None:
         os.dup2(source, target)
     os.set_blocking(writing, True)
     try:
+        watch = partial(faulthandler.dump_traceback_later, 0.9 * request["timeout_s"], file=2)
+        watch()  # where the program waits without end, the log tells the line
         for result in chain(_results(request["job"]), (_END,)):
+            watch()
             data = json.dumps(result).encode() + b"\n"
             while data:
                 data = data[os.write(writing, data) :]
     except BaseException:
-        traceback.print_exc()
+        with suppress(Exception):
+            traceback.print_exc()
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(Exception):  # the program may have closed or replaced it
+                stream.flush()
         # Not sys.exit: threads and callbacks that the program left waiting must not keep it alive.
         os._exit(0)
 
@@ -124,9 +138,17 @@ def _ending(status: int) -> str:
     return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
 
 
-def _last_line(log: Path) -> str:
-    lines = log.read_text("utf-8", errors="replace").strip().splitlines() if log.exists() else []
-    return f": {lines[-1][:300]}" if lines else ""
+def _crashed(status: int) -> bool:
+    return -os.waitstatus_to_exitcode(status) in _CRASHES
+
+
+def _waiting_at(log: Path) -> str:
+    """The innermost frame of the main thread, which ``faulthandler`` lists last."""
+    text = log.read_text("utf-8", errors="replace") if log.exists() else ""
+    _, _, stack = text.rpartition("most recent call first):")
+    frames = [line.strip() for line in stack.splitlines() if line.strip().startswith("File ")]
+    own = [frame for frame in frames if "streamlint/confirm" not in frame]
+    return f"; it waits at {own[0]}" if own else ""
 
 
 def _results(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -140,7 +162,7 @@ def _results(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for run in job["runs"]:
         result = _result(driver, job, run)
         yield result
-        if result["status"] != "returned" or result["callback_errors"]:
+        if result["status"] != "returned" or any(e["code"] != NOT_READY for e in result["errors"]):
             return
         _forget()
 
@@ -149,20 +171,43 @@ def _result(driver: Driver, job: dict[str, Any], run: dict[str, Any]) -> dict[st
     path = Path(run["path"])
     try:
         source = path.read_text("utf-8")
-        tree = instrument(source, str(path), _place(run["earlier"]), _place(run["later"]))
+        tree = instrument(source, str(path), _place(run["earlier"]), _place(run["later"]), frees=run["frees"])
         if imports(tree, "torch"):
             _warm_torch()
         gate = Gate(driver, job["delay_ms"])
-        probe = Probe(Mode(run["mode"]), driver, gate, run["turn"])
-        function = _load(tree, path, Path(job["root"]), run["function"], probe)
+        probe = Probe(Mode(run["mode"]), driver, gate, run["turn"], str(path))
+        call = Switch(Probe(Mode.REFERENCE, driver, gate))
+        function = _load(tree, path, Path(job["root"]), run["function"], call)
+        if any(imports(tree, compiler) for compiler in _COMPILERS) and probe.mode is not Mode.PLAIN:
+            # Kernels are compiled at their first launch, which takes longer than a gate holds.
+            _rehearse(function, driver)
+        call.probe = probe
     except ImportError as error:
         return _failed(f"the program needs {error.name or 'a module'}, which cannot be imported: {error}")
     except (OSError, SyntaxError, AttributeError, LookupError, DriverError) as error:
         return _failed(str(error))
-    _hook_callback_exceptions(probe, path)
+    _hook_callback_exceptions(probe)
     result = _call(function, probe, driver, gate)
-    result["callback_errors"] = [asdict(e) for e in probe.callback_errors]
+    result["errors"] = [asdict(e) for e in probe.errors]
     return {**result, "environment": _environment(driver)}
+
+
+class Switch:
+    """What the program knows as ``__streamlint__``: one probe for the rehearsal, another for the run."""
+
+    def __init__(self, probe: Probe) -> None:
+        self.probe = probe
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        return getattr(self.probe, name)
+
+
+def _rehearse(function: Callable[[], object], driver: Driver) -> None:
+    with suppress(Exception):  # the run itself reports it
+        function()
+    with suppress(DriverError):
+        driver.synchronize()
+    _forget()
 
 
 def _call(function: Callable[[], object], probe: Probe, driver: Driver, gate: Gate) -> dict[str, Any]:
@@ -174,19 +219,27 @@ def _call(function: Callable[[], object], probe: Probe, driver: Driver, gate: Ga
         leaves = snapshot(value)
     except Exception as error:
         gate.release()
+        probe.raised(error)
         return {"status": "raised", "error": f"{type(error).__name__}: {error}"[:400]}
-    return {"status": "returned", "value": leaves, "held": probe.reached, "overtaken": probe.overtaken}
+    return {
+        "status": "returned",
+        "value": leaves,
+        "held": probe.reached,
+        "overtaken": probe.overtaken,
+        "watched": probe.watched,
+        "waited_s": probe.waited_s,
+    }
 
 
-def _failed(reason: str) -> dict[str, Any]:
-    return {"status": "failed", "reason": reason}
+def _failed(reason: str, cause: Cause = Cause.UNABLE) -> dict[str, Any]:
+    return {"status": "failed", "reason": reason, "cause": cause.value}
 
 
 def _place(data: list[Any] | None) -> Place | None:
     return None if data is None else Place(data[0], data[1])
 
 
-def _load(tree: ast.Module, path: Path, root: Path, name: str, probe: Probe) -> Callable[[], object]:
+def _load(tree: ast.Module, path: Path, root: Path, name: str, probe: Switch) -> Callable[[], object]:
     """Import the instrumented file as the module that it is, and find ``function`` or ``Class.method``."""
     module_name, folder = _module_name(path, root)
     for importable in (str(root), str(folder)):
@@ -235,29 +288,24 @@ def imports(tree: ast.Module, package: str) -> bool:
 
 @cache
 def _warm_torch() -> None:
-    """First uses load kernels and create handles, which can synchronize and hide a missing order."""
     try:
         import torch
     except ImportError:
         return  # the program's own import reports it
     if not torch.cuda.is_available():
         return
-    x = torch.ones(64, 64, device="cuda")
-    host = torch.ones(64, 64).pin_memory()
-    (x @ x + x * 2).sum().item()
-    x.copy_(host, non_blocking=True)
-    host.copy_(x.fill_(0), non_blocking=True)
-    side = torch.cuda.Stream()
-    with torch.cuda.stream(side):
-        (x @ x).sum()
-    torch.cuda.synchronize()
-    del x, host
+    warm(torch)
     torch.cuda.empty_cache()
 
 
 def _forget() -> None:
     """Give memory back and overwrite it, so that the next run does not find this one's results there."""
     gc.collect()
+    cupy = sys.modules.get("cupy")
+    if cupy is not None:
+        # A block of pinned memory would be handed out again as it is, with this run's results in it.
+        cupy.get_default_memory_pool().free_all_blocks()
+        cupy.get_default_pinned_memory_pool().free_all_blocks()
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():
         return
@@ -270,12 +318,9 @@ def _forget() -> None:
     torch.cuda.empty_cache()
 
 
-def _hook_callback_exceptions(probe: Probe, path: Path) -> None:
+def _hook_callback_exceptions(probe: Probe) -> None:
     def hook(info: sys.UnraisableHookArgs) -> None:
-        # The innermost line of the user's file: the frames below it are the library's.
-        frames = traceback.extract_tb(info.exc_traceback)
-        lines = [frame.lineno or 0 for frame in frames if frame.filename == str(path)]
-        probe.raised(info.exc_value, lines[-1] if lines else 0)
+        probe.raised(info.exc_value)
         sys.__unraisablehook__(info)
 
     sys.unraisablehook = hook
@@ -284,14 +329,22 @@ def _hook_callback_exceptions(probe: Probe, path: Path) -> None:
 def _environment(driver: Driver) -> dict[str, str]:
     versions = {"GPU": driver.device_name(), "CUDA driver API": driver.version()}
     versions["Python"] = sys.version.split()[0]
-    for name in ("torch", "cupy", "numba", "numpy"):
-        module = sys.modules.get(name)
-        if module is not None and hasattr(module, "__version__"):
-            versions[name] = str(module.__version__)
-    if "cuda.bindings" in sys.modules:
-        with suppress(PackageNotFoundError):
-            versions["cuda-bindings"] = version("cuda-bindings")
+    for module, package in _PACKAGES.items():
+        if module in sys.modules:
+            with suppress(PackageNotFoundError):
+                versions[package] = getattr(sys.modules[module], "__version__", None) or version(package)
     return versions
+
+
+_PACKAGES = {
+    "torch": "torch",
+    "cupy": "cupy",
+    "numba": "numba",
+    "numba_cuda": "numba-cuda",
+    "cuda.bindings": "cuda-bindings",
+    "cuda.core": "cuda-core",
+    "numpy": "numpy",
+}
 
 
 if __name__ == "__main__":

@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamlint.config import find_root
 from streamlint.confirm import report
 from streamlint.confirm.driver import Driver, DriverUnavailableError
-from streamlint.confirm.plan import PlanError, Target, of_each_statement, of_findings, of_line, parse_target
-from streamlint.confirm.runner import Limits, confirm_all
-from streamlint.confirm.verdict import Verdict
+from streamlint.confirm.plan import (
+    Plan,
+    PlanError,
+    Target,
+    of_each_statement,
+    of_findings,
+    of_line,
+    of_program,
+    parse_target,
+)
+from streamlint.confirm.program import Program, cases_of
+from streamlint.confirm.runner import Confirmation, Limits, confirm_all
+from streamlint.confirm.verdict import Decision, Verdict
+from streamlint.witness import ByValue, NoWitness
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from streamlint.confirm.plan import Plan
-    from streamlint.confirm.runner import Confirmation
     from streamlint.finding import Finding
 
 _EPILOG = """\
@@ -33,29 +44,39 @@ def main(argv: Sequence[str]) -> int:
         from streamlint.confirm.observe.command import main as observe
 
         return observe(argv[1:])
-    options = _parser().parse_args(argv)
+    words = list(argv)
+    # After `--` comes the program, whatever it looks like.
+    cut = words.index("--") if "--" in words else len(words)
+    command = words[cut + 1 :] if cut < len(words) else None
+    options = _parser().parse_args(words[:cut])
     if options.synthesize is not None:
         return _synthesize(options)
     try:
-        plans, findings = _plans(options)
+        planned = _planned(options, command)
     except PlanError as error:
         return _refuse(str(error))
+    plans = planned.plans
     if options.plan:
         print(report.plans_json(plans) if options.output_format == "json" else report.plans_text(plans))
         return 0
     if not plans:
-        print("nothing to confirm: no finding in a function that can be called without arguments")
+        _complain(planned.nothing)
+        if options.output_format == "json":
+            print(report.as_json([], planned.findings))
         return 0
     try:
-        Driver()
+        gpus = Driver().device_count()
     except DriverUnavailableError as error:
-        return _refuse(f"confirm needs an NVIDIA GPU: {error}")
+        return _refuse(f"confirm needs an NVIDIA GPU: {error}; --plan shows what would be run")
+    signal.signal(signal.SIGTERM, _stop)  # as Ctrl-C: what was started is ended first
     limits = Limits(options.delay, options.timeout, options.python, shared=options.each)
-    confirmations = confirm_all(plans, limits, options.jobs)
-    write = report.as_json if options.output_format == "json" else report.text
-    print(write(confirmations))
+    confirmations = _confirmed(planned, gpus, limits, options.jobs)
+    if options.output_format == "json":
+        print(report.as_json(confirmations, planned.findings))
+    else:
+        print(report.text(confirmations))
     if options.html is not None:
-        return _write_html(options, confirmations, findings) or exit_status(confirmations)
+        return _write_html(options, confirmations, planned.findings) or exit_status(confirmations)
     return exit_status(confirmations)
 
 
@@ -77,42 +98,79 @@ def _synthesize(options: argparse.Namespace) -> int:
     try:
         targets = [parse_target(text) for text in options.targets]
         root, _ = find_root([t.path for t in targets])
-        wanted = [one for one in _findings(root, targets) if any(_is_in(one, t, root) for t in targets)]
+        findings = _findings(root, targets, options)
+        wanted = [one for one in findings if any(_is_in(one, root, target) for target in targets)]
         return synthetic.main(wanted, root, options.synthesize, options.python, options.timeout)
     except (PlanError, OSError, DriverUnavailableError) as error:
         return _refuse(str(error))
 
 
-def _is_in(finding: Finding, target: Target, root: Path) -> bool:
-    return root / finding.primary.path == target.path and target.function in (
-        None,
-        finding.function,
-        finding.function.partition(".<locals>")[0],
-    )
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    plans: list[Plan]
+    findings: Sequence[Finding] = ()
+    root: Path = Path()
+    command: list[str] | None = None
+    nothing: str = "nothing to confirm"
+
+
+def _confirmed(planned: _Planned, gpus: int, limits: Limits, jobs: int) -> list[Confirmation]:
+    able = [plan for plan in planned.plans if _gpus(plan) <= gpus]
+    if planned.command is None:
+        done = confirm_all(able, limits, jobs, _complain)
+    else:
+        program = Program(planned.command, cases_of(able), planned.root, limits)
+        done = program.confirm(_complain)
+    by_plan = dict(zip(able, done, strict=True))
+    return [by_plan.get(plan) or _too_few(plan, gpus) for plan in planned.plans]
+
+
+def _gpus(plan: Plan) -> int:
+    return plan.witness.gpus if isinstance(plan.witness, ByValue) else 1
+
+
+def _too_few(plan: Plan, gpus: int) -> Confirmation:
+    reason = f"the finding is about {_gpus(plan)} GPUs, and there is {gpus}"
+    return Confirmation(plan, Decision(Verdict.NOT_RUN, reason))
+
+
+def _stop(number: int, frame: object) -> None:
+    del number, frame
+    raise KeyboardInterrupt
 
 
 def exit_status(confirmations: Sequence[Confirmation]) -> int:
-    """Return 1 if something was confirmed, else 2 if something could not run, else 0."""
-    verdicts = {c.decision.verdict for c in confirmations}
+    """Return 1 if something was confirmed, else 2 if something could not run, else 0.
+
+    A finding whose rule has no witness is not one that could not run.
+    """
+    verdicts = {c.decision.verdict for c in confirmations if not isinstance(c.plan.witness, NoWitness)}
     if Verdict.CONFIRMED in verdicts:
         return 1
     return 2 if Verdict.NOT_RUN in verdicts else 0
 
 
+def _complain(text: str) -> None:
+    print(f"streamlint: {text}", file=sys.stderr, flush=True)
+
+
 def _refuse(reason: str) -> int:
-    print(f"streamlint: {reason}", file=sys.stderr)
+    _complain(reason)
     return 2
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="streamlint confirm",
+        usage="%(prog)s [options] TARGET... [-- COMMAND...]",
         description="Hold back the earlier operation of a finding on a GPU, and compare what is returned.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("targets", nargs="+", metavar="FILE[::FUNCTION]", help="functions without arguments")
+    add("targets", nargs="+", metavar="TARGET", help="FILE, FOLDER or FILE::FUNCTION (without arguments)")
+    add("--finding", action="append", default=[], metavar="FINGERPRINT", help="only this finding")
+    add("--code", action="append", default=[], metavar="CODE", help="only findings of this rule or prefix")
     add("--earlier", type=int, metavar="LINE", help="hold back this line instead of a finding's")
     add("--later", type=int, metavar="LINE", help="with --earlier: watch this line")
     add("--observe", action="store_true", help="as first argument: run a program (see --observe --help)")
@@ -133,27 +191,67 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _plans(options: argparse.Namespace) -> tuple[list[Plan], Sequence[Finding]]:
+def _planned(options: argparse.Namespace, command: list[str] | None) -> _Planned:
     targets = [parse_target(text) for text in options.targets]
     if options.later is not None and options.earlier is None:
         raise PlanError("--later needs --earlier")
     if options.each and options.earlier is not None:
         raise PlanError("--each and --earlier exclude each other")
+    if command is not None and (options.each or options.earlier is not None):
+        raise PlanError("--each and --earlier are for functions, not for a command")
+    if command == []:
+        raise PlanError("no command after --")
     root, _ = find_root([t.path for t in targets])
     if options.earlier is not None:
-        return [p for t in targets for p in of_line(t, root, options.earlier, options.later)], ()
+        return _Planned([p for t in targets for p in of_line(t, root, options.earlier, options.later)])
     if options.each:
-        return [p for t in targets for p in of_each_statement(t, root)], ()
-    findings = _findings(root, targets)
-    return [p for t in targets for p in of_findings(t, root, findings)], findings
+        return _Planned([p for t in targets for p in of_each_statement(t, root)])
+    findings = _findings(root, targets, options)
+    if command is not None:
+        asked = [one for one in findings if any(_is_in(one, root, target) for target in targets)]
+        return _Planned(
+            of_program(asked, root), asked, root, command, "no findings there: nothing to confirm"
+        )
+    files = [file for target in targets for file in _files(target, root, findings)]
+    plans = [plan for file in files for plan in of_findings(file, root, findings)]
+    nothing = "nothing to confirm: no finding in a function that can be called without arguments"
+    return _Planned(plans, findings, root, None, nothing)
 
 
-def _findings(root: Path, targets: Sequence[Target]) -> Sequence[Finding]:
+def _is_in(finding: Finding, root: Path, target: Target) -> bool:
+    path = root / finding.primary.path
+    if target.function is not None:
+        own = finding.function == target.function or finding.function.startswith(f"{target.function}.")
+        return path == target.path and own
+    return path == target.path or target.path in path.parents
+
+
+def _files(target: Target, root: Path, findings: Sequence[Finding]) -> list[Target]:
+    """A folder stands for its files with findings."""
+    if not target.path.is_dir():
+        return [target]
+    paths = {root / finding.primary.path for finding in findings if _is_in(finding, root, target)}
+    return [Target(path, None) for path in sorted(paths)]
+
+
+def _findings(root: Path, targets: Sequence[Target], options: argparse.Namespace) -> list[Finding]:
     # The analysis is needed only here: with --earlier and --each no file is analyzed.
+    from streamlint.catalog import Selection, catalog, parse_selectors
+    from streamlint.config import load, with_known_codes
+    from streamlint.discover import discover
     from streamlint.engine import Settings, analyze
     from streamlint.finding import leading
 
-    report_of_run = analyze(root, sorted({t.path for t in targets}), Settings())
+    rules = catalog()
+    selection = Selection(parse_selectors(options.code, rules)) if not options.finding else None
+    config = with_known_codes(load(root, None), rules)
+    files = discover([t.path for t in targets], root, config.exclude).files
+    report_of_run = analyze(root, files, Settings(default_stream=config.default_stream))
     for error in report_of_run.errors:
-        print(f"streamlint: {error.path}:{error.line}: {error.message}", file=sys.stderr)
-    return leading(report_of_run.findings)
+        _complain(f"{error.path}:{error.line}: {error.message}")
+    active = None if selection is None else selection.codes(rules)
+    found = [one for one in leading(report_of_run.findings) if active is None or one.code in active]
+    for mark in options.finding:
+        if not any(one.fingerprint.startswith(mark) for one in found):
+            raise PlanError(f"no finding has the fingerprint {mark}")
+    return [one for one in found if not options.finding or one.fingerprint.startswith(tuple(options.finding))]

@@ -59,6 +59,12 @@ class Driver:
         self._cuda.cuGetErrorName(code, ctypes.byref(text))
         return (text.value or b"unknown error").decode()
 
+    def error_text(self, code: int) -> str:
+        """What the driver and the libraries say of an error: "operation not permitted"."""
+        text = ctypes.c_char_p()
+        self._cuda.cuGetErrorString(code, ctypes.byref(text))
+        return (text.value or b"").decode()
+
     def device_count(self) -> int:
         count = ctypes.c_int()
         self._check("cuDeviceGetCount", ctypes.byref(count))
@@ -79,6 +85,39 @@ class Driver:
         context = ctypes.c_void_p()
         self._check("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
         self._check("cuCtxSetCurrent", context)
+
+    def ensure_context(self) -> None:
+        """Give this thread a current context if it has none."""
+        context = ctypes.c_void_p()
+        self._check("cuCtxGetCurrent", ctypes.byref(context))
+        if not context.value:
+            self.activate()
+
+    def knows(self, address: int) -> bool:
+        """Whether the address is in memory that CUDA allocated or registered."""
+        return self.rest_of_range(address) > 0 or self._is_pinned(address)
+
+    def peek(self, address: int, most: int) -> bytes:
+        """Up to ``most`` bytes from the address; none if the memory is gone. The device must be idle."""
+        size = min(most, self.rest_of_range(address))
+        if size > 0:
+            content = ctypes.create_string_buffer(size)
+            self._check("cuMemcpyDtoH_v2", content, ctypes.c_uint64(address), ctypes.c_size_t(size))
+            return content.raw
+        return ctypes.string_at(address, most) if self._is_pinned(address) else b""
+
+    def rest_of_range(self, address: int) -> int:
+        """Bytes from the address to the end of its device allocation; 0 if it is in none."""
+        base, size = ctypes.c_uint64(), ctypes.c_size_t()
+        arguments = (ctypes.byref(base), ctypes.byref(size), ctypes.c_uint64(address))
+        if self._cuda.cuMemGetAddressRange_v2(*arguments) != _SUCCESS:
+            return 0
+        return base.value + size.value - address
+
+    def _is_pinned(self, address: int) -> bool:
+        kind, memory_type, host = ctypes.c_uint(), 2, 1
+        code = self._cuda.cuPointerGetAttribute(ctypes.byref(kind), memory_type, ctypes.c_uint64(address))
+        return bool(code == _SUCCESS and kind.value == host)
 
     def synchronize(self) -> None:
         """Wait for every device on which this process has a primary context."""
@@ -136,6 +175,20 @@ class Driver:
         word = ctypes.c_uint32.from_address(host.value or 0)
         word.value = 0
         return word, device.value
+
+    def new_stream(self) -> int:
+        """A stream that no other is ordered with."""
+        stream, non_blocking = ctypes.c_void_p(), 1
+        self._check("cuStreamCreate", ctypes.byref(stream), non_blocking)
+        return stream.value or 0
+
+    def overwritten(self, size: int, stream: int, value: int) -> int:
+        """Memory of the pool, allocated on the stream and filled there; it is never freed."""
+        address = ctypes.c_uint64()
+        self._check("cuMemAllocAsync", ctypes.byref(address), ctypes.c_size_t(size), ctypes.c_void_p(stream))
+        fill = (address, ctypes.c_ubyte(value), ctypes.c_size_t(size), ctypes.c_void_p(stream))
+        self._check("cuMemsetD8Async", *fill)
+        return address.value
 
     def record(self, stream: int) -> ctypes.c_void_p:
         """A new event at the tail of ``stream``."""

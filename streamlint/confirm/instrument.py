@@ -20,14 +20,28 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from streamlint.confirm.streams import stream_argument
+from streamlint.confirm.streams import (
+    Argument,
+    Brackets,
+    Element,
+    Keyword,
+    Position,
+    capture_role,
+    stream_argument,
+)
+from streamlint.confirm.verdict import assert_never
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PROBE: Final = "__streamlint__"
 
 _COMPILED = ("jit", "kernel", "compile", "vectorize", "reduce")
-"""Decorators that hand the function's bytecode or source to a GPU compiler."""
+"""Words of decorators that hand the function's bytecode or source to a GPU compiler."""
+
+_COMPILING_CALLS = ("jit", "compile", "vectorize")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +56,17 @@ Node: TypeAlias = ast.stmt | ast.Lambda
 """What can be held back: a statement, or the body of a lambda each time it is called."""
 
 
-def instrument(source: str, path: str, earlier: Place | None, later: Place | None) -> ast.Module:
-    """The program with probes.
+def instrument(
+    source: str, path: str, earlier: Place | None, later: Place | None, *, frees: bool = False
+) -> ast.Module:
+    """The program with probes; ``frees`` says that the later statement gives its arguments back.
 
     :raises SyntaxError: the source is not Python.
     :raises LookupError: no statement of a function is at ``earlier`` or ``later``.
     """
     tree = ast.parse(source, path)
-    _Rewriter(_require(tree, source, earlier), _require(tree, source, later)).module(tree)
+    places = _require(tree, source, earlier), _require(tree, source, later)
+    _Rewriter(*places, compiled(tree), frees=frees).module(tree)
     return ast.fix_missing_locations(tree)
 
 
@@ -62,20 +79,19 @@ def _require(tree: ast.Module, source: str, place: Place | None) -> Node | None:
     return found
 
 
-def node_at(tree: ast.Module, source: str, place: Place) -> Node | None:
-    """The innermost statement of a function, or lambda, that holds ``place``."""
+def node_at(tree: ast.Module, source: str, place: Place, *, anywhere: bool = False) -> Node | None:
+    """The innermost statement, or lambda, that holds ``place``: of a function, or ``anywhere``."""
     lines = source.splitlines()
     best: Node | None = None
-    for function in ast.walk(tree):
-        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-            continue
+    functions = [f for f in ast.walk(tree) if isinstance(f, ast.FunctionDef | ast.AsyncFunctionDef)]
+    for function in [tree] if anywhere else functions:
         for node in ast.walk(function):
             if (
                 isinstance(node, ast.stmt | ast.Lambda)
                 and node is not function
                 and _holds(node, lines, place)
             ):
-                best = node if best is None or any(node is inner for inner in ast.walk(best)) else best
+                best = node  # `ast.walk` goes from the outside in
     return best
 
 
@@ -95,10 +111,32 @@ def _code_points(lines: list[str], line: int, offset: int) -> int:
     return len(lines[line - 1].encode()[:offset].decode(errors="ignore"))
 
 
+def compiled(tree: ast.Module) -> frozenset[str]:
+    """Functions that a GPU compiler reads: ``@cuda.jit``, and ``kernel = cuda.jit(f)``."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name, decorator_list=decorators) if _any_has(decorators, _COMPILED):
+                names.add(name)
+            case ast.Call(func=function, args=arguments) if _any_has([function], _COMPILING_CALLS):
+                names |= {argument.id for argument in arguments if isinstance(argument, ast.Name)}
+            case _:
+                pass
+    return frozenset(names)
+
+
+def _any_has(nodes: list[ast.expr], words: tuple[str, ...]) -> bool:
+    return any(word in ast.unparse(node).lower() for node in nodes for word in words)
+
+
 class _Rewriter:
-    def __init__(self, earlier: Node | None, later: Node | None) -> None:
+    def __init__(
+        self, earlier: Node | None, later: Node | None, compiled_names: frozenset[str], *, frees: bool
+    ) -> None:
+        self._frees = frees
         self._earlier = earlier
         self._later = later
+        self._compiled = compiled_names
 
     def module(self, tree: ast.Module) -> None:
         # Module bodies are not probed: importing the file must do what it always does.
@@ -118,7 +156,7 @@ class _Rewriter:
                         self._outside(child)
 
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        if not any(word in ast.unparse(d).lower() for d in node.decorator_list for word in _COMPILED):
+        if node.name not in self._compiled:
             node.body = self._block(node.body)
 
     def _block(self, body: list[ast.stmt]) -> list[ast.stmt]:
@@ -139,7 +177,7 @@ class _Rewriter:
         after: list[ast.stmt] = []
         if node is self._later:
             before.append(_probe("begin_later", node))
-        header = _Header(self._earlier, self._later, node)
+        header = _Header(self._earlier, self._later, node, frees=self._frees)
         header.rewrite(node)
         if node is self._earlier and not header.streams:
             before.append(_probe("hold_current", node))
@@ -166,7 +204,8 @@ class _Rewriter:
                 node.orelse = self._block(node.orelse)
                 node.finalbody = self._block(node.finalbody)
                 for handler in node.handlers:
-                    handler.body = self._block(handler.body)
+                    # Before the program can hide an error that is the evidence.
+                    handler.body = [_probe("caught", handler.body[0]), *self._block(handler.body)]
             case ast.Match():
                 for case in node.cases:
                     case.body = self._block(case.body)
@@ -177,9 +216,10 @@ class _Rewriter:
 class _Header(ast.NodeTransformer):
     """Rewrites the expressions that a statement itself evaluates, not those of its blocks."""
 
-    def __init__(self, earlier: Node | None, later: Node | None, node: Node) -> None:
+    def __init__(self, earlier: Node | None, later: Node | None, node: Node, *, frees: bool = False) -> None:
         self._earlier = earlier
         self._later = later
+        self._frees = frees and node is later
         is_earlier, is_later = node is earlier, node is later
         self._role = "hold" if is_earlier and not is_later else "later" if is_later and not is_earlier else ""
         self._both = is_earlier and is_later
@@ -217,28 +257,41 @@ class _Header(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.expr:
         argument = stream_argument(node)
         self.generic_visit(node)
+        if self._frees:
+            node.args = [_call("freed", [a], a) if isinstance(a, ast.Name) else a for a in node.args]
         if argument is not None and (self._role or self._both):
             self._wrap_stream(node, argument)
-        return _call("call", [ast.Constant(node.lineno), node], node)
+        return _call(capture_role(node), [ast.Constant(node.lineno), node], node)
 
-    def _wrap_stream(self, node: ast.Call, argument: str | int | tuple[int]) -> None:
+    def _wrap_stream(self, node: ast.Call, argument: Argument) -> None:
         self.streams += 1
-        match argument:
-            case str():
-                keyword = next(k for k in node.keywords if k.arg == argument)
-                keyword.value = self._stream(keyword.value)
-            case int():
-                node.args[argument] = self._stream(node.args[argument])
-            case (index,):
-                # the launch brackets of Numba: stream_argument found a tuple there
-                launch = node.func
-                if isinstance(launch, ast.Subscript) and isinstance(launch.slice, ast.Tuple):
-                    launch.slice.elts[index] = self._stream(launch.slice.elts[index])
+        wrap_stream(node, argument, self._stream)
 
-    def _stream(self, value: ast.expr) -> ast.expr:
+    def _stream(self, value: ast.expr, kind: str) -> ast.expr:
         if self._both:
-            return _call("hold", [_call("later", [value], value)], value)
-        return _call(self._role, [value], value)
+            return _call(f"hold{kind}", [_call(f"later{kind}", [value], value)], value)
+        return _call(f"{self._role}{kind}", [value], value)
+
+
+def wrap_stream(node: ast.Call, argument: Argument, wrapped: Callable[[ast.expr, str], ast.expr]) -> None:
+    """Put ``wrapped(stream, kind)`` where ``node`` names its stream; ``kind`` is ``""`` or ``"_launch"``."""
+    match argument:
+        case Keyword(name):
+            keyword = next(k for k in node.keywords if k.arg == name)
+            keyword.value = wrapped(keyword.value, "")
+        case Position(index):
+            node.args[index] = wrapped(node.args[index], "")
+        case Element(index):
+            launch = node.func
+            assert isinstance(launch, ast.Subscript)
+            assert isinstance(launch.slice, ast.Tuple)
+            launch.slice.elts[index] = wrapped(launch.slice.elts[index], "")
+        case Brackets():
+            launch = node.func
+            assert isinstance(launch, ast.Subscript)
+            launch.slice = wrapped(launch.slice, "_launch")
+        case _:
+            assert_never(argument)
 
 
 def _is_declaration(node: ast.stmt) -> bool:

@@ -4,17 +4,31 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from typing_extensions import assert_never
+
 from streamlint.confirm.instrument import Place, node_at
 from streamlint.confirm.streams import call_name, takes_stream
+from streamlint.witness import (
+    UNDECLARED,
+    ByDeadlock,
+    ByError,
+    ByLateError,
+    ByReuse,
+    ByTime,
+    ByValue,
+    NoWitness,
+    Witness,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from streamlint.finding import Finding
+    from streamlint.source import Span
 
 _NO_WORK: Final = frozenset(
     (
@@ -57,16 +71,7 @@ def _queues_work(name: str) -> bool:
     return name not in _NO_WORK
 
 
-_ERROR_ITSELF: Final = ("SL301",)
-"""Findings whose evidence is the error of the later call, whatever is held back."""
-
-
-_NO_EARLIER: Final = ("SL103",)
-"""Findings that name no earlier operation: a wait that orders nothing leaves open what it should order."""
-
-
-_AT_EITHER: Final = ("SL104",)
-"""Findings that stand at one of the two operations, whichever lacks its stream."""
+_BY_VALUE: Final = ByValue()
 
 
 class PlanError(Exception):
@@ -84,21 +89,23 @@ class Plan:
     path: Path
     root: Path
     function: str
-    earlier: Place
+    earlier: Place | None
+    """Nothing is held back if it is ``None``: the error of a call shows without."""
     later: Place | None = None
     code: str = ""
     fingerprint: str = ""
     turn: int | None = None
     """Hold back only this execution of the statement, counted from 0; ``None``: every one."""
-
-    @property
-    def expects_callback_error(self) -> bool:
-        return self.code in ("", *_ERROR_ITSELF)
+    witness: Witness = _BY_VALUE
+    earlier_path: Path | None = None
+    """The file of the earlier operation, if it is another one: only in a whole program."""
+    related: tuple[tuple[str, Place], ...] = ()
+    """Where else the error of the finding may come up, by file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """``FILE`` or ``FILE::function`` as given on the command line."""
+    """``FILE``, ``FOLDER`` or ``FILE::function`` as given on the command line."""
 
     path: Path
     function: str | None
@@ -108,6 +115,8 @@ def parse_target(text: str) -> Target:
     """:raises PlanError: the file does not exist."""
     name, _, function = text.partition("::")
     path = Path(name)
+    if path.is_dir() and not function:
+        return Target(path.resolve(), None)
     if not path.is_file():
         raise PlanError(f"{name} is not a file")
     return Target(path.resolve(), function or None)
@@ -125,6 +134,10 @@ class Program:
             raise PlanError(f"{path.name}: {error}") from error
         self.path = path
         self._functions = dict(_functions(self.tree.body, ""))
+
+    def names(self) -> list[str]:
+        """Its functions, and its methods as ``Class.method``."""
+        return list(self._functions)
 
     def resolve(self, name: str) -> str:
         """The function or method in which ``f.<locals>.g`` is defined: ``f``."""
@@ -173,9 +186,9 @@ class Program:
         """Every statement and lambda that may queue work, in all that ``name`` reaches."""
         places: list[Place] = []
         for current in self.reachable(name):
-            for node, calls in _calls(self._functions[current]):
+            for node, calls in _work(self._functions[current]):
                 elsewhere = [c for c in calls if getattr(c.func, "id", None) not in self._functions]
-                if any(_queues_work(call_name(call)) for call in elsewhere):
+                if not calls or any(_queues_work(call_name(call)) for call in elsewhere):
                     places.append(Place(node.lineno, _column(self.source, node)))
         return places
 
@@ -202,7 +215,8 @@ def _required_arguments(function: ast.FunctionDef, *, method: bool) -> bool:
     return positional > (1 if method else 0) or None in arguments.kw_defaults
 
 
-def _calls(function: ast.FunctionDef) -> Iterator[tuple[ast.stmt | ast.expr, list[ast.Call]]]:
+def _work(function: ast.FunctionDef) -> Iterator[tuple[ast.stmt | ast.expr, list[ast.Call]]]:
+    """Statements and bodies of lambdas with their calls; without calls, operators: ``x += 2``."""
     for statement in _simple_statements(function.body):
         if isinstance(statement, ast.Raise):
             continue
@@ -211,8 +225,16 @@ def _calls(function: ast.FunctionDef) -> Iterator[tuple[ast.stmt | ast.expr, lis
         ]
         for node in [statement, *bodies]:
             calls = [inner for inner in ast.walk(node) if isinstance(inner, ast.Call)]
-            if calls:
+            if calls or _computes(node):
                 yield node, calls
+
+
+def _computes(node: ast.stmt | ast.expr) -> bool:
+    """Whether an operator or a store into a part may queue work: ``x += 2``, ``y = x * 2``, ``y[0] = x``."""
+    stores = [target for target in getattr(node, "targets", []) if isinstance(target, ast.Subscript)]
+    if isinstance(node, ast.AugAssign) or stores:
+        return True
+    return isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp)
 
 
 def _simple_statements(body: Iterable[ast.AST]) -> Iterator[ast.stmt]:
@@ -246,9 +268,9 @@ def of_each_statement(target: Target, root: Path) -> list[Plan]:
 
 
 def _named(target: Target) -> tuple[Program, str]:
-    program = Program(target.path)
     if target.function is None:
         raise PlanError("name the function to run: FILE::function")
+    program = Program(target.path)
     program.require(target.function)
     return program, target.function
 
@@ -272,19 +294,69 @@ def of_findings(target: Target, root: Path, findings: Iterable[Finding]) -> list
     return plans
 
 
+def of_program(findings: Iterable[Finding], root: Path) -> list[Plan]:
+    """The findings for a command that runs them in its own way."""
+    plans = []
+    for finding in findings:
+        witness = witness_of(finding.code)
+        earlier, later = places(finding, witness)
+        related = finding.related if isinstance(witness, ByError) else ()
+        plans.append(
+            Plan(
+                root / later.path,
+                root,
+                finding.function,
+                None if earlier is None else _place(earlier),
+                _place(later),
+                finding.code,
+                finding.fingerprint,
+                witness=witness,
+                earlier_path=None if earlier is None else root / earlier.path,
+                related=tuple((str(root / one.span.path), _place(one.span)) for one in related),
+            )
+        )
+    return plans
+
+
+def witness_of(code: str) -> Witness:
+    """What the rule declares."""
+    from streamlint.rules import RULES  # not needed for lines that the user names
+
+    return next((rule.witness for rule in RULES if rule.code == code), UNDECLARED)
+
+
 def _of_finding(finding: Finding, driver: str, path: Path, root: Path, program: Program) -> list[Plan]:
-    spans = (finding.primary, *(related.span for related in finding.related))
-    here = [Place(span.line, span.col) for span in spans if root / span.path == path]
-    if not here or root / finding.primary.path != path:
+    witness = witness_of(finding.code)
+    earlier, later = places(finding, witness)
+    if root / later.path != path or (earlier is not None and root / earlier.path != path):
         return []
-    later, *others = here
-    if finding.code in _AT_EITHER and finding.earlier == finding.primary and others:
-        later, others = others[0], [later]
-    if finding.code in _ERROR_ITSELF:
-        earlier = [later]
-    elif finding.code in _NO_EARLIER or not others:
-        earlier = program.work(driver)
-    else:
-        earlier = others[:1]
-    code, mark = finding.code, finding.fingerprint
-    return [Plan(path, root, driver, place, later, code, mark) for place in earlier]
+    plan = Plan(path, root, driver, None, _place(later), finding.code, finding.fingerprint, witness=witness)
+    if earlier is not None:
+        return [replace(plan, earlier=_place(earlier))]
+    if isinstance(witness, ByValue):
+        return [replace(plan, earlier=place) for place in program.work(driver)]
+    return [plan]
+
+
+def places(finding: Finding, witness: Witness) -> tuple[Span | None, Span]:
+    """The operation to hold back, if the finding names one, and the one that comes too early."""
+    related = [related.span for related in finding.related]
+    match witness:
+        case ByError() | NoWitness() | ByValue(names_earlier=False):
+            return None, finding.primary
+        case ByTime(of_itself=True):
+            return finding.primary, finding.primary
+        case ByReuse() if finding.earlier == finding.primary and len(related) > 1:
+            # SL401 is reported at the use; its notes are the drop and the allocation that follows.
+            return finding.primary, related[1]
+        case ByValue() if finding.earlier == finding.primary and related:
+            # SL104 is reported at the operation that lacks its stream, which may be the earlier one.
+            return finding.primary, related[0]
+        case ByValue() | ByReuse() | ByLateError() | ByTime() | ByDeadlock():
+            return finding.earlier or next(iter(related), None), finding.primary
+        case _:
+            assert_never(witness)
+
+
+def _place(span: Span) -> Place:
+    return Place(span.line, span.col)

@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import sys
-import threading
 import time
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from streamlint.confirm.driver import NOT_READY
-from streamlint.confirm.verdict import CudaError
+from streamlint.confirm import cuda_errors
+from streamlint.confirm.handles import (
+    current_streams,
+    handles,
+    library_is_capturing,
+    of_launch,
+    on_callback_thread,
+)
+from streamlint.confirm.reuse import Block, block_of, hand_out
 
 if TYPE_CHECKING:
     from streamlint.confirm.driver import Driver
     from streamlint.confirm.gate import Gate
+    from streamlint.confirm.verdict import CudaError
 
 T = TypeVar("T")
 
 MAX_HOLDS: Final = 16
 """A statement in a long loop is held back this often; each time costs the whole delay at worst."""
 
+MAX_ERRORS: Final = 64
+"""Errors kept; polling an event returns "not ready" without end."""
+
 _OVERTAKE_S: Final = 0.03
 """How long the later operation is watched while the earlier one is held back."""
-
-_ERROR_TYPES: Final = ("cudaError_t", "CUresult")
 
 
 class Mode(Enum):
@@ -33,34 +41,48 @@ class Mode(Enum):
     """Serialized, with the delay: differs from the reference only if the program is noisy."""
     GATED = "gated"
     """The delay alone."""
+    PLAIN = "plain"
+    """The program as it is."""
 
     @property
     def serialized(self) -> bool:
-        return self is not Mode.GATED
+        return self in (Mode.REFERENCE, Mode.CONTROL)
 
     @property
     def delays(self) -> bool:
-        return self is not Mode.REFERENCE
+        return self in (Mode.CONTROL, Mode.GATED)
 
 
 class Probe:
     """The object that instrumented programs know as ``__streamlint__``."""
 
-    def __init__(self, mode: Mode, driver: Driver, gate: Gate, turn: int | None = None) -> None:
-        """``turn`` selects one execution of the earlier statement, counted from 0; ``None`` is each."""
-        self._mode = mode
+    def __init__(
+        self, mode: Mode, driver: Driver, gate: Gate, turn: int | None = None, path: str = ""
+    ) -> None:
+        """``turn`` selects one execution of the earlier statement, counted from 0; ``None`` is each.
+
+        ``path`` is the user's file, for the lines of errors.
+        """
+        self._path = path
+        self.mode = mode
         self._turn = turn
         self._driver = driver
         self._gate = gate
         self._later_streams: list[int] = []
         self._watching = False
+        self._began = 0.0
+        self._blocks: list[Block] = []
+        self._kept: list[object] = []
+        self._captures = 0
         self.reached = 0
+        self.watched = 0
+        self.waited_s = 0.0
         self.overtaken = False
-        self.callback_errors: list[CudaError] = []
+        self.errors: list[CudaError] = []
 
     def step(self) -> None:
         """Between two statements: the device becomes idle, where the run is serialized."""
-        if self._mode.serialized and not on_callback_thread() and not _capturing():
+        if self.mode.serialized and not self._out_of_bounds():
             self._driver.synchronize()
 
     def hold_current(self) -> None:
@@ -72,28 +94,52 @@ class Probe:
         self._hold(handles(stream))
         return stream
 
+    def hold_launch(self, configuration: T) -> T:
+        """Around the launch brackets of the earlier operation."""
+        self._hold(of_launch(configuration))
+        return configuration
+
     def _hold(self, streams: list[int]) -> None:
         turn = self.reached
         self.reached += 1
-        if not self._mode.delays or turn >= MAX_HOLDS or self._turn not in (None, turn):
+        if not self.mode.delays or turn >= MAX_HOLDS or self._turn not in (None, turn):
             return
-        if not on_callback_thread() and not _capturing():
+        if not self._out_of_bounds():
             for stream in streams:
                 self._gate.hold(stream)
 
     def begin_later(self) -> None:
         """Before the later statement."""
+        self.watched += 1
         self._later_streams = []
-        self._watching = self._mode is Mode.GATED and not on_callback_thread() and self._gate.closed
+        self._watching = self.mode is Mode.GATED and not on_callback_thread() and self._gate.closed
+        self._began = time.monotonic()
+
+    def freed(self, value: T) -> T:
+        """Around what the later statement may give back."""
+        block = None if self._out_of_bounds() else block_of(value, self._driver)
+        if block is not None:
+            self._blocks.append(block)
+        return value
 
     def later(self, stream: T) -> T:
         """Around a stream argument of the later operation."""
         self._later_streams.extend(handles(stream))
         return stream
 
+    def later_launch(self, configuration: T) -> T:
+        """Around the launch brackets of the later operation."""
+        self._later_streams.extend(of_launch(configuration))
+        return configuration
+
     def end_later(self, value: T | None = None) -> T | None:
         """After the later statement: note whether its work finishes while the gate is closed."""
-        if self._watching and not _capturing():
+        self.waited_s = max(self.waited_s, time.monotonic() - self._began)
+        if not self._out_of_bounds():
+            # They stay until the end of the run, as another owner's would.
+            self._kept += [hand_out(block, self._driver, self._later_streams) for block in self._blocks]
+        self._blocks.clear()
+        if self._watching and not self._out_of_bounds():
             streams = self._later_streams or current_streams()
             limit = time.monotonic() + _OVERTAKE_S
             while time.monotonic() < limit and self._gate.closed and not self.overtaken:
@@ -105,73 +151,38 @@ class Probe:
         """Around the result of every call.
 
         Serializes inside a statement too, as in ``float(x.to("cpu", non_blocking=True)[0])``, and
-        sees the errors that CUDA calls in host callbacks return.
+        sees the errors that CUDA calls return.
         """
         self.step()
-        if isinstance(value, tuple) and value and on_callback_thread():
-            code = _error_code(value[0])
-            if code:
-                self.callback_errors.append(CudaError(_error_name(value[0]), code, line))
+        if isinstance(value, tuple) and value:
+            error = cuda_errors.of_status(value[0], line, in_callback=on_callback_thread())
+            if error is not None:
+                self._keep(error)
         return value
 
-    def raised(self, error: BaseException | None, line: int) -> None:
-        """An exception left a host callback."""
-        # CuPy: CUDARuntimeError.status; torch: AcceleratorError.error_code, or the text alone
-        code = getattr(error, "status", getattr(error, "error_code", None))
-        if isinstance(code, int) or "CUDA error" in str(error):
-            name = str(error).splitlines()[0] if str(error) else type(error).__name__
-            self.callback_errors.append(CudaError(name, code if isinstance(code, int) else 0, line))
+    def capture_began(self, line: int, value: T) -> T:
+        """Around the result of a call that begins a capture by hand."""
+        self._captures += 1
+        return self.call(line, value)
 
+    def capture_ended(self, line: int, value: T) -> T:
+        self._captures = 0
+        return self.call(line, value)
 
-def on_callback_thread() -> bool:
-    """Host callbacks run on a thread of the driver, which Python knows only as a dummy."""
-    return isinstance(threading.current_thread(), threading._DummyThread)
+    def caught(self) -> None:
+        """At the start of an ``except`` block: the program may hide the error that was looked for."""
+        self.raised(sys.exc_info()[1])
 
+    def raised(self, error: BaseException | None) -> None:
+        """An exception was seen."""
+        in_callback = on_callback_thread()
+        for found in cuda_errors.of_exception(error, self._path, self._driver, in_callback=in_callback):
+            self._keep(found)
 
-def _error_code(status: Any) -> int:  # noqa: ANN401
-    if type(status).__name__ not in _ERROR_TYPES:
-        return 0
-    code = int(status)
-    return 0 if code == NOT_READY else code
+    def _keep(self, error: CudaError) -> None:
+        if len(self.errors) < MAX_ERRORS and error not in self.errors:
+            self.errors.append(error)
 
-
-def _error_name(status: Any) -> str:  # noqa: ANN401
-    return str(getattr(status, "name", status))
-
-
-def handles(stream: Any) -> list[int]:  # noqa: ANN401
-    """The driver's handle of a stream object of any library; ``None`` is the current stream."""
-    if stream is None:
-        return current_streams()
-    protocol = getattr(stream, "__cuda_stream__", None)
-    if protocol is not None:
-        return [int(protocol()[1] if callable(protocol) else protocol[1])]
-    # torch: cuda_stream; CuPy: ptr; Numba and cuda.core: handle
-    for name in ("cuda_stream", "ptr", "handle"):
-        found = getattr(stream, name, None)
-        if found is not None:
-            value = getattr(found, "value", found)
-            return [int(value or 0)]
-    try:
-        return [int(stream)]
-    except (TypeError, ValueError):
-        return current_streams()
-
-
-def current_streams() -> list[int]:
-    """The current stream of each loaded library; the legacy default stream where none has one."""
-    found: list[int] = []
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_initialized():
-        found.append(int(torch.cuda.current_stream().cuda_stream))
-    cupy = sys.modules.get("cupy")
-    if cupy is not None:
-        found.append(int(cupy.cuda.get_current_stream().ptr))
-    return sorted(set(found)) or [0]
-
-
-def _capturing() -> bool:
-    torch = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_initialized():
-        return False
-    return bool(torch.cuda.is_current_stream_capturing())
+    def _out_of_bounds(self) -> bool:
+        """Where CUDA calls are forbidden: in a host callback, and while work is captured."""
+        return on_callback_thread() or self._captures > 0 or library_is_capturing()

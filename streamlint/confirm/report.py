@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from streamlint.confirm.verdict import Verdict
+from streamlint.confirm.processes import printable
+from streamlint.confirm.verdict import SAYS_MOST, Verdict
+from streamlint.output.json import fields
+from streamlint.witness import describe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,6 +17,8 @@ if TYPE_CHECKING:
     from streamlint.confirm.instrument import Place
     from streamlint.confirm.plan import Plan
     from streamlint.confirm.runner import Confirmation
+    from streamlint.confirm.verdict import Decision
+    from streamlint.finding import Finding
 
 
 def plans_text(plans: Sequence[Plan]) -> str:
@@ -25,21 +30,30 @@ def plans_json(plans: Sequence[Plan]) -> str:
 
 
 def text(confirmations: Sequence[Confirmation]) -> str:
-    blocks = [_block(c) for c in confirmations]
+    """A table, the software that took part, and the counts."""
+    rows = [("verdict", "code", "function", "lines", "evidence")]
+    rows += [_row(c) for c in confirmations]
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    lines = [
+        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[4]]).rstrip()
+        for row in rows
+    ]
     environment = next((c.environment for c in confirmations if c.environment), None)
     if environment:
-        blocks.append(", ".join(f"{name} {version}" for name, version in environment.items()))
-    blocks.append(_summary(confirmations))
-    return "\n".join(blocks)
+        lines.append(", ".join(f"{name} {version}" for name, version in environment.items()))
+    lines.append(_summary(confirmations))
+    return "\n".join(printable(line) for line in lines)
 
 
-def as_json(confirmations: Sequence[Confirmation]) -> str:
+def as_json(confirmations: Sequence[Confirmation], findings: Sequence[Finding] = ()) -> str:
+    """``findings`` come as ``check`` gives them, each with what the runs showed of it as ``confirm``."""
     environment: dict[str, str] = {}
     for confirmation in confirmations:
         environment |= confirmation.environment
     counts = {v.value: sum(c.decision.verdict is v for c in confirmations) for v in Verdict}
     document = {
         "version": 1,
+        "findings": [fields(one) | {"confirm": _merged(one, confirmations)} for one in findings],
         "confirmations": [_confirmation(c) for c in confirmations],
         "environment": environment,
         "summary": counts,
@@ -47,13 +61,26 @@ def as_json(confirmations: Sequence[Confirmation]) -> str:
     return json.dumps(document, indent=2)
 
 
-def _block(confirmation: Confirmation) -> str:
-    decision = confirmation.decision
-    lines = [f"{_plan_line(confirmation.plan)}: {decision.verdict.name}", f"    {decision.reason}"]
+def _merged(finding: Finding, confirmations: Sequence[Confirmation]) -> dict[str, Any] | None:
+    """The verdict that says most, where several functions reach the place; ``None``: nothing was run."""
+    own = [c for c in confirmations if c.plan.fingerprint == finding.fingerprint]
+    if not own:
+        return None
+    best = min(own, key=lambda c: SAYS_MOST.index(c.decision.verdict))
+    return {"witness": describe(best.plan.witness), **_decision(best.decision)}
+
+
+def _row(confirmation: Confirmation) -> tuple[str, str, str, str, str]:
+    plan, decision = confirmation.plan, confirmation.decision
+    evidence = decision.reason
     if decision.difference is not None:
         d = decision.difference
-        lines.append(f"    result{d.place}: {d.reference} serialized, {d.gated} otherwise")
-    return "\n".join(lines)
+        evidence += f": {d.place or 'result'} is {d.gated}, {d.reference} when serialized"
+    held = "" if plan.earlier is None else f"{plan.earlier.line} held back"
+    watched = "" if plan.later is None else f"{plan.later.line} watched"
+    name = f"{_relative(plan.path, plan.root)}::{plan.function}"
+    lines = ", ".join(part for part in (held, watched) if part)
+    return decision.verdict.name, plan.code, name, lines, evidence
 
 
 def _summary(confirmations: Sequence[Confirmation]) -> str:
@@ -63,9 +90,10 @@ def _summary(confirmations: Sequence[Confirmation]) -> str:
 
 def _plan_line(plan: Plan) -> str:
     code = f"{plan.code} " if plan.code else ""
-    later = "" if plan.later is None else f", line {plan.later.line} watched"
+    parts = [] if plan.earlier is None else [f"line {plan.earlier.line} held back"]
+    parts += [] if plan.later is None else [f"line {plan.later.line} watched"]
     name = f"{_relative(plan.path, plan.root)}::{plan.function}"
-    return f"{name}: {code}line {plan.earlier.line} held back{later}"
+    return f"{name}: {code}{', '.join(parts)} ({describe(plan.witness)})"
 
 
 def _relative(path: Path, root: Path) -> str:
@@ -78,9 +106,19 @@ def _plan(plan: Plan) -> dict[str, Any]:
         "function": plan.function,
         "code": plan.code,
         "fingerprint": plan.fingerprint,
-        "earlier": _place(plan.earlier),
+        "witness": describe(plan.witness),
+        "earlier": _earlier(plan),
         "later": _place(plan.later),
     }
+
+
+def _earlier(plan: Plan) -> dict[str, Any] | None:
+    """With its file where that is another one."""
+    place = _place(plan.earlier)
+    if place is None or plan.earlier_path in (None, plan.path):
+        return place
+    assert plan.earlier_path is not None
+    return {"path": _relative(plan.earlier_path, plan.root), **place}
 
 
 def _place(place: Place | None) -> dict[str, int] | None:
@@ -90,9 +128,12 @@ def _place(place: Place | None) -> dict[str, int] | None:
 
 
 def _confirmation(confirmation: Confirmation) -> dict[str, Any]:
-    decision = confirmation.decision
+    return _plan(confirmation.plan) | _decision(confirmation.decision)
+
+
+def _decision(decision: Decision) -> dict[str, Any]:
     difference = decision.difference
-    return _plan(confirmation.plan) | {
+    return {
         "verdict": decision.verdict.name,
         "reason": decision.reason,
         "difference": None

@@ -16,29 +16,55 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import assert_never
+
 from streamlint.confirm.child import imports
 from streamlint.confirm.probe import Mode
+from streamlint.confirm.processes import end_all, tidy_environment
 from streamlint.confirm.verdict import (
+    NOT_MADE,
+    Cause,
     CudaError,
     Decision,
     Failed,
     Outcome,
     Raised,
     Returned,
+    Runs,
     Verdict,
     decide,
     suspicious,
 )
+from streamlint.witness import (
+    ByDeadlock,
+    ByError,
+    ByLateError,
+    ByReuse,
+    ByTime,
+    ByValue,
+    NoWitness,
+    Witness,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from streamlint.confirm.instrument import Place
     from streamlint.confirm.plan import Plan
 
-_PRELOAD = ("numpy", "torch")
-"""Slow imports that do not touch the GPU, so that a process can be forked after them."""
+_PRELOAD = {
+    "numpy": "numpy",
+    "torch": "torch",
+    "cupy": "cupy",
+    "numba": "numba.cuda",
+    "cuda": "cuda.bindings.runtime",
+}
+"""Slow imports that do not touch the GPU (measured: the driver is not initialized after them), so that a
+process can be forked then; by the name that a program imports."""
 
+
+_FOLDER = "STREAMLINT_CONFIRM_FOLDER"
+"""Marks what the runs start, so that nothing of it is left behind."""
 
 MAX_TURNS = 4
 """So many executions of one statement are held back one by one."""
@@ -128,13 +154,14 @@ class Server:
 def serving(root: Path, preload: Sequence[str], limits: Limits) -> Iterator[Server]:
     """A server for programs below ``root``, gone when the block is left."""
     with tempfile.TemporaryDirectory(prefix="streamlint-confirm-") as folder:
+        environment = server_environment(Path(folder), root, shared=limits.shared)
         process = subprocess.Popen(
             [limits.python, "-m", "streamlint.confirm.child", *preload],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            env=child_environment(root, shared=limits.shared),
+            env=environment,
             cwd=root,
             # A session of its own: Ctrl-C reaches this process alone, which then ends the server.
             start_new_session=True,
@@ -143,6 +170,18 @@ def serving(root: Path, preload: Sequence[str], limits: Limits) -> Iterator[Serv
             yield Server(process, Path(folder), limits)
         finally:
             _end(process)
+            end_all(environment[_FOLDER])
+
+
+def server_environment(folder: Path, root: Path, *, shared: bool) -> dict[str, str]:
+    """The environment of the runs of functions; ``folder`` is the server's own."""
+    own = folder / "own"
+    own.mkdir()
+    # Only this package: what else is installed beside it may not fit the program's interpreter.
+    (own / "streamlint").symlink_to(Path(__file__).resolve().parents[1], target_is_directory=True)
+    environment = tidy_environment(own, lazy=shared) | {_FOLDER: str(folder)}
+    environment["PYTHONPATH"] += os.pathsep + str(root)
+    return environment
 
 
 def _end(process: subprocess.Popen[str]) -> None:
@@ -166,17 +205,19 @@ def _children(pid: int) -> list[int]:
     return []
 
 
-def confirm_all(plans: Sequence[Plan], limits: Limits, jobs: int = 1) -> list[Confirmation]:
-    """Run plans of one root; up to ``jobs`` functions at the same time."""
+def confirm_all(
+    plans: Sequence[Plan], limits: Limits, jobs: int = 1, say: Callable[[str], None] | None = None
+) -> list[Confirmation]:
+    """Run plans of one root; up to ``jobs`` functions at the same time. ``say`` is told of each run."""
     if not plans:
         return []
     trees = [ast.parse(path.read_bytes()) for path in {plan.path for plan in plans}]
-    preload = [name for name in _PRELOAD if any(imports(tree, name) for tree in trees)]
+    preload = [slow for name, slow in _PRELOAD.items() if any(imports(tree, name) for tree in trees)]
     chunks = _chunks(plans, jobs)
 
     def work(chunk: Sequence[Plan]) -> list[Confirmation]:
         with serving(plans[0].root, preload, limits) as server:
-            return _Session(server, limits).confirm(chunk)
+            return _Session(server, limits, say).confirm(chunk)
 
     with ThreadPoolExecutor(len(chunks)) as pool:
         return [confirmation for done in pool.map(work, chunks) for confirmation in done]
@@ -198,20 +239,40 @@ def _function_of(plan: Plan) -> tuple[Path, str]:
     return plan.path, plan.function
 
 
+def modes_for(witness: Witness) -> tuple[Mode, ...]:
+    """The runs to make at first; a control with the delays of the plan follows if something shows."""
+    match witness:
+        case ByValue() | ByReuse() | ByLateError():
+            return (Mode.REFERENCE, Mode.CONTROL, Mode.GATED)
+        case ByTime():
+            return (Mode.REFERENCE, Mode.GATED)
+        case ByError():
+            return (Mode.PLAIN,)
+        case ByDeadlock():
+            return (Mode.GATED,)
+        case NoWitness():
+            return ()
+        case _:
+            assert_never(witness)
+
+
 class _Session:
     """Runs plans with one server, the serialized runs of a function once."""
 
-    def __init__(self, server: Server, limits: Limits) -> None:
+    def __init__(self, server: Server, limits: Limits, say: Callable[[str], None] | None) -> None:
         self._server = server
         self._limits = limits
+        self._say = say
 
     def confirm(self, plans: Sequence[Plan]) -> list[Confirmation]:
-        firsts = [next(group) for _, group in groupby(plans, _function_of)]
-        modes = (Mode.REFERENCE, Mode.CONTROL)
         runs: list[Run] = []
-        for first in firsts:
-            own = [plan for plan in plans if _function_of(plan) == _function_of(first)]
-            runs += [*(Run(first, mode) for mode in modes), *(Run(plan, Mode.GATED) for plan in own)]
+        for _, group in groupby(plans, _function_of):
+            own = list(group)
+            shared = {mode for plan in own for mode in modes_for(plan.witness) if mode.serialized}
+            runs += [Run(own[0], mode) for mode in Mode if mode in shared]
+            runs += [
+                Run(plan, mode) for plan in own for mode in modes_for(plan.witness) if not mode.serialized
+            ]
         seen = self._run(runs)
         seen |= self._run(self._controls(plans, seen))
         done = [self._decide(plan, seen) for plan in plans]
@@ -226,7 +287,7 @@ class _Session:
         turns: dict[int, list[Plan]] = {}
         for index, confirmation in enumerate(done):
             plan = confirmation.plan
-            outcome = seen[Run(plan, Mode.GATED)].outcome
+            outcome = self._seen(plan, seen, Mode.GATED).outcome
             if confirmation.decision.verdict in (Verdict.ORDERED, Verdict.UNORDERED) and plan.turn is None:
                 held = outcome.held if isinstance(outcome, Returned) else 0
                 if held > 1:
@@ -249,8 +310,10 @@ class _Session:
         broken: dict[tuple[Path, str], Seen] = {}
         for run in runs:
             key = _function_of(run.plan)
+            if self._say is not None:
+                self._say(f"{run.plan.path.name}::{run.plan.function} {run.plan.code} {run.mode.value} run")
             seen[run] = broken[key] if key in broken else self._server.run([run])[0]
-            if isinstance(seen[run].outcome, Failed):
+            if isinstance(seen[run].outcome, Failed) and run.mode is Mode.REFERENCE:
                 broken[key] = seen[run]
         return seen
 
@@ -262,27 +325,34 @@ class _Session:
         """
         wanted = []
         for plan in plans:
-            reference = self._reference(plan, seen).outcome
-            gated = seen[Run(plan, Mode.GATED)].outcome
+            reference = self._seen(plan, seen, Mode.REFERENCE).outcome
+            gated = self._seen(plan, seen, Mode.GATED).outcome
             if suspicious(reference, gated) and Run(plan, Mode.CONTROL) not in seen:
                 wanted.append(Run(plan, Mode.CONTROL))
         return wanted
 
-    def _reference(self, plan: Plan, seen: dict[Run, Seen], mode: Mode = Mode.REFERENCE) -> Seen:
-        return next(
-            s for run, s in seen.items() if run.mode is mode and _function_of(run.plan) == _function_of(plan)
-        )
+    def _seen(self, plan: Plan, seen: dict[Run, Seen], mode: Mode) -> Seen:
+        """The plan's own run in this mode, else the one that the plans of a function share."""
+        own = seen.get(Run(plan, mode))
+        if own is not None or not mode.serialized:
+            return own or _NOT_MADE
+        same = (s for r, s in seen.items() if r.mode is mode and _function_of(r.plan) == _function_of(plan))
+        return next(same, _NOT_MADE)
 
     def _decide(self, plan: Plan, seen: dict[Run, Seen]) -> Confirmation:
-        reference = self._reference(plan, seen)
-        control = seen.get(Run(plan, Mode.CONTROL)) or self._reference(plan, seen, Mode.CONTROL)
-        decision = decide(
-            reference.outcome,
-            control.outcome,
-            seen[Run(plan, Mode.GATED)].outcome,
-            expects_callback_error=plan.expects_callback_error,
+        by_mode = {mode: self._seen(plan, seen, mode) for mode in Mode}
+        runs = Runs(
+            by_mode[Mode.REFERENCE].outcome,
+            by_mode[Mode.CONTROL].outcome,
+            by_mode[Mode.GATED].outcome,
+            by_mode[Mode.PLAIN].outcome,
         )
-        return Confirmation(plan, decision, reference.environment)
+        decision = decide(plan.witness, runs, self._limits.delay_ms / 1e3)
+        environment = next((s.environment for s in by_mode.values() if s.environment), {})
+        return Confirmation(plan, decision, environment)
+
+
+_NOT_MADE = Seen(NOT_MADE, {})
 
 
 def _job(runs: Sequence[Run], limits: Limits) -> dict[str, Any]:
@@ -297,6 +367,7 @@ def _job(runs: Sequence[Run], limits: Limits) -> dict[str, Any]:
                 "earlier": _place(run.plan.earlier),
                 "later": _place(run.plan.later),
                 "turn": run.plan.turn,
+                "frees": isinstance(run.plan.witness, ByReuse),
             }
             for run in runs
         ],
@@ -307,31 +378,19 @@ def _place(place: Place | None) -> list[int | None] | None:
     return None if place is None else [place.line, place.col]
 
 
-def child_environment(root: Path, *, shared: bool) -> dict[str, str]:
-    """The environment of the runs: the user's, without what would hide a missing order."""
-    environment = dict(os.environ)
-    # Would serialize every launch, in the gated run as well.
-    environment.pop("CUDA_LAUNCH_BLOCKING", None)
-    # Loading a kernel at its first use can wait for the device, and with it for the gate.
-    # Where a process is shared, the serialized run has loaded everything before the first gate.
-    environment.setdefault("CUDA_MODULE_LOADING", "LAZY" if shared else "EAGER")
-    # With few hardware queues, streams that share one wait for each other.
-    environment.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
-    own = str(Path(__file__).resolve().parents[2])
-    inherited = environment.get("PYTHONPATH")
-    environment["PYTHONPATH"] = os.pathsep.join([own, *([inherited] if inherited else []), str(root)])
-    return environment
-
-
 def parse_outcome(data: dict[str, Any]) -> Seen:
     """Read a child's answer: the outcome, and the versions of what took part."""
     environment: dict[str, str] = data.get("environment", {})
-    errors = tuple(CudaError(e["name"], e["code"], e["line"]) for e in data.get("callback_errors", ()))
+    errors = tuple(
+        CudaError(e["name"], e["code"], e["line"], e["in_callback"]) for e in data.get("errors", ())
+    )
     match data["status"]:
         case "returned":
             value = tuple((str(place), str(text)) for place, text in data["value"])
-            return Seen(Returned(value, data["held"], data["overtaken"], errors), environment)
+            held, overtaken = data["held"], data["overtaken"]
+            returned = Returned(value, held, overtaken, errors, data["watched"], data["waited_s"])
+            return Seen(returned, environment)
         case "raised":
             return Seen(Raised(data["error"], errors), environment)
         case _:
-            return Seen(Failed(data["reason"]), environment)
+            return Seen(Failed(data["reason"], Cause(data["cause"])), environment)

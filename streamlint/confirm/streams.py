@@ -3,10 +3,37 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-Argument: TypeAlias = str | int | tuple[int]
-"""A keyword, a position, or ``(position,)`` inside the launch brackets of ``kernel[grid, block, stream]``."""
+
+@dataclass(frozen=True, slots=True)
+class Keyword:
+    """``stream=s``."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """``cudaMemsetAsync(p, 0, n, s)``."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """The stream in the launch brackets of Numba: ``kernel[grid, block, s](x)``."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Brackets:
+    """Brackets that may hold a whole launch configuration: ``kernel[config](x)``."""
+
+
+Argument: TypeAlias = Keyword | Position | Element | Brackets
 
 _KEYWORDS: Final = ("stream", "hStream")
 
@@ -37,7 +64,26 @@ _POSITIONS: Final[dict[str, int]] = {
     "cuMemAllocAsync": 1,
     "cuMemFreeAsync": 1,
     "cuGraphLaunch": 1,
+    # cupy.cuda.runtime
+    "memcpyAsync": 4,
+    "memcpy2DAsync": 7,
+    "memcpyPeerAsync": 5,
+    "memsetAsync": 3,
+    "mallocAsync": 1,
+    "freeAsync": 1,
+    "launchHostFunc": 0,
+    "streamAddCallback": 0,
+    # cuda.core, where the stream comes first
+    "launch": 0,
 }
+
+_BEGINS_CAPTURE: Final = frozenset(
+    ("cudaStreamBeginCapture", "cuStreamBeginCapture", "streamBeginCapture", "begin_capture", "capture_begin")
+)
+
+_ENDS_CAPTURE: Final = frozenset(
+    ("cudaStreamEndCapture", "cuStreamEndCapture", "streamEndCapture", "end_capture", "capture_end")
+)
 
 _LAUNCH_STREAM: Final = 2
 """Numba: ``kernel[griddim, blockdim, stream, sharedmem]``."""
@@ -57,18 +103,28 @@ def takes_stream(name: str) -> bool:
     return name in _POSITIONS
 
 
+def capture_role(node: ast.Call) -> str:
+    """``"capture_began"``, ``"capture_ended"``, or ``"call"`` for every other call."""
+    name = call_name(node)
+    if name in _BEGINS_CAPTURE:
+        return "capture_began"
+    return "capture_ended" if name in _ENDS_CAPTURE else "call"
+
+
 def stream_argument(node: ast.Call) -> Argument | None:
     """Where ``node`` names its stream, or ``None`` if it names none."""
     for keyword in node.keywords:
         if keyword.arg in _KEYWORDS:
-            return keyword.arg
+            return Keyword(keyword.arg)
     position = _POSITIONS.get(call_name(node))
     if position is not None and position < len(node.args):
         if not any(isinstance(a, ast.Starred) for a in node.args[: position + 1]):
-            return position
+            return Position(position)
         return None
     match node.func:
-        case ast.Subscript(slice=ast.Tuple(elts=elements)) if len(elements) > _LAUNCH_STREAM:
-            return (_LAUNCH_STREAM,)
+        case ast.Subscript(slice=ast.Tuple(elts=elements)):
+            return Element(_LAUNCH_STREAM) if len(elements) > _LAUNCH_STREAM else None
+        case ast.Subscript(slice=ast.Name() | ast.Attribute()):
+            return Brackets()
         case _:
             return None

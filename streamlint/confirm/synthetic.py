@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from streamlint.confirm.driver import Driver, DriverUnavailableError
-from streamlint.confirm.runner import child_environment
+from streamlint.confirm.processes import tidy_environment
 from streamlint.confirm.slicing import NothingToReplayError, slice_of
 from streamlint.confirm.synthesize import program
 from streamlint.finding import Severity
@@ -101,7 +101,7 @@ def run(reproducer: Reproducer, python: str, timeout_s: float) -> Reproducer:
             text=True,
             errors="replace",
             timeout=timeout_s,
-            env=child_environment(reproducer.path.parent, shared=False),
+            env=tidy_environment(reproducer.path.parent),
             check=False,
         )
     except subprocess.TimeoutExpired:

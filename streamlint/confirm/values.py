@@ -73,7 +73,7 @@ def _on_host(value: Any) -> Any:  # noqa: ANN401
             return (host if "bfloat16" not in str(host.dtype) else host.float()).numpy()
         case "cupy" if hasattr(value, "get"):
             return value.get()
-        case "numba" if hasattr(value, "copy_to_host"):
+        case "numba" | "numba_cuda" if hasattr(value, "copy_to_host"):
             return value.copy_to_host()
         case _:
             return value

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
 if sys.version_info >= (3, 11):
-    from typing import assert_never
+    from typing import assert_never as assert_never  # noqa: PLC0414 for other modules too
 else:  # not typing_extensions: the program under test may run where only its own packages are
     from typing import NoReturn
 
@@ -16,7 +16,21 @@ else:  # not typing_extensions: the program under test may run where only its ow
         raise AssertionError(value)
 
 
+from streamlint.confirm.driver import NOT_READY
+from streamlint.witness import (
+    ByDeadlock,
+    ByError,
+    ByLateError,
+    ByReuse,
+    ByTime,
+    ByValue,
+    NoWitness,
+    Witness,
+)
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from streamlint.confirm.values import Snapshot
 
 
@@ -24,7 +38,7 @@ class Verdict(Enum):
     """What a GPU showed about one pair of operations. Only ``CONFIRMED`` proves anything."""
 
     CONFIRMED = "confirmed"
-    """A wrong value, or an error that the serialized program does not have, was witnessed."""
+    """A wrong value, an error, a deadlock or a wait was witnessed."""
     UNORDERED = "unordered"
     """The later operation finished while the earlier one was held back, yet the value was right."""
     ORDERED = "ordered"
@@ -37,23 +51,40 @@ class Verdict(Enum):
     """There is nothing to compare; the reason says why."""
 
 
+SAYS_MOST = (
+    Verdict.CONFIRMED,
+    Verdict.UNORDERED,
+    Verdict.ORDERED,
+    Verdict.NOISY,
+    Verdict.NOT_REACHED,
+    Verdict.NOT_RUN,
+)
+"""Of several runs about one finding, the first of these stands for it."""
+
+
 @dataclass(frozen=True, slots=True)
 class CudaError:
-    """A CUDA call that failed inside a host callback; ``line`` is that of the call."""
+    """A CUDA call that failed; ``line`` is that of the call in the user's file, 0 if it is not known."""
 
     name: str
     code: int
+    """A ``cudaError_t``; 0 where the library gives only a text."""
     line: int
+    in_callback: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """The function returned. ``held`` counts how often the earlier operation was held back."""
+    """The program ended by itself. ``held`` counts how often the earlier operation was held back."""
 
     value: Snapshot
     held: int = 0
     overtaken: bool = False
-    callback_errors: tuple[CudaError, ...] = ()
+    errors: tuple[CudaError, ...] = ()
+    watched: int = 0
+    """How often the later statement ran."""
+    waited_s: float = 0.0
+    """The longest time that the host spent in the later statement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +92,17 @@ class Raised:
     """The function raised, or left an error that the final synchronization reported."""
 
     error: str
-    callback_errors: tuple[CudaError, ...] = ()
+    errors: tuple[CudaError, ...] = ()
+
+
+class Cause(Enum):
+    """Why a run has no result."""
+
+    UNABLE = "unable"
+    """Something is missing."""
+    CRASH = "crash"
+    """A signal ended the process."""
+    TIMEOUT = "timeout"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +110,7 @@ class Failed:
     """The program could not be run to its end: a missing library, a crash, a timeout."""
 
     reason: str
+    cause: Cause = Cause.UNABLE
 
 
 Outcome: TypeAlias = Returned | Raised | Failed
@@ -90,20 +132,43 @@ class Decision:
     difference: Difference | None = None
 
 
-def decide(reference: Outcome, control: Outcome, gated: Outcome, *, expects_callback_error: bool) -> Decision:
-    """Compare the three runs of one program.
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """What the runs of one program gave; a run that the witness does not need is ``NOT_MADE``.
 
-    ``reference`` is serialized, ``control`` serialized with the same delays, and ``gated`` has the
-    delays alone. ``expects_callback_error`` says that the finding under test is about CUDA calls in
-    host callbacks: these fail whether or not anything is held back, so their error is the evidence.
+    ``reference`` is serialized, ``control`` serialized with the delays, ``gated`` has the delays
+    alone, and ``plain`` is the program as it is.
     """
-    if expects_callback_error:
-        shown = _callback_error((gated, control, reference))
-        if shown is not None:
-            return Decision(
-                Verdict.CONFIRMED,
-                f"line {shown.line}: the call in the host callback failed with {shown.name} ({shown.code})",
-            )
+
+    reference: Outcome
+    control: Outcome
+    gated: Outcome
+    plain: Outcome
+
+
+NOT_MADE = Failed("not run")
+
+
+def decide(witness: Witness, runs: Runs, delay_s: float) -> Decision:
+    """The verdict on a finding whose rule declares ``witness``; a gate holds for ``delay_s``."""
+    match witness:
+        case ByValue() | ByReuse():
+            return _by_value(runs.reference, runs.control, runs.gated)
+        case ByError():
+            return _by_error(witness, runs.plain)
+        case ByLateError():
+            return _by_late_error(witness, runs)
+        case ByDeadlock():
+            return _by_deadlock(runs.gated)
+        case ByTime():
+            return _by_time(runs, delay_s)
+        case NoWitness(reason=reason):
+            return Decision(Verdict.NOT_RUN, f"nothing shows it: {reason}")
+        case _:
+            assert_never(witness)
+
+
+def _by_value(reference: Outcome, control: Outcome, gated: Outcome) -> Decision:
     match reference:
         case Failed():
             return Decision(Verdict.NOT_RUN, reference.reason)
@@ -152,17 +217,95 @@ def _values(reference: Returned, gated: Returned) -> Decision:
     return Decision(Verdict.ORDERED, "the value was right with the earlier operation held back")
 
 
-def _callback_error(outcomes: tuple[Outcome, ...]) -> CudaError | None:
-    for outcome in outcomes:
+def _by_error(witness: ByError, plain: Outcome) -> Decision:
+    """A call that must fail fails whatever the schedule is, so one run as it is tells."""
+    shown = _first_error(plain, lambda error: _is_asked_for(witness, error))
+    if shown is not None:
+        return Decision(Verdict.CONFIRMED, _failed_call(shown))
+    match plain:
+        case Failed(cause=Cause.CRASH) if witness.crash:
+            return Decision(Verdict.CONFIRMED, plain.reason)
+        case Failed():
+            return Decision(Verdict.NOT_RUN, plain.reason)
+        case Raised():
+            return Decision(Verdict.NOT_RUN, f"the program raises {plain.error}")
+        case Returned(watched=0):
+            return Decision(Verdict.NOT_REACHED, "the place of the finding was not reached")
+        case Returned():
+            return Decision(Verdict.ORDERED, "no CUDA call failed")
+        case _:
+            assert_never(plain)
+
+
+def _is_asked_for(witness: ByError, error: CudaError) -> bool:
+    if witness.in_callback and not error.in_callback:
+        return False
+    return error.code in witness.codes if witness.codes else witness.in_callback and error.code != NOT_READY
+
+
+def _by_late_error(witness: ByLateError, runs: Runs) -> Decision:
+    shown = _first_error(runs.reference, lambda error: error.code in witness.codes)
+    if shown is not None:
+        return Decision(Verdict.CONFIRMED, f"{_failed_call(shown)}, even when serialized")
+    shown = _first_error(runs.gated, lambda error: error.code in witness.codes)
+    if shown is not None and not isinstance(runs.reference, Failed):
+        return Decision(Verdict.CONFIRMED, f"{_failed_call(shown)}, with the earlier operation held back")
+    return _by_value(runs.reference, runs.control, runs.gated)
+
+
+def _by_deadlock(gated: Outcome) -> Decision:
+    match gated:
+        case Failed(cause=Cause.TIMEOUT):
+            return Decision(Verdict.CONFIRMED, gated.reason)
+        case Failed():
+            return Decision(Verdict.NOT_RUN, gated.reason)
+        case Raised():
+            return Decision(Verdict.NOT_RUN, f"the program raises {gated.error}")
+        case Returned(held=0, watched=0):
+            return Decision(Verdict.NOT_REACHED, "the place of the finding was not reached")
+        case Returned():
+            return Decision(Verdict.ORDERED, "the program ended")
+        case _:
+            assert_never(gated)
+
+
+def _by_time(runs: Runs, delay_s: float) -> Decision:
+    """The host waits in the later statement if it takes most of the delay, and takes less without."""
+    for outcome in (runs.reference, runs.gated):
         match outcome:
-            case Returned() | Raised():
-                if outcome.callback_errors:
-                    return outcome.callback_errors[0]
             case Failed():
+                return Decision(Verdict.NOT_RUN, outcome.reason)
+            case Raised():
+                return Decision(Verdict.NOT_RUN, f"the program raises {outcome.error}")
+            case Returned():
                 pass
             case _:
                 assert_never(outcome)
-    return None
+    assert isinstance(runs.reference, Returned)
+    assert isinstance(runs.gated, Returned)
+    if runs.gated.held == 0 or runs.gated.watched == 0:
+        return Decision(Verdict.NOT_REACHED, "the place of the finding was not reached")
+    without, with_delay = runs.reference.waited_s, runs.gated.waited_s
+    times = f"{with_delay * 1e3:.1f} ms, and {without * 1e3:.1f} ms without work to wait for"
+    if with_delay - without > delay_s / 2:
+        return Decision(Verdict.CONFIRMED, f"the host waited {times}; the work was held {delay_s * 1e3:g} ms")
+    return Decision(Verdict.ORDERED, f"the host did not wait: {times}")
+
+
+def _first_error(outcome: Outcome, wanted: Callable[[CudaError], bool]) -> CudaError | None:
+    match outcome:
+        case Returned(errors=errors) | Raised(errors=errors):
+            return next((error for error in errors if wanted(error)), None)
+        case Failed():
+            return None
+        case _:
+            assert_never(outcome)
+
+
+def _failed_call(error: CudaError) -> str:
+    where = f"line {error.line}: " if error.line else ""
+    what = "the call in the host callback" if error.in_callback else "a CUDA call"
+    return f"{where}{what} failed with {error.name} ({error.code})"
 
 
 def suspicious(reference: Outcome, gated: Outcome) -> bool:

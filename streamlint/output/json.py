@@ -18,7 +18,7 @@ VERSION = 1
 def render(outcome: Outcome) -> str:
     document = {
         "version": VERSION,
-        "findings": [_finding(finding) for finding in outcome.findings],
+        "findings": [fields(finding) for finding in outcome.findings],
         "errors": [
             {"path": error.path, "line": max(error.line, 1), "message": error.message}
             for error in outcome.errors
@@ -33,7 +33,8 @@ def render(outcome: Outcome) -> str:
     return json.dumps(document, indent=2) + "\n"
 
 
-def _finding(finding: Finding) -> dict[str, object]:
+def fields(finding: Finding) -> dict[str, object]:
+    """What the form tells of one finding."""
     return {
         "code": finding.code,
         "name": finding.name,

@@ -23,6 +23,7 @@ from streamlint.trace import (
     Trace,
     Wait,
 )
+from streamlint.witness import UNDECLARED, Witness
 
 if TYPE_CHECKING:
     from streamlint.conflicts import Conflict
@@ -98,6 +99,8 @@ class Rule:
     doc: str
     check: Check = field(repr=False)
     default: bool = True
+    witness: Witness = UNDECLARED
+    """What shows a finding of this rule on a GPU: see ``confirm``."""
 
 
 _DOUBTFUL = frozenset(

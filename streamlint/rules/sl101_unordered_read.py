@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from streamlint.finding import Severity
 from streamlint.rules import pairs
 from streamlint.rules.base import Judged, Problem, Rule, is_return, on, stream_of
+from streamlint.witness import ByValue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,6 +43,7 @@ RULE = Rule(
     summary="a stream reads what another stream may still be writing",
     severity=Severity.ERROR,
     check=check,
+    witness=ByValue(),
     doc="""\
 ## What it does
 Reports device work on one stream that reads memory which another stream may still be writing: no

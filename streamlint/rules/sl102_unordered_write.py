@@ -8,6 +8,7 @@ from streamlint.conflicts import ConflictKind
 from streamlint.finding import Severity
 from streamlint.rules import pairs
 from streamlint.rules.base import Judged, Problem, Rule, on, quoted, stream_of
+from streamlint.witness import ByValue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,6 +42,7 @@ RULE = Rule(
     summary="a stream overwrites what another stream may still be reading or writing",
     severity=Severity.ERROR,
     check=check,
+    witness=ByValue(),
     doc="""\
 ## What it does
 Reports device work that overwrites memory which another stream may still be reading or writing.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from streamlint.finding import Severity
 from streamlint.rules.base import Judged, Note, Problem, Rule, quoted, readable, stream_of
 from streamlint.trace import OpId, Record, Spawn, SyncEvent, Wait
+from streamlint.witness import ByValue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,6 +89,7 @@ RULE = Rule(
     summary="a wait on an event that no earlier path can have recorded",
     severity=Severity.ERROR,
     check=check,
+    witness=ByValue(names_earlier=False),
     doc="""\
 ## What it does
 Reports a wait on an event (by a stream or by the host) that comes before the event is recorded for

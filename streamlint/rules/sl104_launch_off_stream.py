@@ -22,6 +22,7 @@ from streamlint.trace import (
     SyncEvent,
     SyncStream,
 )
+from streamlint.witness import ByValue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -151,6 +152,7 @@ RULE = Rule(
     summary="device work is on the default stream because its stream was left out, or passed as kernel data",
     severity=Severity.ERROR,
     check=check,
+    witness=ByValue(),
     doc="""\
 ## What it does
 Reports an unordered pair of which one side is on the default stream only because the call was given

@@ -8,6 +8,7 @@ from streamlint.finding import Severity
 from streamlint.rules import pairs
 from streamlint.rules.base import Judged, Note, Problem, Rule, stream_of
 from streamlint.trace import Doubt, OpId, SyncDevice
+from streamlint.witness import ByValue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,6 +58,7 @@ RULE = Rule(
     summary="a device synchronize that does not cover the device where the work is",
     severity=Severity.ERROR,
     check=check,
+    witness=ByValue(gpus=2),
     doc="""\
 ## What it does
 Reports an unordered pair with a device synchronize between its two operations that waits for

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from streamlint.finding import Severity
 from streamlint.rules.base import Judged, Note, Problem, Rule, quoted, readable, what
 from streamlint.trace import CURRENT_DEVICE, DeviceId, Doubt, Launch, OpId, Record
+from streamlint.witness import ByError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,6 +97,7 @@ RULE = Rule(
     summary="a kernel is launched, or an event recorded, on a stream of another device",
     severity=Severity.ERROR,
     check=check,
+    witness=ByError(codes=frozenset({400})),
     doc="""\
 ## What it does
 Reports a kernel that is launched on a stream of another device than the current one, and an event that

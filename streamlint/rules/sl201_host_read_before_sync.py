@@ -8,6 +8,7 @@ from streamlint.finding import Severity
 from streamlint.rules import pairs
 from streamlint.rules.base import Judged, Problem, Rule, quoted, stream_of, what
 from streamlint.trace import Doubt, Space
+from streamlint.witness import ByValue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,6 +45,7 @@ RULE = Rule(
     summary="the host reads an unfinished asynchronous copy, or managed memory a kernel still writes",
     severity=Severity.ERROR,
     check=check,
+    witness=ByValue(),
     doc="""\
 ## What it does
 Reports host code that reads memory which a stream may still be writing: the pinned destination of

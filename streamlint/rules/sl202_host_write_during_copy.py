@@ -9,6 +9,7 @@ from streamlint.finding import Severity
 from streamlint.rules import pairs
 from streamlint.rules.base import Judged, Problem, Rule, quoted, stream_of, what
 from streamlint.trace import Doubt, Space
+from streamlint.witness import ByValue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,6 +49,7 @@ RULE = Rule(
     summary="the host overwrites memory that an asynchronous copy or kernel still reads or writes",
     severity=Severity.ERROR,
     check=check,
+    witness=ByValue(),
     doc="""\
 ## What it does
 Reports host code that overwrites pinned (or managed) memory while a queued copy or kernel may

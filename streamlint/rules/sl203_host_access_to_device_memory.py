@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from streamlint.finding import Severity
 from streamlint.rules.base import Judged, Note, Problem, Rule, quoted
 from streamlint.trace import Access, HostAccess, OpId, Origin, Space
+from streamlint.witness import ByError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,6 +56,7 @@ RULE = Rule(
     summary="a device pointer dereferenced on the host",
     severity=Severity.ERROR,
     check=check,
+    witness=ByError(crash=True),
     doc="""\
 ## What it does
 Reports host code that reads or writes memory of `cudaMalloc`, `cudaMallocAsync` and the like through

@@ -9,6 +9,7 @@ from streamlint.hb import Verdict
 from streamlint.rules import pairs
 from streamlint.rules.base import Judged, Note, Problem, Rule
 from streamlint.trace import OpId, Wait
+from streamlint.witness import ByValue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,6 +66,7 @@ RULE = Rule(
     summary="`event.wait()` or `work.wait()` orders a stream, not the host, before a host access",
     severity=Severity.ERROR,
     check=check,
+    witness=ByValue(),
     doc="""\
 ## What it does
 Reports host code that uses the result of an asynchronous copy after a call that makes a *stream*

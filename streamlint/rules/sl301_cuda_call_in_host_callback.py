@@ -31,6 +31,7 @@ from streamlint.trace import (
     SyncStream,
     Wait,
 )
+from streamlint.witness import ByError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,6 +101,7 @@ RULE = Rule(
     summary="a CUDA call inside a host callback, directly or through what it calls",
     severity=Severity.ERROR,
     check=check,
+    witness=ByError(in_callback=True),
     doc="""\
 ## What it does
 Reports CUDA calls (copies, allocations, launches, synchronizations, queries) made from a host

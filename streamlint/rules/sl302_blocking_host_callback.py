@@ -25,6 +25,7 @@ from streamlint.trace import (
     SyncEvent,
     SyncStream,
 )
+from streamlint.witness import ByDeadlock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -158,6 +159,7 @@ RULE = Rule(
     summary="a host callback waits for a thread that waits for the callback",
     severity=Severity.ERROR,
     check=check,
+    witness=ByDeadlock(),
     doc="""\
 ## What it does
 Reports a host callback that waits for a lock which a thread holds while it waits for the stream, or for an

@@ -9,6 +9,7 @@ from streamlint.hb import Verdict
 from streamlint.rules import lifetimes
 from streamlint.rules.base import Judged, Note, Problem, Rule, last_barrier, quoted, readable
 from streamlint.trace import BufferId, Callback, CallbackEnd, Free, FreeKind, LaneId, OpId
+from streamlint.witness import NoWitness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,6 +66,7 @@ RULE = Rule(
     summary="a ctypes callback object that can be collected before it runs",
     severity=Severity.ERROR,
     check=check,
+    witness=NoWitness("a collected callback object crashes the process, or not, as its memory is used again"),
     doc="""\
 ## What it does
 Reports a `ctypes` callback object (`CFUNCTYPE(...)(function)`) that is handed to `cudaLaunchHostFunc`,

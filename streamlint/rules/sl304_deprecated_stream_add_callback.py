@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from streamlint.finding import Severity
 from streamlint.rules.base import Judged, Problem, Rule
 from streamlint.trace import Callback, OpId
+from streamlint.witness import NoWitness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,6 +33,7 @@ RULE = Rule(
     summary="`cudaStreamAddCallback`; use `cudaLaunchHostFunc`",
     severity=Severity.WARNING,
     check=check,
+    witness=NoWitness("a deprecated call works as it always did"),
     doc="""\
 ## What it does
 Reports calls of `cudaStreamAddCallback`.

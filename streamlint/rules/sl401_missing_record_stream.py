@@ -8,6 +8,7 @@ from streamlint.finding import Severity
 from streamlint.rules import lifetimes
 from streamlint.rules.base import Judged, Note, Problem, Rule, last_barrier, quoted, stream_of
 from streamlint.trace import FreeKind
+from streamlint.witness import ByReuse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,6 +70,7 @@ RULE = Rule(
     summary="memory goes back to a caching allocator while another stream still uses it",
     severity=Severity.ERROR,
     check=check,
+    witness=ByReuse(),
     doc="""\
 ## What it does
 Reports the last use of a tensor on a stream other than the one that allocated it, where the last

@@ -9,6 +9,7 @@ from streamlint.hb import Verdict
 from streamlint.rules import lifetimes
 from streamlint.rules.base import Judged, Note, Problem, Rule, last_barrier, on, quoted, stream_of
 from streamlint.trace import FreeKind
+from streamlint.witness import ByReuse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,6 +59,7 @@ RULE = Rule(
     summary="memory freed, closed, unpinned or dropped while queued work still uses it",
     severity=Severity.ERROR,
     check=check,
+    witness=ByReuse(),
     doc="""\
 ## What it does
 Reports an explicit free that is not ordered after queued work that uses the memory: `cudaFreeAsync`

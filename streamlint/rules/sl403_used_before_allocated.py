@@ -9,6 +9,7 @@ from streamlint.hb import Ordering, Verdict
 from streamlint.rules import lifetimes
 from streamlint.rules.base import Judged, Note, Problem, Rule, last_barrier, on, quoted, stream_of
 from streamlint.trace import Alloc, Copy, Launch, OpId, SyncDevice, SyncStream
+from streamlint.witness import NoWitness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,6 +101,7 @@ RULE = Rule(
     summary="stream-ordered allocation used on a stream not ordered after it",
     severity=Severity.ERROR,
     check=check,
+    witness=NoWitness("the pool hands out the address at once, and most often nobody else uses the memory"),
     doc="""\
 ## What it does
 Reports memory of `cudaMallocAsync` that is used on another stream than the one that orders the

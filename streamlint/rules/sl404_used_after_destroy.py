@@ -36,6 +36,7 @@ from streamlint.trace import (
     SyncStream,
     Wait,
 )
+from streamlint.witness import ByError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,6 +132,7 @@ RULE = Rule(
     summary="a destroyed stream or event is used",
     severity=Severity.ERROR,
     check=check,
+    witness=ByError(frozenset({1, 4, 201, 400, 709}), crash=True),
     doc="""\
 ## What it does
 Reports streams and events that are used, or destroyed again, after `cudaStreamDestroy`,

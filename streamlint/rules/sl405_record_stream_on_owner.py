@@ -9,6 +9,7 @@ from streamlint.rules import lifetimes
 from streamlint.rules.base import Judged, Note, Problem, Rule, quoted
 from streamlint.trace import Alloc, BufferId, KeepAlive, Launch, OpId, StreamKind
 from streamlint.trace import Copy as CopyOp
+from streamlint.witness import NoWitness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,6 +97,7 @@ RULE = Rule(
     summary="`record_stream` with the stream that owns the memory: no effect",
     severity=Severity.ERROR,
     check=check,
+    witness=NoWitness("a record without effect changes nothing; the missing one beside it is SL401"),
     doc="""\
 ## What it does
 Reports `x.record_stream(s)` where `s` is the stream on which `x` was allocated, and `x` is recorded

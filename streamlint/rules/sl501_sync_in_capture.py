@@ -8,6 +8,7 @@ from streamlint.finding import Severity
 from streamlint.rules.base import Judged, Note, Problem, Rule, quoted
 from streamlint.rules.capture_regions import captures
 from streamlint.trace import Alloc, CudaCall, Op, SyncDevice, SyncEvent, SyncStream
+from streamlint.witness import ByError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,6 +73,7 @@ RULE = Rule(
     summary="a synchronization, query, implicit synchronization or unsafe call during a stream capture",
     severity=Severity.ERROR,
     check=check,
+    witness=ByError(frozenset({900, 901, 906, 907})),
     doc="""\
 ## What it does
 Reports calls inside a captured region, also in helpers called from there, that wait for the device or

@@ -10,6 +10,7 @@ from streamlint.finding import Severity
 from streamlint.rules.base import Judged, Note, Problem, Rule, quoted, readable, stream_of, what
 from streamlint.rules.capture_regions import captures
 from streamlint.trace import Launch
+from streamlint.witness import ByError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,6 +57,7 @@ RULE = Rule(
     summary="work forked in a capture and not joined before its end",
     severity=Severity.ERROR,
     check=check,
+    witness=ByError(frozenset({904})),
     doc="""\
 ## What it does
 Reports captured work on a side stream that the capturing stream does not wait for, directly or through

@@ -9,6 +9,7 @@ from streamlint.finding import Severity
 from streamlint.rules.base import Judged, Note, Problem, Rule, quoted, readable
 from streamlint.rules.capture_regions import captures
 from streamlint.trace import Record, Wait
+from streamlint.witness import ByError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,6 +59,7 @@ RULE = Rule(
     summary="a capture waits on an event recorded outside it",
     severity=Severity.ERROR,
     check=check,
+    witness=ByError(frozenset({905})),
     doc="""\
 ## What it does
 Reports a wait of a capturing stream on an event whose record is not part of the capture: made before it

@@ -22,6 +22,7 @@ from streamlint.trace import (
     OpId,
     Space,
 )
+from streamlint.witness import ByValue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -170,6 +171,7 @@ RULE = Rule(
     summary="memory of a captured graph used, freed or refilled without order to a launch of the graph",
     severity=Severity.ERROR,
     check=check,
+    witness=ByValue(),
     doc="""\
 ## What it does
 Reports memory that a captured graph reads or writes and that is used elsewhere without order to a launch

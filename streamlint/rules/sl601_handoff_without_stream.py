@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from streamlint.finding import Severity
 from streamlint.rules import handed_over, pairs
 from streamlint.rules.base import Judged, Note, Problem, Rule, on, quoted, stream_of
+from streamlint.witness import ByValue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,6 +69,7 @@ RULE = Rule(
     summary="two libraries use the same memory on streams that the hand-off did not order",
     severity=Severity.ERROR,
     check=check,
+    witness=ByValue(),
     doc="""\
 ## What it does
 Reports memory that one library uses while another may still be working on it, where it was handed over

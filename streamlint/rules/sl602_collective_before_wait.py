@@ -8,6 +8,7 @@ from streamlint.finding import Severity
 from streamlint.rules import pairs
 from streamlint.rules.base import Judged, Note, Problem, Rule, on, quoted, readable
 from streamlint.trace import Doubt, EventId, Launch, OpId, SyncEvent, Wait
+from streamlint.witness import NoWitness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,6 +69,7 @@ RULE = Rule(
     summary="the buffer of an `async_op=True` collective used before its wait",
     severity=Severity.ERROR,
     check=check,
+    witness=NoWitness("a collective runs on a stream of its library, which cannot be held back"),
     doc="""\
 ## What it does
 Reports tensors given to a collective with `async_op=True`, `isend` or `irecv` that are used before

@@ -8,6 +8,7 @@ from streamlint.finding import Severity
 from streamlint.hb import Verdict
 from streamlint.rules.base import Judged, Note, Problem, Rule, last_barrier, quoted, readable
 from streamlint.trace import CudaCall, EventId, OpId, Record
+from streamlint.witness import ByLateError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,6 +90,7 @@ RULE = Rule(
     summary="event timing read before completion, or on events without timing",
     severity=Severity.ERROR,
     check=check,
+    witness=ByLateError(frozenset({400, 600})),
     doc="""\
 ## What it does
 Reports `start.elapsed_time(end)` and its kin where nothing makes the host wait for `end` after it was

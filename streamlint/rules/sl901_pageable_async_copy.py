@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from streamlint.finding import Severity
 from streamlint.rules.base import Judged, Note, Problem, Rule, quoted
 from streamlint.trace import Copy, HostEffect, OpId, Space
+from streamlint.witness import ByTime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,6 +97,7 @@ RULE = Rule(
     severity=Severity.ADVICE,
     default=False,
     check=check,
+    witness=ByTime(of_itself=True),
     doc="""\
 ## What it does
 Reports copies that are asked to be asynchronous (`non_blocking=True`, `cudaMemcpyAsync`) from or to

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from streamlint.finding import Severity
 from streamlint.rules.base import Judged, Note, Problem, Rule, quoted
 from streamlint.trace import Launch, OpId, SyncStream
+from streamlint.witness import ByTime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,6 +70,7 @@ RULE = Rule(
     severity=Severity.ADVICE,
     default=False,
     check=check,
+    witness=ByTime(),
     doc="""\
 ## What it does
 Reports calls that read values of a device tensor on each pass of a loop that queues work on the same

@@ -8,6 +8,7 @@ from streamlint.finding import Severity
 from streamlint.hb import Verdict
 from streamlint.rules.base import Judged, Note, Problem, Rule, quoted, stream_of
 from streamlint.trace import Copy, Free, HostEffect, Launch, OpId, StreamKind, SyncDevice
+from streamlint.witness import ByTime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,6 +90,7 @@ RULE = Rule(
     severity=Severity.ADVICE,
     default=False,
     check=check,
+    witness=ByTime(),
     doc="""\
 ## What it does
 Reports `cudaFree`, `cudaFreeHost` and `cudaHostUnregister` while work is pending on a stream, where the

@@ -8,6 +8,7 @@ from streamlint.finding import Severity
 from streamlint.hb import Verdict
 from streamlint.rules.base import Judged, Note, Problem, Rule, quoted, stream_of, what
 from streamlint.trace import Copy, HostEffect, Launch, OpId, StreamKind
+from streamlint.witness import NoWitness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,6 +87,7 @@ RULE = Rule(
     severity=Severity.ADVICE,
     default=False,
     check=check,
+    witness=NoWitness("what is lost is overlap on the device; the host waits for nothing"),
     doc="""\
 ## What it does
 Reports work on the legacy default stream that is queued between work on two blocking streams and shares

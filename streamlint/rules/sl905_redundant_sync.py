@@ -8,6 +8,7 @@ from streamlint.finding import Severity
 from streamlint.hb import Verdict
 from streamlint.rules.base import Judged, Note, Problem, Rule, quoted
 from streamlint.trace import BeginCapture, Op, OpId, Record, SyncEvent, Wait
+from streamlint.witness import NoWitness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,6 +97,7 @@ RULE = Rule(
     severity=Severity.ADVICE,
     default=False,
     check=check,
+    witness=NoWitness("a wait too many changes no value"),
     doc="""\
 ## What it does
 Reports waits for an event that its last record makes pointless on every path: a stream that waits for an

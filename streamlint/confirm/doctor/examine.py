@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamlint.confirm.doctor.axiom import Result, Verdict
-from streamlint.confirm.runner import child_environment
+from streamlint.confirm.processes import tidy_environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -53,7 +53,7 @@ class Child:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL if quiet else None,
             text=True,
-            env=child_environment(Path.cwd(), shared=True),
+            env=tidy_environment(Path.cwd(), lazy=True),
         )
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         threading.Thread(target=self._read, daemon=True).start()

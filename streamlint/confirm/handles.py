@@ -1,0 +1,80 @@
+"""Stream handles of every library at run time: of a stream object, and of what is current."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from typing import Any, Final
+
+_PER_THREAD: Final = 2
+"""``CU_STREAM_PER_THREAD``."""
+
+_LOWEST_ADDRESS: Final = 1 << 16
+
+_LAUNCH_STREAM: Final = 2
+"""Numba: ``kernel[griddim, blockdim, stream, sharedmem]``."""
+
+
+def handles(stream: Any) -> list[int]:  # noqa: ANN401
+    """The driver's handle of a stream object of any library; ``None`` is the current stream."""
+    if stream is None:
+        return current_streams()
+    protocol = getattr(stream, "__cuda_stream__", None)
+    if protocol is not None:
+        return [int(protocol()[1] if callable(protocol) else protocol[1])]
+    # torch: cuda_stream; CuPy: ptr; Numba and cuda.core: handle
+    for name in ("cuda_stream", "ptr", "handle"):
+        found = getattr(stream, name, None)
+        if found is not None:
+            value = getattr(found, "value", found)
+            return [int(value or 0)]
+    try:
+        handle = int(stream)
+    except (TypeError, ValueError):
+        return current_streams()
+    # Handles are addresses, but for the default streams. `launch(5)` is not about stream 5.
+    return [handle] if handle <= _PER_THREAD or handle >= _LOWEST_ADDRESS else current_streams()
+
+
+def of_launch(configuration: object) -> list[int]:
+    """The stream in the brackets of a Numba launch: ``kernel[config](x)`` with ``config`` made elsewhere."""
+    if isinstance(configuration, tuple) and len(configuration) > _LAUNCH_STREAM:
+        return handles(configuration[_LAUNCH_STREAM])
+    return current_streams()
+
+
+def current_streams() -> list[int]:
+    """The current stream of each loaded library; the legacy default stream where none has one."""
+    found: set[int] = set()
+    torch = _loaded("torch", "cuda")
+    if torch is not None and torch.cuda.is_initialized():
+        found.add(int(torch.cuda.current_stream().cuda_stream))
+    cupy = _loaded("cupy", "cuda")
+    if cupy is not None:
+        found.add(int(cupy.cuda.get_current_stream().ptr))
+    if "numba.cuda" in sys.modules:
+        # Numba has no current stream: what names none runs on the default stream.
+        per_thread = os.environ.get("NUMBA_CUDA_PER_THREAD_DEFAULT_STREAM", "0")
+        found.add(_PER_THREAD if per_thread not in ("", "0") else 0)
+    return sorted(found) or [0]
+
+
+def library_is_capturing() -> bool:
+    """Whether the current stream of a loaded library is being captured into a graph."""
+    torch = _loaded("torch", "cuda")
+    if torch is not None and torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
+        return True
+    cupy = _loaded("cupy", "cuda")
+    return cupy is not None and bool(cupy.cuda.get_current_stream().is_capturing())
+
+
+def on_callback_thread() -> bool:
+    """Host callbacks run on a thread of the driver, which Python knows only as a dummy."""
+    return isinstance(threading.current_thread(), threading._DummyThread)
+
+
+def _loaded(name: str, part: str) -> Any:  # noqa: ANN401
+    """The library if its import is complete: probes may run while it is still being imported."""
+    module = sys.modules.get(name)
+    return module if module is not None and hasattr(module, part) else None

@@ -1,0 +1,340 @@
+"""Confirms findings in a whole program: ``streamlint confirm TARGET -- python train.py --epochs 1``.
+
+The program runs as it is, some times over, with the places of the findings woven into its modules.
+All findings share the reference run; the runs with a closed gate are about one finding each.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from streamlint.confirm.hook import JOB, SITECUSTOMIZE
+from streamlint.confirm.probe import Mode
+from streamlint.confirm.processes import end_all, tail, tidy_environment
+from streamlint.confirm.runner import Confirmation, Limits, modes_for
+from streamlint.confirm.verdict import (
+    NOT_MADE,
+    SAYS_MOST,
+    Cause,
+    CudaError,
+    Decision,
+    Failed,
+    Outcome,
+    Returned,
+    Runs,
+    Verdict,
+    decide,
+    suspicious,
+)
+from streamlint.confirm.watch import MAX_TURNS
+from streamlint.confirm.weave import Role, Site
+from streamlint.witness import ByDeadlock, ByError, ByLateError, ByReuse, ByTime, ByValue
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from streamlint.confirm.plan import Plan
+    from streamlint.confirm.values import Snapshot
+
+_POLL_S: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A finding, and the places of the program to watch for it."""
+
+    plan: Plan
+    sites: tuple[Site, ...]
+
+
+@dataclass(slots=True)
+class Seen:
+    """What one run of the program left."""
+
+    ended: int | None = None
+    """Exit status, negative for a signal; ``None`` if it was killed for its time."""
+    last_line: str = ""
+    started: bool = False
+    reached: dict[int, int] = field(default_factory=dict)
+    parts: dict[tuple[int, int], list[tuple[str, Snapshot]]] = field(default_factory=dict)
+    """The contents at the end of a turn, by process."""
+    held: set[int] = field(default_factory=set)
+    watched: set[int] = field(default_factory=set)
+    overtaken: set[tuple[int, int]] = field(default_factory=set)
+    waited: dict[tuple[int, int], float] = field(default_factory=dict)
+    errors: dict[int, list[CudaError]] = field(default_factory=dict)
+    inside: dict[int, int] = field(default_factory=dict)
+    """How many threads went into a place and did not come out."""
+    driver_error: str = ""
+    broken: str = ""
+    """The error that the device was left with."""
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def leaves(self, finding: int, turn: int) -> Snapshot:
+        parts = sorted(self.parts.get((finding, turn), ()), key=lambda part: part[0])
+        return tuple(leaf for _, leaves in parts for leaf in leaves)
+
+    def outcome(self, finding: int, turn: int, timeout_s: float) -> Outcome:
+        """The run as the verdict on one finding sees it."""
+        if self.ended is None:
+            reason = f"the program did not end within {timeout_s:g} s"
+            if self.inside.get(finding, 0) > 0:
+                return Failed(f"{reason}: it is still in the place of the finding", Cause.TIMEOUT)
+            return Failed(reason)
+        if self.ended < 0:
+            name = signal.Signals(-self.ended).name
+            cause = Cause.CRASH if -self.ended in CRASHES else Cause.UNABLE
+            return Failed(f"the program was ended by {name}{self.last_line}", cause)
+        if not self.started:
+            return Failed(
+                "the program did not load the probes: it runs no Python, or Python with -I, -E or -S"
+                f"{self.last_line}"
+            )
+        if self.driver_error:
+            return Failed(self.driver_error)
+        status = (("device", self.broken or "works"), ("exit status", str(self.ended)))
+        return Returned(
+            (*self.leaves(finding, turn), *status),
+            held=int(finding in self.held),
+            overtaken=(finding, turn) in self.overtaken,
+            errors=tuple(self.errors.get(finding, ())),
+            watched=int(finding in self.watched),
+            waited_s=self.waited.get((finding, turn), 0.0),
+        )
+
+
+CRASHES: Final = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)
+
+
+class Program:
+    """A command that can be run with probes."""
+
+    def __init__(self, command: Sequence[str], cases: Sequence[Case], root: Path, limits: Limits) -> None:
+        self._command = list(command)
+        self._cases = list(cases)
+        self._root = root
+        self._limits = limits
+
+    def confirm(self, report: Callable[[str], None]) -> list[Confirmation]:
+        """All findings in turn; ``report`` is told each verdict as it comes."""
+        numbers = range(len(self._cases))
+        shared = {mode for n in numbers for mode in self._modes(n) if mode in (Mode.REFERENCE, Mode.PLAIN)}
+        common: dict[Mode, Seen] = {mode: self._run(mode, None, 0) for mode in Mode if mode in shared}
+        done = []
+        for number in numbers:
+            decision, environment = self._confirm(number, common)
+            done.append(Confirmation(self._cases[number].plan, decision, environment))
+            plan = self._cases[number].plan
+            place = f"{plan.path.name}:{plan.later.line}" if plan.later is not None else plan.path.name
+            report(f"{number + 1}/{len(self._cases)} {plan.code} {place} {decision.verdict.name}")
+        return done
+
+    def _is_about_deadlock(self, number: int) -> bool:
+        return isinstance(self._cases[number].plan.witness, ByDeadlock)
+
+    def _modes(self, number: int) -> tuple[Mode, ...]:
+        return modes_for(self._cases[number].plan.witness)
+
+    def _confirm(self, number: int, common: dict[Mode, Seen]) -> tuple[Decision, dict[str, str]]:
+        plan, limit = self._cases[number].plan, self._limits.timeout_s
+        delay_s = self._limits.delay_ms / 1e3
+        match plan.witness:
+            case ByError():
+                plain = common[Mode.PLAIN]
+                runs = Runs(NOT_MADE, NOT_MADE, NOT_MADE, plain.outcome(number, 0, limit))
+                return decide(plan.witness, runs, delay_s), plain.environment
+            case ByDeadlock():
+                gated = self._run(Mode.GATED, number, 0)
+                runs = Runs(NOT_MADE, NOT_MADE, gated.outcome(number, 0, limit), NOT_MADE)
+                return decide(plan.witness, runs, delay_s), gated.environment
+            case ByValue(names_earlier=False):
+                reason = "it names no earlier operation; confirm a function that returns what it computes"
+                return Decision(Verdict.NOT_RUN, reason), {}
+            case _ if Mode.REFERENCE not in self._modes(number):
+                return decide(plan.witness, Runs(NOT_MADE, NOT_MADE, NOT_MADE, NOT_MADE), delay_s), {}
+            case _:
+                reference = common[Mode.REFERENCE]
+                return self._turns(number, reference), reference.environment
+
+    def _turns(self, number: int, reference: Seen) -> Decision:
+        """Hold back the first executions of the earlier operation, one in each run."""
+        first = reference.outcome(number, 0, self._limits.timeout_s)
+        reached = min(reference.reached.get(number, 0), MAX_TURNS)
+        if isinstance(first, Failed):
+            return Decision(Verdict.NOT_RUN, first.reason)
+        if reached == 0:
+            ended = f"; the program ended with status {reference.ended}{reference.last_line}"
+            reason = "the earlier operation was not issued" + (ended if reference.ended else "")
+            return Decision(Verdict.NOT_REACHED, reason)
+        decisions = []
+        for turn in range(reached):
+            decision = self._turn(number, turn, reference)
+            if decision.verdict in (Verdict.CONFIRMED, Verdict.NOISY):
+                return decision
+            decisions.append(decision)
+        return min(decisions, key=lambda one: SAYS_MOST.index(one.verdict))
+
+    def _turn(self, number: int, turn: int, reference: Seen) -> Decision:
+        plan, limit = self._cases[number].plan, self._limits.timeout_s
+        expected = reference.outcome(number, turn, limit)
+        gated = self._run(Mode.GATED, number, turn)
+        got = gated.outcome(number, turn, limit)
+        looked = (number, turn) in reference.parts, (number, turn) in gated.parts
+        if looked == (True, False) and (gated.ended, gated.broken) == (reference.ended, reference.broken):
+            return Decision(Verdict.NOT_REACHED, "the later operation was not reached in the delayed run")
+        control = expected
+        if suspicious(expected, got) and not isinstance(plan.witness, ByTime):
+            control = self._run(Mode.CONTROL, number, turn).outcome(number, turn, limit)
+        return decide(plan.witness, Runs(expected, control, got, NOT_MADE), self._limits.delay_ms / 1e3)
+
+    def _run(self, mode: Mode, active: int | None, turn: int) -> Seen:
+        with tempfile.TemporaryDirectory(prefix="streamlint-confirm-") as name:
+            folder = Path(name)
+            out = folder / "out"
+            out.mkdir()
+            hooks = folder / "hooks"
+            hooks.mkdir()
+            (hooks / "sitecustomize.py").write_text(SITECUSTOMIZE, "utf-8")
+            # Only this package: what else is installed beside it may not fit the program's interpreter.
+            (hooks / "streamlint").symlink_to(Path(__file__).resolve().parents[1], target_is_directory=True)
+            job = folder / "job.json"
+            job.write_text(json.dumps(self._job(mode, active, turn, out)), "utf-8")
+            environment = tidy_environment(hooks) | {JOB: str(job)}
+            with _started(self._command, environment, folder) as process:
+                ended = _wait(process, self._limits.timeout_s)
+            seen = _read(out)
+            seen.ended = ended
+            seen.last_line = tail(folder / "stderr")
+            return seen
+
+    def _job(self, mode: Mode, active: int | None, turn: int, out: Path) -> dict[str, Any]:
+        sites = [site for case in self._cases for site in case.sites]
+        return {
+            "mode": mode.value,
+            "active": active,
+            "turn": turn,
+            "delay_ms": self._limits.delay_ms,
+            "out": str(out),
+            "stuck": [active] if active is not None and self._is_about_deadlock(active) else [],
+            "reuse": [n for n, case in enumerate(self._cases) if isinstance(case.plan.witness, ByReuse)],
+            "sites": [
+                {
+                    "finding": site.finding,
+                    "role": site.role.value,
+                    "path": site.path,
+                    "line": site.place.line,
+                    "col": site.place.col,
+                }
+                for site in sites
+            ],
+        }
+
+
+@contextmanager
+def _started(
+    command: Sequence[str], environment: dict[str, str], folder: Path
+) -> Iterator[subprocess.Popen[bytes] | None]:
+    """The program, and nothing of it left when the block is left, however that happens."""
+    process = None
+    # To files, not to pipes: a program may print much, print what is no text, or leave a pipe open.
+    with (folder / "stdout").open("wb") as out, (folder / "stderr").open("wb") as err:
+        try:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                env=environment,
+                start_new_session=True,
+            )
+        except OSError as error:
+            err.write(f"{command[0]}: {error.strerror or error}".encode())
+        try:
+            yield process
+        finally:
+            if process is not None:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            end_all(environment[JOB])
+
+
+def _wait(process: subprocess.Popen[bytes] | None, timeout_s: float) -> int | None:
+    if process is None:
+        return 127
+    try:
+        return process.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def _read(out: Path) -> Seen:
+    """The events of all processes of a run; a line that was cut off is left out."""
+    seen = Seen()
+    for path in sorted(out.glob("*.jsonl"), key=lambda one: one.stat().st_mtime_ns):
+        for line in path.read_bytes().splitlines():
+            with suppress(ValueError):
+                _add(seen, json.loads(line))
+    return seen
+
+
+def _add(seen: Seen, event: dict[str, Any]) -> None:  # noqa: C901 one case an event
+    finding, turn = event.get("finding", 0), event.get("turn", 0)
+    match event["event"]:
+        case "start":
+            seen.started = True
+        case "reached":
+            seen.reached[finding] = max(seen.reached.get(finding, 0), turn + 1)
+        case "seen":
+            name = f"{event['process']}: " if event["process"] else ""
+            leaves = tuple((f"{name}{place}", str(text)) for place, text in event["leaves"])
+            # Processes write in no order; each of them has a name.
+            parts = seen.parts.setdefault((finding, turn), [])
+            parts.append((event["process"], leaves))
+        case "held":
+            seen.held.add(finding)
+        case "watched":
+            seen.watched.add(finding)
+        case "waited":
+            seen.waited[finding, turn] = max(seen.waited.get((finding, turn), 0.0), event["seconds"])
+        case "overtaken":
+            seen.overtaken.add((finding, turn))
+        case "error":
+            error = event["error"]
+            found = CudaError(error["name"], error["code"], error["line"], error["in_callback"])
+            seen.errors.setdefault(finding, []).append(found)
+        case "inside" | "outside" as passed:
+            seen.inside[finding] = seen.inside.get(finding, 0) + (1 if passed == "inside" else -1)
+        case "broken":
+            seen.broken = event["text"]
+        case "driver":
+            seen.driver_error = event["text"]
+        case "environment":
+            seen.environment |= event["versions"]
+        case _:
+            pass
+
+
+def cases_of(plans: Sequence[Plan]) -> list[Case]:
+    """Number the plans and list their sites."""
+    return [Case(plan, tuple(_sites(number, plan))) for number, plan in enumerate(plans)]
+
+
+def _sites(number: int, plan: Plan) -> Iterator[Site]:
+    if plan.earlier is not None:
+        path = plan.earlier_path or plan.path
+        yield Site(number, Role.EARLIER, str(path), plan.earlier)
+    if plan.later is not None:
+        yield Site(number, Role.LATER, str(plan.path), plan.later)
+    if isinstance(plan.witness, ByError | ByLateError) and plan.later is not None:
+        yield Site(number, Role.GUARD, str(plan.path), plan.later)
+    for other, place in plan.related:
+        yield Site(number, Role.GUARD, other, place)

@@ -1,0 +1,407 @@
+"""What the probes of a whole program do; ``weave`` puts them there.
+
+One finding is *active* in a run: only the gate of one execution of its earlier operation, the
+*turn*, is closed. From there on each execution of the later operation is looked at. The first one
+that touches memory which the earlier one touched ends the turn: the gate is opened, the device
+becomes idle, and what both have touched is compared between runs. At that point of the program a
+correctly ordered one has the same contents whatever the schedule was.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import sys
+import threading
+import time
+import traceback
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from streamlint.confirm import cuda_errors
+from streamlint.confirm.driver import Driver, DriverError, DriverUnavailableError
+from streamlint.confirm.gate import Gate
+from streamlint.confirm.handles import (
+    current_streams,
+    handles,
+    library_is_capturing,
+    of_launch,
+    on_callback_thread,
+)
+from streamlint.confirm.probe import Mode
+from streamlint.confirm.reuse import hand_out
+from streamlint.confirm.sight import Sight, sight_of
+from streamlint.confirm.warm import warm
+from streamlint.confirm.weave import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from streamlint.confirm.reuse import Block
+    from streamlint.confirm.verdict import CudaError
+    from streamlint.confirm.weave import Site
+
+T = TypeVar("T")
+
+MAX_TURNS: Final = 4
+"""So many executions of an earlier operation are held back, one in each run."""
+
+_MAX_LATERS: Final = 16
+"""A later operation that never touches the same memory ends the turn all the same."""
+
+_OVERTAKE_S: Final = 0.03
+
+
+@dataclass(slots=True)
+class Turn:
+    """One execution of an earlier operation, and what was seen since."""
+
+    finding: int
+    number: int
+    sights: list[Sight] = field(default_factory=list)
+    keys: set[int] = field(default_factory=set)
+    laters: int = 0
+    blocks: list[Block] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What one run of the program is to do."""
+
+    mode: Mode
+    active: int | None = None
+    """The finding whose gate is closed; ``None``: no gate, all findings are watched."""
+    turn: int = 0
+    delay_ms: float = 200.0
+    reuse: frozenset[int] = frozenset()
+    """Findings about memory that is handed out again."""
+    stuck: frozenset[int] = frozenset()
+    """Findings about statements that never end."""
+
+
+class Watch:
+    """The object that woven programs know as ``__streamlint__``."""
+
+    def __init__(
+        self,
+        sites: Sequence[Site],
+        order: Order,
+        emit: Callable[[dict[str, Any]], None],
+        make_driver: Callable[[], Driver] = Driver,
+    ) -> None:
+        self._sites = sites
+        self._order = order
+        self._emit = emit
+        self._make_driver = make_driver
+        self._driver: Driver | None = None
+        self._gate: Gate | None = None
+        self._dead = False
+        self._warm = False
+        self._lock = threading.RLock()
+        self._counts: dict[int, int] = {}
+        self._turns: list[Turn] = []
+        self._later: dict[int, tuple[list[Sight], set[int], list[int], float, bool]] = {}
+        self._kept: list[object] = []
+        self._said: set[str] = set()
+        self._pid = os.getpid()
+        atexit.register(self._at_end)
+        os.register_at_fork(after_in_child=self._forked)
+
+    # ------------------------------------------------------------------ probes
+
+    def enter(self, numbers: tuple[int, ...]) -> None:
+        """Before the statement of these sites."""
+        self._pass(numbers, "inside")
+        with self._acting():
+            for number in self._active(numbers):
+                site = self._sites[number]
+                if site.role is Role.EARLIER:
+                    self._begin_turn(site.finding)
+                elif site.role is Role.LATER:
+                    self._begin_later(site.finding)
+
+    def hold_current(self, numbers: tuple[int, ...]) -> None:
+        """Before an earlier statement that names no stream."""
+        with self._acting():
+            for number in self._active(numbers):
+                self._hold(self._sites[number].finding, current_streams())
+
+    def on(self, numbers: tuple[int, ...], stream: T) -> T:
+        """Around a stream argument."""
+        with self._acting():
+            self._on(numbers, handles(stream))
+        return stream
+
+    def on_launch(self, numbers: tuple[int, ...], configuration: T) -> T:
+        """Around launch brackets."""
+        with self._acting():
+            self._on(numbers, of_launch(configuration))
+        return configuration
+
+    def see(self, numbers: tuple[int, ...], name: str, value: T) -> T:
+        """Around what a statement touches."""
+        with self._acting():
+            for number in self._active(numbers):
+                sight = sight_of(name, value, self._driver)
+                if sight is not None:
+                    self._keep(self._sites[number], sight)
+        return value
+
+    def call(self, numbers: tuple[int, ...], line: int, value: T) -> T:
+        """Around the result of a call: errors that the program may not look at."""
+        if isinstance(value, tuple) and value:
+            error = cuda_errors.of_status(value[0], line, in_callback=on_callback_thread())
+            if error is not None:
+                self._report(numbers, [error])
+        return value
+
+    def raised(self, numbers: tuple[int, ...], error: BaseException) -> None:
+        """An exception leaves the statement of these sites."""
+        driver = self._ready()
+        path = self._sites[numbers[0]].path
+        if driver is not None:
+            found = cuda_errors.of_exception(error, path, driver, in_callback=on_callback_thread())
+            self._report(numbers, list(found))
+
+    def caught(self) -> None:
+        """At the start of an ``except`` block."""
+        error = sys.exc_info()[1]
+        for number, site in enumerate(self._sites):
+            if error is not None and site.role is Role.GUARD and _passed(error, site):
+                self.raised((number,), error)
+
+    def leave(self, numbers: tuple[int, ...], value: T | None = None) -> T | None:
+        """After the statement of these sites."""
+        self._pass(numbers, "outside")
+        with self._acting():
+            for number in self._active(numbers):
+                site = self._sites[number]
+                if site.role is Role.LATER:
+                    self._end_later(site.finding, value)
+                elif site.role is Role.EARLIER:
+                    self._after_earlier(site.finding)
+        return value
+
+    def _pass(self, numbers: tuple[int, ...], event: str) -> None:
+        """Note where the program is, on every thread: it may not come back from there."""
+        for finding in {self._sites[n].finding for n in numbers} & self._order.stuck:
+            self._emit({"event": event, "finding": finding})
+
+    # ------------------------------------------------------------------ earlier
+
+    def _begin_turn(self, finding: int) -> None:
+        number = self._counts.get(finding, 0)
+        self._counts[finding] = number + 1
+        if number >= MAX_TURNS:
+            return
+        self._emit({"event": "reached", "finding": finding, "turn": number})
+        if self._order.active is None or number == self._order.turn:
+            self._turns.append(Turn(finding, number))
+
+    def _current(self, finding: int) -> Turn | None:
+        """The turn that this execution belongs to, while its statement runs."""
+        number = self._counts.get(finding, 0) - 1
+        return next((t for t in self._turns if t.finding == finding and t.number == number), None)
+
+    def _on(self, numbers: tuple[int, ...], streams: list[int]) -> None:
+        for number in self._active(numbers):
+            site = self._sites[number]
+            if site.role is Role.EARLIER:
+                self._hold(site.finding, streams)
+            elif site.finding in self._later:
+                self._later[site.finding][2].extend(streams)
+
+    def _hold(self, finding: int, streams: list[int]) -> None:
+        if self._current(finding) is None or not self._order.mode.delays or self._gate is None:
+            return
+        for stream in streams:
+            self._gate.hold(stream)
+        self._emit({"event": "held", "finding": finding})
+
+    def _after_earlier(self, finding: int) -> None:
+        turn = self._current(finding)
+        if turn is not None and finding in self._order.reuse:
+            turn.blocks = [b for sight in turn.sights if (b := sight.block(self._driver)) is not None]
+        if self._order.mode.serialized:
+            self._synchronize()
+
+    # ------------------------------------------------------------------ later
+
+    def _begin_later(self, finding: int) -> None:
+        if self._order.mode.serialized:
+            self._synchronize()
+        closed = self._gate is not None and self._order.mode is Mode.GATED and self._gate.closed
+        self._later[finding] = ([], set(), [], time.monotonic(), closed)
+
+    def _end_later(self, finding: int, value: object) -> None:
+        sights, keys, streams, began, closed = self._later.pop(finding, ([], set(), [], 0.0, False))
+        if not began:
+            return
+        self._say(f"watched {finding}", {"event": "watched", "finding": finding})
+        waited = time.monotonic() - began
+        returned = sight_of("value", value, self._driver)
+        if returned is not None:
+            sights.append(returned)
+        for turn in [turn for turn in self._turns if turn.finding == finding]:
+            turn.laters += 1
+            same = not keys or not turn.keys or bool(keys & turn.keys) or finding in self._order.reuse
+            if not same and turn.laters < _MAX_LATERS:
+                continue
+            self._emit({"event": "waited", "finding": finding, "turn": turn.number, "seconds": waited})
+            if closed and self._overtakes(streams):
+                self._emit({"event": "overtaken", "finding": finding, "turn": turn.number})
+            self._end_turn(turn, sights, streams)
+
+    def _overtakes(self, streams: list[int]) -> bool:
+        """Whether the later operation is done while the earlier one is still held back."""
+        assert self._driver is not None
+        assert self._gate is not None
+        limit = time.monotonic() + _OVERTAKE_S
+        while time.monotonic() < limit and self._gate.closed:
+            if all(self._driver.idle(stream) for stream in streams or current_streams()):
+                return self._gate.closed
+        return False
+
+    def _end_turn(self, turn: Turn, sights: list[Sight], streams: list[int]) -> None:
+        self._turns.remove(turn)
+        if self._driver is not None:
+            self._kept += [hand_out(block, self._driver, streams) for block in dict.fromkeys(turn.blocks)]
+        if self._gate is not None and self._order.mode.delays:
+            self._gate.release()
+        self._synchronize()
+        leaves: list[tuple[str, str]] = []
+        for sight in dict.fromkeys([*turn.sights, *sights]):
+            leaves += sight.leaves(self._driver)
+        self._kept.clear()
+        place = {"finding": turn.finding, "turn": turn.number, "process": _process_name()}
+        self._emit({"event": "seen", **place, "leaves": leaves})
+
+    def _at_end(self) -> None:
+        """What no later operation ended: the end of the program does."""
+        if self._dead or os.getpid() != self._pid:
+            return
+        with self._acting():
+            if self._driver is not None and not self._refused():
+                for turn in list(self._turns):
+                    self._end_turn(turn, [], [])
+
+    # ------------------------------------------------------------------ the rest
+
+    @contextmanager
+    def _acting(self) -> Iterator[None]:
+        """One probe at a time. It must not fail: a device that an error has broken stays the program's."""
+        with self._lock:
+            try:
+                yield
+            except Exception as error:
+                self._dead = True
+                text = str(error).strip() or type(error).__name__
+                self._emit({"event": "broken", "text": text.splitlines()[0][:200]})
+
+    def _active(self, numbers: tuple[int, ...]) -> list[int]:
+        """The sites to act at; none where CUDA calls are forbidden."""
+        wanted = [n for n in numbers if self._order.active in (None, self._sites[n].finding)]
+        if not wanted or self._dead:
+            return []
+        if self._order.mode is Mode.PLAIN or self._refused():
+            # That the place was reached is all that a finding about errors asks for.
+            for n in wanted:
+                finding = self._sites[n].finding
+                self._say(f"watched {finding}", {"event": "watched", "finding": finding})
+            return []
+        return wanted if self._ready() is not None else []
+
+    def _refused(self) -> bool:
+        return on_callback_thread() or library_is_capturing()
+
+    def _ready(self) -> Driver | None:
+        """The driver, with a gate: made at the first probe, so that a program may fork before."""
+        if self._dead:
+            return None
+        with self._lock:
+            try:
+                if self._driver is None:
+                    self._start(self._make_driver())
+                elif self._gate is not None:
+                    self._driver.ensure_context()
+            except (DriverError, DriverUnavailableError) as error:
+                self._dead = True
+                self._emit({"event": "driver", "text": str(error)})
+                return None
+            self._warm_up()
+            return self._driver
+
+    def _warm_up(self) -> None:
+        """Once, as soon as the program has begun to use PyTorch on the GPU: no first use behind a gate."""
+        torch = sys.modules.get("torch")
+        if self._warm or self._gate is None or torch is None or not hasattr(torch, "cuda"):
+            return
+        if torch.cuda.is_initialized():
+            self._warm = True
+            warm(torch)
+
+    def _start(self, driver: Driver) -> None:
+        gpu = {"GPU": driver.device_name(), "CUDA driver API": driver.version()}
+        self._emit({"event": "environment", "versions": gpu})
+        if self._order.mode is not Mode.PLAIN:
+            # Not where errors are looked for: making a gate would spoil a capture that is under way.
+            driver.ensure_context()
+            self._gate = Gate(driver, self._order.delay_ms)
+        self._driver = driver
+
+    def _synchronize(self) -> None:
+        if self._driver is not None:
+            self._driver.synchronize()
+
+    def _keep(self, site: Site, sight: Sight) -> None:
+        if site.role is Role.EARLIER:
+            turn = self._current(site.finding)
+            if turn is not None:
+                turn.sights.append(sight)
+                turn.keys |= sight.keys()
+        elif site.finding in self._later:
+            sights, keys, *_ = self._later[site.finding]
+            sights.append(sight)
+            keys |= sight.keys()
+
+    def _report(self, numbers: tuple[int, ...], errors: list[CudaError]) -> None:
+        for number in numbers:
+            finding = self._sites[number].finding
+            for error in errors:
+                event = {"event": "error", "finding": finding, "error": asdict(error)}
+                self._say(json.dumps(event), event)
+
+    def _say(self, key: str, event: dict[str, Any]) -> None:
+        """Say something once."""
+        if key not in self._said:
+            self._said.add(key)
+            self._emit(event)
+
+    def _forked(self) -> None:
+        # CUDA does not survive a fork. A process that forks before its first probe is a new one.
+        self._lock = threading.RLock()
+        self._turns, self._later = [], {}
+        self._dead = self._dead or self._driver is not None
+        self._pid = os.getpid()
+
+
+def _process_name() -> str:
+    """What tells the processes of one program apart in each of its runs: a rank, a worker's name."""
+    rank = os.environ.get("RANK", "")
+    multiprocessing = sys.modules.get("multiprocessing.process")
+    name = "MainProcess" if multiprocessing is None else multiprocessing.current_process().name
+    return " ".join(part for part in (rank and f"rank {rank}", name if name != "MainProcess" else "") if part)
+
+
+def _passed(error: BaseException, site: Site) -> bool:
+    """Whether the error, or one that it came from, left a call on the line of the site."""
+    chain: list[BaseException] = []
+    link: BaseException | None = error
+    while link is not None and link not in chain:
+        chain.append(link)
+        link = link.__cause__ or link.__context__
+    frames = [frame for one in chain for frame in traceback.extract_tb(one.__traceback__)]
+    path = os.path.realpath(site.path)
+    return any(f.lineno == site.place.line and os.path.realpath(f.filename) == path for f in frames)
