@@ -56,6 +56,8 @@ def call_function(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, 
         return arrays.rawkernel_call(m, func, args, kwargs, span)
     if kernel_of is not None:
         return unresolved.launch_kernel(m, func.name, args, kwargs, span, kernel_of)
+    if kernels.is_foreign(m, func):
+        return _not_followed(m, func, args, kwargs, span)
     if func.function.name in torch_model.MODULE_MAKERS:
         return ApiV("torch.cuda")
     if func.function.name == "current_stream" and func.receiver is None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp import functions
+from streamlint.interp.project import FRAMEWORK_ROOTS
 from streamlint.interp.values import ApiV, FuncV
 from streamlint.models import numba as numba_model
 from streamlint.models.schema import Lib
@@ -34,6 +35,17 @@ def library(m: Machine, func: FuncV) -> Lib | None:
         if path in ("triton.jit", "jit_kernel"):
             return Lib.TORCH
     return None
+
+
+def is_foreign(m: Machine, func: FuncV) -> bool:
+    """Whether a compiler that is not modelled takes the body: ``@cute.jit``, ``@flyc.kernel``."""
+    for decorator in func.function.decorators:
+        text = decorator if isinstance(decorator, str) else functions.decide_text(decorator)
+        path = _resolved(m, func.function.module, text.partition("(")[0])
+        root, dot, _ = path.partition(".")
+        if dot and path.rpartition(".")[2] in ("jit", "kernel") and root not in FRAMEWORK_ROOTS:
+            return True
+    return False
 
 
 def _resolved(m: Machine, module: str, text: str) -> str:

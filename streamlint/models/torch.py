@@ -181,7 +181,7 @@ HOST_READ_METHODS = frozenset(
 """Bring values to Python: on a device tensor they wait for the current stream only (measured)."""
 
 DRAINING_METHODS = frozenset(
-    "nonzero unique unique_consecutive masked_select bincount equal allclose".split()
+    "nonzero unique unique_consecutive masked_select bincount equal allclose assert_close".split()
 )
 """Operators with a result size or a Python result that depends on the data: they drain the current stream."""
 
