@@ -227,6 +227,7 @@ def settle(candidate: Candidate, run: Run, paths: Sequence[Judged]) -> Candidate
     doubts |= _of_outside_calls(judged, problem.earlier, problem.later, run)
     if Doubt.SAME_STREAM in doubts and _are_two_streams(judged, earlier, later):
         doubts.discard(Doubt.SAME_STREAM)
+        doubts |= _barriers_between(judged, problem.earlier, problem.later)
     if _uses_signals(judged):
         doubts.add(Doubt.SIGNAL)
     if _in_unrelated_threads(judged, problem.earlier, problem.later):
@@ -290,6 +291,13 @@ def _waits_itself(judged: Judged, later: Op) -> bool:
         for op in judged.trace.ops
         if op.at.call == later.at.call
     )
+
+
+def _barriers_between(judged: Judged, first: OpId, second: OpId) -> set[Doubt]:
+    """What else may order the pair: of several assumptions the search for an order names one."""
+    stream = stream_of(judged.op(first))
+    between = (judged.op(OpId(number)) for number in range(first + 1, second))
+    return {op.why for op in between if isinstance(op, Barrier) and stream in op.streams}
 
 
 def _are_two_streams(judged: Judged, earlier: Op, later: Op) -> bool:

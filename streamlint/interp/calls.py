@@ -227,7 +227,7 @@ def call_method(
             return unresolved.opaque(m, name, [receiver, *args], kwargs, span)
         case GraphV():
             return graphs.method(m, receiver, name, args, kwargs, span)
-        case BufferV(flavor=Flavor.OPAQUE | Flavor.TORCH) if name in WAITING or name in STREAM_ONLY:
+        case BufferV(flavor=Flavor.OPAQUE | Flavor.TORCH) if name in WAITING | STREAM_ONLY | EVENT_ONLY:
             # The unresolved result was a future, an event or a stream.
             return symbolic_method(m, SymV(key_of(receiver), (receiver,)), name, args, kwargs, span)
         case BufferV():
