@@ -16,6 +16,7 @@ from streamlint.interp.values import (
     Shape,
     StreamV,
     SymV,
+    TupleV,
     Value,
 )
 from streamlint.models.schema import Lib
@@ -160,6 +161,18 @@ def as_stream(m: Machine, value: Value, span: Span | None, lib: Lib | None = Non
             held = m.heap[value.id].attrs.get(attribute)
             if isinstance(held, StreamV):
                 return held
+        return _by_protocol(m, value, span, lib)
+    return m.new_stream(StreamKind.UNKNOWN, "a stream", None, lib)
+
+
+def _by_protocol(m: Machine, value: HeapV, span: Span | None, lib: Lib | None) -> StreamV:
+    """``__cuda_stream__()`` gives a version and the handle of the stream that an object stands for."""
+    protocol = objects.method(m, value, "__cuda_stream__")
+    if protocol is not None and span is not None:
+        given = calls.call(m, protocol, [], {}, span)
+        handle = given.items[1] if isinstance(given, TupleV) and len(given.items) > 1 else NONE
+        if isinstance(handle, (StreamV, SymV)):
+            return as_stream(m, handle, span, lib)
     return m.new_stream(StreamKind.UNKNOWN, "a stream", None, lib)
 
 

@@ -80,10 +80,11 @@ def apply(
     span: Span,
 ) -> Value:
     """Runs a row's effects; the value of the call is the last one that an effect returns."""
-    bound = {name: names.settle(m, value) for name, value in zip(api.names, args, strict=False)}
+    in_place = api.names_of(len(args))
+    bound = {name: names.settle(m, value) for name, value in zip(in_place, args, strict=False)}
     bound |= {name: names.settle(m, value) for name, value in kwargs.items()}
     if api.rest is not None:
-        bound[api.rest] = TupleV(tuple(args[len(api.names) :]))
+        bound[api.rest] = TupleV(tuple(args[len(in_place) :]))
     if receiver is not None:
         bound["self"] = receiver
     call = Call(m, framework, api, bound, span)
@@ -126,11 +127,15 @@ class Call:
     # -------------------------------------------------------------- arguments
 
     def value(self, name: str | None) -> Value:
+        """The argument of a parameter, or a field of it: ``"p.srcPtr/srcArray"`` is the first that is set."""
         if name is None:
             return NONE
-        owner, _, part = name.partition(".")
+        owner, _, parts = name.partition(".")
         found = self.bound.get(owner, NONE)
-        return found if not part else self._field(found, part)
+        if not parts:
+            return found
+        fields = [self._field(found, part) for part in parts.split("/")]
+        return next((f for f in fields if f != NONE and not isinstance(f, SymV)), fields[0])
 
     def _field(self, options: Value, name: str) -> Value:
         """``nonblocking`` of ``StreamOptions(nonblocking=False)`` or ``{"nonblocking": False}``."""
@@ -141,7 +146,7 @@ class Call:
                 held = self.m.heap[number]
                 return held.attrs.get(key_of(ConstV(name)), held.attrs.get(name, NONE))
             case SymV(key):
-                return SymV(f"{key}.{name}")
+                return names.settle(self.m, SymV(f"{key}.{name}"))
             case _:
                 return NONE
 
@@ -173,6 +178,14 @@ class Call:
         if isinstance(value, SymV):
             return tensors.as_buffer(self.m, value, Flavor.POINTER)
         return None
+
+    def buffers(self, name: str) -> list[BufferV]:
+        """The memory of an argument, or of each element of one that is a list."""
+        value = self.value(name)
+        if isinstance(value, (TupleV, HeapV)):
+            return tensors.buffers_in(self.m, [value])
+        found = self.buffer(name)
+        return [found] if found is not None else []
 
     def sized(self, view: BufferV, count: str | None) -> BufferV:
         """``count`` bytes from where a pointer points; all of the allocation stays the whole of it."""
@@ -237,12 +250,21 @@ class Call:
                 return PartialV(ApiV(path), (), held) if held else ApiV(path)
             case fx.EnterStream(stream, now):
                 return self._enter_stream(stream, now=now)
-            case fx.EnterDevice(device) | fx.SelectsDevice(device):
+            case fx.EnterDevice(device, now):
                 target = DeviceV(self.device(device))
-                if isinstance(effect, fx.SelectsDevice) or effect.now:
-                    m.device = target.id
-                    return None
-                return ContextV(ContextKind.DEVICE, target, self.lib)
+                if not now:
+                    return ContextV(ContextKind.DEVICE, target, self.lib)
+                m.device = target.id
+                return None
+            case fx.SelectsDevice(device, push):
+                if push:
+                    m.pushed.append(m.device)
+                m.device = self.device(device)
+                return None
+            case fx.RestoresDevice():
+                popped = DeviceV(m.device)
+                m.device = m.pushed.pop() if m.pushed else CURRENT_DEVICE
+                return popped
             case fx.EnterCapture(stream):
                 capture = (
                     m.new_stream(StreamKind.NON_BLOCKING, "the capture stream", span, self.lib)
@@ -255,10 +277,10 @@ class Call:
             case fx.StreamWaitsStream(stream, other):
                 self._wait_stream(stream, other)
                 return None
-            case fx.StreamWaitsEvent(event, stream):
+            case fx.StreamWaitsEvent(event, stream, flags):
                 waited = self.event(event)
                 escape.by_outside_event(m, waited, span, self.name())
-                if captures.is_external(self.value("flags")):
+                if captures.is_external(self.value(flags)):
                     return None
                 m.emit(
                     Wait(
@@ -269,8 +291,8 @@ class Call:
             case fx.StreamWaits(what, stream):
                 self._wait(what, stream)
                 return None
-            case fx.Records(event, stream):
-                return self._record(event, stream)
+            case fx.Records():
+                return self._record(effect)
             case fx.HostWaitsStream(stream):
                 m.emit(SyncStream(m.site(span), m.lane, stream=self.stream(stream).id, name=self.name()))
                 return None
@@ -292,8 +314,8 @@ class Call:
                 return None
             case fx.Communicates():
                 return collectives.run(self, effect)
-            case fx.OrdersAll():
-                escape.barrier(m, escape.all_streams(m), span, self.name())
+            case fx.OrdersAll(why):
+                escape.barrier(m, escape.all_streams(m), span, self.name(), why)
                 return m.fresh(self.name(), span)
             case fx.HostUses(reads, writes):
                 accesses = [
@@ -320,6 +342,17 @@ class Call:
                 if pinned is not None:
                     m.set_space(pinned, Space.PINNED)
                 return None
+            case fx.Unpins(buffer):
+                unpinned = self.buffer(buffer)
+                m.emit(SyncDevice(m.site(span), m.lane, OBSERVED, device=m.device, name=self.name()))
+                if unpinned is not None:
+                    m.set_space(unpinned, Space.PAGEABLE)
+                return None
+            case fx.GlobalMemory(module, name):
+                where = ".".join(key_of(self.value(one)) for one in (*module, name))
+                return memory.of_module(m, where, self.lib, span)
+            case fx.Struct():
+                return m.fresh(self.name(), span)
             case fx.KeepsAlive(buffer, stream):
                 kept = self.buffer(buffer)
                 if kept is not None:
@@ -417,6 +450,8 @@ class Call:
     def _new_stream(self, effect: fx.NewStream) -> Value:
         if effect.null is not None and decide.constant(self.m, self.value(effect.null)):
             return self.m.default(StreamKind.LEGACY, self.lib)
+        if effect.wraps is not None and self.value(effect.wraps) != NONE:
+            return StreamV(self.stream(effect.wraps).id, self.lib)
         kind = effect.kind
         if effect.flag is not None:
             match self.value(effect.flag):
@@ -448,14 +483,15 @@ class Call:
             Wait(m.site(self.span), m.lane, stream=self.stream(stream).id, event=event.id, name=self.name())
         )
 
-    def _record(self, event: str, stream: str) -> Value:
+    def _record(self, effect: fx.Records) -> Value:
         m = self.m
-        given = self.value(event)
+        given = self.value(effect.event)
         made = (
             as_event(m, given, self.span) if given != NONE else m.new_event("an event", self.span, self.lib)
         )
-        if not captures.is_external(self.value("flags")):
-            m.emit(Record(m.site(self.span), m.lane, stream=self.stream(stream).id, event=made.id))
+        if not captures.is_external(self.value(effect.flags)):
+            on = self.stream(effect.stream).id
+            m.emit(Record(m.site(self.span), m.lane, stream=on, event=made.id))
         return made
 
     def _query(self, of: str, *, status: bool) -> Value:

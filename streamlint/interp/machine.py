@@ -121,6 +121,8 @@ class Machine:
     current: dict[tuple[Lib, DeviceId, LaneId], StreamV] = field(default_factory=dict)
     defaults: dict[tuple[StreamKind, DeviceId], StreamV] = field(default_factory=dict)
     device: DeviceId = CURRENT_DEVICE
+    pushed: list[DeviceId] = field(default_factory=list)
+    """Devices whose contexts were pushed aside (``cuCtxPushCurrent``)."""
     lane: LaneId = MAIN_LANE
     frames: list[Frame] = field(default_factory=list)
     calls: list[Span] = field(default_factory=list)

@@ -24,6 +24,8 @@ from streamlint.trace import Access, Alloc, Doubt, Launch, Mode, Origin, Space
 
 if TYPE_CHECKING:
     from streamlint.interp.effects import Call
+    from streamlint.interp.machine import Machine
+    from streamlint.source import Span
 
 ADDRESS_ATTRIBUTES = (".handle", ".ptr", ".data_ptr")
 """What is passed as a kernel argument under such a name is memory: ``buffer.handle``."""
@@ -111,9 +113,8 @@ def use(call: Call, effect: fx.Uses) -> None:
         (effect.updates, Mode.UPDATE),
     ):
         for name in group:
-            view = call.buffer(name)
-            if view is not None:
-                part = call.sized(view, "count")
+            for view in call.buffers(name):
+                part = call.sized(view, effect.count)
                 accesses.append(Access(part.id, mode, part.region))
     modes = _source_modes(call)
     for name in effect.packed:
@@ -182,8 +183,20 @@ def allocate(call: Call, effect: fx.Allocates) -> Value:
     last = call.m.ops[-1]
     if isinstance(last, Alloc) and on is None and _asks_driver(call):
         call.m.ops[-1] = replace(last, name=call.name())
-    if "size" in call.bound:
-        call.m.sizes[made.id] = key_of(call.bound["size"])
+    if effect.size in call.bound:
+        call.m.sizes[made.id] = key_of(call.bound[effect.size])
     if flavor is Flavor.ARRAY and not isinstance(call.value("shape"), TupleV) and "shape" in call.bound:
         call.m.flat.add(made.id)
+    return made
+
+
+def of_module(m: Machine, where: str, lib: fx.Lib, span: Span) -> BufferV:
+    """A variable of a loaded module, the same each time: ``cuModuleGetGlobal(module, b"table")``."""
+    key = f"variable {where}"
+    known = m.roles.get(key)
+    if isinstance(known, BufferV):
+        return known
+    flavor = Flavor.POINTER if lib is not fx.Lib.CORE else Flavor.CORE_BUFFER
+    made = m.new_buffer("", Space.DEVICE, Origin.ALLOCATED, flavor, span)
+    m.roles[key] = made
     return made

@@ -9,7 +9,7 @@ from typing_extensions import assert_never
 
 from streamlint.models import host, torch
 from streamlint.models import schema as fx
-from streamlint.trace import Space, StreamKind
+from streamlint.trace import Doubt, Space, StreamKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -72,7 +72,7 @@ def effects(api: fx.Api) -> str:
     return "; ".join(effect(one) for one in api.effects)
 
 
-def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912  one case an effect
+def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915  one case an effect
     """One effect in words; parameters in backticks."""
     match one:
         case fx.NewStream():
@@ -99,12 +99,12 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912  one case an 
             return f"synchronizes {_receiver(stream)} when the `with` block is left"
         case fx.StreamWaitsStream(stream, other):
             return f"{_receiver(stream)} waits for what is queued on `{other}` now"
-        case fx.StreamWaitsEvent(event, stream):
+        case fx.StreamWaitsEvent(event, stream, _):
             waiter = "the current stream" if stream is None else _stream(stream)
             return f"{waiter} waits for the record that {_receiver(event)} holds now"
         case fx.StreamWaits(waited, stream):
             return f"{_receiver(stream)} waits for `{waited}`, an event or a stream"
-        case fx.Records(event, stream):
+        case fx.Records(event, stream, _):
             return f"{_receiver(event)} records the tail of {_stream(stream)}"
         case fx.HostWaitsStream(stream):
             return f"the host waits for {_stream(stream)}"
@@ -120,18 +120,27 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912  one case an 
             return _uses(one)
         case fx.Communicates():
             return _communicates(one)
-        case fx.OrdersAll():
-            return "may order all streams"
+        case fx.OrdersAll(why):
+            return "may order all streams" + (
+                ", by a value in memory or a semaphore" if why is Doubt.SIGNAL else ""
+            )
         case fx.HostUses(reads, writes):
             return f"the host {_accesses(reads, writes, ())} before the call returns"
-        case fx.Allocates(space, stream, _):
-            return f"allocates {_SPACES[space]}" + (f", in order of {_stream(stream)}" if stream else "")
+        case fx.Allocates(space, stream, pool=pool):
+            text = f"allocates {_SPACES[space]}" + (f", in order of {_stream(stream)}" if stream else "")
+            return text + (f" from {pool}, which reuses it as soon as it is dropped" if pool else "")
         case fx.Frees(buffer, stream, device_wide):
             order = f", in order of {_stream(stream)}" if stream else ""
             wide = "; was seen to wait for the whole device" if device_wide else ""
             return f"frees {_receiver(buffer)}{order}{wide}"
         case fx.Pins(buffer):
             return f"page-locks `{buffer}`"
+        case fx.Unpins(buffer):
+            return f"ends the page-locking of `{buffer}`; was seen to wait for the whole device"
+        case fx.GlobalMemory(module, name):
+            return f"gives the address of the variable `{name}` of {_names(module)}"
+        case fx.Struct():
+            return "makes a record whose fields the program sets"
         case fx.KeepsAlive(buffer, stream):
             return f"keeps {_receiver(buffer)} from being reused before the work now on `{stream}` is done"
         case fx.HostCallback(stream, function):
@@ -142,8 +151,11 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912  one case an 
             return f"reads the time between {_receiver(start)} and {_receiver(end)}; waits for nothing"
         case fx.Destroys(what):
             return f"destroys {_receiver(what)}; waits already issued keep their record"
-        case fx.SelectsDevice(device):
-            return f"makes {_receiver(device)} the current device"
+        case fx.SelectsDevice(device, push):
+            text = f"makes {_receiver(device)} the current device"
+            return text + (", until the one before is restored" if push else "")
+        case fx.RestoresDevice():
+            return "makes the device current again that was so before the last push"
         case fx.CaptureStarts(stream):
             return f"begins a capture of {_receiver(stream)}: work is recorded, not run"
         case fx.CaptureEnds(stream):
@@ -163,6 +175,7 @@ def _new_stream(one: fx.NewStream) -> str:
     if one.flag is not None:
         other = _KINDS[one.kind] if one.unset is not None else _KINDS[one.flag_kind]
         text += f" ({other} if `{one.flag}` says so)"
+    text += f", or stands for the stream of `{one.wraps}`" if one.wraps else ""
     return text + (f", or the legacy default stream if `{one.null}` is true" if one.null else "")
 
 

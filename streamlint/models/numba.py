@@ -28,15 +28,19 @@ from streamlint.models.schema import (
     SelectsDevice,
     StreamWaitsEvent,
     SyncOnExit,
+    Uses,
 )
 from streamlint.trace import Space, StreamKind
 
 _URL = "https://nvidia.github.io/numba-cuda/user/memory.html"
 
+_BELOW = Copies("dst", "src", "stream", "size", blocking=True, unless="stream")
+_SET_ITEM = Copies("self", "value", "stream", blocking=True, unless="stream")
+
 NUMBA = Framework(
     lib=Lib.NUMBA,
     url=_URL,
-    modules=("numba.cuda", "numba.cuda.api"),
+    modules=("numba.cuda", "numba.cuda.api", "numba.cuda.cudadrv.driver"),
     functions=(
         Api("stream", "", (NewStream(StreamKind.BLOCKING),)),
         Api("default_stream", "", (DefaultStream(),)),
@@ -44,12 +48,12 @@ NUMBA = Framework(
         Api("per_thread_default_stream", "", (DefaultStream(StreamKind.PER_THREAD),)),
         Api("external_stream", "ptr", (ForeignStream("ptr"),)),
         Api("event", "timing", (NewEvent("timing"),)),
-        Api("event_elapsed_time", "start end", (ReadsTimes("start", "end"),)),
+        Api("event_elapsed_time", "evtstart evtend", (ReadsTimes("evtstart", "evtend"),)),
         Api("synchronize", "", (HostWaitsDevice(),)),
-        Api("select_device", "device", (SelectsDevice(),)),
+        Api("select_device", "device_id", (SelectsDevice("device_id"),)),
         Api("is_available", "", (Pure(),)),
         Api("get_current_device", "", (Pure(),)),
-        Api("current_context", "device", (Pure(),)),
+        Api("current_context", "devnum", (Pure(),)),
         Api(
             "to_device",
             "obj stream copy to",
@@ -65,6 +69,12 @@ NUMBA = Framework(
         Api(
             "pinned", "ary second third fourth", (Pins("ary"), Pins("second"), Pins("third"), Pins("fourth"))
         ),
+        Api("defer_cleanup", "", (Pure(),)),
+        # The driver's calls underneath.
+        Api("host_to_device", "dst src size stream", (_BELOW,)),
+        Api("device_to_host", "dst src size stream", (_BELOW,)),
+        Api("device_to_device", "dst src size stream", (_BELOW,)),
+        Api("device_memset", "dst val size stream", (Uses(writes=("dst",), stream="stream", count="size"),)),
     ),
     stream_methods=(
         Api("synchronize", "", (HostWaitsStream(),)),
@@ -77,7 +87,7 @@ NUMBA = Framework(
         Api("wait", "stream", (StreamWaitsEvent("self", "stream"),)),
         Api("synchronize", "", (HostWaitsEvent(),)),
         Api("query", "", (Queries(),)),
-        Api("elapsed_time", "event", (ReadsTimes("self", "event"),)),
+        Api("elapsed_time", "evtend", (ReadsTimes("self", "evtend"),)),
     ),
     buffer_methods=(
         Api(
@@ -101,6 +111,11 @@ NUMBA = Framework(
             "ary stream",
             (Copies("self", "ary", "stream", blocking=True, unless="stream"),),
             telling=(),
+        ),
+        Api(
+            "setitem",
+            "key value stream",
+            (_SET_ITEM,),
         ),
     ),
     raw_handles=("handle",),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-from streamlint.trace import Space, StreamKind
+from streamlint.trace import Doubt, Space, StreamKind
 
 
 class Lib(Enum):
@@ -52,6 +52,8 @@ class NewStream:
     """The kind when the flag is not given; ``kind`` if None."""
     null: str | None = None
     """A parameter that, when true, asks for the legacy default stream instead of a new one."""
+    wraps: str | None = None
+    """A parameter that, when given, is the stream: anything with ``__cuda_stream__``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,8 @@ class StreamWaitsEvent:
 
     event: str
     stream: str | None
+    flags: str = "flags"
+    """The parameter that may say that a capture makes a node of the wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +161,7 @@ class Records:
 
     event: str
     stream: str
+    flags: str = "flags"
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +190,10 @@ class Queries:
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """A copy; spaces decide whether the host waits. ``blocking`` names a parameter, or is a constant."""
+    """A copy; spaces decide whether the host waits.
+
+    ``"p.srcPtr/srcArray"``: the first of these fields of ``p`` that is set.
+    """
 
     dst: str
     src: str
@@ -211,6 +219,8 @@ class Uses:
     writes: tuple[str, ...] = ()
     updates: tuple[str, ...] = ()
     stream: str | None = None
+    count: str = "count"
+    """How many bytes, where only a part of an allocation is written."""
     packed: tuple[str, ...] = ()
     """Parameters that hold kernel arguments: whatever buffers are in them are read and written,
     unless the parameters ``code`` and ``name`` (or those that ``kernel`` keeps) show C++ source
@@ -235,6 +245,8 @@ class Communicates:
 class OrdersAll:
     """May order all streams with each other and with the host; no document says which."""
 
+    why: Doubt = Doubt.ESCAPE
+
 
 @dataclass(frozen=True, slots=True)
 class HostUses:
@@ -251,6 +263,10 @@ class Allocates:
     """Stream that orders the allocation, if any: a parameter name, or ``"current"``."""
     address: bool = False
     """The call gives an address (or an object that stands for one), not an array."""
+    size: str = "size"
+    """The parameter that gives the bytes."""
+    pool: str | None = None
+    """The pool that hands the block out again as soon as nothing refers to it, whatever still uses it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +283,27 @@ class Pins:
     """Page-locks memory that exists (``cudaHostRegister``)."""
 
     buffer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unpins:
+    """Ends ``Pins``; was seen to wait for the whole device (not documented)."""
+
+    buffer: str
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalMemory:
+    """Returns the address of a variable of a module: the same memory each time that it is asked for."""
+
+    module: tuple[str, ...]
+    """The parameters that tell modules apart."""
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """Returns a record whose fields the program sets (``cudaMemcpy3DParms()``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,6 +343,13 @@ class Destroys:
 @dataclass(frozen=True, slots=True)
 class SelectsDevice:
     device: str = "device"
+    push: bool = False
+    """What was selected before comes back (``cuCtxPopCurrent``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestoresDevice:
+    """The device that the last push replaced is current again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,12 +411,16 @@ Effect: TypeAlias = (
     | Allocates
     | Frees
     | Pins
+    | Unpins
+    | GlobalMemory
+    | Struct
     | KeepsAlive
     | HostCallback
     | OrdersNothing
     | ReadsTimes
     | Destroys
     | SelectsDevice
+    | RestoresDevice
     | CaptureStarts
     | CaptureEnds
     | Views
@@ -383,10 +431,12 @@ Effect: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """One call. ``params`` as in a signature without defaults: ``"dst src count kind stream *args"``.
+    """One call. ``params`` as in its signature, without defaults: ``"dst src count kind stream *args"``.
 
-    A call returns what its last returning effect says. With ``status`` the result comes as the
-    tuple ``(error, value)`` of cuda-python.
+    Names and order are those of the library, so that calls by keyword are understood;
+    ``tests/test_rows.py`` compares them with what is installed. A call returns what its last
+    returning effect says. With ``status`` the result comes as the tuple ``(error, value)`` of
+    cuda-python.
     """
 
     name: str
@@ -398,15 +448,28 @@ class Api:
     one of these keywords is given (``x.copy_to(y, stream=s)``)."""
     attribute: bool = False
     """Read as an attribute, not called: ``device.default_stream``."""
+    older: tuple[str, ...] = ()
+    """``params`` in other releases; the one with as many parameters as the call has arguments is taken."""
 
     @property
     def names(self) -> tuple[str, ...]:
         """Parameters that stand in place; ``rest`` takes what follows them."""
-        return tuple(name for name in self.params.split() if not name.startswith("*"))
+        return _in_place(self.params)
+
+    def names_of(self, count: int) -> tuple[str, ...]:
+        """The parameters that ``count`` arguments in place stand for."""
+        for params in (self.params, *self.older):
+            if len(_in_place(params)) == count:
+                return _in_place(params)
+        return self.names
 
     @property
     def rest(self) -> str | None:
         return next((name[1:] for name in self.params.split() if name.startswith("*")), None)
+
+
+def _in_place(params: str) -> tuple[str, ...]:
+    return tuple(name for name in params.split() if not name.startswith("*"))
 
 
 @dataclass(frozen=True, slots=True)
