@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from typing_extensions import assert_never
@@ -13,8 +12,8 @@ from streamlint.interp import (
     collectives,
     contexts,
     copies,
-    decide,
     escape,
+    making,
     memory,
     names,
     tensors,
@@ -225,7 +224,7 @@ class Call:
         m, span = self.m, self.span
         match effect:
             case fx.NewStream():
-                return self._new_stream(effect)
+                return making.stream(self, effect)
             case fx.CurrentStream(device):
                 return m.current_stream(self.lib, self.device(device))
             case fx.DefaultStream(kind):
@@ -238,13 +237,9 @@ class Call:
                 known = value if isinstance(value, StreamV) else contexts.as_stream(m, value, span, self.lib)
                 return StreamV(known.id, self.lib)
             case fx.NewEvent():
-                made = m.new_event("an event", span, self.lib)
-                m.events[made.id] = replace(m.events[made.id], timing=self._timing(effect))
-                if self.value("external") == ConstV(True):
-                    m.captures.external.add(made.id)
-                return made
+                return making.event(self, effect)
             case fx.NewDevice(number):
-                return self._new_device(number)
+                return making.device(self, number)
             case fx.Makes(path, keeps):
                 held = {name: self.bound[name] for name in keeps if name in self.bound}
                 return PartialV(ApiV(path), (), held) if held else ApiV(path)
@@ -410,32 +405,6 @@ class Call:
             case _:
                 assert_never(effect)
 
-    def _timing(self, effect: fx.NewEvent) -> bool | None:
-        """Whether times can be read from a new event; ``None`` if a flag is not known."""
-        match self.value(effect.timing), self.value(effect.untimed):
-            case ConstV(bool() as wanted), _:
-                return wanted
-            case ConstV(None), ConstV(None):
-                return effect.timed
-            case ConstV(None), ConstV(bool() as untimed):
-                return not untimed
-            case ConstV(None), ConstV(int() as flags):
-                return not flags & cuda_runtime.DISABLE_TIMING_FLAG
-            case _:
-                return None
-
-    def _new_device(self, number: str) -> DeviceV:
-        """``Device(0)`` is taken to be the device current at entry, as it is unless code selected another."""
-        match self.value(number):
-            case ConstV(int() as index) if index > 0 or self.m.device != CURRENT_DEVICE:
-                return DeviceV(str(index))
-            case DeviceV() as known:
-                return known
-            case SymV(key):
-                return DeviceV(f"?{key}")
-            case _:
-                return DeviceV(self.m.device)
-
     def _wait(self, what: str, stream: str) -> None:
         """An event or a stream; an unknown value by its name."""
         value = self.value(what)
@@ -446,23 +415,6 @@ class Call:
         m.emit(
             Wait(m.site(self.span), m.lane, stream=self.stream(stream).id, event=waited.id, name=self.name())
         )
-
-    def _new_stream(self, effect: fx.NewStream) -> Value:
-        if effect.null is not None and decide.constant(self.m, self.value(effect.null)):
-            return self.m.default(StreamKind.LEGACY, self.lib)
-        if effect.wraps is not None and self.value(effect.wraps) != NONE:
-            return StreamV(self.stream(effect.wraps).id, self.lib)
-        kind = effect.kind
-        if effect.flag is not None:
-            match self.value(effect.flag):
-                case ConstV(int() | bool() as flag):
-                    kind = effect.flag_kind if int(flag) & cuda_runtime.NON_BLOCKING_FLAG else effect.kind
-                case ConstV(None):
-                    kind = effect.unset or kind
-                case _:
-                    kind = StreamKind.UNKNOWN
-        device = self.device("self" if isinstance(self.bound.get("self"), DeviceV) else "device")
-        return self.m.new_stream(kind, "a stream", self.span, self.lib, device)
 
     def _enter_stream(self, stream: str, *, now: bool) -> Value | None:
         value = self.value(stream)
