@@ -337,11 +337,8 @@ class Call:
                 if pinned is not None:
                     m.set_space(pinned, Space.PINNED)
                 return None
-            case fx.Unpins(buffer):
-                unpinned = self.buffer(buffer)
+            case fx.Unpins():
                 m.emit(SyncDevice(m.site(span), m.lane, OBSERVED, device=m.device, name=self.name()))
-                if unpinned is not None:
-                    m.set_space(unpinned, Space.PAGEABLE)
                 return None
             case fx.GlobalMemory(module, name):
                 where = ".".join(key_of(self.value(one)) for one in (*module, name))

@@ -188,6 +188,23 @@ _HARMLESS = frozenset(
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
+def as_text(source: str | bytes) -> str:
+    return source if isinstance(source, str) else source.decode("utf-8", "replace")
+
+
+def modes_by_name(m: Machine, name: str) -> tuple[Mode | None, ...] | None:
+    """By position, for a kernel known by name only, if its source is a literal of a module at work.
+
+    ``SOURCE = b'extern "C" __global__ void scale(...)'``, compiled with NVRTC and loaded as binary.
+    """
+    for module in dict.fromkeys(frame.env.module for frame in reversed(m.frames)):
+        for source in m.project.kernel_sources(module):
+            modes = c_modes(source, name)
+            if modes is not None:
+                return modes
+    return None
+
+
 def c_modes(code: str, name: str) -> tuple[Mode | None, ...] | None:
     """By position, from ``__global__ void name(const float* x, float* y, int n)``; None if not found."""
     text = _COMMENT.sub(" ", code)

@@ -137,6 +137,8 @@ class Machine:
     """Buffers known to have one axis: indexing a host view of them with an integer reads."""
     spread: set[Span] = field(default_factory=set)
     """Calls with keywords that are not all known: ``DataLoader(dataset, **options)``."""
+    addresses: dict[BufferId, tuple[Value, ...]] = field(default_factory=dict)
+    """What host arrays were made of that hold addresses: ``np.array([int(pointer)], dtype=np.uint64)``."""
     sizes: dict[BufferId, str] = field(default_factory=dict)
     """Sizes of allocations in bytes, as keys of the values given."""
     last_backward: int | None = None

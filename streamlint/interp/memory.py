@@ -12,7 +12,9 @@ from streamlint.interp.values import (
     BufferV,
     ConstV,
     Flavor,
+    HeapV,
     PartialV,
+    Shape,
     StreamV,
     SymV,
     TupleV,
@@ -23,9 +25,13 @@ from streamlint.models import schema as fx
 from streamlint.trace import Access, Alloc, Doubt, Launch, Mode, Origin, Space
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from streamlint.interp.effects import Call
     from streamlint.interp.machine import Machine
     from streamlint.source import Span
+
+_OPAQUE = frozenset({Doubt.OPAQUE})
 
 ADDRESS_ATTRIBUTES = (".handle", ".ptr", ".data_ptr")
 """What is passed as a kernel argument under such a name is memory: ``buffer.handle``."""
@@ -116,7 +122,7 @@ def use(call: Call, effect: fx.Uses) -> None:
             for view in call.buffers(name):
                 part = call.sized(view, effect.count)
                 accesses.append(Access(part.id, mode, part.region))
-    modes = _source_modes(call)
+    modes = _source_modes(call, effect.kernel)
     for name in effect.packed:
         accesses += packed(call, call.value(name), modes)
     stream = call.stream(effect.stream).id
@@ -126,15 +132,17 @@ def use(call: Call, effect: fx.Uses) -> None:
     m.emit(Launch(site, m.lane, doubts, stream=stream, accesses=tuple(accesses), name=call.name()))
 
 
-def _source_modes(call: Call) -> tuple[Mode | None, ...] | None:
+def _source_modes(call: Call, kernel: str) -> tuple[Mode | None, ...] | None:
     """What the kernel's C++ source says about its parameters, where the source is a literal."""
     known = dict(call.bound)
-    kernel = known.get("kernel")
-    if isinstance(kernel, PartialV):
-        known |= kernel.kwargs
+    given = known.get(kernel)
+    if isinstance(given, PartialV):
+        known |= given.kwargs
     match known.get("code"), known.get("name"):
-        case ConstV(str() as code), ConstV(str() as name):
-            return kernels.c_modes(code, name)
+        case ConstV(str() | bytes() as code), ConstV(str() | bytes() as name):
+            return kernels.c_modes(kernels.as_text(code), kernels.as_text(name))
+        case _, ConstV(str() | bytes() as name):
+            return kernels.modes_by_name(call.m, kernels.as_text(name))
         case _:
             return None
 
@@ -143,17 +151,52 @@ def packed(call: Call, value: Value, modes: tuple[Mode | None, ...] | None) -> l
     """The accesses of kernel arguments; without the kernel's source all memory is read and written."""
     m = call.m
     accesses: list[Access] = []
-    items = value.items if isinstance(value, TupleV) else (value,)
+    items, addressed = _parameters(m, value)
     known = modes if modes is not None and len(modes) == len(items) else None
     for position, item in enumerate(items):
         mode = known[position] if known is not None else Mode.UPDATE
+        if isinstance(item, HeapV) and m.heap[item.id].shape is Shape.INSTANCE:
+            # A record passed by value: the kernel may use what its fields point to.
+            held = tensors.buffers_in(m, m.heap[item.id].attrs.values(), unknown=False)
+            accesses += [Access(view.id, Mode.UPDATE, view.region, _OPAQUE) for view in held]
+            continue
         if mode is None:
             continue
-        found = tensors.buffers_in(m, [item], unknown=known is not None, depth=4)
+        found = _pointed_to(m, tensors.buffers_in(m, [item], unknown=known is not None, depth=4), addressed)
         if not found and isinstance(item, SymV):
             found = _address(call, item)
         accesses += [Access(view.id, mode, view.region) for view in found]
     return accesses
+
+
+def _parameters(m: Machine, value: Value) -> tuple[Sequence[Value], bool]:
+    """The kernel's parameters one by one, and whether they are given as addresses of host arrays.
+
+    cuda-python takes a tuple of values and one of types, ``((x, n), (None, ctypes.c_int))``, or an array
+    of the addresses of arrays that hold the values.
+    """
+    match value:
+        case TupleV((TupleV(values), TupleV(types))) if len(values) == len(types) and all(
+            t == NONE or isinstance(t, ApiV) for t in types
+        ):
+            return values, False
+        case TupleV(items):
+            return items, False
+        case BufferV(number) if number in m.addresses:
+            return m.addresses[number], True
+        case _:
+            return (value,), False
+
+
+def _pointed_to(m: Machine, views: list[BufferV], addressed: bool) -> list[BufferV]:
+    """Host arrays of addresses stand for what they point to; those of numbers are copied at the launch."""
+    found: list[BufferV] = []
+    for view in views:
+        if view.id in m.addresses:
+            found += _pointed_to(m, tensors.buffers_in(m, m.addresses[view.id], unknown=False), addressed)
+        elif not addressed or view.flavor is not Flavor.ARRAY or m.space(view) is not Space.PAGEABLE:
+            found.append(view)
+    return found
 
 
 def _address(call: Call, item: SymV) -> list[BufferV]:

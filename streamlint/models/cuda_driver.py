@@ -79,6 +79,10 @@ def _set(name: str, params: str) -> list[Api]:
     ]
 
 
+def _launched(stream: str) -> Uses:
+    return Uses(stream=stream, packed=("kernelParams",), kernel="f")
+
+
 _SIGNAL = OrdersAll(Doubt.SIGNAL)
 _CALLBACK = HostCallback("hStream", "callback", "userData", deprecated=True)
 _GRID = "f gridDimX gridDimY gridDimZ blockDimX blockDimY blockDimZ sharedMemBytes hStream kernelParams"
@@ -199,13 +203,9 @@ CUDA_DRIVER = Framework(
         # Kernels.
         _call("cuModuleGetFunction", "hmod name", _KERNEL),
         _call("cuLibraryGetKernel", "library name", _KERNEL),
-        _call("cuLaunchKernel", f"{_GRID} extra", Uses(stream="hStream", packed=("kernelParams",))),
-        _call("cuLaunchCooperativeKernel", _GRID, Uses(stream="hStream", packed=("kernelParams",))),
-        _call(
-            "cuLaunchKernelEx",
-            "config f kernelParams extra",
-            Uses(stream="config.hStream", packed=("kernelParams",)),
-        ),
+        _call("cuLaunchKernel", f"{_GRID} extra", _launched("hStream")),
+        _call("cuLaunchCooperativeKernel", _GRID, _launched("hStream")),
+        _call("cuLaunchKernelEx", "config f kernelParams extra", _launched("config.hStream")),
     ),
 )
 

@@ -225,6 +225,7 @@ class Uses:
     """Parameters that hold kernel arguments: whatever buffers are in them are read and written,
     unless the parameters ``code`` and ``name`` (or those that ``kernel`` keeps) show C++ source
     that says which are only read."""
+    kernel: str = "kernel"
 
 
 @dataclass(frozen=True, slots=True)
