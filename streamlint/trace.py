@@ -154,6 +154,8 @@ class Buffer:
     device: DeviceId = CURRENT_DEVICE
     alloc_stream: StreamId | None = None
     span: Span | None = None
+    pool: str | None = None
+    """The pool of host memory that hands the block out again once it is dropped, whatever still uses it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,9 @@ def apply(
     success = ApiV(cuda_driver.SUCCESS if framework.lib is fx.Lib.DRIVER else cuda_runtime.SUCCESS)
     if isinstance(result, QueryV):
         return TupleV((result,))
-    return TupleV((success,)) if result is None else TupleV((success, result))
+    if result is None:
+        return TupleV((success,))
+    return TupleV((success, result, *(m.fresh(api.name, span) for _ in range(api.further))))
 
 
 def unknown_runtime_call(m: Machine, path: str, args: list[Value], span: Span) -> Value:

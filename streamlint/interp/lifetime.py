@@ -5,9 +5,10 @@ Python; the caching allocator then hands its block to the next allocation on the
 allocated it. So a drop is an op of its own (``Free`` of kind ``DROPPED``), and what the free means
 to the streams is for the rules to judge.
 
-Only buffers used on another stream than their own are looked for: the others cannot be hurt by a
-drop. After a statement, whatever no name, attribute, container, closure or value in flight reaches
-is gone. In doubt a buffer is alive: a missed drop costs less than an invented one.
+Only buffers used on another stream than their own, and those of a pool of host memory, are looked
+for: the others cannot be hurt by a drop. After a statement, whatever no name, attribute, container,
+closure or value in flight reaches is gone. In doubt a buffer is alive: a missed drop costs less than
+an invented one.
 """
 
 from __future__ import annotations
@@ -168,6 +169,9 @@ def _note_uses(m: Machine, op: Launch | Copy) -> None:
     where = m.streams[op.stream].device
     for access in op.accesses:
         buffer = m.buffers[access.buffer]
+        if buffer.pool is not None:
+            # cupyx.empty_pinned(...): the pool does not know of streams at all.
+            m.life.candidates.add(buffer.id)
         if buffer.alloc_stream is None or buffer.space.on_host or not _recycled(m, buffer.id):
             continue
         # A copy between devices orders the current streams of both (measured), so it is no use aside.

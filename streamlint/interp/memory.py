@@ -226,6 +226,8 @@ def allocate(call: Call, effect: fx.Allocates) -> Value:
     last = call.m.ops[-1]
     if isinstance(last, Alloc) and on is None and _asks_driver(call):
         call.m.ops[-1] = replace(last, name=call.name())
+    if effect.pool is not None:
+        call.m.buffers[made.id] = replace(call.m.buffers[made.id], pool=effect.pool)
     if effect.size in call.bound:
         call.m.sizes[made.id] = key_of(call.bound[effect.size])
     if flavor is Flavor.ARRAY and not isinstance(call.value("shape"), TupleV) and "shape" in call.bound:

@@ -47,8 +47,8 @@ _LEGACY = None
 """As a stream parameter of an effect: the call has none and runs on the legacy default stream."""
 
 
-def _call(name: str, params: str, *effects: Effect, older: tuple[str, ...] = ()) -> Api:
-    return Api(name, params, effects, status=True, older=older)
+def _call(name: str, params: str, *effects: Effect, further: int = 0, older: tuple[str, ...] = ()) -> Api:
+    return Api(name, params, effects, status=True, further=further, older=older)
 
 
 def _copy(name: str, dst: str, src: str) -> list[Api]:
@@ -86,6 +86,7 @@ def _launched(stream: str) -> Uses:
 _SIGNAL = OrdersAll(Doubt.SIGNAL)
 _CALLBACK = HostCallback("hStream", "callback", "userData", deprecated=True)
 _GRID = "f gridDimX gridDimY gridDimZ blockDimX blockDimY blockDimZ sharedMemBytes hStream kernelParams"
+_PITCHED = "WidthInBytes Height ElementSizeBytes"
 _SEMAPHORES = "extSemArray paramsArray numExtSems stream"
 _KERNEL = Makes("cuda.bindings.driver.CUfunction()", ("name",))
 _NEW_CONTEXT = (SelectsDevice("dev", push=True), NewDevice("dev"))
@@ -141,7 +142,7 @@ CUDA_DRIVER = Framework(
         Api("CUlaunchConfig", "", (Struct(),)),
         # Memory.
         _call("cuMemAlloc", "bytesize", Allocates(Space.DEVICE, size="bytesize")),
-        _call("cuMemAllocPitch", "WidthInBytes Height ElementSizeBytes", Allocates(Space.DEVICE)),
+        _call("cuMemAllocPitch", _PITCHED, Allocates(Space.DEVICE), further=1),
         _call("cuMemAllocAsync", "bytesize hStream", Allocates(Space.DEVICE, "hStream", size="bytesize")),
         _call(
             "cuMemAllocFromPoolAsync",
@@ -154,8 +155,8 @@ CUDA_DRIVER = Framework(
         _call("cuMemHostRegister", "p bytesize Flags", Pins("p")),
         _call("cuMemHostUnregister", "p", Unpins("p")),
         _call("cuMemHostGetDevicePointer", "p Flags", Returns("p")),
-        _call("cuModuleGetGlobal", "hmod name", GlobalMemory(("hmod",), "name")),
-        _call("cuLibraryGetGlobal", "library name", GlobalMemory(("library",), "name")),
+        _call("cuModuleGetGlobal", "hmod name", GlobalMemory(("hmod",), "name"), further=1),
+        _call("cuLibraryGetGlobal", "library name", GlobalMemory(("library",), "name"), further=1),
         _call("cuMemFree", "dptr", Frees("dptr", device_wide=True)),
         _call("cuMemFreeHost", "p", Frees("p", device_wide=True)),
         _call("cuMemFreeAsync", "dptr hStream", Frees("dptr", "hStream")),

@@ -44,8 +44,8 @@ _LEGACY = None
 """As a stream parameter of an effect: the call has none and runs on the legacy default stream."""
 
 
-def _call(name: str, params: str, *effects: Effect, older: tuple[str, ...] = ()) -> Api:
-    return Api(name, params, effects, status=True, older=older)
+def _call(name: str, params: str, *effects: Effect, further: int = 0, older: tuple[str, ...] = ()) -> Api:
+    return Api(name, params, effects, status=True, further=further, older=older)
 
 
 def _copy(name: str, params: str, count: str | None = None, dst: str = "dst", src: str = "src") -> list[Api]:
@@ -107,7 +107,7 @@ CUDA_RUNTIME = Framework(
         Api("cudaMemcpy3DPeerParms", "", (Struct(),)),
         # Memory.
         _call("cudaMalloc", "size", Allocates(Space.DEVICE)),
-        _call("cudaMallocPitch", "width height", Allocates(Space.DEVICE)),
+        _call("cudaMallocPitch", "width height", Allocates(Space.DEVICE), further=1),
         _call("cudaMalloc3D", "extent", Allocates(Space.DEVICE)),
         _call("cudaMallocArray", "desc width height flags", Allocates(Space.DEVICE)),
         _call("cudaMalloc3DArray", "desc extent flags", Allocates(Space.DEVICE)),
@@ -119,7 +119,7 @@ CUDA_RUNTIME = Framework(
         _call("cudaHostRegister", "ptr size flags", Pins("ptr")),
         _call("cudaHostUnregister", "ptr", Unpins("ptr")),
         _call("cudaHostGetDevicePointer", "pHost flags", Returns("pHost")),
-        _call("cudaLibraryGetGlobal", "library name", GlobalMemory(("library",), "name")),
+        _call("cudaLibraryGetGlobal", "library name", GlobalMemory(("library",), "name"), further=1),
         _call("cudaFree", "devPtr", Frees("devPtr", device_wide=True)),
         _call("cudaFreeArray", "array", Frees("array", device_wide=True)),
         _call("cudaFreeHost", "ptr", Frees("ptr", device_wide=True)),

@@ -449,6 +449,8 @@ class Api:
     one of these keywords is given (``x.copy_to(y, stream=s)``)."""
     attribute: bool = False
     """Read as an attribute, not called: ``device.default_stream``."""
+    further: int = 0
+    """With ``status``: how many values come after the first one, as the pitch does in ``cudaMallocPitch``."""
     older: tuple[str, ...] = ()
     """``params`` in other releases; the one with as many parameters as the call has arguments is taken."""
 
