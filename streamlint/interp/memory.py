@@ -22,7 +22,7 @@ from streamlint.interp.values import (
     key_of,
 )
 from streamlint.models import schema as fx
-from streamlint.trace import Access, Alloc, Doubt, Launch, Mode, Origin, Space
+from streamlint.trace import Access, Alloc, Doubt, Launch, Mode, Origin, Space, SyncStream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -130,6 +130,9 @@ def use(call: Call, effect: fx.Uses) -> None:
     doubts = frozenset({Doubt.OPAQUE}) if effect.packed and modes is None else frozenset()
     site = m.site(call.span)
     m.emit(Launch(site, m.lane, doubts, stream=stream, accesses=tuple(accesses), name=call.name()))
+    spaces = {m.buffers[access.buffer].space for access in accesses}
+    if effect.host_waits and spaces & {Space.PINNED, Space.PAGEABLE, Space.MANAGED}:
+        m.emit(SyncStream(m.site(call.span), m.lane, stream=stream, name=call.name()))
 
 
 def _source_modes(call: Call, kernel: str) -> tuple[Mode | None, ...] | None:

@@ -7,6 +7,8 @@ call were others in 12, the row has both.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from streamlint.models.schema import (
     Allocates,
     Api,
@@ -70,12 +72,10 @@ def _shaped(name: str) -> list[Api]:
 
 
 def _set(name: str, params: str) -> list[Api]:
-    count = "N" if name == "cuMemsetD8" else ""
+    queued = Uses(writes=("dstDevice",), stream="hStream", count="N" if name == "cuMemsetD8" else "")
     return [
-        _call(name, params, Uses(writes=("dstDevice",), stream=_LEGACY, count=count)),
-        _call(
-            f"{name}Async", f"{params} hStream", Uses(writes=("dstDevice",), stream="hStream", count=count)
-        ),
+        _call(name, params, replace(queued, stream=_LEGACY, host_waits=True)),
+        _call(f"{name}Async", f"{params} hStream", queued),
     ]
 
 

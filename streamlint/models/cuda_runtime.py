@@ -59,7 +59,7 @@ def _copy(name: str, params: str, count: str | None = None, dst: str = "dst", sr
 def _set(name: str, params: str) -> list[Api]:
     written = (params.split(maxsplit=1)[0],)
     return [
-        _call(name, params, Uses(writes=written, stream=_LEGACY)),
+        _call(name, params, Uses(writes=written, stream=_LEGACY, host_waits=True)),
         _call(f"{name}Async", f"{params} stream", Uses(writes=written, stream="stream")),
     ]
 

@@ -179,7 +179,7 @@ CUPY = Framework(
         Api("runtime.memPrefetchAsync", "devPtr count dstDevice stream", (Uses(stream="stream"),)),
         Api("runtime.hostRegister", "ptr size flags", (Pins("ptr"),)),
         Api("runtime.hostUnregister", "ptr", (Unpins("ptr"),)),
-        Api("runtime.memset", "ptr value size", (Uses(writes=("ptr",), count="size"),)),
+        Api("runtime.memset", "ptr value size", (Uses(writes=("ptr",), count="size", host_waits=True),)),
         Api(
             "runtime.memsetAsync",
             "ptr value size stream",
@@ -258,7 +258,7 @@ CUPY = Framework(
         ),
         Api("copy_from", "mem size", (Copies("self", "mem", None, "size", blocking=True),)),
         Api("copy_from_async", "mem size stream", (Copies("self", "mem", "stream", "size"),), telling=()),
-        Api("memset", "value size", (Uses(writes=("self",), count="size"),)),
+        Api("memset", "value size", (Uses(writes=("self",), count="size", host_waits=True),)),
         Api(
             "memset_async",
             "value size stream",

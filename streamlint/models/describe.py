@@ -197,7 +197,8 @@ def _uses(one: fx.Uses) -> str:
     where = _stream(one.stream) if one.stream else "the current stream"
     what = [_accesses(one.reads, one.writes, one.updates)] if one.reads or one.writes or one.updates else []
     what += [f"may read and write the memory in {_names(one.packed)}"] if one.packed else []
-    return f"device work on {where}" + (f" that {' and '.join(what)}" if what else "")
+    waits = "; the host waits if the memory is pinned or managed" if one.host_waits else ""
+    return f"device work on {where}" + (f" that {' and '.join(what)}" if what else "") + waits
 
 
 def _communicates(one: fx.Communicates) -> str:

@@ -28,19 +28,17 @@ from streamlint.models.schema import (
     SelectsDevice,
     StreamWaitsEvent,
     SyncOnExit,
-    Uses,
 )
 from streamlint.trace import Space, StreamKind
 
 _URL = "https://nvidia.github.io/numba-cuda/user/memory.html"
 
-_BELOW = Copies("dst", "src", "stream", "size", blocking=True, unless="stream")
 _SET_ITEM = Copies("self", "value", "stream", blocking=True, unless="stream")
 
 NUMBA = Framework(
     lib=Lib.NUMBA,
     url=_URL,
-    modules=("numba.cuda", "numba.cuda.api", "numba.cuda.cudadrv.driver"),
+    modules=("numba.cuda", "numba.cuda.api"),
     functions=(
         Api("stream", "", (NewStream(StreamKind.BLOCKING),)),
         Api("default_stream", "", (DefaultStream(),)),
@@ -70,11 +68,6 @@ NUMBA = Framework(
             "pinned", "ary second third fourth", (Pins("ary"), Pins("second"), Pins("third"), Pins("fourth"))
         ),
         Api("defer_cleanup", "", (Pure(),)),
-        # The driver's calls underneath.
-        Api("host_to_device", "dst src size stream", (_BELOW,)),
-        Api("device_to_host", "dst src size stream", (_BELOW,)),
-        Api("device_to_device", "dst src size stream", (_BELOW,)),
-        Api("device_memset", "dst val size stream", (Uses(writes=("dst",), stream="stream", count="size"),)),
     ),
     stream_methods=(
         Api("synchronize", "", (HostWaitsStream(),)),

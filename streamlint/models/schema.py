@@ -226,6 +226,8 @@ class Uses:
     unless the parameters ``code`` and ``name`` (or those that ``kernel`` keeps) show C++ source
     that says which are only read."""
     kernel: str = "kernel"
+    host_waits: bool = False
+    """The host waits for it where the memory is pinned or managed (``cudaMemset``)."""
 
 
 @dataclass(frozen=True, slots=True)
