@@ -21,9 +21,9 @@ IMPLIED = frozenset({"self", "current"})
 """Names that effects may use and that are no parameters: the receiver, and the current stream."""
 OPTIONAL = frozenset({"device"})
 """Asked for where a row has it: most rows act on the current device."""
-DEFAULTS = frozenset({"stream", "event", "flags", "count", "size"})
+DEFAULTS = frozenset({"stream", "event", "flags", "count", "size", "kernel"})
 """The usual names, which effects ask for where a row does not say otherwise."""
-NO_PARAMETER = frozenset({"path", "kind", "flag_kind", "unset", "space", "makes", "pool"})
+NO_PARAMETER = frozenset({"path", "kind", "flag_kind", "unset", "space", "makes", "pool", "code", "lib"})
 """Fields of effects that name something else than a parameter."""
 
 
@@ -53,9 +53,7 @@ def named_parameters(effect: Effect) -> Iterator[str]:
 
 @pytest.mark.parametrize(("framework", "api"), ROWS)
 def test_effects_refer_to_parameters_of_their_row(framework: Framework, api: Api) -> None:
-    known = {*api.names, *IMPLIED, *OPTIONAL}
-    if api.rest is not None:
-        known.add(api.rest)
+    known = {*(name.lstrip("*") for name in api.params.split()), *IMPLIED, *OPTIONAL}
     kept = {name for other in framework.functions for name in kept_by(other) if api.name.find("()") > 0}
     for effect in api.effects:
         unknown = set(named_parameters(effect)) - known - kept

@@ -38,7 +38,14 @@ if TYPE_CHECKING:
 LAUNCH = "a configured kernel"
 """Path of the value ``kernel[grid, block, stream]``, which holds the kernel and its configuration."""
 
-FLAVORS = {Lib.CUPY: Flavor.DEVICE_ARRAY, Lib.NUMBA: Flavor.NUMBA_ARRAY, Lib.CORE: Flavor.CORE_BUFFER}
+FLAVORS = {
+    Lib.CUPY: Flavor.DEVICE_ARRAY,
+    Lib.NUMBA: Flavor.NUMBA_ARRAY,
+    Lib.CORE: Flavor.CORE_BUFFER,
+    Lib.PYCUDA: Flavor.PYCUDA_ARRAY,
+    Lib.WARP: Flavor.WARP_ARRAY,
+    Lib.RMM: Flavor.RMM_BUFFER,
+}
 DEVICE_FLAVORS = frozenset(FLAVORS.values())
 
 
@@ -47,7 +54,7 @@ def flavor_of(lib: Lib, space: Space) -> Flavor:
     if lib not in FLAVORS:
         return Flavor.POINTER
     on_host = space.on_host or space is Space.MANAGED
-    return Flavor.ARRAY if on_host and lib is not Lib.CORE else FLAVORS[lib]
+    return Flavor.ARRAY if on_host and lib not in (Lib.CORE, Lib.WARP) else FLAVORS[lib]
 
 
 def guessed_library(m: Machine) -> Lib:
@@ -64,7 +71,7 @@ def guessed_library(m: Machine) -> Lib:
 
 def attribute(m: Machine, view: BufferV, name: str) -> Value:
     """``array.name``"""
-    if name in ("ptr", "handle", "device_ctypes_pointer", "device_pointer", "gpu_data"):
+    if name in ("ptr", "handle", "device_ctypes_pointer", "device_pointer", "gpu_data", "gpudata"):
         return BufferV(view.id, view.region, Flavor.POINTER)
     if name == "device" and view.flavor is Flavor.DEVICE_ARRAY:
         return DeviceV(m.buffers[view.id].device)
@@ -89,7 +96,7 @@ def method(
         return view
     if name in cupy_model.SPLITS:
         return _parts(m, view)
-    if view.flavor is Flavor.CORE_BUFFER or name in _meta(view):
+    if view.flavor in (Flavor.CORE_BUFFER, Flavor.RMM_BUFFER) or name in _meta(view):
         return m.fresh(f"{key_of(view)}.{name}()", span)
     if name in cupy_model.HOST_READS:
         tensors.read_on_host(m, view, span, f"{name}()")
@@ -233,12 +240,12 @@ def operator(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
     targets = tensors.buffers_in(m, [out])
     if not sources and not targets:
         return m.fresh(f"{name}()", span)
-    numba = next((v for v in sources if v.flavor is Flavor.NUMBA_ARRAY), None)
-    stream = _current(m, numba) if numba is not None else m.current_stream(Lib.CUPY)
+    other = next((v for v in sources if v.flavor in DEVICE_FLAVORS - {Flavor.DEVICE_ARRAY}), None)
+    stream = _current(m, other) if other is not None else m.current_stream(Lib.CUPY)
     reads = [Access(view.id, Mode.READ, view.region) for view in sources]
     result: Value = out
     if not targets:
-        flavor = Flavor.NUMBA_ARRAY if numba is not None else Flavor.DEVICE_ARRAY
+        flavor = other.flavor if other is not None else Flavor.DEVICE_ARRAY
         made = m.new_buffer("", Space.DEVICE, Origin.RESULT, flavor, span, stream.id)
         targets, result = [made], made
     writes = [Access(view.id, Mode.WRITE, view.region) for view in targets]

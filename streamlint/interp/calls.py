@@ -333,6 +333,8 @@ def _as_role(m: Machine, receiver: SymV, role: Role, lib: Lib, span: Span) -> Va
             device = DeviceV(m.device)
             m.roles[receiver.key] = device
             return device
+        case Role.OBJECT:
+            return receiver
 
 
 def _named_like(receiver: SymV, word: str) -> bool:

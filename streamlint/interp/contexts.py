@@ -20,7 +20,7 @@ from streamlint.interp.values import (
     Value,
 )
 from streamlint.models.schema import Lib
-from streamlint.trace import Doubt, EndCapture, StreamKind, SyncDevice, SyncStream
+from streamlint.trace import Doubt, EndCapture, Record, StreamKind, SyncDevice, SyncStream, Wait
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from streamlint import ir
     from streamlint.interp.machine import Machine
     from streamlint.source import Span
+    from streamlint.trace import StreamId
 
 
 def run_with(m: Machine, items: Sequence[ir.WithItem], body: Sequence[ir.Stmt]) -> None:
@@ -88,6 +89,9 @@ class _Restore:
                 pass
         m.current = self.current
         m.device = self.device
+        if self.value.joins and isinstance(self.value.value, StreamV) and not m.cut:
+            outer = m.current_stream(self.value.lib or Lib.TORCH)
+            waits(m, outer.id, self.value.value.id, self.span, "leaving the block")
 
 
 def enter(m: Machine, value: Value, span: Span) -> tuple[Value, _Restore]:
@@ -145,6 +149,13 @@ def select(m: Machine, stream: StreamV, lib: Lib | None) -> None:
         m.device = device
     elif device != m.device:
         m.current[owner, m.device, m.lane] = stream
+
+
+def waits(m: Machine, waiting: StreamId, other: StreamId, span: Span, name: str) -> None:
+    """One stream waits for what is queued on another one now."""
+    event = m.new_event(f"the event of {name}", span, None)
+    m.emit(Record(m.site(span), m.lane, stream=other, event=event.id))
+    m.emit(Wait(m.site(span), m.lane, stream=waiting, event=event.id, name=name))
 
 
 def as_stream(m: Machine, value: Value, span: Span | None, lib: Lib | None = None) -> StreamV:

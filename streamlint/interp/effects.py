@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import assert_never
 
 from streamlint.interp import (
+    background,
     callbacks,
     captures,
     collectives,
@@ -245,8 +246,8 @@ class Call:
             case fx.Makes(path, keeps):
                 held = {name: self.bound[name] for name in keeps if name in self.bound}
                 return PartialV(ApiV(path), (), held) if held else ApiV(path)
-            case fx.EnterStream(stream, now):
-                return self._enter_stream(stream, now=now)
+            case fx.EnterStream():
+                return self._enter_stream(effect)
             case fx.EnterDevice(device, now):
                 target = DeviceV(self.device(device))
                 if not now:
@@ -311,6 +312,14 @@ class Call:
                 return None
             case fx.Communicates():
                 return collectives.run(self, effect)
+            case fx.Launches(kernel, lists, stream):
+                return memory.launch_python(self, kernel, lists, stream)
+            case fx.Binds(name, address):
+                own = m.bound.setdefault(key_of(self.value("self")), {})
+                own[key_of(self.value(name))] = self.value(address)
+                return None
+            case fx.Background():
+                return background.run(self, effect)
             case fx.OrdersAll(why):
                 escape.barrier(m, escape.all_streams(m), span, self.name(), why)
                 return m.fresh(self.name(), span)
@@ -385,11 +394,8 @@ class Call:
             case fx.CaptureEnds(stream):
                 m.emit(EndCapture(m.site(span), m.lane, stream=self.stream(stream).id))
                 return m.fresh("graph", span)
-            case fx.Views(of, array):
-                seen = self.buffer(of)
-                if seen is None:
-                    return m.fresh("view", span)
-                return BufferV(seen.id, seen.region, Flavor.ARRAY if array else seen.flavor)
+            case fx.Views():
+                return memory.view(self, effect)
             case fx.Returns(what):
                 return self.value(what)
             case fx.Pure():
@@ -415,16 +421,20 @@ class Call:
             Wait(m.site(self.span), m.lane, stream=self.stream(stream).id, event=waited.id, name=self.name())
         )
 
-    def _enter_stream(self, stream: str, *, now: bool) -> Value | None:
-        value = self.value(stream)
-        if value == NONE:
+    def _enter_stream(self, effect: fx.EnterStream) -> Value | None:
+        if self.value(effect.stream) == NONE:
             # torch.cuda.stream(None) changes nothing.
-            return None if now else ContextV(ContextKind.NULL, NONE)
-        chosen = self.stream(stream)
-        if now:
+            return None if effect.now else ContextV(ContextKind.NULL, NONE)
+        chosen = self.stream(effect.stream)
+        forks = self.value(effect.forks)
+        if effect.forks_unset if forks == NONE else forks == ConstV(True):
+            outer = self.m.current_stream(self.lib)
+            contexts.waits(self.m, chosen.id, outer.id, self.span, self.name())
+        if effect.now:
             contexts.select(self.m, chosen, self.lib)
             return chosen
-        return ContextV(ContextKind.STREAM, chosen, self.lib)
+        joins = self.value(effect.joins) == ConstV(True)
+        return ContextV(ContextKind.STREAM, chosen, self.lib, joins=joins)
 
     def _wait_stream(self, stream: str, other: str) -> None:
         m = self.m

@@ -33,6 +33,8 @@ def library(m: Machine, func: FuncV) -> Lib | None:
             return Lib.CUPY
         if path in ("triton.jit", "jit_kernel"):
             return Lib.TORCH
+        if path == "warp.kernel":
+            return Lib.WARP
     return None
 
 
@@ -143,7 +145,7 @@ class _Body:
         )
         if last in _HARMLESS:
             return
-        if last in _ATOMICS and isinstance(called, ir.Attr):
+        if last.removeprefix("atomic_") in _ATOMICS and isinstance(called, ir.Attr):
             self._note(given[0][1] if given and given[0][0] == 0 else "", Mode.UPDATE)
             return
         plain = isinstance(called, ir.Name) and self.depth

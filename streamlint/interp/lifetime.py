@@ -187,10 +187,11 @@ def _may_be_source(m: Machine, op: Copy) -> bool:
 def _recycled(m: Machine, number: BufferId) -> bool:
     """Whether the memory goes back to a pool of its stream when the last reference is dropped.
 
-    Only an explicit call frees what an address points to. Numba gives memory back by ``cuMemFree``,
-    which blocks until the device is idle.
+    Only an explicit call frees what an address points to. Numba and PyCUDA give memory back by
+    ``cuMemFree``, which blocks until the device is idle, and Warp in order of the legacy default stream.
     """
-    return m.life.flavors.get(number) not in (Flavor.POINTER, Flavor.NUMBA_ARRAY)
+    kept = (Flavor.POINTER, Flavor.NUMBA_ARRAY, Flavor.PYCUDA_ARRAY, Flavor.WARP_ARRAY)
+    return m.life.flavors.get(number) not in kept
 
 
 def _note_launch(m: Machine, op: Launch) -> None:

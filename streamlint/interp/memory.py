@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamlint.interp import arrays, copies, kernels, tensors
+from streamlint.interp import arrays, containers, copies, kernels, tensors
 from streamlint.interp.values import (
     NONE,
     ApiV,
@@ -42,6 +42,8 @@ def copy(call: Call, effect: fx.Copies) -> Value | None:
     m = call.m
     stream = stream_of(call, effect.stream)
     dst, src = call.buffer(effect.dst), call.buffer(effect.src)
+    if effect.view_on_host and src is not None and m.space(src).on_host:
+        return BufferV(src.id, src.region, Flavor.ARRAY)
     if dst is None and effect.makes is not None:
         flavor = arrays.flavor_of(call.lib, effect.makes)
         on = stream.id if not effect.makes.on_host else None
@@ -122,12 +124,14 @@ def use(call: Call, effect: fx.Uses) -> None:
             for view in call.buffers(name):
                 part = call.sized(view, effect.count)
                 accesses.append(Access(part.id, mode, part.region))
-    modes = _source_modes(call, effect.kernel)
+    modes = _source_modes(call, effect.kernel, effect.code)
     for name in effect.packed:
         accesses += packed(call, call.value(name), modes)
+    if effect.bound:
+        accesses += _bound(call)
     stream = call.stream(effect.stream).id
     # A kernel whose source is not seen may only read what it is given.
-    doubts = frozenset({Doubt.OPAQUE}) if effect.packed and modes is None else frozenset()
+    doubts = _OPAQUE if effect.packed and modes is None else frozenset()
     site = m.site(call.span)
     m.emit(Launch(site, m.lane, doubts, stream=stream, accesses=tuple(accesses), name=call.name()))
     spaces = {m.buffers[access.buffer].space for access in accesses}
@@ -135,13 +139,13 @@ def use(call: Call, effect: fx.Uses) -> None:
         m.emit(SyncStream(m.site(call.span), m.lane, stream=stream, name=call.name()))
 
 
-def _source_modes(call: Call, kernel: str) -> tuple[Mode | None, ...] | None:
+def _source_modes(call: Call, kernel: str, source: str) -> tuple[Mode | None, ...] | None:
     """What the kernel's C++ source says about its parameters, where the source is a literal."""
     known = dict(call.bound)
     given = known.get(kernel)
     if isinstance(given, PartialV):
         known |= given.kwargs
-    match known.get("code"), known.get("name"):
+    match known.get(source), known.get("name"):
         case ConstV(str() | bytes() as code), ConstV(str() | bytes() as name):
             return kernels.c_modes(kernels.as_text(code), kernels.as_text(name))
         case _, ConstV(str() | bytes() as name):
@@ -222,9 +226,10 @@ def allocate(call: Call, effect: fx.Allocates) -> Value:
         if effect.stream is not None
         else None
     )
-    flavor = Flavor.POINTER if effect.address else arrays.flavor_of(call.lib, effect.space)
+    space = _space(call, effect)
+    flavor = Flavor.POINTER if effect.address else arrays.flavor_of(call.lib, space)
     made = call.m.new_buffer(
-        "", effect.space, Origin.ALLOCATED, flavor, call.span, on, by=call.api.name.rpartition(".")[2]
+        "", space, Origin.ALLOCATED, flavor, call.span, on, by=call.api.name.rpartition(".")[2]
     )
     last = call.m.ops[-1]
     if isinstance(last, Alloc) and on is None and _asks_driver(call):
@@ -235,7 +240,47 @@ def allocate(call: Call, effect: fx.Allocates) -> Value:
         call.m.sizes[made.id] = key_of(call.bound[effect.size])
     if flavor is Flavor.ARRAY and not isinstance(call.value("shape"), TupleV) and "shape" in call.bound:
         call.m.flat.add(made.id)
+    if effect.filled:
+        where = call.m.current_stream(call.lib).id
+        tensors.work(call.m, call.span, where, (Access(made.id, Mode.WRITE),), call.name())
     return made
+
+
+def _space(call: Call, effect: fx.Allocates) -> Space:
+    """``wp.zeros(n, device="cpu", pinned=True)`` is not on the device."""
+    if effect.pinned is None:
+        return effect.space
+    device = copies.as_device(call.m, call.value("device"))
+    if device is None:
+        return Space.UNKNOWN
+    if not device.is_host:
+        return effect.space
+    pinned = copies.is_true(call.m, call.value(effect.pinned), call.span, effect.pinned)
+    return Space.PINNED if pinned else Space.PAGEABLE
+
+
+def _bound(call: Call) -> list[Access]:
+    """What the receiver was told to use; which of it the work only reads is not known."""
+    held = call.m.bound.get(key_of(call.value("self")), {})
+    views = tensors.buffers_in(call.m, held.values())
+    return [Access(view.id, Mode.UPDATE, view.region, _OPAQUE) for view in views]
+
+
+def view(call: Call, effect: fx.Views) -> Value:
+    seen = call.buffer(effect.of)
+    if seen is None:
+        return call.m.fresh("view", call.span)
+    flavor = Flavor.ARRAY if effect.array else seen.flavor
+    if effect.lib is not None:
+        flavor = arrays.FLAVORS.get(effect.lib, Flavor.TORCH)
+    return BufferV(seen.id, seen.region, flavor)
+
+
+def launch_python(call: Call, kernel: str, lists: Sequence[str], stream: str) -> Value:
+    """``wp.launch(kernel, dim, inputs=[...], outputs=[...], stream=s)``"""
+    args = [one for name in lists for one in containers.listed(call.m, call.value(name)) or ()]
+    config = TupleV((NONE, NONE, call.stream(stream)))
+    return arrays.launch(call.m, call.value(kernel), config, args, call.span)
 
 
 def of_module(m: Machine, where: str, lib: fx.Lib, span: Span) -> BufferV:

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
     from streamlint.source import Span
 
-FRAMEWORK_ROOTS = frozenset({"torch", "cupy", "cupyx", "numba", "cuda", "numpy", "ctypes"})
+FRAMEWORK_ROOTS = frozenset(
+    {"torch", "cupy", "cupyx", "numba", "cuda", "numpy", "ctypes", "pycuda", "warp", "rmm", "kvikio"}
+)
 
 
 @dataclass(slots=True)

@@ -172,6 +172,9 @@ _LIBRARIES = {
     Flavor.DEVICE_ARRAY: Lib.CUPY,
     Flavor.NUMBA_ARRAY: Lib.NUMBA,
     Flavor.CORE_BUFFER: Lib.CORE,
+    Flavor.PYCUDA_ARRAY: Lib.PYCUDA,
+    Flavor.WARP_ARRAY: Lib.WARP,
+    Flavor.RMM_BUFFER: Lib.RMM,
     Flavor.POINTER: Lib.RUNTIME,
 }
 
@@ -381,6 +384,9 @@ def method(
 ) -> Value:
     """``tensor.name(...)``"""
     row = models.find_method(Role.BUFFER, library(view), name)
+    if view.flavor is Flavor.POINTER:
+        # An address of any library: cupy.cuda.alloc(n), pycuda.driver.mem_alloc(n).
+        row = models.find_method(Role.BUFFER, None, name)
     told = models.find_telling(name, kwargs) if view.flavor is Flavor.OPAQUE else None
     if row is None and told is not None and told[0] is Role.BUFFER:
         row = told[1:]

@@ -27,6 +27,9 @@ class Flavor(Enum):
     """A CuPy array."""
     NUMBA_ARRAY = "Numba device array"
     CORE_BUFFER = "cuda.core buffer"
+    PYCUDA_ARRAY = "PyCUDA array"
+    WARP_ARRAY = "Warp array"
+    RMM_BUFFER = "rmm buffer"
     OPAQUE = "result of an unresolved call"
 
 
@@ -149,6 +152,8 @@ class ContextV:
     lib: Lib | None = None
     mode: Value | None = None
     """The error mode of a capture."""
+    joins: bool = False
+    """The stream that was current waits for this one when the block is left."""
 
 
 class ContextKind(Enum):

@@ -90,7 +90,9 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915  one
         case fx.Makes(path):
             return f"makes an object whose calls are the rows `{path.rpartition('.')[2]}`"
         case fx.EnterStream(stream, now):
-            return f"makes `{stream}` current{' from here on' if now else ' in the `with` block'}"
+            text = f"makes {_receiver(stream)} current{' from here on' if now else ' in the `with` block'}"
+            text += f"; with `{one.forks}` it waits for the stream that was current" if one.forks else ""
+            return text + (f"; with `{one.joins}` that one waits in the end" if one.joins else "")
         case fx.EnterDevice(device, now):
             return f"makes `{device}` the current device{' from here on' if now else ' in the `with` block'}"
         case fx.EnterCapture(stream):
@@ -120,6 +122,13 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915  one
             return _uses(one)
         case fx.Communicates():
             return _communicates(one)
+        case fx.Launches(kernel, args, stream):
+            return f"runs `{kernel}` on {_stream(stream)} with what is in {_names(args)}"
+        case fx.Binds(name, address):
+            return f"the object keeps `{address}` as `{name}` for its later work"
+        case fx.Background(reads, writes, waits):
+            end = "before the call returns" if waits else "until its result is waited for"
+            return f"{_accesses(reads, writes, ())} in order of no stream, {end}"
         case fx.OrdersAll(why):
             return "may order all streams" + (
                 ", by a value in memory or a semaphore" if why is Doubt.SIGNAL else ""
@@ -128,6 +137,7 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915  one
             return f"the host {_accesses(reads, writes, ())} before the call returns"
         case fx.Allocates(space, stream, pool=pool):
             text = f"allocates {_SPACES[space]}" + (f", in order of {_stream(stream)}" if stream else "")
+            text += ", and fills it on the current stream" if one.filled else ""
             return text + (f" from {pool}, which reuses it as soon as it is dropped" if pool else "")
         case fx.Frees(buffer, stream, device_wide):
             order = f", in order of {_stream(stream)}" if stream else ""
@@ -160,7 +170,7 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915  one
             return f"begins a capture of {_receiver(stream)}: work is recorded, not run"
         case fx.CaptureEnds(stream):
             return f"ends the capture of {_receiver(stream)}"
-        case fx.Views(of, array):
+        case fx.Views(of, array, _):
             return f"another view of {_receiver(of)}{', as a host array' if array else ''}"
         case fx.Returns(what):
             return f"gives back {_receiver(what)}"
@@ -197,6 +207,7 @@ def _uses(one: fx.Uses) -> str:
     where = _stream(one.stream) if one.stream else "the current stream"
     what = [_accesses(one.reads, one.writes, one.updates)] if one.reads or one.writes or one.updates else []
     what += [f"may read and write the memory in {_names(one.packed)}"] if one.packed else []
+    what += ["may read and write what the object was bound to"] if one.bound else []
     waits = "; the host waits if the memory is pinned or managed" if one.host_waits else ""
     return f"device work on {where}" + (f" that {' and '.join(what)}" if what else "") + waits
 

@@ -1,39 +1,19 @@
 """What a framework's call means to ordering, as data.
 
-A row names the call, its parameters and its effects; effects refer to parameters by name. ``self``
-is the receiver of a method. The interpreter carries effects out in ``interp/effects.py``, which
-matches this closed union exhaustively.
+A row (``models/table.py``) names the call, its parameters and its effects; effects refer to parameters
+by name. ``self`` is the receiver of a method. The interpreter carries effects out in
+``interp/effects.py``, which matches this closed union exhaustively.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 from typing import TypeAlias
 
+from streamlint.models.table import Api, Framework, Lib, Role
 from streamlint.trace import Doubt, Space, StreamKind
 
-
-class Lib(Enum):
-    """Libraries that keep a current stream (or name streams explicitly) on their own."""
-
-    TORCH = "torch"
-    CUPY = "cupy"
-    NUMBA = "numba"
-    RUNTIME = "cuda runtime"
-    DRIVER = "cuda driver"
-    CORE = "cuda.core"
-    DISTRIBUTED = "torch.distributed"
-
-
-class Role(Enum):
-    """What kind of object a method belongs to."""
-
-    STREAM = "stream"
-    EVENT = "event"
-    BUFFER = "buffer"
-    DEVICE = "device"
-
+__all__ = ["Api", "Framework", "Lib", "Role"]
 
 # ----------------------------------------------------------------------------- effects
 
@@ -111,6 +91,12 @@ class EnterStream:
 
     stream: str = "stream"
     now: bool = False
+    forks: str | None = None
+    """A parameter: where it is true, ``stream`` waits for the stream that was current."""
+    forks_unset: bool = False
+    """Whether it is true where it is not given."""
+    joins: str | None = None
+    """A parameter: where it is true, the stream that was current waits for ``stream`` in the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +192,8 @@ class Copies:
     """A parameter that, when given and false, makes the copy not block (``blocking=False``)."""
     makes: Space | None = None
     """Where the destination is allocated if ``dst`` is not given; the copy then returns it."""
+    view_on_host: bool = False
+    """What is on the host already is not copied (``wp.array.numpy()``)."""
     documented: bool = False
     """Documented as asynchronous even where it was seen to block (Numba, into pageable memory)."""
     returns: str | None = None
@@ -226,6 +214,9 @@ class Uses:
     unless the parameters ``code`` and ``name`` (or those that ``kernel`` keeps) show C++ source
     that says which are only read."""
     kernel: str = "kernel"
+    code: str = "code"
+    bound: bool = False
+    """It also uses what the receiver was bound to."""
     host_waits: bool = False
     """The host waits for it where the memory is pinned or managed (``cudaMemset``)."""
 
@@ -242,6 +233,35 @@ class Communicates:
     updates: tuple[str, ...] = ()
     group: str = "group"
     flag: str | None = "async_op"
+
+
+@dataclass(frozen=True, slots=True)
+class Launches:
+    """A kernel written in Python, with its arguments in the lists ``args``; its body shows what it does."""
+
+    kernel: str
+    args: tuple[str, ...]
+    stream: str = "stream"
+
+
+@dataclass(frozen=True, slots=True)
+class Binds:
+    """The receiver keeps an address under a name, for its later work (``set_tensor_address``)."""
+
+    name: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    """Work of another thread or device that heeds no stream and starts at once.
+
+    The result is what to wait for, unless the call itself ``waits``.
+    """
+
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    waits: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +288,10 @@ class Allocates:
     """The call gives an address (or an object that stands for one), not an array."""
     size: str = "size"
     """The parameter that gives the bytes."""
+    filled: bool = False
+    """Work on the current stream fills it."""
+    pinned: str | None = None
+    """A parameter that, when true, asks for pinned host memory."""
     pool: str | None = None
     """The pool that hands the block out again as soon as nothing refers to it, whatever still uses it."""
 
@@ -372,6 +396,8 @@ class Views:
     of: str
     array: bool = False
     """The view is a host array."""
+    lib: Lib | None = None
+    """Whose array the view is, if not that of the library of ``of``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,6 +435,9 @@ Effect: TypeAlias = (
     | Copies
     | Uses
     | Communicates
+    | Launches
+    | Binds
+    | Background
     | OrdersAll
     | HostUses
     | Allocates
@@ -430,68 +459,3 @@ Effect: TypeAlias = (
     | Returns
     | Pure
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Api:
-    """One call. ``params`` as in its signature, without defaults: ``"dst src count kind stream *args"``.
-
-    Names and order are those of the library, so that calls by keyword are understood;
-    ``tests/test_rows.py`` compares them with what is installed. A call returns what its last
-    returning effect says. With ``status`` the result comes as the tuple ``(error, value)`` of
-    cuda-python.
-    """
-
-    name: str
-    params: str
-    effects: tuple[Effect, ...]
-    status: bool = False
-    telling: tuple[str, ...] | None = None
-    """If not None, a method name that shows what an unknown receiver is: always if empty, else when
-    one of these keywords is given (``x.copy_to(y, stream=s)``)."""
-    attribute: bool = False
-    """Read as an attribute, not called: ``device.default_stream``."""
-    further: int = 0
-    """With ``status``: how many values come after the first one, as the pitch does in ``cudaMallocPitch``."""
-    older: tuple[str, ...] = ()
-    """``params`` in other releases; the one with as many parameters as the call has arguments is taken."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Parameters that stand in place; ``rest`` takes what follows them."""
-        return _in_place(self.params)
-
-    def names_of(self, count: int) -> tuple[str, ...]:
-        """The parameters that ``count`` arguments in place stand for."""
-        for params in (self.params, *self.older):
-            if len(_in_place(params)) == count:
-                return _in_place(params)
-        return self.names
-
-    @property
-    def rest(self) -> str | None:
-        return next((name[1:] for name in self.params.split() if name.startswith("*")), None)
-
-
-def _in_place(params: str) -> tuple[str, ...]:
-    return tuple(name for name in params.split() if not name.startswith("*"))
-
-
-@dataclass(frozen=True, slots=True)
-class Framework:
-    """One library: its modules, functions and the methods of its streams, events and buffers."""
-
-    lib: Lib
-    url: str
-    """Documentation that the rows rest on."""
-    modules: tuple[str, ...]
-    """Import paths that hold the functions; the first is canonical."""
-    functions: tuple[Api, ...]
-    stream_methods: tuple[Api, ...] = ()
-    event_methods: tuple[Api, ...] = ()
-    buffer_methods: tuple[Api, ...] = ()
-    device_methods: tuple[Api, ...] = ()
-    streams: tuple[tuple[str, StreamKind], ...] = ()
-    """Names that are default streams: ``Stream.null``."""
-    raw_handles: tuple[str, ...] = ()
-    """Attributes of a stream that give its raw handle."""
