@@ -8,11 +8,13 @@ from streamlint.interp import arrays, calls, captures, expr, functions, lifetime
 from streamlint.interp.machine import PathEnds
 from streamlint.interp.values import (
     NONE,
+    ApiV,
     ContextKind,
     ContextV,
     DeviceV,
     GeneratorV,
     HeapV,
+    PartialV,
     Shape,
     StreamV,
     SymV,
@@ -98,6 +100,9 @@ def enter(m: Machine, value: Value, span: Span) -> tuple[Value, _Restore]:
     """Makes a context take effect; the second result undoes it."""
     context = as_context(m, value, span)
     restore = _Restore(m, context, span)
+    if context is None and _is_made(names.settle(m, value)):
+        # with kvikio.CuFile(path) as file:
+        return value, restore
     if context is None:
         return SymV(f"{names.settle(m, value)}.entered"), restore
     match context.kind:
@@ -137,6 +142,12 @@ def as_context(m: Machine, value: Value, span: Span) -> ContextV | None:
             return ContextV(ContextKind.STREAM, as_stream(m, value, span, lib), lib)
         case _:
             return None
+
+
+def _is_made(value: Value) -> bool:
+    """Whether it is an object of a library that only its own rows know: ``cupy.RawKernel()``."""
+    made = value.func if isinstance(value, PartialV) else value
+    return isinstance(made, ApiV) and made.path.endswith("()")
 
 
 def select(m: Machine, stream: StreamV, lib: Lib | None) -> None:
