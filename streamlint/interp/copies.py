@@ -266,15 +266,17 @@ def on_stream(
     blocking: bool,
     name: str,
     documented: bool = False,
+    to_host: bool = False,
 ) -> None:
     """An explicit copy call (``cudaMemcpyAsync``) on a named stream.
 
-    ``documented``: its documentation says asynchronous even where it was seen to block.
+    ``documented``: its documentation says asynchronous even where it was seen to block. ``to_host``: the
+    call says that the target is on the host, wherever there.
     """
     read = Access(src.id, Mode.READ, src.region)
     write = Access(dst.id, Mode.WRITE, dst.region)
     to, of = m.space(dst), m.space(src)
-    effect = host_effect(to, of, blocking=blocking)
+    effect = HostEffect.BLOCKS if blocking and to_host else host_effect(to, of, blocking=blocking)
     if documented and effect is HostEffect.BLOCKS_OBSERVED and not blocking:
         effect = HostEffect.ASYNC
     if blocking and of is Space.PAGEABLE and to is Space.DEVICE:

@@ -49,7 +49,7 @@ def copy(call: Call, effect: fx.Copies) -> Value | None:
         on = stream.id if not effect.makes.on_host else None
         dst = m.new_buffer("", effect.makes, Origin.RESULT, flavor, call.span, on)
     if dst is not None and src is not None:
-        _by_kind(call, dst, src)
+        to_host = _by_kind(call, dst, src)
         copies.on_stream(
             m,
             call.sized(dst, effect.count),
@@ -58,6 +58,7 @@ def copy(call: Call, effect: fx.Copies) -> Value | None:
             call.span,
             blocking=_blocks(call, effect, stream, dst),
             documented=effect.documented,
+            to_host=to_host,
             name=call.name(),
         )
     elif dst is not None and not m.space(dst).on_host:
@@ -95,12 +96,12 @@ def stream_of(call: Call, name: str | None) -> StreamV:
     return call.stream(name)
 
 
-def _by_kind(call: Call, dst: BufferV, src: BufferV) -> None:
-    """``cudaMemcpyDeviceToHost`` tells where unknown pointers point."""
+def _by_kind(call: Call, dst: BufferV, src: BufferV) -> bool:
+    """``cudaMemcpyDeviceToHost`` tells where unknown pointers point; whether the copy goes to the host."""
     kind = call.value("kind")
     text = kind.path if isinstance(kind, ApiV) else call.name().removesuffix("Async")
     sides = {
-        ("DeviceToHost", "DtoH"): (Space.UNKNOWN, Space.DEVICE),
+        ("DeviceToHost", "DtoH", "copy_to_host"): (Space.UNKNOWN, Space.DEVICE),
         ("HostToDevice", "HtoD"): (Space.DEVICE, Space.UNKNOWN),
         ("DeviceToDevice", "DtoD"): (Space.DEVICE, Space.DEVICE),
     }
@@ -109,6 +110,8 @@ def _by_kind(call: Call, dst: BufferV, src: BufferV) -> None:
             for view, space in zip((dst, src), spaces, strict=True):
                 if call.m.space(view) is Space.UNKNOWN and space is not Space.UNKNOWN:
                     call.m.set_space(view, space)
+            return spaces[0] is Space.UNKNOWN
+    return False
 
 
 def use(call: Call, effect: fx.Uses) -> None:

@@ -262,6 +262,8 @@ class Background:
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     waits: bool = False
+    after_default: bool = False
+    """Before that, the host waits for the default stream."""
 
 
 @dataclass(frozen=True, slots=True)
