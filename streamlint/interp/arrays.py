@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp import copies, kernels, names, tensors
+from streamlint.interp import contexts, copies, kernels, names, tensors
 from streamlint.interp.values import (
     NONE,
     ApiV,
@@ -229,8 +229,15 @@ def hand_off(m: Machine, view: BufferV, to: Lib, span: Span) -> None:
         m.emit(Wait(m.site(span), m.lane, stream=target.id, event=event.id, name="from_dlpack"))
 
 
-def operator(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
-    """Reads its operands on CuPy's current stream; writes ``out`` or a new array."""
+def operator(
+    m: Machine,
+    name: str,
+    args: list[Value],
+    kwargs: dict[str, Value],
+    span: Span,
+    on: StreamV | None = None,
+) -> Value:
+    """Reads its operands on CuPy's current stream, or ``on`` another one; writes ``out`` or a new array."""
     operands = list(args)
     out = kwargs.get("out", NONE)
     arity = 2 if name in cupy_model.BINARY_UFUNCS else 1 if name in cupy_model.UNARY_UFUNCS else 0
@@ -242,6 +249,7 @@ def operator(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
         return m.fresh(f"{name}()", span)
     other = next((v for v in sources if v.flavor in DEVICE_FLAVORS - {Flavor.DEVICE_ARRAY}), None)
     stream = _current(m, other) if other is not None else m.current_stream(Lib.CUPY)
+    stream = on or stream
     reads = [Access(view.id, Mode.READ, view.region) for view in sources]
     result: Value = out
     if not targets:
@@ -262,7 +270,9 @@ def _elementwise(m: Machine, name: str, args: list[Value], kwargs: dict[str, Val
     if isinstance(held, ConstV) and isinstance(held.value, str):
         inputs = len([part for part in held.value.split(",") if part.strip()])
     out = kwargs.get("out", args[inputs] if len(args) > inputs else NONE)
-    return operator(m, name, args[:inputs], {"out": out}, span)
+    given = kwargs.get("stream", NONE)
+    on = None if given == NONE else contexts.as_stream(m, given, span, Lib.CUPY)
+    return operator(m, name, args[:inputs], {"out": out}, span, on)
 
 
 # ----------------------------------------------------------------------------- Numba
@@ -342,7 +352,7 @@ def launch(m: Machine, kernel: Value, config: Value, args: Sequence[Value], span
 
 
 def _launch_stream(m: Machine, config: Value, lib: Lib, span: Span) -> StreamV:
-    from streamlint.interp import contexts, effects
+    from streamlint.interp import effects
 
     config = names.settle(m, config)
     items: Sequence[Value] = ()

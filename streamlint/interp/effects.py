@@ -47,9 +47,7 @@ from streamlint.trace import (
     CudaCall,
     DestroyEvent,
     DestroyStream,
-    Doubt,
     EndCapture,
-    Free,
     HostAccess,
     Interval,
     KeepAlive,
@@ -66,8 +64,6 @@ from streamlint.trace import (
 if TYPE_CHECKING:
     from streamlint.interp.machine import Machine
     from streamlint.source import Span
-
-OBSERVED = frozenset({Doubt.OBSERVED})
 
 
 def apply(
@@ -334,14 +330,8 @@ class Call:
                 return None
             case fx.Allocates():
                 return memory.allocate(self, effect)
-            case fx.Frees(buffer, stream, _):
-                freed = self.buffer(buffer)
-                if freed is not None:
-                    on = self.stream(stream).id if stream is not None else None
-                    # cudaFree of memory from cudaMallocAsync does not wait for anything (measured).
-                    if effect.device_wide and m.buffers[freed.id].alloc_stream is None:
-                        m.emit(SyncDevice(m.site(span), m.lane, OBSERVED, device=m.device, name=self.name()))
-                    m.emit(Free(m.site(span), m.lane, buffer=freed.id, stream=on, name=self.name()))
+            case fx.Frees():
+                memory.free(self, effect)
                 return None
             case fx.Pins(buffer):
                 pinned = self.buffer(buffer)
@@ -349,7 +339,7 @@ class Call:
                     m.set_space(pinned, Space.PINNED)
                 return None
             case fx.Unpins():
-                m.emit(SyncDevice(m.site(span), m.lane, OBSERVED, device=m.device, name=self.name()))
+                m.emit(SyncDevice(m.site(span), m.lane, memory.OBSERVED, device=m.device, name=self.name()))
                 return None
             case fx.GlobalMemory(module, name):
                 where = ".".join(key_of(self.value(one)) for one in (*module, name))

@@ -22,7 +22,7 @@ from streamlint.interp.values import (
     key_of,
 )
 from streamlint.models import schema as fx
-from streamlint.trace import Access, Alloc, Doubt, Launch, Mode, Origin, Space, SyncStream
+from streamlint.trace import Access, Alloc, Doubt, Free, Launch, Mode, Origin, Space, SyncDevice, SyncStream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from streamlint.interp.effects import Call
     from streamlint.interp.machine import Machine
     from streamlint.source import Span
+    from streamlint.trace import StreamId
 
+OBSERVED = frozenset({Doubt.OBSERVED})
 _OPAQUE = frozenset({Doubt.OPAQUE})
 
 ADDRESS_ATTRIBUTES = (".handle", ".ptr", ".data_ptr")
@@ -267,6 +269,27 @@ def _bound(call: Call) -> list[Access]:
     held = call.m.bound.get(key_of(call.value("self")), {})
     views = tensors.buffers_in(call.m, held.values())
     return [Access(view.id, Mode.UPDATE, view.region, _OPAQUE) for view in views]
+
+
+def free(call: Call, effect: fx.Frees) -> None:
+    m = call.m
+    freed = call.buffer(effect.buffer)
+    if freed is None:
+        return
+    # cudaFree of memory from cudaMallocAsync does not wait for anything (measured).
+    if effect.device_wide and m.buffers[freed.id].alloc_stream is None:
+        m.emit(SyncDevice(m.site(call.span), m.lane, OBSERVED, device=m.device, name=call.name()))
+    on = _freed_on(call, effect.stream, freed)
+    m.emit(Free(m.site(call.span), m.lane, buffer=freed.id, stream=on, name=call.name()))
+
+
+def _freed_on(call: Call, stream: str | None, freed: BufferV) -> StreamId | None:
+    """The stream that orders a free; ``cuda.core``'s is that of the allocation where none is given."""
+    if stream is None:
+        return None
+    if call.lib is fx.Lib.CORE and call.value(stream) == NONE:
+        return call.m.buffers[freed.id].alloc_stream
+    return call.stream(stream).id
 
 
 def view(call: Call, effect: fx.Views) -> Value:
