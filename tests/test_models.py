@@ -17,8 +17,8 @@ from streamlint.models.schema import Api, Effect, Framework, Role
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-IMPLIED = frozenset({"self", "current"})
-"""Names that effects may use and that are no parameters: the receiver, and the current stream."""
+IMPLIED = frozenset({"self", "current", "default"})
+"""Names that effects may use and that are no parameters: the receiver, the current and the default stream."""
 OPTIONAL = frozenset({"device"})
 """Asked for where a row has it: most rows act on the current device."""
 DEFAULTS = frozenset({"stream", "event", "flags", "count", "size", "kernel"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp import contexts, copies, kernels, names, tensors
+from streamlint.interp import contexts, copies, kernels, names, tensors, triton
 from streamlint.interp.values import (
     NONE,
     ApiV,
@@ -305,7 +305,7 @@ def configured(m: Machine, kernel: Value, at: Value) -> Value | None:
     """``kernel[grid, block, stream]``: None if ``kernel`` is not one of Numba's or CuPy's."""
     at = names.settle(m, at)
     match kernel:
-        case FuncV() if kernels.library(m, kernel) in (Lib.NUMBA, Lib.CUPY):
+        case FuncV() if kernels.library(m, kernel) in (Lib.NUMBA, Lib.CUPY, Lib.TORCH):
             return PartialV(ApiV(LAUNCH), (kernel, at), {})
         case PartialV(func=ApiV("numba.cuda.jit()"), args=(inner, *_)):
             return PartialV(ApiV(LAUNCH), (inner, at), {})
@@ -318,6 +318,24 @@ def configured(m: Machine, kernel: Value, at: Value) -> Value | None:
 def _is_numba_stream(m: Machine, value: Value) -> bool:
     value = names.settle(m, value)
     return isinstance(value, StreamV) and value.lib is Lib.NUMBA
+
+
+def launch_triton(
+    m: Machine, kernel: FuncV, args: Sequence[Value], kwargs: dict[str, Value], span: Span
+) -> Value:
+    """``kernel[grid](x, y, n, BLOCK=128)`` of Triton: on PyTorch's current stream."""
+    uses = triton.uses(m, kernel)
+    if uses is None:
+        return tensors.launch_kernel(m, kernel.function.name, args, kwargs, span)
+    given = dict(zip(uses, args, strict=False)) | kwargs
+    accesses = [
+        Access(view.id, mode, view.region)
+        for name, use in uses.items()
+        if (mode := use.mode) is not None
+        for view in tensors.buffers_in(m, [given.get(name, NONE)])
+    ]
+    tensors.launch(m, span, accesses, kernel.function.name)
+    return NONE
 
 
 def launch(m: Machine, kernel: Value, config: Value, args: Sequence[Value], span: Span) -> Value:

@@ -15,6 +15,7 @@ from streamlint.interp import (
     escape,
     expr,
     functions,
+    kernels,
     names,
     objects,
     operators,
@@ -179,6 +180,8 @@ def call_api(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value],
     last = path.rpartition(".")[2]
     if last in torch_model.MODULE_MAKERS:
         return ApiV("torch.cuda")
+    if path == arrays.LAUNCH and isinstance(args[0], FuncV) and kernels.library(m, args[0]) is Lib.TORCH:
+        return arrays.launch_triton(m, args[0], args[2:], kwargs, span)
     if path == arrays.LAUNCH:
         return arrays.launch(m, args[0], args[1], [*args[2:], *kwargs.values()], span)
     row = models.find_function(path)

@@ -229,8 +229,10 @@ class Call:
             case fx.DefaultStream(kind):
                 where = self.device("self" if isinstance(self.bound.get("self"), DeviceV) else "device")
                 return m.default(m.default_stream if kind is StreamKind.LEGACY else kind, self.lib, where)
-            case fx.ForeignStream(handle):
+            case fx.ForeignStream(handle, current_of):
                 value = self.value(handle)
+                if current_of is not None and not names.is_stream_like(value):
+                    return StreamV(m.current_stream(current_of).id, self.lib)
                 if isinstance(value, ConstV) and isinstance(value.value, int):
                     return handle_stream(m, value.value, self.lib)
                 known = value if isinstance(value, StreamV) else contexts.as_stream(m, value, span, self.lib)

@@ -68,10 +68,10 @@ def python_uses(m: Machine, func: FuncV, depth: int = _DEEP) -> dict[str, Use] |
     body = _Body(m, function, [param.name for param in function.params], depth)
     for statement in function.body:
         body.scan(statement)
-    return {name: Use(_mode(name, body.reads, body.writes), name in body.indexed) for name in body.names}
+    return {name: Use(mode_of(name, body.reads, body.writes), name in body.indexed) for name in body.names}
 
 
-def _mode(name: str, reads: set[str], writes: set[str]) -> Mode | None:
+def mode_of(name: str, reads: set[str], writes: set[str]) -> Mode | None:
     if name in writes:
         return Mode.UPDATE if name in reads else Mode.WRITE
     return Mode.READ if name in reads else None
@@ -110,7 +110,7 @@ class _Body:
                     self._passed(called, args)
                     self.scan(called, *(arg.value for arg in args if not isinstance(arg.value, ir.Name)))
                 case _:
-                    self.scan(*_children(node))
+                    self.scan(*children(node))
 
     def _note(self, name: str, mode: Mode, *, indexed: bool = True) -> None:
         if name not in self.names:
@@ -158,7 +158,8 @@ class _Body:
                 self._note(name, use.mode, indexed=use.indexed)
 
 
-def _children(node: object) -> Iterator[object]:
+def children(node: object) -> Iterator[object]:
+    """The nodes right below one, in order."""
     if isinstance(node, tuple):
         yield from node
     elif is_dataclass(node) and not isinstance(node, type):

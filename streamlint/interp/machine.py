@@ -233,8 +233,11 @@ class Machine:
             return found
         if lib is Lib.WARP:
             # Warp makes a blocking stream for each device (warp/native/warp.cu) and uses that.
-            made = self.new_stream(StreamKind.BLOCKING, "Warp's stream", None, lib, where)
-            self.current[lib, where, self.lane] = made
+            key = f"Warp's stream of device {where}"
+            if key not in self.roles:
+                self.roles[key] = self.new_stream(StreamKind.BLOCKING, "Warp's stream", None, lib, where)
+            made = self.roles[key]
+            assert isinstance(made, StreamV)
             return made
         if lib not in _CURRENT or self.lane != MAIN_LANE:
             return self.default(self.default_stream, lib, where)

@@ -88,7 +88,14 @@ def _blocks(call: Call, effect: fx.Copies, stream: StreamV, dst: BufferV) -> boo
 
 
 def stream_of(call: Call, name: str | None) -> StreamV:
-    """The stream of a row's parameter; a Numba array without one in the call uses the one it was made on."""
+    """The stream of a row's parameter; a Numba array without one in the call uses the one it was made on.
+
+    ``"default"`` is the legacy default stream of the receiver's device.
+    """
+    if name == "default":
+        own = call.bound.get("self")
+        device = call.m.buffers[own.id].device if isinstance(own, BufferV) else None
+        return call.m.default(call.m.default_stream, call.lib, device)
     if call.lib is fx.Lib.NUMBA and call.value(name) in (NONE, ConstV(0)):
         receiver = call.bound.get("self")
         if isinstance(receiver, BufferV):

@@ -81,8 +81,9 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915  one
             return f"gives the current stream (of `{device}`, if given)"
         case fx.DefaultStream(kind):
             return f"gives {_KINDS[kind]}"
-        case fx.ForeignStream(handle):
-            return f"wraps the raw stream `{handle}`"
+        case fx.ForeignStream(handle, current_of):
+            other = f", or the current stream of {current_of.value}" if current_of else ""
+            return f"wraps the raw stream `{handle}`{other}"
         case fx.NewEvent():
             return "makes an event that nothing has recorded"
         case fx.NewDevice(number):
@@ -238,4 +239,5 @@ def _receiver(name: str) -> str:
 
 
 def _stream(name: str) -> str:
-    return "the current stream" if name == "current" else _receiver(name)
+    named = {"current": "the current stream", "default": "the default stream"}
+    return named.get(name) or _receiver(name)

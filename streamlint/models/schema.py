@@ -53,6 +53,8 @@ class ForeignStream:
     """Wraps a raw handle; the stream behind it is the one of ``handle`` if that is known."""
 
     handle: str
+    current_of: Lib | None = None
+    """A device, or nothing, in its place stands for the current stream of this library."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +186,7 @@ class Copies:
     dst: str
     src: str
     stream: str | None = "stream"
+    """``"default"``: the default stream, where that is not the current one."""
     count: str | None = None
     blocking: bool = False
     unless: str | None = None

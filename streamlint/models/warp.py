@@ -39,9 +39,10 @@ from streamlint.trace import Space, StreamKind
 
 _TYPED = "dtype device requires_grad pinned"
 _LIKE = "device requires_grad pinned"
-_EMPTY = Allocates(Space.DEVICE, pinned="pinned")
-_FILLED = Allocates(Space.DEVICE, pinned="pinned", filled=True)
-_FETCH = Copies("", "self", None, blocking=True, makes=Space.PAGEABLE, view_on_host=True)
+_EMPTY = Allocates(Space.DEVICE, "current", pinned="pinned")
+_FILLED = Allocates(Space.DEVICE, "current", pinned="pinned", filled=True)
+# On the legacy default stream, which waits for all streams that Warp makes.
+_FETCH = Copies("", "self", "default", blocking=True, makes=Space.PAGEABLE, view_on_host=True)
 _UPLOAD = Copies("", "data", None, makes=Space.DEVICE)
 
 WARP = Framework(
@@ -70,8 +71,8 @@ WARP = Framework(
         Api("synchronize_stream", "stream_or_device", (HostWaitsStream("stream_or_device"),)),
         Api("synchronize_event", "event", (HostWaitsEvent("event"),)),
         Api("wait_stream", "other_stream event", (StreamWaitsStream("self", "other_stream"),)),
-        Api("wait_event", "event", (StreamWaitsEvent("event", None),)),
-        Api("record_event", "event", (Records("event", "stream"),)),
+        Api("wait_event", "event external", (StreamWaitsEvent("event", None, "external"),)),
+        Api("record_event", "event external", (Records("event", "stream", "external"),)),
         Api(
             "get_event_elapsed_time",
             "start_event end_event synchronize",
@@ -99,14 +100,14 @@ WARP = Framework(
             (Launches("kernel", ("inputs", "outputs")),),
         ),
         # PyTorch: streams are handed over, arrays are views, and nothing is ordered.
-        Api("stream_from_torch", "stream_or_device", (ForeignStream("stream_or_device"),)),
+        Api("stream_from_torch", "stream_or_device", (ForeignStream("stream_or_device", Lib.TORCH),)),
         Api("from_torch", "t dtype requires_grad grad", (Views("t", lib=Lib.WARP),)),
         Api("to_torch", "a requires_grad", (Views("a", lib=Lib.TORCH),)),
     ),
     stream_methods=(
         Api("wait_stream", "other_stream event", (StreamWaitsStream("self", "other_stream"),)),
-        Api("wait_event", "event", (StreamWaitsEvent("event", "self"),)),
-        Api("record_event", "event", (Records("event", "self"),)),
+        Api("wait_event", "event external", (StreamWaitsEvent("event", "self", "external"),)),
+        Api("record_event", "event external", (Records("event", "self", "external"),)),
         Api("is_complete", "", (Queries(),), attribute=True),
     ),
     event_methods=(Api("is_complete", "", (Queries(),), attribute=True),),
