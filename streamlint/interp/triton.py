@@ -1,4 +1,4 @@
-"""What a Triton kernel does to its parameters: through which pointers it loads, and through which it stores."""
+"""What a Triton kernel does to its parameters: which pointers it loads through, which it stores through."""
 
 from __future__ import annotations
 
