@@ -14,6 +14,7 @@ from streamlint.models.schema import Lib
 from streamlint.trace import (
     BeginCapture,
     Copy,
+    Doubt,
     EndCapture,
     EventId,
     HostEffect,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from streamlint.interp.machine import Machine
     from streamlint.source import Span
 
+_SURE: frozenset[Doubt] = frozenset()
 _RELAXED_HANDLE = 2
 _DEFAULT_RELAXED = frozenset({Lib.CUPY, Lib.CORE})
 """``Stream.begin_capture()`` and ``begin_building()`` are relaxed unless told otherwise."""
@@ -49,6 +51,11 @@ class Captures:
     @property
     def active(self) -> bool:
         return bool(self._open)
+
+    @property
+    def streams(self) -> list[StreamId]:
+        """The streams inside a capture, in the order in which they were made."""
+        return sorted(self._streams)
 
     def has(self, stream: StreamId) -> bool:
         """Whether work queued on ``stream`` is captured now."""
@@ -103,6 +110,16 @@ def begin(m: Machine, stream: StreamV, lib: Lib, mode: Value | None, span: Span)
         case _:
             relaxed = True
     m.emit(BeginCapture(m.site(span), m.lane, stream=stream.id, relaxed=relaxed))
+
+
+def end(m: Machine, stream: StreamV, lib: Lib | None, span: Span, doubts: frozenset[Doubt] = _SURE) -> None:
+    """Ends a capture. Warp joins the streams that were forked; other libraries leave that to the caller."""
+    for other in m.captures.streams if lib is Lib.WARP else ():
+        if other != stream.id:
+            event = m.new_event("the event of the end of the capture", span, lib)
+            m.emit(Record(m.site(span), m.lane, stream=other, event=event.id))
+            m.emit(Wait(m.site(span), m.lane, stream=stream.id, event=event.id))
+    m.emit(EndCapture(m.site(span), m.lane, doubts, stream=stream.id))
 
 
 def by_hand(m: Machine, args: list[Value], kwargs: dict[str, Value], span: Span, *, begins: bool) -> Value:

@@ -22,7 +22,7 @@ from streamlint.interp.values import (
     Value,
 )
 from streamlint.models.schema import Lib
-from streamlint.trace import Doubt, EndCapture, Record, StreamKind, SyncDevice, SyncStream, Wait
+from streamlint.trace import Doubt, Record, StreamKind, SyncDevice, SyncStream, Wait
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,7 +86,7 @@ class _Restore:
             case ContextKind.CAPTURE:
                 if isinstance(self.value.value, StreamV) and not m.cut:
                     doubts = frozenset({Doubt.ESCAPE}) if self.raised else frozenset()
-                    m.emit(EndCapture(m.site(self.span), m.lane, doubts, stream=self.value.value.id))
+                    captures.end(m, self.value.value, self.value.lib, self.span, doubts)
             case ContextKind.STREAM | ContextKind.DEVICE | ContextKind.NULL:
                 pass
         m.current = self.current
@@ -115,11 +115,13 @@ def enter(m: Machine, value: Value, span: Span) -> tuple[Value, _Restore]:
                 m.device = context.value.id
             return value, restore
         case ContextKind.CAPTURE:
-            if isinstance(context.value, StreamV):
+            lib = context.lib or Lib.TORCH
+            if lib is Lib.TORCH:
                 # torch.cuda.graph synchronizes the device before it begins the capture.
                 m.emit(SyncDevice(m.site(span), m.lane, device=m.device, name="torch.cuda.graph"))
-                select(m, context.value, Lib.TORCH)
-                captures.begin(m, context.value, Lib.TORCH, context.mode, span)
+            if isinstance(context.value, StreamV):
+                select(m, context.value, lib)
+                captures.begin(m, context.value, lib, context.mode, span)
             return value, restore
         case ContextKind.NULL:
             return context.value, restore

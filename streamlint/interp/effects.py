@@ -47,7 +47,6 @@ from streamlint.trace import (
     CudaCall,
     DestroyEvent,
     DestroyStream,
-    EndCapture,
     HostAccess,
     Interval,
     KeepAlive,
@@ -262,12 +261,7 @@ class Call:
                 m.device = m.pushed.pop() if m.pushed else CURRENT_DEVICE
                 return popped
             case fx.EnterCapture(stream):
-                capture = (
-                    m.new_stream(StreamKind.NON_BLOCKING, "the capture stream", span, self.lib)
-                    if self.value(stream) == NONE
-                    else self.stream(stream)
-                )
-                return ContextV(ContextKind.CAPTURE, capture, self.lib, mode=self.value("capture_error_mode"))
+                return self._enter_capture(stream)
             case fx.SyncOnExit(stream):
                 return ContextV(ContextKind.SYNC_ON_EXIT, self.stream(stream), self.lib)
             case fx.StreamWaitsStream(stream, other):
@@ -384,7 +378,7 @@ class Call:
                 captures.begin(m, self.stream(stream), self.lib, self.value("mode"), span)
                 return None
             case fx.CaptureEnds(stream):
-                m.emit(EndCapture(m.site(span), m.lane, stream=self.stream(stream).id))
+                captures.end(m, self.stream(stream), self.lib, span)
                 return m.fresh("graph", span)
             case fx.Views():
                 return memory.view(self, effect)
@@ -427,6 +421,14 @@ class Call:
             return chosen
         joins = self.value(effect.joins) == ConstV(True)
         return ContextV(ContextKind.STREAM, chosen, self.lib, joins=joins)
+
+    def _enter_capture(self, stream: str) -> ContextV:
+        """PyTorch captures a stream of its own where none is given, Warp the current one."""
+        if self.value(stream) == NONE and self.lib is fx.Lib.TORCH:
+            made = self.m.new_stream(StreamKind.NON_BLOCKING, "the capture stream", self.span, self.lib)
+        else:
+            made = self.stream(stream)
+        return ContextV(ContextKind.CAPTURE, made, self.lib, mode=self.value("capture_error_mode"))
 
     def _wait_stream(self, stream: str, other: str) -> None:
         m = self.m

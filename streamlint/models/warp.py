@@ -14,6 +14,7 @@ from streamlint.models.schema import (
     CaptureStarts,
     Copies,
     CurrentStream,
+    EnterCapture,
     EnterDevice,
     EnterStream,
     ForeignStream,
@@ -80,6 +81,7 @@ WARP = Framework(
         ),
         Api("capture_begin", "device stream", (CaptureStarts("stream"),)),
         Api("capture_end", "device stream", (CaptureEnds("stream"),)),
+        Api("ScopedCapture", "device stream", (EnterCapture("stream"),)),
         Api("capture_launch", "graph stream", (Uses(stream="stream"),)),
         # Memory.
         Api("empty", f"shape {_TYPED}", (_EMPTY,)),
