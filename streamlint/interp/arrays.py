@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp import contexts, copies, effects, handoffs, kernels, memory, names, tensors
+from streamlint.interp import (
+    contexts,
+    copies,
+    effects,
+    flavors,
+    handoffs,
+    kernels,
+    memory,
+    names,
+    tensors,
+    triton,
+    unresolved,
+)
 from streamlint.interp.values import (
     NONE,
     ApiV,
@@ -27,7 +39,17 @@ from streamlint.models import cuda_core as core_model
 from streamlint.models import cupy as cupy_model
 from streamlint.models import numba as numba_model
 from streamlint.models.schema import Lib
-from streamlint.trace import Access, Doubt, Launch, Mode, Origin, Space, StreamKind, SyncStream
+from streamlint.trace import (
+    Access,
+    Doubt,
+    Launch,
+    Mode,
+    Origin,
+    Space,
+    StreamChoice,
+    StreamKind,
+    SyncStream,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,17 +60,6 @@ if TYPE_CHECKING:
 
 LAUNCH = "a configured kernel"
 """Path of the value ``kernel[grid, block, stream]``, which holds the kernel and its configuration."""
-
-FLAVORS = {Lib.CUPY: Flavor.DEVICE_ARRAY, Lib.NUMBA: Flavor.NUMBA_ARRAY, Lib.CORE: Flavor.CORE_BUFFER}
-DEVICE_FLAVORS = frozenset(FLAVORS.values())
-
-
-def flavor_of(lib: Lib, space: Space) -> Flavor:
-    """How a library's memory presents itself: numpy arrays on the host, its own arrays elsewhere."""
-    if lib not in FLAVORS:
-        return Flavor.POINTER
-    on_host = space.on_host or space is Space.MANAGED
-    return Flavor.ARRAY if on_host and lib is not Lib.CORE else FLAVORS[lib]
 
 
 def guessed_library(m: Machine) -> Lib:
@@ -65,7 +76,7 @@ def guessed_library(m: Machine) -> Lib:
 
 def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
     """``array.name``"""
-    if name in ("ptr", "handle", "device_ctypes_pointer", "device_pointer", "gpu_data"):
+    if name in ("ptr", "handle", "device_ctypes_pointer", "device_pointer", "gpu_data", "gpudata"):
         return handoffs.by_address(m, view, span, name)
     if name == "device" and view.flavor is Flavor.DEVICE_ARRAY:
         return DeviceV(m.buffers[view.id].device)
@@ -92,7 +103,7 @@ def method(
         return view
     if name in cupy_model.SPLITS:
         return _parts(m, view)
-    if view.flavor is Flavor.CORE_BUFFER or name in _meta(view):
+    if view.flavor in (Flavor.CORE_BUFFER, Flavor.RMM_BUFFER) or name in _meta(view):
         return m.fresh(f"{key_of(view)}.{name}()", span)
     if name in cupy_model.HOST_READS:
         tensors.read_on_host(m, view, span, f"{name}()")
@@ -114,11 +125,11 @@ def _in_place(m: Machine, view: BufferV, name: str, args: Sequence[Value], span:
     sources = tensors.buffers_in(m, args, unknown=False)
     reads = [Access(source.id, Mode.READ, source.region) for source in sources]
     accesses = (Access(view.id, mode, view.region), *reads)
-    tensors.work(m, span, _current(m, view).id, accesses, name, library=tensors.product(view))
+    tensors.work(m, span, _current(m, view).id, accesses, name, library=flavors.product(view))
 
 
 def _current(m: Machine, view: BufferV) -> StreamV:
-    return m.current_stream(tensors.library(view), m.buffers[view.id].device)
+    return m.current_stream(flavors.library(view), m.buffers[view.id].device)
 
 
 # ----------------------------------------------------------------------------- cupy.*
@@ -216,8 +227,15 @@ def _from_dlpack(m: Machine, found: list[BufferV], span: Span) -> Value:
     return BufferV(found[0].id, found[0].region, Flavor.DEVICE_ARRAY)
 
 
-def operator(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
-    """Reads its operands on CuPy's current stream; writes ``out`` or a new array."""
+def operator(
+    m: Machine,
+    name: str,
+    args: list[Value],
+    kwargs: dict[str, Value],
+    span: Span,
+    on: StreamV | None = None,
+) -> Value:
+    """Reads its operands on CuPy's current stream, or ``on`` another one; writes ``out`` or a new array."""
     operands = list(args)
     out = kwargs.get("out", NONE)
     arity = 2 if name in cupy_model.BINARY_UFUNCS else 1 if name in cupy_model.UNARY_UFUNCS else 0
@@ -230,17 +248,19 @@ def operator(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
     targets = tensors.buffers_in(m, [out])
     if not sources and not targets:
         return m.fresh(f"{name}()", span)
-    numba = next((v for v in sources if v.flavor is Flavor.NUMBA_ARRAY), None)
-    stream = _current(m, numba) if numba is not None else m.current_stream(Lib.CUPY)
+    other = next((v for v in sources if v.flavor in flavors.DEVICE_FLAVORS - {Flavor.DEVICE_ARRAY}), None)
+    stream = _current(m, other) if other is not None else m.current_stream(Lib.CUPY)
+    stream = on or stream
     reads = [Access(view.id, Mode.READ, view.region) for view in sources]
     result: Value = out
     if not targets:
-        flavor = Flavor.NUMBA_ARRAY if numba is not None else Flavor.DEVICE_ARRAY
+        flavor = other.flavor if other is not None else Flavor.DEVICE_ARRAY
         made = m.new_buffer("", Space.DEVICE, Origin.RESULT, flavor, span, stream.id)
         targets, result = [made], made
     writes = [Access(view.id, Mode.WRITE, view.region) for view in targets]
-    by = Lib.NUMBA if numba is not None else Lib.CUPY
-    tensors.work(m, span, stream.id, (*reads, *writes), name, library=by.product)
+    by = flavors.product(other) if other is not None else Lib.CUPY.product
+    choice = StreamChoice.IMPLIED if on is None else StreamChoice.NAMED
+    tensors.work(m, span, stream.id, (*reads, *writes), name, library=by, choice=choice)
     if name in cupy_model.DRAINING:
         m.emit(SyncStream(m.site(span), m.lane, stream=stream.id, name=name))
     return result
@@ -253,7 +273,9 @@ def _elementwise(m: Machine, name: str, args: list[Value], kwargs: dict[str, Val
     if isinstance(held, ConstV) and isinstance(held.value, str):
         inputs = len([part for part in held.value.split(",") if part.strip()])
     out = kwargs.get("out", args[inputs] if len(args) > inputs else NONE)
-    return operator(m, name, args[:inputs], {"out": out}, span)
+    given = kwargs.get("stream", NONE)
+    on = None if given == NONE else contexts.as_stream(m, given, span, Lib.CUPY)
+    return operator(m, name, args[:inputs], {"out": out}, span, on)
 
 
 # ----------------------------------------------------------------------------- Numba
@@ -287,7 +309,7 @@ def configured(m: Machine, kernel: Value, at: Value) -> Value | None:
     """``kernel[grid, block, stream]``: None if ``kernel`` is not one of Numba's or CuPy's."""
     at = names.settle(m, at)
     match kernel:
-        case FuncV() if kernels.library(m, kernel) in (Lib.NUMBA, Lib.CUPY):
+        case FuncV() if kernels.library(m, kernel) in (Lib.NUMBA, Lib.CUPY, Lib.TORCH):
             return PartialV(ApiV(LAUNCH), (kernel, at), {})
         case PartialV(func=ApiV("numba.cuda.jit()"), args=(inner, *_)):
             return PartialV(ApiV(LAUNCH), (inner, at), {})
@@ -300,6 +322,24 @@ def configured(m: Machine, kernel: Value, at: Value) -> Value | None:
 def _is_numba_stream(m: Machine, value: Value) -> bool:
     value = names.settle(m, value)
     return isinstance(value, StreamV) and value.lib is Lib.NUMBA
+
+
+def launch_triton(
+    m: Machine, kernel: FuncV, args: Sequence[Value], kwargs: dict[str, Value], span: Span
+) -> Value:
+    """``kernel[grid](x, y, n, BLOCK=128)`` of Triton: on PyTorch's current stream."""
+    uses = triton.uses(m, kernel)
+    if uses is None:
+        return unresolved.launch_kernel(m, kernel.function.name, args, kwargs, span)
+    given = dict(zip(uses, args, strict=False)) | kwargs
+    accesses = [
+        Access(view.id, mode, view.region)
+        for name, use in uses.items()
+        if (mode := use.mode) is not None
+        for view in tensors.buffers_in(m, [given.get(name, NONE)])
+    ]
+    tensors.launch(m, span, accesses, kernel.function.name)
+    return NONE
 
 
 def launch(m: Machine, kernel: Value, config: Value, args: Sequence[Value], span: Span) -> Value:
@@ -337,7 +377,8 @@ def launch(m: Machine, kernel: Value, config: Value, args: Sequence[Value], span
             name=name,
             library=lib.product,
             choice=memory.stream_choice(m, given, args),
-            issued_on=m.exact_device,
+            # Warp selects the device of the stream by itself.
+            issued_on=m.exact_device if lib is not Lib.WARP else None,
         )
     )
     if host:

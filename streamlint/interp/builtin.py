@@ -86,13 +86,7 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
     if path in host.VIEW_FUNCTIONS:
         return make_view(m, path, args, kwargs, span)
     if path in host.ALLOCATORS:
-        for view in tensors.buffers_in(m, args, unknown=False):
-            if last in ("array", "bytearray"):
-                tensors.read_on_host(m, view, span, f"{last}()")
-        made = m.new_buffer("", Space.PAGEABLE, Origin.ALLOCATED, Flavor.ARRAY, span)
-        if args and not isinstance(args[0], TupleV):
-            m.flat.add(made.id)
-        return made
+        return _host_array(m, last, args, span)
     if path in host.COPIES_INTO:
         return _copy_into(m, path, args, span)
     if path.startswith(("numpy.", "np.")) or (
@@ -150,6 +144,20 @@ def make_view(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value]
         handoffs.by_interface(m, seen, Lib.TORCH, span, "as_tensor")
     flavor = Flavor.TORCH if path.startswith("torch.") else Flavor.ARRAY
     return BufferV(seen.id, seen.region, flavor)
+
+
+def _host_array(m: Machine, name: str, args: list[Value], span: Span) -> Value:
+    given = tensors.buffers_in(m, args, unknown=False)
+    if name in ("array", "bytearray"):
+        for view in given:
+            tensors.read_on_host(m, view, span, f"{name}()")
+    made = m.new_buffer("", Space.PAGEABLE, Origin.ALLOCATED, Flavor.ARRAY, span)
+    if args and not isinstance(args[0], TupleV):
+        m.flat.add(made.id)
+    listed = containers.listed(m, args[0]) if args and name == "array" else None
+    if listed is not None and given:
+        m.addresses[made.id] = tuple(listed)
+    return made
 
 
 def _copy_into(m: Machine, path: str, args: list[Value], span: Span) -> Value:

@@ -13,8 +13,10 @@ from streamlint.interp import (
     effects,
     escape,
     expr,
+    flavors,
     functions,
     graphs,
+    kernels,
     monitors,
     names,
     objects,
@@ -186,6 +188,8 @@ def call_api(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value],
     last = path.rpartition(".")[2]
     if last in torch_model.MODULE_MAKERS:
         return ApiV("torch.cuda")
+    if path == arrays.LAUNCH and isinstance(args[0], FuncV) and kernels.library(m, args[0]) is Lib.TORCH:
+        return arrays.launch_triton(m, args[0], args[2:], kwargs, span)
     if path == arrays.LAUNCH:
         return arrays.launch(m, args[0], args[1], [*args[2:], *kwargs.values()], span)
     row = models.find_function(path)
@@ -345,11 +349,13 @@ def _as_role(m: Machine, receiver: SymV, role: Role, lib: Lib, span: Span) -> Va
             m.roles[receiver.key] = graph
             return graph
         case Role.BUFFER:
-            return tensors.as_buffer(m, receiver, arrays.flavor_of(lib, Space.DEVICE))
+            return tensors.as_buffer(m, receiver, flavors.flavor_of(lib, Space.DEVICE))
         case Role.DEVICE:
             device = DeviceV(m.device)
             m.roles[receiver.key] = device
             return device
+        case Role.OBJECT:
+            return receiver
 
 
 def _named_like(receiver: SymV, word: str) -> bool:

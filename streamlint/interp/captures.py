@@ -113,6 +113,11 @@ class Captures:
     def active(self) -> bool:
         return bool(self._open)
 
+    @property
+    def streams(self) -> list[StreamId]:
+        """The streams inside a capture, in the order in which they were made."""
+        return sorted(self._streams)
+
     def has(self, stream: StreamId) -> bool:
         """Whether work queued on ``stream`` is captured now."""
         return self.active and stream in self._streams

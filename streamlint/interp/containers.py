@@ -148,8 +148,8 @@ def like(m: Machine, sample: Value, key: str, depth: int = 2) -> Value:
                 if stream.span
                 else sample
             )
-        case EventV(lib=Lib.DISTRIBUTED):
-            # One collective stands for all that a loop started: [all_reduce(t, async_op=True) for t in ts]
+        case EventV(lib=Lib.DISTRIBUTED | Lib.KVIKIO):
+            # One stands for all that a loop started: [all_reduce(t, async_op=True) for t in ts]
             return sample
         case EventV(number, lib):
             made = m.new_event(f"{m.events[number].name}[{key}]", m.events[number].span, lib)

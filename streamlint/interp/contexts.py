@@ -22,12 +22,14 @@ from streamlint.interp import (
 from streamlint.interp.machine import Jumped, PathEnds, Returned
 from streamlint.interp.values import (
     NONE,
+    ApiV,
     ConstV,
     ContextKind,
     ContextV,
     DeviceV,
     GeneratorV,
     HeapV,
+    PartialV,
     Shape,
     StreamV,
     SymV,
@@ -35,7 +37,7 @@ from streamlint.interp.values import (
     Value,
 )
 from streamlint.models.schema import Lib
-from streamlint.trace import MonitorKind, StreamKind, SyncDevice, SyncStream
+from streamlint.trace import MonitorKind, Record, StreamKind, SyncDevice, SyncStream, Wait
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from streamlint import ir
     from streamlint.interp.machine import Machine
     from streamlint.source import Span
+    from streamlint.trace import StreamId
 
 
 def run_with(m: Machine, items: Sequence[ir.WithItem], body: Sequence[ir.Stmt]) -> None:
@@ -105,17 +108,23 @@ class _Restore:
             case ContextKind.CAPTURE:
                 if isinstance(self.value.value, StreamV) and not m.cut:
                     into = names.settle(m, self.value.graph) if self.value.graph is not None else NONE
-                    graphs.end(m, self.value.value.id, into, self.span, raised=self.raised)
+                    graphs.end(m, self.value.value.id, into, self.span, self.value.lib, raised=self.raised)
             case ContextKind.STREAM | ContextKind.DEVICE | ContextKind.NULL | ContextKind.STACK:
                 pass
         m.current = self.current
         devices.select(m, self.device)
+        if self.value.joins and isinstance(self.value.value, StreamV) and not m.cut:
+            outer = m.current_stream(self.value.lib or Lib.TORCH)
+            waits(m, outer.id, self.value.value.id, self.span, "leaving the block")
 
 
 def enter(m: Machine, value: Value, span: Span) -> tuple[Value, _Restore]:
     """Makes a context take effect; the second result undoes it."""
     context = as_context(m, value, span)
     restore = _Restore(m, context, span)
+    if context is None and _is_made(names.settle(m, value)):
+        # with kvikio.CuFile(path) as file:
+        return value, restore
     if context is None:
         return SymV(f"{names.settle(m, value)}.entered"), restore
     match context.kind:
@@ -128,11 +137,13 @@ def enter(m: Machine, value: Value, span: Span) -> tuple[Value, _Restore]:
                 devices.select(m, devices.meant(m, context.value))
             return value, restore
         case ContextKind.CAPTURE:
-            if isinstance(context.value, StreamV):
+            lib = context.lib or Lib.TORCH
+            if lib is Lib.TORCH:
                 # torch.cuda.graph synchronizes the device before it begins the capture.
                 m.emit(SyncDevice(m.site(span), m.lane, device=m.device, name="torch.cuda.graph"))
-                select(m, context.value, Lib.TORCH)
-                captures.begin(m, context.value, Lib.TORCH, context.mode, span, pool=context.pool or NONE)
+            if isinstance(context.value, StreamV):
+                select(m, context.value, lib)
+                captures.begin(m, context.value, lib, context.mode, span, pool=context.pool or NONE)
             return value, restore
         case ContextKind.NULL:
             return context.value, restore
@@ -183,6 +194,12 @@ def as_context(m: Machine, value: Value, span: Span) -> ContextV | None:
             return None
 
 
+def _is_made(value: Value) -> bool:
+    """Whether it is an object of a library that only its own rows know: ``cupy.RawKernel()``."""
+    made = value.func if isinstance(value, PartialV) else value
+    return isinstance(made, ApiV) and made.path.endswith("()")
+
+
 def select(m: Machine, stream: StreamV, lib: Lib | None) -> None:
     """Makes ``stream`` the current one, on its device."""
     owner = lib or stream.lib or Lib.TORCH
@@ -193,6 +210,13 @@ def select(m: Machine, stream: StreamV, lib: Lib | None) -> None:
         devices.select(m, devices.meant(m, stream))
     elif device != m.device:
         m.current[owner, m.device, m.lane] = stream
+
+
+def waits(m: Machine, waiting: StreamId, other: StreamId, span: Span, name: str) -> None:
+    """One stream waits for what is queued on another one now."""
+    event = m.new_event(f"the event of {name}", span, None)
+    m.emit(Record(m.site(span), m.lane, stream=other, event=event.id))
+    m.emit(Wait(m.site(span), m.lane, stream=waiting, event=event.id, name=name))
 
 
 def as_stream(m: Machine, value: Value, span: Span | None, lib: Lib | None = None) -> StreamV:
@@ -222,6 +246,18 @@ def as_stream(m: Machine, value: Value, span: Span | None, lib: Lib | None = Non
             held = m.heap[value.id].attrs.get(attribute)
             if isinstance(held, StreamV):
                 return held
+        return _by_protocol(m, value, span, lib)
+    return m.new_stream(StreamKind.UNKNOWN, "a stream", None, lib)
+
+
+def _by_protocol(m: Machine, value: HeapV, span: Span | None, lib: Lib | None) -> StreamV:
+    """``__cuda_stream__()`` gives a version and the handle of the stream that an object stands for."""
+    protocol = objects.method(m, value, "__cuda_stream__")
+    if protocol is not None and span is not None:
+        given = calls.call(m, protocol, [], {}, span)
+        handle = given.items[1] if isinstance(given, TupleV) and len(given.items) > 1 else NONE
+        if isinstance(handle, (StreamV, SymV)):
+            return as_stream(m, handle, span, lib)
     return m.new_stream(StreamKind.UNKNOWN, "a stream", None, lib)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp import decide, devices, names, tensors
+from streamlint.interp import decide, devices, flavors, names, tensors
 from streamlint.interp.machine import PathEnds
 from streamlint.interp.values import (
     NONE,
@@ -28,6 +28,7 @@ from streamlint.trace import (
     Access,
     Copy,
     HostAccess,
+    HostEffect,
     Launch,
     Mode,
     Origin,
@@ -152,7 +153,7 @@ def _to_device(m: Machine, view: BufferV, device: DeviceV | None, span: Span, *,
     there = m.device if device is None or device.id.startswith("?") else device.id
     if space is Space.DEVICE and m.buffers[view.id].device == there:
         return view
-    stream = m.current_stream(tensors.library(view), there)
+    stream = m.current_stream(flavors.library(view), there)
     made = m.new_buffer("", Space.DEVICE, Origin.RESULT, Flavor.TORCH, span, stream.id, there)
     copy(m, made, view, span, blocking=blocking, name="to device")
     return made
@@ -173,7 +174,7 @@ def copy(
         _between_devices(m, dst, src, span, name)
         return
     owner = dst if to is Space.DEVICE else src
-    stream, by = m.current_stream(tensors.library(owner), device), tensors.product(owner)
+    stream, by = m.current_stream(flavors.library(owner), device), flavors.product(owner)
     if of in (Space.DEVICE, Space.MANAGED) and not to.on_host:
         accesses = (read, write)
         m.emit(Launch(m.site(span), m.lane, stream=stream.id, accesses=accesses, name=name, library=by))
@@ -219,17 +220,21 @@ def on_stream(
     blocking: bool,
     name: str,
     documented: bool = False,
+    to_host: bool = False,
     library: str = "",
     choice: StreamChoice = StreamChoice.IMPLIED,
 ) -> None:
     """An explicit copy call (``cudaMemcpyAsync``) on a named stream.
 
-    ``documented``: its documentation says asynchronous even where it was seen to block.
+    ``documented``: its documentation says asynchronous even where it was seen to block. ``to_host``: the
+    call says that the target is on the host, wherever there.
     """
     read = Access(src.id, Mode.READ, src.region)
     write = Access(dst.id, Mode.WRITE, dst.region)
     to, of = m.space(dst), m.space(src)
     effect = explicit_effect(to, of, blocking=blocking, documented=documented)
+    if blocking and to_host:
+        effect = HostEffect.BLOCKS
     m.emit(
         Copy(
             m.site(span),

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING
 from typing_extensions import assert_never
 
 from streamlint.interp import (
+    background,
     callbacks,
     captures,
     collectives,
     contexts,
-    decide,
     devices,
     escape,
     graphs,
     handoffs,
+    making,
     memory,
     names,
     tensors,
@@ -43,12 +44,11 @@ from streamlint.interp.values import (
 from streamlint.models import cuda_driver, cuda_runtime
 from streamlint.models import schema as fx
 from streamlint.trace import (
+    CURRENT_DEVICE,
     Access,
     CudaCall,
     DestroyEvent,
     DestroyStream,
-    Doubt,
-    Free,
     HostAccess,
     Interval,
     KeepAlive,
@@ -67,8 +67,6 @@ if TYPE_CHECKING:
     from streamlint.source import Span
     from streamlint.trace import StreamId
 
-OBSERVED = frozenset({Doubt.OBSERVED})
-
 
 def apply(
     m: Machine,
@@ -80,10 +78,11 @@ def apply(
     span: Span,
 ) -> Value:
     """Runs a row's effects; the value of the call is the last one that an effect returns."""
-    bound = {name: names.settle(m, value) for name, value in zip(api.names, args, strict=False)}
+    in_place = api.names_of(len(args))
+    bound = {name: names.settle(m, value) for name, value in zip(in_place, args, strict=False)}
     bound |= {name: names.settle(m, value) for name, value in kwargs.items()}
     if api.rest is not None:
-        bound[api.rest] = TupleV(tuple(args[len(api.names) :]))
+        bound[api.rest] = TupleV(tuple(args[len(in_place) :]))
     if receiver is not None:
         bound["self"] = receiver
     call = Call(m, framework, api, bound, span)
@@ -96,7 +95,9 @@ def apply(
     success = ApiV(cuda_driver.SUCCESS if framework.lib is fx.Lib.DRIVER else cuda_runtime.SUCCESS)
     if isinstance(result, QueryV):
         return TupleV((result,))
-    return TupleV((success,)) if result is None else TupleV((success, result))
+    if result is None:
+        return TupleV((success,))
+    return TupleV((success, result, *(m.fresh(api.name, span) for _ in range(api.further))))
 
 
 class Call:
@@ -114,11 +115,15 @@ class Call:
     # -------------------------------------------------------------- arguments
 
     def value(self, name: str | None) -> Value:
+        """The argument of a parameter, or a field of it: ``"p.srcPtr/srcArray"`` is the first that is set."""
         if name is None:
             return NONE
-        owner, _, part = name.partition(".")
+        owner, _, parts = name.partition(".")
         found = self.bound.get(owner, NONE)
-        return found if not part else self._field(found, part)
+        if not parts:
+            return found
+        fields = [self._field(found, part) for part in parts.split("/")]
+        return next((f for f in fields if f != NONE and not isinstance(f, SymV)), fields[0])
 
     def _field(self, options: Value, name: str) -> Value:
         """``nonblocking`` of ``StreamOptions(nonblocking=False)`` or ``{"nonblocking": False}``."""
@@ -129,7 +134,7 @@ class Call:
                 held = self.m.heap[number]
                 return held.attrs.get(key_of(ConstV(name)), held.attrs.get(name, NONE))
             case SymV(key):
-                return SymV(f"{key}.{name}")
+                return names.settle(self.m, SymV(f"{key}.{name}"))
             case _:
                 return NONE
 
@@ -162,6 +167,14 @@ class Call:
             return tensors.as_buffer(self.m, value, Flavor.POINTER)
         return None
 
+    def buffers(self, name: str) -> list[BufferV]:
+        """The memory of an argument, or of each element of one that is a list."""
+        value = self.value(name)
+        if isinstance(value, (TupleV, HeapV)):
+            return tensors.buffers_in(self.m, [value])
+        found = self.buffer(name)
+        return [found] if found is not None else []
+
     def sized(self, view: BufferV, count: str | None) -> BufferV:
         """``count`` bytes from where a pointer points; all of the allocation stays the whole of it."""
         size = self.value(count)
@@ -192,38 +205,43 @@ class Call:
         m, span = self.m, self.span
         match effect:
             case fx.NewStream():
-                return self._new_stream(effect)
+                return making.stream(self, effect)
             case fx.CurrentStream(device):
                 return m.current_stream(self.lib, self.device(device).id)
             case fx.DefaultStream(kind):
                 where = self.device("self" if isinstance(self.bound.get("self"), DeviceV) else "device")
                 return m.default(m.default_stream if kind is StreamKind.LEGACY else kind, self.lib, where.id)
-            case fx.ForeignStream(handle):
+            case fx.ForeignStream(handle, current_of):
                 value = self.value(handle)
+                if current_of is not None and not names.is_stream_like(value):
+                    return StreamV(m.current_stream(current_of).id, self.lib)
                 if isinstance(value, ConstV) and isinstance(value.value, int):
                     return handle_stream(m, value.value, self.lib)
                 known = value if isinstance(value, StreamV) else contexts.as_stream(m, value, span, self.lib)
                 return StreamV(known.id, self.lib)
             case fx.NewEvent():
-                made = m.new_event("an event", span, self.lib)
-                m.events[made.id] = replace(
-                    m.events[made.id], timing=self._timing(effect), made_on=self._event_device()
-                )
-                if self.value("external") == ConstV(True):
-                    m.captures.external.add(made.id)
-                return made
+                return making.event(self, effect)
             case fx.NewDevice(number):
                 return devices.made(m, self.value(number))
             case fx.Makes(path, keeps):
                 held = {name: self.bound[name] for name in keeps if name in self.bound}
                 return PartialV(ApiV(path), (), held) if held else ApiV(path)
-            case fx.EnterStream(stream, now):
-                return self._enter_stream(stream, now=now)
-            case fx.EnterDevice(device) | fx.SelectsDevice(device):
-                if isinstance(effect, fx.SelectsDevice) or effect.now:
-                    devices.select(m, self.device(device))
-                    return None
-                return ContextV(ContextKind.DEVICE, self.device(device), self.lib)
+            case fx.EnterStream():
+                return self._enter_stream(effect)
+            case fx.EnterDevice(device, now):
+                if not now:
+                    return ContextV(ContextKind.DEVICE, self.device(device), self.lib)
+                devices.select(m, self.device(device))
+                return None
+            case fx.SelectsDevice(device, push):
+                if push:
+                    m.pushed.append(devices.current(m))
+                devices.select(m, self.device(device))
+                return None
+            case fx.RestoresDevice():
+                popped = devices.current(m)
+                devices.select(m, m.pushed.pop() if m.pushed else DeviceV(CURRENT_DEVICE, CURRENT_DEVICE))
+                return popped
             case (
                 fx.EnterCapture()
                 | fx.CaptureStarts()
@@ -239,16 +257,16 @@ class Call:
             case fx.StreamWaitsStream(stream, other):
                 self._wait_stream(stream, other)
                 return None
-            case fx.StreamWaitsEvent(event, stream):
+            case fx.StreamWaitsEvent(event, stream, flags):
                 waited = self.event(event)
                 escape.by_outside_event(m, waited, span, self.name())
-                self._emit_wait(self.stream(stream).id, waited)
+                self._emit_wait(self.stream(stream).id, waited, flags)
                 return None
             case fx.StreamWaits(what, stream):
                 self._wait(what, stream)
                 return None
-            case fx.Records(event, stream):
-                return self._record(event, stream)
+            case fx.Records():
+                return self._record(effect)
             case fx.HostWaitsStream(stream):
                 m.emit(SyncStream(m.site(span), m.lane, stream=self.stream(stream).id, name=self.name()))
                 return None
@@ -270,8 +288,16 @@ class Call:
                 return None
             case fx.Communicates():
                 return collectives.run(self, effect)
-            case fx.OrdersAll():
-                escape.barrier(m, escape.all_streams(m), span, self.name())
+            case fx.Launches(kernel, lists, stream):
+                return memory.launch_python(self, kernel, lists, stream)
+            case fx.Binds(name, address):
+                own = m.bound.setdefault(key_of(self.value("self")), {})
+                own[key_of(self.value(name))] = self.value(address)
+                return None
+            case fx.Background():
+                return background.run(self, effect)
+            case fx.OrdersAll(why):
+                escape.barrier(m, escape.all_streams(m), span, self.name(), why)
                 return m.fresh(self.name(), span)
             case fx.HostUses(reads, writes):
                 accesses = [
@@ -284,20 +310,22 @@ class Call:
                 return None
             case fx.Allocates():
                 return memory.allocate(self, effect)
-            case fx.Frees(buffer, stream, _):
-                freed = self.buffer(buffer)
-                if freed is not None:
-                    on = self.stream(stream).id if stream is not None else None
-                    # cudaFree of memory from cudaMallocAsync does not wait for anything (measured).
-                    if effect.device_wide and m.buffers[freed.id].alloc_stream is None:
-                        m.emit(SyncDevice(m.site(span), m.lane, OBSERVED, device=m.device, name=self.name()))
-                    m.emit(Free(m.site(span), m.lane, buffer=freed.id, stream=on, name=self.name()))
+            case fx.Frees():
+                memory.free(self, effect)
                 return None
             case fx.Pins(buffer):
                 pinned = self.buffer(buffer)
                 if pinned is not None:
                     m.set_space(pinned, Space.PINNED)
                 return None
+            case fx.Unpins():
+                m.emit(SyncDevice(m.site(span), m.lane, memory.OBSERVED, device=m.device, name=self.name()))
+                return None
+            case fx.GlobalMemory(module, name):
+                variable = ".".join(key_of(self.value(one)) for one in (*module, name))
+                return memory.of_module(m, variable, self.lib, span)
+            case fx.Struct():
+                return m.fresh(self.name(), span)
             case fx.KeepsAlive(buffer, stream):
                 kept = self.buffer(buffer)
                 if kept is not None:
@@ -330,11 +358,8 @@ class Call:
                 elif isinstance(gone, EventV):
                     m.emit(DestroyEvent(m.site(span), m.lane, event=gone.id))
                 return None
-            case fx.Views(of, array):
-                seen = self.buffer(of)
-                if seen is None:
-                    return m.fresh("view", span)
-                return BufferV(seen.id, seen.region, Flavor.ARRAY if array else seen.flavor)
+            case fx.Views():
+                return memory.view(self, effect)
             case fx.Adopts():
                 return self._adopt(effect)
             case fx.Returns(what):
@@ -351,20 +376,6 @@ class Call:
             case _:
                 assert_never(effect)
 
-    def _timing(self, effect: fx.NewEvent) -> bool | None:
-        """Whether times can be read from a new event; ``None`` if a flag is not known."""
-        match self.value(effect.timing), self.value(effect.untimed):
-            case ConstV(bool() as wanted), _:
-                return wanted
-            case ConstV(None), ConstV(None):
-                return effect.timed
-            case ConstV(None), ConstV(bool() as untimed):
-                return not untimed
-            case ConstV(None), ConstV(int() as flags):
-                return not flags & cuda_runtime.DISABLE_TIMING_FLAG
-            case _:
-                return None
-
     def _wait(self, what: str, stream: str) -> None:
         """An event or a stream; an unknown value by its name."""
         value = self.value(what)
@@ -373,10 +384,10 @@ class Call:
             return
         self._emit_wait(self.stream(stream).id, self.event(what))
 
-    def _emit_wait(self, stream: StreamId, event: EventV) -> None:
+    def _emit_wait(self, stream: StreamId, event: EventV, flags: str = "flags") -> None:
         m = self.m
         wait = Wait(m.site(self.span), m.lane, stream=stream, event=event.id, name=self.name())
-        if captures.is_external(self.value("flags")):
+        if captures.is_external(self.value(flags)):
             m.captures.add_node(wait)
         else:
             m.emit(wait)
@@ -389,34 +400,20 @@ class Call:
         stream = None if unordered else self.stream(effect.stream)
         return handoffs.adopted(self.m, view, self.lib, stream, self.span, self.name())
 
-    def _new_stream(self, effect: fx.NewStream) -> Value:
-        if effect.wraps is not None and self.value(effect.wraps) != NONE:
-            return StreamV(self.stream(effect.wraps).id, self.lib)
-        if effect.null is not None and decide.constant(self.m, self.value(effect.null)):
-            return self.m.default(StreamKind.LEGACY, self.lib)
-        kind = effect.kind
-        if effect.flag is not None:
-            match self.value(effect.flag):
-                case ConstV(int() | bool() as flag):
-                    kind = effect.flag_kind if int(flag) & cuda_runtime.NON_BLOCKING_FLAG else effect.kind
-                case ConstV(None):
-                    kind = effect.unset or kind
-                case _:
-                    kind = StreamKind.UNKNOWN
-        device = self.device("self" if isinstance(self.bound.get("self"), DeviceV) else "device")
-        made_on = device.exact if self.lib is not fx.Lib.DRIVER else None
-        return self.m.new_stream(kind, "a stream", self.span, self.lib, device.id, made_on)
-
-    def _enter_stream(self, stream: str, *, now: bool) -> Value | None:
-        value = self.value(stream)
-        if value == NONE:
+    def _enter_stream(self, effect: fx.EnterStream) -> Value | None:
+        if self.value(effect.stream) == NONE:
             # torch.cuda.stream(None) changes nothing.
-            return None if now else ContextV(ContextKind.NULL, NONE)
-        chosen = self.stream(stream)
-        if now:
+            return None if effect.now else ContextV(ContextKind.NULL, NONE)
+        chosen = self.stream(effect.stream)
+        forks = self.value(effect.forks)
+        if effect.forks_unset if forks == NONE else forks == ConstV(True):
+            outer = self.m.current_stream(self.lib)
+            contexts.waits(self.m, chosen.id, outer.id, self.span, self.name())
+        if effect.now:
             contexts.select(self.m, chosen, self.lib)
             return chosen
-        return ContextV(ContextKind.STREAM, chosen, self.lib)
+        joins = self.value(effect.joins) == ConstV(True)
+        return ContextV(ContextKind.STREAM, chosen, self.lib, joins=joins)
 
     def _wait_stream(self, stream: str, other: str) -> None:
         m = self.m
@@ -424,32 +421,24 @@ class Call:
         m.emit(Record(m.site(self.span), m.lane, stream=self.stream(other).id, event=event.id))
         self._emit_wait(self.stream(stream).id, event)
 
-    def _record(self, event: str, stream: str) -> Value:
+    def _record(self, effect: fx.Records) -> Value:
         m = self.m
-        given = self.value(event)
+        given = self.value(effect.event)
         made = (
             as_event(m, given, self.span) if given != NONE else m.new_event("an event", self.span, self.lib)
         )
-        on = self.stream(stream)
+        on = self.stream(effect.stream)
         where = devices.of_stream(m, on)
         known = m.events[made.id]
         if known.made_on is None and (given == NONE or self.lib is fx.Lib.TORCH):
             # PyTorch makes the event when it is first recorded; cuda.core makes it for the stream.
-            m.events[made.id] = replace(known, made_on=self._event_device() or where)
+            m.events[made.id] = replace(known, made_on=making.event_device(self) or where)
         recorded = Record(m.site(self.span), m.lane, stream=on.id, event=made.id, issued_on=where)
-        if captures.is_external(self.value("flags")):
+        if captures.is_external(self.value(effect.flags)):
             m.captures.add_node(recorded)
         else:
             m.emit(recorded)
         return made
-
-    def _event_device(self) -> str | None:
-        """The device of an event when it is made; None if it gets one later, or that is not known."""
-        match self.lib:
-            case fx.Lib.TORCH | fx.Lib.DRIVER | fx.Lib.CORE:
-                return None
-            case _:
-                return self.m.exact_device
 
     def _query(self, of: str, *, status: bool) -> Value:
         value = self.value(of)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import assert_never
 
 from streamlint import models
-from streamlint.interp import captures, containers, effects, names, tensors
+from streamlint.interp import captures, containers, contexts, effects, names, tensors
 from streamlint.interp.values import (
     NONE,
     BufferV,
@@ -54,35 +54,18 @@ if TYPE_CHECKING:
 _ESCAPED = frozenset({Doubt.ESCAPE})
 
 
-def carry_out(
-    call: Call,
-    effect: fx.EnterCapture
-    | fx.CaptureStarts
-    | fx.CaptureEnds
-    | fx.NewGraph
-    | fx.InstantiatesGraph
-    | fx.GraphsCallables
-    | fx.LaunchesGraph,
-) -> Value | None:
+def carry_out(call: Call, effect: fx.GraphEffect) -> Value | None:
     """Effects on captures and graphs."""
     m, span = call.m, call.span
     match effect:
-        case fx.EnterCapture(stream, graph):
-            captured = (
-                m.new_stream(StreamKind.NON_BLOCKING, "the capture stream", span, call.lib)
-                if call.value(stream) == NONE
-                else call.stream(stream)
-            )
-            mode, into = call.value("capture_error_mode"), call.value(graph)
-            return ContextV(
-                ContextKind.CAPTURE, captured, call.lib, mode=mode, graph=into, pool=call.value(effect.pool)
-            )
+        case fx.EnterCapture():
+            return _entered(call, effect)
         case fx.CaptureStarts(stream):
             captures.begin(m, call.stream(stream), call.lib, call.value("mode"), span)
             return None
         case fx.CaptureEnds(stream):
             made = m.new_graph(span, call.lib)
-            end(m, call.stream(stream).id, made, span)
+            end(m, call.stream(stream).id, made, span, call.lib)
             return made
         case fx.NewGraph():
             return m.new_graph(span, call.lib)
@@ -103,8 +86,32 @@ def carry_out(
             assert_never(effect)
 
 
-def end(m: Machine, stream: StreamId, graph: Value, span: Span, *, raised: bool = False) -> None:
-    """Ends the capture of ``stream`` into ``graph``."""
+def _entered(call: Call, effect: fx.EnterCapture) -> ContextV:
+    """PyTorch captures a stream of its own where none is given, Warp the current one."""
+    if call.value(effect.stream) == NONE and call.lib is Lib.TORCH:
+        captured = call.m.new_stream(StreamKind.NON_BLOCKING, "the capture stream", call.span, call.lib)
+    else:
+        captured = call.stream(effect.stream)
+    return ContextV(
+        ContextKind.CAPTURE,
+        captured,
+        call.lib,
+        mode=call.value("capture_error_mode"),
+        graph=call.value(effect.graph),
+        pool=call.value(effect.from_pool),
+    )
+
+
+def end(
+    m: Machine, stream: StreamId, graph: Value, span: Span, lib: Lib | None, *, raised: bool = False
+) -> None:
+    """Ends the capture of ``stream`` into ``graph``.
+
+    Warp joins the streams that were forked; other libraries leave that to the caller.
+    """
+    for other in m.captures.streams if lib is Lib.WARP else ():
+        if other != stream:
+            contexts.waits(m, stream, other, span, "the end of the capture")
     doubts = _ESCAPED if raised else frozenset()
     m.emit(EndCapture(m.site(span), m.lane, doubts, stream=stream))
     recording = m.captures.ended.get(stream)
@@ -216,5 +223,5 @@ def by_hand(
         pool = kwargs.get("pool", args[0] if args else NONE)
         captures.begin(m, stream, Lib.TORCH, mode, span, pool=pool)
     else:
-        end(m, stream.id, names.settle(m, graph), span)
+        end(m, stream.id, names.settle(m, graph), span, Lib.TORCH)
     return NONE

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from streamlint.interp import tensors
+from streamlint.interp import flavors
 from streamlint.interp.values import BufferV, ConstV, Flavor, SymV, Value
 from streamlint.models.schema import Lib
 from streamlint.trace import Access, Launch, Mode, Origin, Space
@@ -81,7 +81,7 @@ def settle(m: Machine) -> None:
         made = result if isinstance(result, BufferV) else buffer(m, guess)
         accesses = [Access(view.id, Mode.READ, view.region) for view in reads]
         accesses.append(Access(made.id, Mode.WRITE))
-        m.ops[guess.op] = replace(op, accesses=tuple(accesses), library=tensors.product(made))
+        m.ops[guess.op] = replace(op, accesses=tuple(accesses), library=flavors.product(made))
 
 
 def _operands_are_tensors(m: Machine, guess: Guess) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp import arrays, tensors
+from streamlint.interp import arrays, flavors
 from streamlint.interp.values import BufferV, Flavor, StreamV
 from streamlint.models.schema import Lib
 from streamlint.trace import Doubt, HandOff, Record, Space, StreamId, SyncStream, Wait
@@ -26,14 +26,14 @@ _OBSERVED = frozenset({Doubt.OBSERVED})
 
 def by_address(m: Machine, view: BufferV, span: Span, name: str) -> BufferV:
     """``x.data_ptr()``, ``a.data.ptr``: from here on anyone may use the memory."""
-    if tensors.product(view):
+    if flavors.product(view):
         _mark(m, view, None, span, name)
     return BufferV(view.id, view.region, Flavor.POINTER)
 
 
 def by_interface(m: Machine, view: BufferV, taker: Lib, span: Span, name: str) -> None:
     """``torch.as_tensor(a)``, ``cupy.asarray(x)``, ``cuda.as_cuda_array(x)``."""
-    if tensors.product(view) == taker.product:
+    if flavors.product(view) == taker.product:
         return
     stream = None if taker is Lib.TORCH else _named_by_interface(m, view)
     if stream is not None:
@@ -45,7 +45,7 @@ def by_dlpack(
     m: Machine, view: BufferV, taker: Lib, stream: StreamId, span: Span, name: str = "from_dlpack"
 ) -> None:
     """``torch.from_dlpack(a)``, ``cupy.from_dlpack(x)``, ``StridedMemoryView(x, stream_ptr)``."""
-    if view.flavor is Flavor.POINTER or tensors.product(view) == taker.product:
+    if view.flavor is Flavor.POINTER or flavors.product(view) == taker.product:
         # A capsule or an address was given away before; who made it does not hear of the taker.
         return
     source = _current_of_giver(m, view)
@@ -76,9 +76,15 @@ def adopted(m: Machine, view: BufferV, taker: Lib, stream: StreamV | None, span:
     """
     if stream is not None:
         by_dlpack(m, view, taker, stream.id, span, name)
-    elif tensors.product(view) != taker.product:
+    elif flavors.product(view) != taker.product:
         _mark(m, view, taker, span, name)
-    return BufferV(view.id, view.region, arrays.FLAVORS[taker] if taker is Lib.CORE else Flavor.POINTER)
+    return BufferV(view.id, view.region, flavors.FLAVORS[taker] if taker is Lib.CORE else Flavor.POINTER)
+
+
+def as_view(m: Machine, view: BufferV, taker: Lib, span: Span, name: str) -> None:
+    """``wp.from_torch(t)`` and ``wp.to_torch(a)``: one memory in both libraries, no order of streams."""
+    if flavors.product(view) != taker.product:
+        _mark(m, view, taker, span, name)
 
 
 def _named_by_interface(m: Machine, view: BufferV) -> StreamId | None:
@@ -96,7 +102,7 @@ def _current_of_giver(m: Machine, view: BufferV) -> StreamId | None:
     """The stream that DLPack orders before the taker's; Numba's arrays have the array interface only."""
     match view.flavor:
         case Flavor.TORCH | Flavor.DEVICE_ARRAY | Flavor.OPAQUE:
-            return m.current_stream(tensors.library(view)).id
+            return m.current_stream(flavors.library(view)).id
         case _:
             return _named_by_interface(m, view)
 

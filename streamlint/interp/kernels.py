@@ -34,6 +34,8 @@ def library(m: Machine, func: FuncV) -> Lib | None:
             return Lib.CUPY
         if path in ("triton.jit", "jit_kernel"):
             return Lib.TORCH
+        if path == "warp.kernel":
+            return Lib.WARP
     return None
 
 
@@ -78,10 +80,10 @@ def python_uses(m: Machine, func: FuncV, depth: int = _DEEP) -> dict[str, Use] |
     body = _Body(m, function, [param.name for param in function.params], depth)
     for statement in function.body:
         body.scan(statement)
-    return {name: Use(_mode(name, body.reads, body.writes), name in body.indexed) for name in body.names}
+    return {name: Use(mode_of(name, body.reads, body.writes), name in body.indexed) for name in body.names}
 
 
-def _mode(name: str, reads: set[str], writes: set[str]) -> Mode | None:
+def mode_of(name: str, reads: set[str], writes: set[str]) -> Mode | None:
     if name in writes:
         return Mode.UPDATE if name in reads else Mode.WRITE
     return Mode.READ if name in reads else None
@@ -120,7 +122,7 @@ class _Body:
                     self._passed(called, args)
                     self.scan(called, *(arg.value for arg in args if not isinstance(arg.value, ir.Name)))
                 case _:
-                    self.scan(*_children(node))
+                    self.scan(*children(node))
 
     def _note(self, name: str, mode: Mode, *, indexed: bool = True) -> None:
         if name not in self.names:
@@ -155,7 +157,7 @@ class _Body:
         )
         if last in _HARMLESS:
             return
-        if last in _ATOMICS and isinstance(called, ir.Attr):
+        if last.removeprefix("atomic_") in _ATOMICS and isinstance(called, ir.Attr):
             self._note(given[0][1] if given and given[0][0] == 0 else "", Mode.UPDATE)
             return
         plain = isinstance(called, ir.Name) and self.depth
@@ -168,7 +170,8 @@ class _Body:
                 self._note(name, use.mode, indexed=use.indexed)
 
 
-def _children(node: object) -> Iterator[object]:
+def children(node: object) -> Iterator[object]:
+    """The nodes right below one, in order."""
     if isinstance(node, tuple):
         yield from node
     elif is_dataclass(node) and not isinstance(node, type):
@@ -198,6 +201,23 @@ _HARMLESS = frozenset(
 # ----------------------------------------------------------------------------- C++ kernels
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+
+
+def as_text(source: str | bytes) -> str:
+    return source if isinstance(source, str) else source.decode("utf-8", "replace")
+
+
+def modes_by_name(m: Machine, name: str) -> tuple[Mode | None, ...] | None:
+    """By position, for a kernel known by name only, if its source is a literal of a module at work.
+
+    ``SOURCE = b'extern "C" __global__ void scale(...)'``, compiled with NVRTC and loaded as binary.
+    """
+    for module in dict.fromkeys(frame.env.module for frame in reversed(m.frames)):
+        for source in m.project.kernel_sources(module):
+            modes = c_modes(source, name)
+            if modes is not None:
+                return modes
+    return None
 
 
 def c_modes(code: str, name: str) -> tuple[Mode | None, ...] | None:

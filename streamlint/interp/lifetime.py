@@ -5,10 +5,10 @@ Python; the caching allocator then hands its block to the next allocation on the
 allocated it. So a drop is an op of its own (``Free`` of kind ``DROPPED``), and what the free means
 to the streams is for the rules to judge.
 
-Only buffers used on another stream than their own, or captured into a graph, and ctypes callbacks that
-the driver will call are looked for: the others cannot be hurt by a drop. After a statement, whatever no
-name, attribute, container, closure or value in flight reaches is gone. In doubt a buffer is alive: a
-missed drop costs less than an invented one.
+Only buffers used on another stream than their own, or captured into a graph, those of a pool of host
+memory, and ctypes callbacks that the driver will call are looked for: the others cannot be hurt by a
+drop. After a statement, whatever no name, attribute, container, closure or value in flight reaches is
+gone. In doubt a buffer is alive: a missed drop costs less than an invented one.
 """
 
 from __future__ import annotations
@@ -179,6 +179,9 @@ def _note_uses(m: Machine, op: Launch | Copy) -> None:
     where = m.streams[op.stream].device
     for access in op.accesses:
         buffer = m.buffers[access.buffer]
+        if buffer.pool is not None:
+            # cupyx.empty_pinned(...): the pool does not know of streams at all.
+            m.life.candidates.add(buffer.id)
         if buffer.alloc_stream is None or buffer.space.on_host or not _recycled(m, buffer.id):
             continue
         # A copy between devices orders the current streams of both (measured), so it is no use aside.
@@ -202,14 +205,13 @@ def _may_be_source(m: Machine, op: Copy) -> bool:
 def _recycled(m: Machine, number: BufferId) -> bool:
     """Whether the memory goes back to a pool of its stream when the last reference is dropped.
 
-    Only an explicit call frees what an address points to. Numba gives memory back by ``cuMemFree``,
-    which blocks until the device is idle. What was allocated during a capture belongs to the graph's own pool
-    (PyTorch), or is not looked into (CuPy).
+    Only an explicit call frees what an address points to. Numba and PyCUDA give memory back by
+    ``cuMemFree``, which blocks until the device is idle, and Warp in order of the legacy default stream.
+    What was allocated during a capture belongs to the graph's own pool (PyTorch), or is not looked into
+    (CuPy).
     """
-    return number not in m.life.captured and m.life.flavors.get(number) not in (
-        Flavor.POINTER,
-        Flavor.NUMBA_ARRAY,
-    )
+    kept = (Flavor.POINTER, Flavor.NUMBA_ARRAY, Flavor.PYCUDA_ARRAY, Flavor.WARP_ARRAY)
+    return number not in m.life.captured and m.life.flavors.get(number) not in kept
 
 
 def _note_launch(m: Machine, op: Launch) -> None:

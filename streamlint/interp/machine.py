@@ -11,6 +11,7 @@ from streamlint.interp.lifetime import MAX_SCANS, Lifetimes
 from streamlint.interp.values import (
     BufferV,
     CallbackV,
+    DeviceV,
     Env,
     EventV,
     Flavor,
@@ -61,6 +62,9 @@ if TYPE_CHECKING:
     from streamlint.interp.guesses import Guess
     from streamlint.interp.project import Project
     from streamlint.source import Span
+
+_CURRENT = frozenset({Lib.TORCH, Lib.CUPY})
+"""Libraries with a current stream that callers may have chosen; the others use the default stream."""
 
 MAX_DEPTH = 12
 MAX_STEPS = 30_000
@@ -133,6 +137,8 @@ class Machine:
     device: DeviceId = CURRENT_DEVICE
     exact_device: DeviceId | None = CURRENT_DEVICE
     """The current device as the code says it: see ``DeviceV.exact``."""
+    pushed: list[DeviceV] = field(default_factory=list)
+    """Devices whose contexts were pushed aside (``cuCtxPushCurrent``)."""
     lane: LaneId = MAIN_LANE
     frames: list[Frame] = field(default_factory=list)
     calls: list[Span] = field(default_factory=list)
@@ -150,6 +156,10 @@ class Machine:
     """Buffers known to have one axis: indexing a host view of them with an integer reads."""
     spread: set[Span] = field(default_factory=set)
     """Calls with keywords that are not all known: ``DataLoader(dataset, **options)``."""
+    bound: dict[str, dict[str, Value]] = field(default_factory=dict)
+    """Addresses that objects keep for their later work, by the object's key and by name."""
+    addresses: dict[BufferId, tuple[Value, ...]] = field(default_factory=dict)
+    """What host arrays were made of that hold addresses: ``np.array([int(pointer)], dtype=np.uint64)``."""
     sizes: dict[BufferId, str] = field(default_factory=dict)
     """Sizes of allocations in bytes, as keys of the values given."""
     last_backward: int | None = None
@@ -257,14 +267,22 @@ class Machine:
     def current_stream(self, lib: Lib, device: DeviceId | None = None) -> StreamV:
         """The current stream of ``lib`` on this lane: what the caller chose, until code selects another.
 
-        cuda-python has none: calls without a stream run on the default stream.
+        Most others have none: calls without a stream run on the default stream.
         """
         where = device if device is not None else self.device
         lib = Lib.TORCH if lib is Lib.DISTRIBUTED else lib
         found = self.current.get((lib, where, self.lane))
         if found is not None:
             return found
-        if lib in (Lib.RUNTIME, Lib.DRIVER, Lib.NUMBA, Lib.CORE) or self.lane != MAIN_LANE:
+        if lib is Lib.WARP:
+            # Warp makes a blocking stream for each device (warp/native/warp.cu) and uses that.
+            key = f"Warp's stream of device {where}"
+            if key not in self.roles:
+                self.roles[key] = self.new_stream(StreamKind.BLOCKING, "Warp's stream", None, lib, where)
+            made = self.roles[key]
+            assert isinstance(made, StreamV)
+            return made
+        if lib not in _CURRENT or self.lane != MAIN_LANE:
             return self.default(self.default_stream, lib, where)
         if where not in (CURRENT_DEVICE, "0") and not where.startswith("?"):
             return self.default(self.default_stream, lib, where)

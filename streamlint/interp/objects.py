@@ -22,11 +22,13 @@ from streamlint.interp.values import (
     MethodV,
     ModuleV,
     PartialV,
+    QueryV,
     Shape,
     StreamV,
     SymV,
     Value,
 )
+from streamlint.models.cuda_runtime import SUCCESS_NAMES
 from streamlint.models.schema import Role
 
 if TYPE_CHECKING:
@@ -65,6 +67,8 @@ def attribute(m: Machine, value: Value, name: str, span: Span) -> Value:
         case SymV(key, holds):
             stored = m.roles.get(f"{key}.{name}")
             return stored if stored is not None else SymV(f"{key}.{name}", holds)
+        case QueryV(status=True) if name == "value":
+            return value
         case PartialV() if name == "func":
             return value.func
         case CallbackV() if name in ("value", "_ptr"):
@@ -88,6 +92,8 @@ def _read_row(m: Machine, role: Role, lib: Lib | None, value: Value, name: str, 
 
 def api_attribute(m: Machine, path: str, name: str) -> Value:
     dotted = f"{path}.{name}"
+    if name == "value" and path.endswith(SUCCESS_NAMES):
+        return ConstV(0)
     constant = _constant(path, name)
     if constant is not None:
         return constant

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from streamlint.interp.variables import StreamAttribute
     from streamlint.source import Span
 
-FRAMEWORK_ROOTS = frozenset({"torch", "cupy", "cupyx", "numba", "cuda", "numpy", "ctypes"})
+FRAMEWORK_ROOTS = frozenset(
+    {"torch", "cupy", "cupyx", "numba", "cuda", "numpy", "ctypes", "pycuda", "warp", "rmm", "kvikio"}
+)
 FRAMEWORKS = tuple(f"{root}." for root in sorted(FRAMEWORK_ROOTS))
 
 
@@ -35,6 +37,7 @@ class Project:
     """Whether a loop computes slot numbers, by its place."""
     stream_attributes: dict[ir.ClassDecl, dict[str, list[StreamAttribute]]] = field(default_factory=dict)
     """Attributes for which a class creates streams or events: see ``interp/variables.py``."""
+    _sources: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _members: dict[tuple[str, str], Value | None] = field(default_factory=dict)
     _variables: dict[str, tuple[str, str] | None] = field(default_factory=dict)
     _ancestors: dict[int, tuple[list[ir.ClassDecl], bool]] = field(default_factory=dict)
@@ -49,6 +52,21 @@ class Project:
         module = self.module(name)
         roots = {imported.module.partition(".")[0] for imported in module.imports} if module else set()
         return "cupy" in roots and "torch" not in roots
+
+    def kernel_sources(self, name: str) -> tuple[str, ...]:
+        """The CUDA source that a module assigns to its variables as literals."""
+        if name not in self._sources:
+            module = self.module(name)
+            try:
+                body = module.load_body() if module is not None else ()
+            except ir.LoweringError:
+                body = ()
+            texts = [
+                s.value.value for s in body if isinstance(s, ir.Assign) and isinstance(s.value, ir.Const)
+            ]
+            plain = [t.decode("utf-8", "replace") if isinstance(t, bytes) else t for t in texts]
+            self._sources[name] = tuple(t for t in plain if isinstance(t, str) and "__global__" in t)
+        return self._sources[name]
 
     def path(self, dotted: str) -> Value:
         """What a dotted path means: a framework's API, something in the tree, or an outside name.

@@ -10,6 +10,7 @@ from streamlint.interp import (
     arrays,
     copies,
     effects,
+    flavors,
     guesses,
     handoffs,
     host_arrays,
@@ -176,24 +177,6 @@ def on_host(m: Machine, views: Sequence[BufferV]) -> bool:
     return bool(views) and all(m.space(view).on_host for view in views)
 
 
-def library(view: BufferV) -> Lib:
-    return _LIBRARIES.get(view.flavor, Lib.TORCH)
-
-
-def product(view: BufferV) -> str:
-    """The library whose methods ``view`` has, by name; empty for addresses and unresolved results."""
-    known = view.flavor is Flavor.TORCH or view.flavor in arrays.DEVICE_FLAVORS
-    return library(view).product if known else ""
-
-
-_LIBRARIES = {
-    Flavor.DEVICE_ARRAY: Lib.CUPY,
-    Flavor.NUMBA_ARRAY: Lib.NUMBA,
-    Flavor.CORE_BUFFER: Lib.CORE,
-    Flavor.POINTER: Lib.RUNTIME,
-}
-
-
 # ----------------------------------------------------------------------------- touching memory
 
 
@@ -257,7 +240,7 @@ def read_on_host(m: Machine, value: Value, span: Span, name: str, *, opaque: boo
         if space.on_host or space is Space.MANAGED or view.flavor is Flavor.ARRAY:
             m.emit(HostAccess(m.site(span), m.lane, doubts, accesses=(access,), name=name))
         elif view.flavor is not Flavor.OPAQUE:
-            stream = m.current_stream(library(view), m.buffers[view.id].device)
+            stream = m.current_stream(flavors.library(view), m.buffers[view.id].device)
             m.emit(
                 Launch(
                     m.site(span),
@@ -266,7 +249,7 @@ def read_on_host(m: Machine, value: Value, span: Span, name: str, *, opaque: boo
                     stream=stream.id,
                     accesses=(access,),
                     name=name,
-                    library=product(view),
+                    library=flavors.product(view),
                 )
             )
             waits = frozenset({Doubt.ALIAS}) if space is Space.UNKNOWN else frozenset()
@@ -292,15 +275,15 @@ def operate(
             return m.fresh(name, span)
         return m.new_buffer("", Space.PAGEABLE, Origin.RESULT, Flavor.TORCH, span)
     first = next(
-        (view for view in views if view.flavor in arrays.DEVICE_FLAVORS), views[0] if views else None
+        (view for view in views if view.flavor in flavors.DEVICE_FLAVORS), views[0] if views else None
     )
-    lib = library(first) if first is not None else Lib.TORCH
+    lib = flavors.library(first) if first is not None else Lib.TORCH
     device = m.buffers[views[0].id].device if views else m.device
     space = Space.DEVICE if any(m.space(view) is Space.DEVICE for view in views) else Space.UNKNOWN
     stream = m.current_stream(lib, device)
-    flavor = first.flavor if first is not None and first.flavor in arrays.DEVICE_FLAVORS else Flavor.TORCH
+    flavor = first.flavor if first is not None and first.flavor in flavors.DEVICE_FLAVORS else Flavor.TORCH
     made = m.new_buffer("", space, Origin.RESULT, flavor, span, stream.id, device)
-    known = product(first) if first is not None else ""
+    known = flavors.product(first) if first is not None else ""
     work(m, span, stream.id, (*reads, Access(made.id, Mode.WRITE)), name, library=by or known)
     return made
 
@@ -313,7 +296,7 @@ def opaque_work(m: Machine, name: str, views: Sequence[BufferV], span: Span) -> 
     ]
     space = Space.DEVICE if any(m.space(view) is Space.DEVICE for view in views) else Space.UNKNOWN
     device = m.buffers[views[0].id].device
-    stream = m.current_stream(library(views[0]), device)
+    stream = m.current_stream(flavors.library(views[0]), device)
     flavor = Flavor.DEVICE_ARRAY if views[0].flavor is Flavor.DEVICE_ARRAY else Flavor.OPAQUE
     made = m.new_buffer("", space, Origin.RESULT, flavor, span, stream.id, device)
     work(m, span, stream.id, (*reads, Access(made.id, Mode.WRITE, doubts=_OPAQUE)), name, _OPAQUE)
@@ -340,11 +323,11 @@ def _at_its_place(m: Machine, target: BufferV, accesses: Sequence[Access], name:
     ``target`` is on the device too, and is not what it seems to be.
     """
     if not (m.space(target).on_host or target.flavor is Flavor.ARRAY):
-        launch(m, span, accesses, name, library(target))
+        launch(m, span, accesses, name, flavors.library(target))
         return
     on_device = tuple(access for access in accesses if m.buffers[access.buffer].space is Space.DEVICE)
     if target.flavor is Flavor.TORCH and on_device:
-        launch(m, span, on_device, name, library(target))
+        launch(m, span, on_device, name, flavors.library(target))
     else:
         m.emit(HostAccess(m.site(span), m.lane, accesses=tuple(accesses), name=name))
 
@@ -354,9 +337,9 @@ def assign_into(m: Machine, target: BufferV, value: Value, span: Span) -> None:
     value = names.settle(m, value)
     # table[i] = tensor.data_ptr() stores a number.
     sources = [v for v in buffers_in(m, [value], unknown=False) if v.flavor is not Flavor.POINTER]
-    if target.flavor in arrays.DEVICE_FLAVORS and sources and m.space(sources[0]).on_host:
-        stream = m.current_stream(library(target), m.buffers[target.id].device)
-        by = product(target)
+    if target.flavor in flavors.DEVICE_FLAVORS and sources and m.space(sources[0]).on_host:
+        stream = m.current_stream(flavors.library(target), m.buffers[target.id].device)
+        by = flavors.product(target)
         copies.on_stream(
             m, target, sources[0], stream.id, span, blocking=False, name="assignment", library=by
         )
@@ -371,7 +354,7 @@ def assign_into(m: Machine, target: BufferV, value: Value, span: Span) -> None:
     if m.space(target).on_host or target.flavor is Flavor.ARRAY:
         m.emit(HostAccess(m.site(span), m.lane, accesses=accesses, name="assignment"))
     elif target.flavor is not Flavor.POINTER:
-        launch(m, span, accesses, "assignment", library(target))
+        launch(m, span, accesses, "assignment", flavors.library(target))
 
 
 # ----------------------------------------------------------------------------- attributes and methods
@@ -386,7 +369,7 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
     stored = m.roles.get(f"buffer{view.id}.{name}")
     if stored is not None:
         return stored
-    if view.flavor in arrays.DEVICE_FLAVORS:
+    if view.flavor in flavors.DEVICE_FLAVORS:
         return arrays.attribute(m, view, name, span)
     if view.flavor is Flavor.POINTER and name in ("value", "ptr", "handle", "device_pointer"):
         return view
@@ -427,13 +410,16 @@ def method(
     m: Machine, view: BufferV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
 ) -> Value:
     """``tensor.name(...)``"""
-    row = models.find_method(Role.BUFFER, library(view), name)
+    row = models.find_method(Role.BUFFER, flavors.library(view), name)
+    if view.flavor is Flavor.POINTER:
+        # An address of any library: cupy.cuda.alloc(n), pycuda.driver.mem_alloc(n).
+        row = models.find_method(Role.BUFFER, None, name)
     told = models.find_telling(name, kwargs) if view.flavor is Flavor.OPAQUE else None
     if row is None and told is not None and told[0] is Role.BUFFER:
         row = told[1:]
     if row is not None:
         return effects.apply(m, row[0], row[1], view, args, kwargs, span)
-    if view.flavor in arrays.DEVICE_FLAVORS:
+    if view.flavor in flavors.DEVICE_FLAVORS:
         return arrays.method(m, view, name, args, kwargs, span)
     if view.flavor is Flavor.ARRAY:
         return host_arrays.method(m, view, name, args, kwargs, span)
@@ -471,7 +457,7 @@ def method(
         m.last_backward = len(m.ops) - 1
         return NONE
     if name in model.DRAINING_METHODS and not on_host(m, [view]):
-        m.emit(SyncStream(m.site(span), m.lane, stream=m.current_stream(library(view)).id, name=name))
+        m.emit(SyncStream(m.site(span), m.lane, stream=m.current_stream(flavors.library(view)).id, name=name))
     return made
 
 

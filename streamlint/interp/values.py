@@ -27,6 +27,9 @@ class Flavor(Enum):
     """A CuPy array."""
     NUMBA_ARRAY = "Numba device array"
     CORE_BUFFER = "cuda.core buffer"
+    PYCUDA_ARRAY = "PyCUDA array"
+    WARP_ARRAY = "Warp array"
+    RMM_BUFFER = "rmm buffer"
     OPAQUE = "result of an unresolved call"
 
 
@@ -173,6 +176,8 @@ class ContextV:
     """... the graph that gets it ..."""
     pool: Value | None = None
     """... and whose memory it may use."""
+    joins: bool = False
+    """The stream that was current waits for this one when the block is left."""
 
 
 class ContextKind(Enum):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_LIBRARY = re.compile(rb"cuda|cupy|torch|numba|rmm|accelerator|musa|npu|xpu")
+_LIBRARY = re.compile(rb"cuda|cupy|torch|numba|rmm|accelerator|musa|npu|xpu|warp|kvikio|tensorrt")
 
 # One alternation costs several times what a few plain substring searches cost, so that the
 # substrings, each a part of some alternative, go first: over half of the files have none of them.
@@ -21,13 +21,14 @@ _STREAM_PARTS = (
     *(b"host_func", b"HostFunc", b"add_callback", b"AddCallback", b"CUDAGraph", b"cuda.graph"),
     *(b"copy_to_host", b"asnumpy", b"elapsed_time", b".isend", b".irecv"),
     *(b"cudaMalloc", b"cuMemAlloc", b"managed_array", b"mapped_array", b"blocking=False", b"_pinned("),
-    b"STREAM",
+    *(b"STREAM", b"_async(", b"execute_async", b"kvikio"),
 )
 _STREAM_TEXT = re.compile(
     rb"Stream|\.stream|(?:wait|current|record|default|set|get|create)_stream|(?:wait|record)_event"
     rb"|non_blocking|async_op|Async\(|synchronize|host_func|HostFunc|add_callback|AddCallback"
     rb"|CUDAGraph|cuda\.graph|copy_to_host|asnumpy|elapsed_time|\.(?:isend|irecv)"
     rb"|cudaMalloc|cuMemAlloc|managed_array|mapped_array|blocking=False|_pinned\(|DEFAULT_STREAM"
+    rb"|(?:htod|dtoh|dtod|gpu|raw_read|raw_write)_async\(|execute_async|kvikio"
 )
 
 STREAM_WORDS = frozenset(
@@ -50,7 +51,9 @@ STREAM_WORDS = frozenset(
 ``FunctionDecl.names``. Compound names (``copy_stream``, ``cudaMemcpyAsync``) are found by their
 parts: see ``names_touch_streams``."""
 
-_COMPOUND = re.compile(r"[sS]tream|Async\b|HostFunc|AddCallback|Event(?:Record|Synchronize|Create)")
+_COMPOUND = re.compile(
+    r"[sS]tream|Async\b|_async\b|execute_async|pread|HostFunc|AddCallback|Event(?:Record|Synchronize|Create)"
+)
 _NO_STREAM = frozenset({"downstream", "upstream", "streaming", "StreamHandler", "mainstream"})
 
 

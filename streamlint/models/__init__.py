@@ -9,16 +9,24 @@ from streamlint.models.cuda_driver import CUDA_DRIVER
 from streamlint.models.cuda_runtime import CUDA_RUNTIME
 from streamlint.models.cupy import CUPY
 from streamlint.models.distributed import DISTRIBUTED
+from streamlint.models.kvikio import KVIKIO
 from streamlint.models.numba import NUMBA
+from streamlint.models.pycuda import PYCUDA
+from streamlint.models.rmm import RMM
 from streamlint.models.schema import Api, Framework, Lib, Role
+from streamlint.models.tensorrt import TENSORRT
 from streamlint.models.torch import TORCH
+from streamlint.models.warp import WARP
 
 if TYPE_CHECKING:
     from collections.abc import Container
 
     from streamlint.trace import StreamKind
 
-FRAMEWORKS: tuple[Framework, ...] = (TORCH, CUDA_RUNTIME, CUDA_DRIVER, CUPY, NUMBA, CUDA_CORE, DISTRIBUTED)
+FRAMEWORKS: tuple[Framework, ...] = (
+    *(TORCH, CUDA_RUNTIME, CUDA_DRIVER, CUPY, NUMBA, CUDA_CORE, DISTRIBUTED),
+    *(PYCUDA, WARP, RMM, KVIKIO, TENSORRT),
+)
 
 
 def _functions() -> dict[str, tuple[Framework, Api]]:
@@ -51,6 +59,8 @@ def methods_of(framework: Framework, role: Role) -> tuple[Api, ...]:
             return framework.buffer_methods
         case Role.DEVICE:
             return framework.device_methods
+        case Role.OBJECT:
+            return framework.object_methods
 
 
 FUNCTIONS = _functions()

@@ -49,20 +49,21 @@ _BUILDER = NewStream(StreamKind.NON_BLOCKING)
 """A graph builder takes work like a stream; the work runs when the graph is launched."""
 _OPTIONS = "cuda.core.StreamOptions()"
 _RESOURCES = {
-    "DeviceMemoryResource": Space.DEVICE,
-    "PinnedMemoryResource": Space.PINNED,
-    "LegacyPinnedMemoryResource": Space.PINNED,
-    "ManagedMemoryResource": Space.MANAGED,
-    "GraphMemoryResource": Space.DEVICE,
+    "DeviceMemoryResource": (Space.DEVICE, "device_id options"),
+    "PinnedMemoryResource": (Space.PINNED, "options"),
+    "LegacyPinnedMemoryResource": (Space.PINNED, ""),
+    "ManagedMemoryResource": (Space.MANAGED, "options"),
+    "GraphMemoryResource": (Space.DEVICE, "device_id"),
+    "VirtualMemoryResource": (Space.DEVICE, "device_id config"),
 }
 
 
-def _resource(name: str, space: Space) -> tuple[Api, Api]:
+def _resource(name: str, space: Space, params: str) -> tuple[Api, Api]:
     """A memory resource, and its ``allocate``; pinned memory is not ordered by a stream."""
-    stream = "stream" if space is Space.DEVICE else None
+    ordered = space is Space.DEVICE and name != "VirtualMemoryResource"
     return (
-        Api(name, "device options", (Makes(f"cuda.core.{name}()"),)),
-        Api(f"{name}().allocate", "size stream", (Allocates(space, stream),)),
+        Api(name, params, (Makes(f"cuda.core.{name}()"),)),
+        Api(f"{name}().allocate", "size stream", (Allocates(space, "stream" if ordered else None),)),
     )
 
 
@@ -71,7 +72,7 @@ CUDA_CORE = Framework(
     url=_URL,
     modules=("cuda.core", "cuda.core.experimental"),
     functions=(
-        Api("Device", "device", (NewDevice(),)),
+        Api("Device", "device_id", (NewDevice("device_id"),)),
         Api("StreamOptions", "nonblocking priority", (Makes(_OPTIONS, ("nonblocking",)),)),
         Api("Program", "code code_type options", (Makes("cuda.core.Program()", ("code",)),)),
         Api(
@@ -79,18 +80,21 @@ CUDA_CORE = Framework(
         ),
         Api("ObjectCode().get_kernel", "name", (Makes("cuda.core.Kernel()", ("code", "name")),)),
         Api("Stream.from_handle", "handle", (ForeignStream("handle"),)),
-        Api("Buffer.from_handle", "ptr size mr owner", (Adopts("ptr"),)),
+        Api("Buffer.from_handle", "ptr size mr owner stream", (Adopts("ptr"),)),
         Api("utils.StridedMemoryView", "obj stream_ptr", (_VIEW,)),
         Api("utils.StridedMemoryView.from_dlpack", "obj stream_ptr", (_VIEW,)),
         Api("utils.StridedMemoryView.from_cuda_array_interface", "obj stream_ptr", (_VIEW,)),
         Api("utils.StridedMemoryView.from_any_interface", "obj stream_ptr", (_VIEW,)),
         Api("utils.StridedMemoryView.from_buffer", "buffer shape strides", (Views("buffer"),)),
+        Api("launch", "stream config kernel *args", (Uses(stream="stream", packed=("args",)),)),
         Api(
-            "launch",
-            "stream config kernel *args",
-            (Uses(stream="stream", packed=("args",)),),
+            "utils.copy_batch",
+            "stream srcs dsts",
+            (Uses(reads=("srcs",), writes=("dsts",), stream="stream"),),
         ),
-        *(api for name, space in _RESOURCES.items() for api in _resource(name, space)),
+        Api("utils.discard_batch", "stream buffers", (Uses(writes=("buffers",), stream="stream"),)),
+        Api("utils.prefetch_batch", "stream buffers locations", (Uses(stream="stream"),)),
+        *(api for name, made in _RESOURCES.items() for api in _resource(name, *made)),
     ),
     stream_methods=(
         Api("sync", "", (HostWaitsStream(),)),
@@ -126,7 +130,7 @@ CUDA_CORE = Framework(
         Api("create_stream", "obj options", (_NEW_STREAM,), telling=()),
         Api("default_stream", "", (DefaultStream(),), attribute=True),
         Api("create_event", "options", (NewEvent(),)),
-        Api("set_current", "context", (SelectsDevice("self"),)),
+        Api("set_current", "ctx", (SelectsDevice("self"),)),
         Api("create_graph_builder", "", (_BUILDER,)),
         Api("sync", "", (HostWaitsDevice("self"),)),
         Api("allocate", "size stream", (Allocates(Space.DEVICE, "stream"),), telling=("stream",)),

@@ -1,9 +1,13 @@
 """The CUDA driver through cuda-python: ``cuda.bindings.driver`` and the older ``cuda.cuda``.
 
 Every call returns a tuple that starts with the error. The names of copies say where their ends are.
+A context stands for its device. The rows are those of cuda-bindings 13; where the parameters of a
+call were others in 12, the row has both.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from streamlint.models.schema import (
     Allocates,
@@ -15,6 +19,7 @@ from streamlint.models.schema import (
     Effect,
     Framework,
     Frees,
+    GlobalMemory,
     HostCallback,
     HostWaitsDevice,
     HostWaitsEvent,
@@ -22,108 +27,193 @@ from streamlint.models.schema import (
     InstantiatesGraph,
     LaunchesGraph,
     Lib,
+    Makes,
+    NewDevice,
     NewEvent,
     NewStream,
+    OrdersAll,
     OrdersNothing,
     Pins,
     Queries,
     ReadsTimes,
     Records,
+    RestoresDevice,
     Returns,
+    SelectsDevice,
     StreamWaitsEvent,
+    Struct,
+    Unpins,
     Uses,
 )
-from streamlint.trace import Space, StreamKind
+from streamlint.trace import Doubt, Space, StreamKind
 
 _URL = "https://docs.nvidia.com/cuda/cuda-driver-api/stream-sync-behavior.html"
 _LEGACY = None
 """As a stream parameter of an effect: the call has none and runs on the legacy default stream."""
 
 
-def _call(name: str, params: str, *effects: Effect) -> Api:
-    return Api(name, params, effects, status=True)
+def _call(name: str, params: str, *effects: Effect, further: int = 0, older: tuple[str, ...] = ()) -> Api:
+    return Api(name, params, effects, status=True, further=further, older=older)
 
 
-def _copy(name: str) -> tuple[Api, Api]:
+def _copy(name: str, dst: str, src: str) -> list[Api]:
     """A copy and its asynchronous form."""
-    return (
-        _call(name, "dst src count", Copies("dst", "src", _LEGACY, "count", blocking=True)),
-        _call(f"{name}Async", "dst src count stream", Copies("dst", "src", "stream", "count")),
-    )
+    params = f"{dst} {src} ByteCount"
+    return [
+        _call(name, params, Copies(dst, src, _LEGACY, "ByteCount", blocking=True)),
+        _call(f"{name}Async", f"{params} hStream", Copies(dst, src, "hStream", "ByteCount")),
+    ]
 
 
-def _set(name: str) -> tuple[Api, Api]:
-    return (
-        _call(name, "ptr value number", Uses(writes=("ptr",), stream=_LEGACY)),
-        _call(f"{name}Async", "ptr value number stream", Uses(writes=("ptr",), stream="stream")),
-    )
+def _shaped(name: str) -> list[Api]:
+    """A copy whose ends stand in a record."""
+    ends = ("pCopy.dstDevice/dstHost/dstArray", "pCopy.srcDevice/srcHost/srcArray")
+    return [
+        _call(name, "pCopy", Copies(*ends, _LEGACY, blocking=True)),
+        _call(f"{name}Async", "pCopy hStream", Copies(*ends, "hStream")),
+    ]
 
+
+def _set(name: str, params: str) -> list[Api]:
+    queued = Uses(writes=("dstDevice",), stream="hStream", count="N" if name == "cuMemsetD8" else "")
+    return [
+        _call(name, params, replace(queued, stream=_LEGACY, host_waits=True)),
+        _call(f"{name}Async", f"{params} hStream", queued),
+    ]
+
+
+def _launched(stream: str) -> Uses:
+    return Uses(stream=stream, packed=("kernelParams",), kernel="f")
+
+
+_SIGNAL = OrdersAll(Doubt.SIGNAL)
+_CALLBACK = HostCallback("hStream", "callback", "userData", deprecated=True)
+_GRID = "f gridDimX gridDimY gridDimZ blockDimX blockDimY blockDimZ sharedMemBytes hStream kernelParams"
+_PITCHED = "WidthInBytes Height ElementSizeBytes"
+_SEMAPHORES = "extSemArray paramsArray numExtSems stream"
+_KERNEL = Makes("cuda.bindings.driver.CUfunction()", ("name",))
+_NEW_CONTEXT = (SelectsDevice("dev", push=True), NewDevice("dev"))
+_DISCARDED = Uses(writes=("dptrs",), stream="hStream")
+_DISCARD = "dptrs sizes count prefetchLocs prefetchLocIdxs numPrefetchLocs flags hStream"
 
 CUDA_DRIVER = Framework(
     lib=Lib.DRIVER,
     url=_URL,
     modules=("cuda.bindings.driver", "cuda.cuda"),
     functions=(
-        _call("cuStreamCreate", "flags", NewStream(StreamKind.BLOCKING, "flags")),
-        _call("cuStreamCreateWithPriority", "flags priority", NewStream(StreamKind.BLOCKING, "flags")),
-        _call("cuStreamDestroy", "stream", Destroys("stream")),
-        _call("cuStreamSynchronize", "stream", HostWaitsStream("stream")),
-        _call("cuStreamQuery", "stream", Queries("stream", status=True)),
-        _call("cuStreamWaitEvent", "stream event flags", StreamWaitsEvent("event", "stream")),
-        _call(
-            "cuStreamAddCallback",
-            "stream function data flags",
-            HostCallback("stream", "function", "data", deprecated=True),
-        ),
-        _call("cuLaunchHostFunc", "stream function data", HostCallback("stream", "function", "data")),
-        _call("cuStreamBeginCapture", "stream mode", CaptureStarts("stream")),
-        _call("cuStreamEndCapture", "stream", CaptureEnds("stream")),
-        _call("cuGraphInstantiate", "graph flags", InstantiatesGraph("graph")),
-        _call("cuGraphInstantiateWithParams", "graph params", InstantiatesGraph("graph")),
-        _call("cuGraphLaunch", "graph stream", LaunchesGraph("graph")),
-        _call("cuGraphUpload", "graph stream", OrdersNothing()),
-        _call("cuEventCreate", "flags", NewEvent(untimed="flags")),
-        _call("cuEventRecord", "event stream", Records("event", "stream")),
-        _call("cuEventRecordWithFlags", "event stream flags", Records("event", "stream")),
-        _call("cuEventSynchronize", "event", HostWaitsEvent("event")),
-        _call("cuEventQuery", "event", Queries("event", status=True)),
-        _call("cuEventElapsedTime", "start end", ReadsTimes("start", "end")),
-        _call("cuEventDestroy", "event", Destroys("event")),
+        # Devices and contexts.
+        _call("cuDeviceGet", "ordinal", NewDevice("ordinal")),
+        _call("cuDevicePrimaryCtxRetain", "dev", NewDevice("dev")),
+        _call("cuCtxCreate", "ctxCreateParams flags dev", *_NEW_CONTEXT, older=("flags dev",)),
+        _call("cuCtxSetCurrent", "ctx", SelectsDevice("ctx")),
+        _call("cuCtxPushCurrent", "ctx", SelectsDevice("ctx", push=True)),
+        _call("cuCtxPopCurrent", "", RestoresDevice()),
         _call("cuCtxSynchronize", "", HostWaitsDevice()),
-        _call("cuMemAlloc", "size", Allocates(Space.DEVICE)),
-        _call("cuMemAllocPitch", "width height element", Allocates(Space.DEVICE)),
-        _call("cuMemAllocAsync", "size stream", Allocates(Space.DEVICE, "stream")),
-        _call("cuMemAllocFromPoolAsync", "size pool stream", Allocates(Space.DEVICE, "stream")),
-        _call("cuMemAllocHost", "size", Allocates(Space.PINNED)),
-        _call("cuMemHostAlloc", "size flags", Allocates(Space.PINNED)),
-        _call("cuMemAllocManaged", "size flags", Allocates(Space.MANAGED)),
-        _call("cuMemHostRegister", "ptr size flags", Pins("ptr")),
-        _call("cuMemHostGetDevicePointer", "ptr flags", Returns("ptr")),
-        _call("cuMemFree", "ptr", Frees("ptr", device_wide=True)),
-        _call("cuMemFreeHost", "ptr", Frees("ptr", device_wide=True)),
-        _call("cuMemFreeAsync", "ptr stream", Frees("ptr", "stream")),
-        *_copy("cuMemcpy"),
-        *_copy("cuMemcpyHtoD"),
-        *_copy("cuMemcpyDtoH"),
-        *_copy("cuMemcpyDtoD"),
+        # Streams and events.
+        _call("cuStreamCreate", "Flags", NewStream(StreamKind.BLOCKING, "Flags")),
+        _call("cuStreamCreateWithPriority", "flags priority", NewStream(StreamKind.BLOCKING, "flags")),
+        _call("cuGreenCtxStreamCreate", "greenCtx flags priority", NewStream(StreamKind.NON_BLOCKING)),
+        _call("cuStreamDestroy", "hStream", Destroys("hStream")),
+        _call("cuStreamSynchronize", "hStream", HostWaitsStream("hStream")),
+        _call("cuStreamQuery", "hStream", Queries("hStream", status=True)),
+        _call("cuStreamWaitEvent", "hStream hEvent Flags", StreamWaitsEvent("hEvent", "hStream", "Flags")),
+        _call("cuStreamAddCallback", "hStream callback userData flags", _CALLBACK),
+        _call("cuLaunchHostFunc", "hStream fn userData", HostCallback("hStream", "fn", "userData")),
+        _call("cuStreamBeginCapture", "hStream mode", CaptureStarts("hStream")),
+        _call("cuStreamEndCapture", "hStream", CaptureEnds("hStream")),
+        _call("cuGraphInstantiate", "hGraph flags", InstantiatesGraph("hGraph")),
+        _call("cuGraphInstantiateWithParams", "hGraph instantiateParams", InstantiatesGraph("hGraph")),
+        _call("cuGraphLaunch", "hGraphExec hStream", LaunchesGraph("hGraphExec", "hStream")),
+        _call("cuGraphUpload", "hGraphExec hStream", OrdersNothing()),
+        _call("cuEventCreate", "Flags", NewEvent(untimed="Flags")),
+        _call("cuEventRecord", "hEvent hStream", Records("hEvent", "hStream")),
+        _call("cuEventRecordWithFlags", "hEvent hStream flags", Records("hEvent", "hStream")),
+        _call("cuEventSynchronize", "hEvent", HostWaitsEvent("hEvent")),
+        _call("cuEventQuery", "hEvent", Queries("hEvent", status=True)),
+        _call("cuEventElapsedTime", "hStart hEnd", ReadsTimes("hStart", "hEnd")),
+        _call("cuEventDestroy", "hEvent", Destroys("hEvent")),
+        # Orders that are not visible as events: values in memory, semaphores, whole contexts.
+        _call("cuStreamWriteValue32", "stream addr value flags", _SIGNAL),
+        _call("cuStreamWriteValue64", "stream addr value flags", _SIGNAL),
+        _call("cuStreamWaitValue32", "stream addr value flags", _SIGNAL),
+        _call("cuStreamWaitValue64", "stream addr value flags", _SIGNAL),
+        _call("cuStreamBatchMemOp", "stream count paramArray flags", _SIGNAL),
+        _call("cuSignalExternalSemaphoresAsync", _SEMAPHORES, _SIGNAL),
+        _call("cuWaitExternalSemaphoresAsync", _SEMAPHORES, _SIGNAL),
+        _call("cuCtxWaitEvent", "hCtx hEvent", OrdersAll()),
+        _call("cuCtxRecordEvent", "hCtx hEvent", OrdersAll()),
+        # Records.
+        Api("CUDA_MEMCPY2D", "", (Struct(),)),
+        Api("CUDA_MEMCPY3D", "", (Struct(),)),
+        Api("CUDA_MEMCPY3D_PEER", "", (Struct(),)),
+        Api("CUlaunchConfig", "", (Struct(),)),
+        # Memory.
+        _call("cuMemAlloc", "bytesize", Allocates(Space.DEVICE, size="bytesize")),
+        _call("cuMemAllocPitch", _PITCHED, Allocates(Space.DEVICE), further=1),
+        _call("cuMemAllocAsync", "bytesize hStream", Allocates(Space.DEVICE, "hStream", size="bytesize")),
+        _call(
+            "cuMemAllocFromPoolAsync",
+            "bytesize pool hStream",
+            Allocates(Space.DEVICE, "hStream", size="bytesize"),
+        ),
+        _call("cuMemAllocHost", "bytesize", Allocates(Space.PINNED, size="bytesize")),
+        _call("cuMemHostAlloc", "bytesize Flags", Allocates(Space.PINNED, size="bytesize")),
+        _call("cuMemAllocManaged", "bytesize flags", Allocates(Space.MANAGED, size="bytesize")),
+        _call("cuMemHostRegister", "p bytesize Flags", Pins("p")),
+        _call("cuMemHostUnregister", "p", Unpins("p")),
+        _call("cuMemHostGetDevicePointer", "p Flags", Returns("p")),
+        _call("cuModuleGetGlobal", "hmod name", GlobalMemory(("hmod",), "name"), further=1),
+        _call("cuLibraryGetGlobal", "library name", GlobalMemory(("library",), "name"), further=1),
+        _call("cuMemFree", "dptr", Frees("dptr", device_wide=True)),
+        _call("cuMemFreeHost", "p", Frees("p", device_wide=True)),
+        _call("cuMemFreeAsync", "dptr hStream", Frees("dptr", "hStream")),
+        # Copies.
+        *_copy("cuMemcpy", "dst", "src"),
+        *_copy("cuMemcpyHtoD", "dstDevice", "srcHost"),
+        *_copy("cuMemcpyDtoH", "dstHost", "srcDevice"),
+        *_copy("cuMemcpyDtoD", "dstDevice", "srcDevice"),
+        *_shaped("cuMemcpy2D"),
+        *_shaped("cuMemcpy3D"),
+        *_shaped("cuMemcpy3DPeer"),
         _call(
             "cuMemcpyPeer",
-            "dst dst_context src src_context count",
-            Copies("dst", "src", _LEGACY, "count", blocking=True),
+            "dstDevice dstContext srcDevice srcContext ByteCount",
+            Copies("dstDevice", "srcDevice", _LEGACY, "ByteCount", blocking=True),
         ),
         _call(
             "cuMemcpyPeerAsync",
-            "dst dst_context src src_context count stream",
-            Copies("dst", "src", "stream", "count"),
+            "dstDevice dstContext srcDevice srcContext ByteCount hStream",
+            Copies("dstDevice", "srcDevice", "hStream", "ByteCount"),
         ),
-        *_set("cuMemsetD8"),
-        *_set("cuMemsetD16"),
-        *_set("cuMemsetD32"),
         _call(
-            "cuLaunchKernel",
-            "function grid_x grid_y grid_z block_x block_y block_z shared stream args extra",
-            Uses(stream="stream", packed=("args",)),
+            "cuMemcpyBatchAsync",
+            "dsts srcs sizes count attrs attrsIdxs numAttrs hStream",
+            Uses(reads=("srcs",), writes=("dsts",), stream="hStream"),
+            older=("dsts srcs sizes count attrs attrsIdxs numAttrs failIdx hStream",),
         ),
+        *_set("cuMemsetD8", "dstDevice uc N"),
+        *_set("cuMemsetD16", "dstDevice us N"),
+        *_set("cuMemsetD32", "dstDevice ui N"),
+        *_set("cuMemsetD2D8", "dstDevice dstPitch uc Width Height"),
+        *_set("cuMemsetD2D16", "dstDevice dstPitch us Width Height"),
+        *_set("cuMemsetD2D32", "dstDevice dstPitch ui Width Height"),
+        # Managed memory: in order of the stream, without effect on the content, unless it is discarded.
+        _call(
+            "cuMemPrefetchAsync",
+            "devPtr count location flags hStream",
+            Uses(stream="hStream"),
+            older=("devPtr count dstDevice hStream",),
+        ),
+        _call("cuMemPrefetchBatchAsync", _DISCARD, Uses(stream="hStream")),
+        _call("cuMemDiscardBatchAsync", "dptrs sizes count flags hStream", _DISCARDED),
+        _call("cuMemDiscardAndPrefetchBatchAsync", _DISCARD, _DISCARDED),
+        _call("cuStreamAttachMemAsync", "hStream dptr length flags", Uses(stream="hStream")),
+        # Kernels.
+        _call("cuModuleGetFunction", "hmod name", _KERNEL),
+        _call("cuLibraryGetKernel", "library name", _KERNEL),
+        _call("cuLaunchKernel", f"{_GRID} extra", _launched("hStream")),
+        _call("cuLaunchCooperativeKernel", _GRID, _launched("hStream")),
+        _call("cuLaunchKernelEx", "config f kernelParams extra", _launched("config.hStream")),
     ),
 )
 

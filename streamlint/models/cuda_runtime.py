@@ -1,7 +1,8 @@
 """The CUDA runtime through cuda-python: ``cuda.bindings.runtime`` and the older ``cuda.cudart``.
 
 Every call returns a tuple that starts with the error. Streams are explicit; 0 and 1 are the legacy
-default stream, 2 the per-thread default stream.
+default stream, 2 the per-thread default stream. The rows are those of cuda-bindings 13; where the
+parameters of a call were others in 12, the row has both.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from streamlint.models.schema import (
     Effect,
     Framework,
     Frees,
+    GlobalMemory,
     HostCallback,
     HostWaitsDevice,
     HostWaitsEvent,
@@ -25,6 +27,7 @@ from streamlint.models.schema import (
     Lib,
     NewEvent,
     NewStream,
+    OrdersAll,
     OrdersNothing,
     Pins,
     Queries,
@@ -33,24 +36,50 @@ from streamlint.models.schema import (
     Returns,
     SelectsDevice,
     StreamWaitsEvent,
+    Struct,
+    Unpins,
     Uses,
 )
-from streamlint.trace import Space, StreamKind
+from streamlint.trace import Doubt, Space, StreamKind
 
 _URL = "https://docs.nvidia.com/cuda/cuda-runtime-api/stream-sync-behavior.html"
 _LEGACY = None
 """As a stream parameter of an effect: the call has none and runs on the legacy default stream."""
 
 
-def _call(name: str, params: str, *effects: Effect) -> Api:
-    return Api(name, params, effects, status=True)
+def _call(name: str, params: str, *effects: Effect, further: int = 0, older: tuple[str, ...] = ()) -> Api:
+    return Api(name, params, effects, status=True, further=further, older=older)
 
+
+def _copy(name: str, params: str, count: str | None = None, dst: str = "dst", src: str = "src") -> list[Api]:
+    """A copy and its asynchronous form, which has a stream after the same parameters."""
+    return [
+        _call(name, params, Copies(dst, src, _LEGACY, count, blocking=True)),
+        _call(f"{name}Async", f"{params} stream", Copies(dst, src, "stream", count)),
+    ]
+
+
+def _set(name: str, params: str) -> list[Api]:
+    written = (params.split(maxsplit=1)[0],)
+    return [
+        _call(name, params, Uses(writes=written, stream=_LEGACY, host_waits=True)),
+        _call(f"{name}Async", f"{params} stream", Uses(writes=written, stream="stream")),
+    ]
+
+
+_SIGNAL = OrdersAll(Doubt.SIGNAL)
+_CALLBACK = HostCallback("stream", "callback", "userData", deprecated=True)
+_PREFETCH = "devPtr count location flags stream"
+_DISCARDED = Uses(writes=("dptrs",), stream="stream")
+_DISCARD = "dptrs sizes count prefetchLocs prefetchLocIdxs numPrefetchLocs flags stream"
+_3D = ("p.dstPtr/dstArray", "p.srcPtr/srcArray")
 
 CUDA_RUNTIME = Framework(
     lib=Lib.RUNTIME,
     url=_URL,
     modules=("cuda.bindings.runtime", "cuda.cudart", "cuda.bindings.cyruntime"),
     functions=(
+        # Streams and events.
         _call("cudaStreamCreate", "", NewStream(StreamKind.BLOCKING)),
         _call("cudaStreamCreateWithFlags", "flags", NewStream(StreamKind.BLOCKING, "flags")),
         _call("cudaStreamCreateWithPriority", "flags priority", NewStream(StreamKind.BLOCKING, "flags")),
@@ -58,18 +87,14 @@ CUDA_RUNTIME = Framework(
         _call("cudaStreamSynchronize", "stream", HostWaitsStream("stream")),
         _call("cudaStreamQuery", "stream", Queries("stream", status=True)),
         _call("cudaStreamWaitEvent", "stream event flags", StreamWaitsEvent("event", "stream")),
-        _call(
-            "cudaStreamAddCallback",
-            "stream function data flags",
-            HostCallback("stream", "function", "data", deprecated=True),
-        ),
-        _call("cudaLaunchHostFunc", "stream function data", HostCallback("stream", "function", "data")),
+        _call("cudaStreamAddCallback", "stream callback userData flags", _CALLBACK),
+        _call("cudaLaunchHostFunc", "stream fn userData", HostCallback("stream", "fn", "userData")),
         _call("cudaStreamBeginCapture", "stream mode", CaptureStarts("stream")),
         _call("cudaStreamEndCapture", "stream", CaptureEnds("stream")),
         _call("cudaGraphInstantiate", "graph flags", InstantiatesGraph("graph")),
-        _call("cudaGraphInstantiateWithParams", "graph params", InstantiatesGraph("graph")),
-        _call("cudaGraphLaunch", "graph stream", LaunchesGraph("graph")),
-        _call("cudaGraphUpload", "graph stream", OrdersNothing()),
+        _call("cudaGraphInstantiateWithParams", "graph instantiateParams", InstantiatesGraph("graph")),
+        _call("cudaGraphLaunch", "graphExec stream", LaunchesGraph("graphExec")),
+        _call("cudaGraphUpload", "graphExec stream", OrdersNothing()),
         _call("cudaEventCreate", "", NewEvent()),
         _call("cudaEventCreateWithFlags", "flags", NewEvent(untimed="flags")),
         _call("cudaEventRecord", "event stream", Records("event", "stream")),
@@ -80,47 +105,60 @@ CUDA_RUNTIME = Framework(
         _call("cudaEventDestroy", "event", Destroys("event")),
         _call("cudaDeviceSynchronize", "", HostWaitsDevice()),
         _call("cudaSetDevice", "device", SelectsDevice()),
+        # Semaphores that other programs and devices signal.
+        _call("cudaSignalExternalSemaphoresAsync", "extSemArray paramsArray numExtSems stream", _SIGNAL),
+        _call("cudaWaitExternalSemaphoresAsync", "extSemArray paramsArray numExtSems stream", _SIGNAL),
+        # Records.
+        Api("make_cudaPitchedPtr", "d p xsz ysz", (Returns("d"),)),
+        Api("cudaMemcpy3DParms", "", (Struct(),)),
+        Api("cudaMemcpy3DPeerParms", "", (Struct(),)),
+        # Memory.
         _call("cudaMalloc", "size", Allocates(Space.DEVICE)),
-        _call("cudaMallocPitch", "width height", Allocates(Space.DEVICE)),
-        _call("cudaMallocAsync", "size stream", Allocates(Space.DEVICE, "stream")),
-        _call("cudaMallocFromPoolAsync", "size pool stream", Allocates(Space.DEVICE, "stream")),
+        _call("cudaMallocPitch", "width height", Allocates(Space.DEVICE), further=1),
+        _call("cudaMalloc3D", "extent", Allocates(Space.DEVICE)),
+        _call("cudaMallocArray", "desc width height flags", Allocates(Space.DEVICE)),
+        _call("cudaMalloc3DArray", "desc extent flags", Allocates(Space.DEVICE)),
+        _call("cudaMallocAsync", "size hStream", Allocates(Space.DEVICE, "hStream")),
+        _call("cudaMallocFromPoolAsync", "size memPool stream", Allocates(Space.DEVICE, "stream")),
         _call("cudaMallocHost", "size", Allocates(Space.PINNED)),
         _call("cudaHostAlloc", "size flags", Allocates(Space.PINNED)),
         _call("cudaMallocManaged", "size flags", Allocates(Space.MANAGED)),
         _call("cudaHostRegister", "ptr size flags", Pins("ptr")),
-        _call("cudaHostGetDevicePointer", "ptr flags", Returns("ptr")),
-        _call("cudaFree", "ptr", Frees("ptr", device_wide=True)),
+        _call("cudaHostUnregister", "ptr", Unpins("ptr")),
+        _call("cudaHostGetDevicePointer", "pHost flags", Returns("pHost")),
+        _call("cudaLibraryGetGlobal", "library name", GlobalMemory(("library",), "name"), further=1),
+        _call("cudaFree", "devPtr", Frees("devPtr", device_wide=True)),
+        _call("cudaFreeArray", "array", Frees("array", device_wide=True)),
         _call("cudaFreeHost", "ptr", Frees("ptr", device_wide=True)),
-        _call("cudaFreeAsync", "ptr stream", Frees("ptr", "stream")),
-        _call("cudaMemcpy", "dst src count kind", Copies("dst", "src", _LEGACY, "count", blocking=True)),
-        _call("cudaMemcpyAsync", "dst src count kind stream", Copies("dst", "src", "stream", "count")),
+        _call("cudaFreeAsync", "devPtr hStream", Frees("devPtr", "hStream")),
+        # Copies.
+        *_copy("cudaMemcpy", "dst src count kind", "count"),
+        *_copy("cudaMemcpy2D", "dst dpitch src spitch width height kind"),
+        *_copy("cudaMemcpy2DToArray", "dst wOffset hOffset src spitch width height kind"),
+        *_copy("cudaMemcpy2DFromArray", "dst dpitch src wOffset hOffset width height kind"),
+        *_copy("cudaMemcpy3D", "p", None, *_3D),
+        *_copy("cudaMemcpy3DPeer", "p", None, *_3D),
+        *_copy("cudaMemcpyPeer", "dst dstDevice src srcDevice count", "count"),
         _call(
-            "cudaMemcpy2D",
-            "dst dpitch src spitch width height kind",
-            Copies("dst", "src", _LEGACY, blocking=True),
+            "cudaMemcpyBatchAsync",
+            "dsts srcs sizes count attrs attrsIdxs numAttrs stream",
+            Uses(reads=("srcs",), writes=("dsts",), stream="stream"),
+            older=("dsts srcs sizes count attrs attrsIdxs numAttrs failIdx stream",),
         ),
+        *_set("cudaMemset", "devPtr value count"),
+        *_set("cudaMemset2D", "devPtr pitch value width height"),
+        *_set("cudaMemset3D", "pitchedDevPtr value extent"),
+        # Managed memory: in order of the stream, without effect on the content, unless it is discarded.
         _call(
-            "cudaMemcpy2DAsync",
-            "dst dpitch src spitch width height kind stream",
-            Copies("dst", "src", "stream"),
+            "cudaMemPrefetchAsync",
+            _PREFETCH,
+            Uses(stream="stream"),
+            older=("devPtr count dstDevice stream",),
         ),
-        _call(
-            "cudaMemcpyPeer",
-            "dst dst_device src src_device count",
-            Copies("dst", "src", _LEGACY, "count", blocking=True),
-        ),
-        _call(
-            "cudaMemcpyPeerAsync",
-            "dst dst_device src src_device count stream",
-            Copies("dst", "src", "stream", "count"),
-        ),
-        _call("cudaMemset", "ptr value count", Uses(writes=("ptr",), stream=_LEGACY)),
-        _call("cudaMemsetAsync", "ptr value count stream", Uses(writes=("ptr",), stream="stream")),
-        _call("cudaMemset2D", "ptr pitch value width height", Uses(writes=("ptr",), stream=_LEGACY)),
-        _call(
-            "cudaMemset2DAsync", "ptr pitch value width height stream", Uses(writes=("ptr",), stream="stream")
-        ),
-        _call("cudaMemPrefetchAsync", "ptr count location flags stream", Uses(stream="stream")),
+        _call("cudaMemPrefetchBatchAsync", _DISCARD, Uses(stream="stream")),
+        _call("cudaMemDiscardBatchAsync", "dptrs sizes count flags stream", _DISCARDED),
+        _call("cudaMemDiscardAndPrefetchBatchAsync", _DISCARD, _DISCARDED),
+        _call("cudaStreamAttachMemAsync", "stream devPtr length flags", Uses(stream="stream")),
     ),
 )
 

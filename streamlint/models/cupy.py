@@ -21,6 +21,7 @@ from streamlint.models.schema import (
     ForeignStream,
     Framework,
     Frees,
+    GlobalMemory,
     HostCallback,
     HostWaitsDevice,
     HostWaitsEvent,
@@ -31,15 +32,18 @@ from streamlint.models.schema import (
     NewDevice,
     NewEvent,
     NewStream,
+    OrdersAll,
     OrdersNothing,
+    Pins,
     Pure,
     Queries,
     ReadsTimes,
     Records,
-    Returns,
     SelectsDevice,
     StreamWaitsEvent,
+    Unpins,
     Uses,
+    Views,
 )
 from streamlint.trace import Space, StreamKind
 
@@ -49,10 +53,34 @@ _GET = Copies("out", "self", "stream", blocking=True, unless_false="blocking", m
 _COPY = Copies("dst", "src", None, "size", blocking=True)
 _COPY_ASYNC = Copies("dst", "src", "stream", "size")
 
+_PINNED = Allocates(Space.PINNED, pool="the pool of pinned memory")
+_DEVICE = Allocates(Space.DEVICE, "current", address=True)
+_2D = "dst dpitch src spitch width height"
+_GROUP = "NCCLBackend()"
+_NCCL = "nccl.NcclCommunicator()"
+
+
+def _collective(name: str, params: str, *, reads: str = "", writes: str = "", updates: str = "") -> Api:
+    """Communication on ``stream``, or on the current stream."""
+    named = [tuple(names.split()) for names in (reads, writes, updates)]
+    return Api(name, params, (Uses(named[0], named[1], named[2], "stream"),))
+
+
+_FROM_TO = {"reads": "in_array", "writes": "out_array"}
+_BUFFERS = {"reads": "sendbuf", "writes": "recvbuf"}
+
 CUPY = Framework(
     lib=Lib.CUPY,
     url=_URL,
-    modules=("cupy.cuda", "cupy.cuda.stream", "cupy.cuda.device", "cupy.cuda.memory", "cupy", "cupyx"),
+    modules=(
+        "cupy.cuda",
+        "cupy.cuda.stream",
+        "cupy.cuda.device",
+        "cupy.cuda.memory",
+        "cupy",
+        "cupyx",
+        "cupyx.distributed",
+    ),
     functions=(
         Api(
             "Stream",
@@ -61,26 +89,33 @@ CUPY = Framework(
         ),
         Api("ExternalStream", "ptr device_id", (ForeignStream("ptr"),)),
         Api("Stream.from_external", "obj", (ForeignStream("obj"),)),
-        Api("get_current_stream", "device", (CurrentStream(),)),
+        Api("get_current_stream", "device_id", (CurrentStream("device_id"),)),
         Api("Event", "block disable_timing interprocess", (NewEvent(untimed="disable_timing"),)),
         Api("get_elapsed_time", "start_event end_event", (ReadsTimes("start_event", "end_event"),)),
         Api("Device", "device", (NewDevice(),)),
         Api("asnumpy", "a stream order out blocking", (replace(_GET, src="a"),)),
         Api("get_device_id", "", (Pure(),)),
         Api("is_available", "", (Pure(),)),
-        # Memory that the host can reach.
-        Api("empty_pinned", "shape dtype order", (Allocates(Space.PINNED),)),
-        Api("zeros_pinned", "shape dtype order", (Allocates(Space.PINNED),)),
-        Api("empty_like_pinned", "a dtype order subok shape", (Allocates(Space.PINNED),)),
-        Api("zeros_like_pinned", "a dtype order subok shape", (Allocates(Space.PINNED),)),
-        Api("alloc_pinned_memory", "size", (Allocates(Space.PINNED, address=True),)),
+        # Memory that the host can reach. The pool hands a block out again at once (measured).
+        Api("empty_pinned", "shape dtype order", (_PINNED,)),
+        Api("zeros_pinned", "shape dtype order", (_PINNED,)),
+        Api("empty_like_pinned", "a dtype order subok shape", (_PINNED,)),
+        Api("zeros_like_pinned", "a dtype order subok shape", (_PINNED,)),
+        Api("alloc_pinned_memory", "size", (replace(_PINNED, address=True),)),
         Api("PinnedMemory", "size flags", (Allocates(Space.PINNED, address=True),)),
         Api("PinnedMemoryPool", "allocator", (Makes("cupy.cuda.PinnedMemoryPool()"),)),
-        Api("PinnedMemoryPool().malloc", "size", (Allocates(Space.PINNED, address=True),)),
-        Api("alloc", "size", (Allocates(Space.DEVICE, "current", address=True),)),
+        Api("PinnedMemoryPool().malloc", "size", (replace(_PINNED, address=True),)),
+        # Device memory as addresses.
+        Api("alloc", "size", (_DEVICE,)),
+        Api("malloc_async", "size", (_DEVICE,)),
         Api("malloc_managed", "size", (Allocates(Space.MANAGED, address=True),)),
+        Api("MemoryPool", "allocator", (Makes("cupy.cuda.MemoryPool()"),)),
+        Api("MemoryPool().malloc", "size", (_DEVICE,)),
+        Api("MemoryAsyncPool", "pool_handles", (Makes("cupy.cuda.MemoryAsyncPool()"),)),
+        Api("MemoryAsyncPool().malloc", "size", (_DEVICE,)),
         Api("UnownedMemory", "ptr size owner device_id", (Adopts("ptr"),)),
-        Api("MemoryPointer", "mem offset", (Returns("mem"),)),
+        Api("MemoryPointer", "mem offset", (Views("mem"),)),
+        Api("PinnedMemoryPointer", "mem offset", (Views("mem"),)),
         # Kernels.
         Api("RawKernel", "code name options", (Makes("cupy.RawKernel()", ("code", "name")),)),
         Api(
@@ -88,18 +123,71 @@ CUPY = Framework(
             "grid block args shared_mem stream",
             (Uses(stream="stream", packed=("args",)),),
         ),
-        Api("RawModule", "code path", (Makes("cupy.RawModule()", ("code",)),)),
+        Api("RawModule", "code path", (Makes("cupy.RawModule()", ("code", "path")),)),
         Api("RawModule().get_function", "name", (Makes("cupy.RawKernel()", ("code", "name")),)),
+        Api(
+            "RawModule().get_global",
+            "name",
+            (GlobalMemory(("code", "path"), "name"),),
+        ),
         Api("RawModule().compile", "log_stream", (Pure(),)),
         Api("ElementwiseKernel", "in_params", (Makes("cupy.ElementwiseKernel()", ("in_params",)),)),
         Api("ReductionKernel", "in_params", (Makes("cupy.ReductionKernel()", ("in_params",)),)),
+        # Communication.
+        Api("init_process_group", "n_devices rank", (Makes("cupyx.distributed.NCCLBackend()"),)),
+        Api("NCCLBackend", "n_devices rank", (Makes("cupyx.distributed.NCCLBackend()"),)),
+        _collective(f"{_GROUP}.all_reduce", "in_array out_array op stream", **_FROM_TO),
+        _collective(f"{_GROUP}.reduce", "in_array out_array root op stream", **_FROM_TO),
+        _collective(f"{_GROUP}.broadcast", "in_out_array root stream", updates="in_out_array"),
+        _collective(f"{_GROUP}.reduce_scatter", "in_array out_array count op stream", **_FROM_TO),
+        _collective(f"{_GROUP}.all_gather", "in_array out_array count stream", **_FROM_TO),
+        _collective(f"{_GROUP}.send", "array peer stream", reads="array"),
+        _collective(f"{_GROUP}.recv", "out_array peer stream", writes="out_array"),
+        _collective(f"{_GROUP}.send_recv", "in_array out_array peer stream", **_FROM_TO),
+        _collective(f"{_GROUP}.scatter", "in_array out_array root stream", **_FROM_TO),
+        _collective(f"{_GROUP}.gather", "in_array out_array root stream", **_FROM_TO),
+        _collective(f"{_GROUP}.all_to_all", "in_array out_array stream", **_FROM_TO),
+        Api(f"{_GROUP}.barrier", "", (OrdersAll(),)),
+        Api("nccl.NcclCommunicator", "ndev commId rank", (Makes("cupy.cuda.nccl.NcclCommunicator()"),)),
+        _collective(f"{_NCCL}.allReduce", "sendbuf recvbuf count datatype op stream", **_BUFFERS),
+        _collective(f"{_NCCL}.reduce", "sendbuf recvbuf count datatype op root stream", **_BUFFERS),
+        _collective(
+            f"{_NCCL}.broadcast",
+            "sendbuff recvbuff count datatype root stream",
+            reads="sendbuff",
+            writes="recvbuff",
+        ),
+        _collective(f"{_NCCL}.bcast", "buff count datatype root stream", updates="buff"),
+        _collective(f"{_NCCL}.reduceScatter", "sendbuf recvbuf recvcount datatype op stream", **_BUFFERS),
+        _collective(f"{_NCCL}.allGather", "sendbuf recvbuf count datatype stream", **_BUFFERS),
+        _collective(f"{_NCCL}.send", "sendbuf count datatype peer stream", reads="sendbuf"),
+        _collective(f"{_NCCL}.recv", "recvbuf count datatype peer stream", writes="recvbuf"),
         # The runtime underneath: addresses and raw handles.
         Api("runtime.memcpy", "dst src size kind", (_COPY,)),
         Api("runtime.memcpyAsync", "dst src size kind stream", (_COPY_ASYNC,)),
-        Api("runtime.memcpyPeer", "dst dst_device src src_device size", (_COPY,)),
-        Api("runtime.memcpyPeerAsync", "dst dst_device src src_device size stream", (_COPY_ASYNC,)),
-        Api("runtime.memset", "ptr value size", (Uses(writes=("ptr",)),)),
-        Api("runtime.memsetAsync", "ptr value size stream", (Uses(writes=("ptr",), stream="stream"),)),
+        Api("runtime.memcpyPeer", "dst dstDevice src srcDevice size", (_COPY,)),
+        Api("runtime.memcpyPeerAsync", "dst dstDevice src srcDevice size stream", (_COPY_ASYNC,)),
+        Api("runtime.memcpy2D", f"{_2D} kind", (replace(_COPY, count=None),)),
+        Api("runtime.memcpy2DAsync", f"{_2D} kind stream", (replace(_COPY_ASYNC, count=None),)),
+        Api(
+            "runtime.memcpy2DToArrayAsync",
+            "dst wOffset hOffset src spitch width height kind stream",
+            (replace(_COPY_ASYNC, count=None),),
+        ),
+        Api(
+            "runtime.memcpy2DFromArrayAsync",
+            "dst dpitch src wOffset hOffset width height kind stream",
+            (replace(_COPY_ASYNC, count=None),),
+        ),
+        Api("runtime.memPrefetchAsync", "devPtr count dstDevice stream", (Uses(stream="stream"),)),
+        Api("runtime.hostRegister", "ptr size flags", (Pins("ptr"),)),
+        Api("runtime.hostUnregister", "ptr", (Unpins("ptr"),)),
+        Api("runtime.memset", "ptr value size", (Uses(writes=("ptr",), count="size", host_waits=True),)),
+        Api(
+            "runtime.memsetAsync",
+            "ptr value size stream",
+            (Uses(writes=("ptr",), stream="stream", count="size"),),
+        ),
         Api("runtime.malloc", "size", (Allocates(Space.DEVICE, address=True),)),
         Api("runtime.mallocManaged", "size flags", (Allocates(Space.MANAGED, address=True),)),
         Api("runtime.mallocAsync", "size stream", (Allocates(Space.DEVICE, "stream", address=True),)),
@@ -109,19 +197,22 @@ CUPY = Framework(
         Api("runtime.freeAsync", "ptr stream", (Frees("ptr", "stream"),)),
         Api("runtime.streamCreate", "", (NewStream(StreamKind.BLOCKING),)),
         Api("runtime.streamCreateWithFlags", "flags", (NewStream(StreamKind.BLOCKING, "flags"),)),
+        Api("runtime.streamCreateWithPriority", "flags priority", (NewStream(StreamKind.BLOCKING, "flags"),)),
+        Api("runtime.streamBeginCapture", "stream mode", (CaptureStarts("stream"),)),
+        Api("runtime.streamEndCapture", "stream", (CaptureEnds("stream"),)),
         Api("runtime.streamDestroy", "stream", (Destroys("stream"),)),
         Api("runtime.streamSynchronize", "stream", (HostWaitsStream("stream"),)),
         Api("runtime.streamQuery", "stream", (Queries("stream", status=True),)),
         Api("runtime.streamWaitEvent", "stream event flags", (StreamWaitsEvent("event", "stream"),)),
         Api(
             "runtime.streamAddCallback",
-            "stream function data flags",
-            (HostCallback("stream", "function", "data", deprecated=True),),
+            "stream callback arg flags",
+            (HostCallback("stream", "callback", "arg", deprecated=True),),
         ),
         Api(
             "runtime.launchHostFunc",
-            "stream function data",
-            (HostCallback("stream", "function", "data"),),
+            "stream callback arg",
+            (HostCallback("stream", "callback", "arg"),),
         ),
         Api("runtime.eventCreate", "", (NewEvent(),)),
         Api("runtime.eventCreateWithFlags", "flags", (NewEvent(untimed="flags"),)),
@@ -159,12 +250,12 @@ CUPY = Framework(
     buffer_methods=(
         Api("get", "stream order out blocking", (_GET,), telling=("stream", "out", "blocking", "order")),
         Api("set", "arr stream", (Copies("self", "arr", "stream"),), telling=("stream",)),
-        Api("copy_from_host", "src size", (Copies("self", "src", None, "size", blocking=True),)),
+        Api("copy_from_host", "mem size", (Copies("self", "mem", None, "size", blocking=True),)),
         Api(
-            "copy_from_host_async", "src size stream", (Copies("self", "src", "stream", "size"),), telling=()
+            "copy_from_host_async", "mem size stream", (Copies("self", "mem", "stream", "size"),), telling=()
         ),
-        Api("copy_to_host", "dst size", (Copies("dst", "self", None, "size", blocking=True),)),
-        Api("copy_to_host_async", "dst size stream", (Copies("dst", "self", "stream", "size"),), telling=()),
+        Api("copy_to_host", "mem size", (Copies("mem", "self", None, "size", blocking=True),)),
+        Api("copy_to_host_async", "mem size stream", (Copies("mem", "self", "stream", "size"),), telling=()),
         Api("copy_from_device", "src size", (Copies("self", "src", None, "size"),)),
         Api(
             "copy_from_device_async",
@@ -172,10 +263,15 @@ CUPY = Framework(
             (Copies("self", "src", "stream", "size"),),
             telling=(),
         ),
-        Api("copy_from", "src size", (Copies("self", "src", None, "size", blocking=True),)),
-        Api("copy_from_async", "src size stream", (Copies("self", "src", "stream", "size"),), telling=()),
-        Api("memset", "value size", (Uses(writes=("self",)),)),
-        Api("memset_async", "value size stream", (Uses(writes=("self",), stream="stream"),), telling=()),
+        Api("copy_from", "mem size", (Copies("self", "mem", None, "size", blocking=True),)),
+        Api("copy_from_async", "mem size stream", (Copies("self", "mem", "stream", "size"),), telling=()),
+        Api("memset", "value size", (Uses(writes=("self",), count="size", host_waits=True),)),
+        Api(
+            "memset_async",
+            "value size stream",
+            (Uses(writes=("self",), stream="stream", count="size"),),
+            telling=(),
+        ),
     ),
     device_methods=(
         Api("use", "", (SelectsDevice("self"),)),

@@ -9,7 +9,7 @@ from typing_extensions import assert_never
 
 from streamlint.models import host, torch
 from streamlint.models import schema as fx
-from streamlint.trace import Space, StreamKind
+from streamlint.trace import Doubt, Space, StreamKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -81,8 +81,9 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915  one
             return f"gives the current stream (of `{device}`, if given)"
         case fx.DefaultStream(kind):
             return f"gives {_KINDS[kind]}"
-        case fx.ForeignStream(handle):
-            return f"wraps the raw stream `{handle}`"
+        case fx.ForeignStream(handle, current_of):
+            other = f", or the current stream of {current_of.value}" if current_of else ""
+            return f"wraps the raw stream `{handle}`{other}"
         case fx.NewEvent():
             return "makes an event that nothing has recorded"
         case fx.NewDevice(number):
@@ -90,7 +91,9 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915  one
         case fx.Makes(path):
             return f"makes an object whose calls are the rows `{path.rpartition('.')[2]}`"
         case fx.EnterStream(stream, now):
-            return f"makes `{stream}` current{' from here on' if now else ' in the `with` block'}"
+            text = f"makes {_receiver(stream)} current{' from here on' if now else ' in the `with` block'}"
+            text += f"; with `{one.forks}` it waits for the stream that was current" if one.forks else ""
+            return text + (f"; with `{one.joins}` that one waits in the end" if one.joins else "")
         case fx.EnterDevice(device, now):
             return f"makes `{device}` the current device{' from here on' if now else ' in the `with` block'}"
         case fx.EnterCapture(stream, graph):
@@ -99,12 +102,12 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915  one
             return f"synchronizes {_receiver(stream)} when the `with` block is left"
         case fx.StreamWaitsStream(stream, other):
             return f"{_receiver(stream)} waits for what is queued on `{other}` now"
-        case fx.StreamWaitsEvent(event, stream):
+        case fx.StreamWaitsEvent(event, stream, _):
             waiter = "the current stream" if stream is None else _stream(stream)
             return f"{waiter} waits for the record that {_receiver(event)} holds now"
         case fx.StreamWaits(waited, stream):
             return f"{_receiver(stream)} waits for `{waited}`, an event or a stream"
-        case fx.Records(event, stream):
+        case fx.Records(event, stream, _):
             return f"{_receiver(event)} records the tail of {_stream(stream)}"
         case fx.HostWaitsStream(stream):
             return f"the host waits for {_stream(stream)}"
@@ -120,18 +123,36 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915  one
             return _uses(one)
         case fx.Communicates():
             return _communicates(one)
-        case fx.OrdersAll():
-            return "may order all streams"
+        case fx.Launches(kernel, args, stream):
+            return f"runs `{kernel}` on {_stream(stream)} with what is in {_names(args)}"
+        case fx.Binds(name, address):
+            return f"the object keeps `{address}` as `{name}` for its later work"
+        case fx.Background(reads, writes, waits, after_default):
+            start = "the host waits for the default stream; " if after_default else ""
+            end = "before the call returns" if waits else "until its result is waited for"
+            return f"{start}{_accesses(reads, writes, ())} in order of no stream, {end}"
+        case fx.OrdersAll(why):
+            return "may order all streams" + (
+                ", by a value in memory or a semaphore" if why is Doubt.SIGNAL else ""
+            )
         case fx.HostUses(reads, writes):
             return f"the host {_accesses(reads, writes, ())} before the call returns"
-        case fx.Allocates(space, stream, _):
-            return f"allocates {_SPACES[space]}" + (f", in order of {_stream(stream)}" if stream else "")
+        case fx.Allocates(space, stream, pool=pool):
+            text = f"allocates {_SPACES[space]}" + (f", in order of {_stream(stream)}" if stream else "")
+            text += ", and fills it on the current stream" if one.filled else ""
+            return text + (f" from {pool}, which reuses it as soon as it is dropped" if pool else "")
         case fx.Frees(buffer, stream, device_wide):
             order = f", in order of {_stream(stream)}" if stream else ""
             wide = "; was seen to wait for the whole device" if device_wide else ""
             return f"frees {_receiver(buffer)}{order}{wide}"
         case fx.Pins(buffer):
             return f"page-locks `{buffer}`"
+        case fx.Unpins(buffer):
+            return f"ends the page-locking of `{buffer}`; was seen to wait for the whole device"
+        case fx.GlobalMemory(module, name):
+            return f"gives the address of the variable `{name}` of {_names(module)}"
+        case fx.Struct():
+            return "makes a record whose fields the program sets"
         case fx.KeepsAlive(buffer, stream):
             return f"keeps {_receiver(buffer)} from being reused before the work now on `{stream}` is done"
         case fx.HostCallback(stream, function):
@@ -142,8 +163,11 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915  one
             return f"reads the time between {_receiver(start)} and {_receiver(end)}; waits for nothing"
         case fx.Destroys(what):
             return f"destroys {_receiver(what)}; waits already issued keep their record"
-        case fx.SelectsDevice(device):
-            return f"makes {_receiver(device)} the current device"
+        case fx.SelectsDevice(device, push):
+            text = f"makes {_receiver(device)} the current device"
+            return text + (", until the one before is restored" if push else "")
+        case fx.RestoresDevice():
+            return "makes the device current again that was so before the last push"
         case fx.CaptureStarts(stream):
             return f"begins a capture of {_receiver(stream)}: work is recorded, not run"
         case fx.CaptureEnds(stream):
@@ -157,7 +181,7 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915  one
         case fx.LaunchesGraph(graph, stream):
             where = "the current stream" if stream is None else _stream(stream)
             return f"runs what was captured into {_receiver(graph)}, on {where}"
-        case fx.Views(of, array):
+        case fx.Views(of, array, _):
             return f"another view of {_receiver(of)}{', as a host array' if array else ''}"
         case fx.Adopts(of, stream):
             order = f"; the giver's stream is ordered before `{stream}`, if given" if stream else ""
@@ -175,8 +199,7 @@ def _new_stream(one: fx.NewStream) -> str:
     if one.flag is not None:
         other = _KINDS[one.kind] if one.unset is not None else _KINDS[one.flag_kind]
         text += f" ({other} if `{one.flag}` says so)"
-    if one.wraps is not None:
-        text += f", or wraps the stream of `{one.wraps}`"
+    text += f", or stands for the stream of `{one.wraps}`" if one.wraps else ""
     return text + (f", or the legacy default stream if `{one.null}` is true" if one.null else "")
 
 
@@ -198,7 +221,9 @@ def _uses(one: fx.Uses) -> str:
     where = _stream(one.stream) if one.stream else "the current stream"
     what = [_accesses(one.reads, one.writes, one.updates)] if one.reads or one.writes or one.updates else []
     what += [f"may read and write the memory in {_names(one.packed)}"] if one.packed else []
-    return f"device work on {where}" + (f" that {' and '.join(what)}" if what else "")
+    what += ["may read and write what the object was bound to"] if one.bound else []
+    waits = "; the host waits if the memory is pinned or managed" if one.host_waits else ""
+    return f"device work on {where}" + (f" that {' and '.join(what)}" if what else "") + waits
 
 
 def _communicates(one: fx.Communicates) -> str:
@@ -226,4 +251,5 @@ def _receiver(name: str) -> str:
 
 
 def _stream(name: str) -> str:
-    return "the current stream" if name == "current" else _receiver(name)
+    named = {"current": "the current stream", "default": "the default stream"}
+    return named.get(name) or _receiver(name)

@@ -33,6 +33,8 @@ from streamlint.trace import Space, StreamKind
 
 _URL = "https://nvidia.github.io/numba-cuda/user/memory.html"
 
+_SET_ITEM = Copies("self", "value", "stream", blocking=True, unless="stream")
+
 NUMBA = Framework(
     lib=Lib.NUMBA,
     url=_URL,
@@ -44,12 +46,12 @@ NUMBA = Framework(
         Api("per_thread_default_stream", "", (DefaultStream(StreamKind.PER_THREAD),)),
         Api("external_stream", "ptr", (ForeignStream("ptr"),)),
         Api("event", "timing", (NewEvent("timing"),)),
-        Api("event_elapsed_time", "start end", (ReadsTimes("start", "end"),)),
+        Api("event_elapsed_time", "evtstart evtend", (ReadsTimes("evtstart", "evtend"),)),
         Api("synchronize", "", (HostWaitsDevice(),)),
-        Api("select_device", "device", (SelectsDevice(),)),
+        Api("select_device", "device_id", (SelectsDevice("device_id"),)),
         Api("is_available", "", (Pure(),)),
         Api("get_current_device", "", (Pure(),)),
-        Api("current_context", "device", (Pure(),)),
+        Api("current_context", "devnum", (Pure(),)),
         Api(
             "to_device",
             "obj stream copy to",
@@ -65,6 +67,7 @@ NUMBA = Framework(
         Api(
             "pinned", "ary second third fourth", (Pins("ary"), Pins("second"), Pins("third"), Pins("fourth"))
         ),
+        Api("defer_cleanup", "", (Pure(),)),
     ),
     stream_methods=(
         Api("synchronize", "", (HostWaitsStream(),)),
@@ -77,7 +80,7 @@ NUMBA = Framework(
         Api("wait", "stream", (StreamWaitsEvent("self", "stream"),)),
         Api("synchronize", "", (HostWaitsEvent(),)),
         Api("query", "", (Queries(),)),
-        Api("elapsed_time", "event", (ReadsTimes("self", "event"),)),
+        Api("elapsed_time", "evtend", (ReadsTimes("self", "evtend"),)),
     ),
     buffer_methods=(
         Api(
@@ -101,6 +104,11 @@ NUMBA = Framework(
             "ary stream",
             (Copies("self", "ary", "stream", blocking=True, unless="stream"),),
             telling=(),
+        ),
+        Api(
+            "setitem",
+            "key value stream",
+            (_SET_ITEM,),
         ),
     ),
     raw_handles=("handle",),

@@ -1,53 +1,42 @@
 """What a framework's call means to ordering, as data.
 
-A row names the call, its parameters and its effects; effects refer to parameters by name. ``self``
-is the receiver of a method. The interpreter carries effects out in ``interp/effects.py``, which
-matches this closed union exhaustively.
+A row (``models/table.py``) names the call, its parameters and its effects; effects refer to parameters
+by name. ``self`` is the receiver of a method. The interpreter carries effects out in
+``interp/effects.py``, which matches this closed union exhaustively.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 from typing import TypeAlias
 
-from streamlint.trace import Space, StreamKind
+from streamlint.models.graphs import (
+    CaptureEnds,
+    CaptureStarts,
+    EnterCapture,
+    GraphEffect,
+    GraphsCallables,
+    InstantiatesGraph,
+    LaunchesGraph,
+    NewGraph,
+)
+from streamlint.models.table import Api, Framework, Lib, Role
+from streamlint.trace import Doubt, Space, StreamKind
 
-
-class Lib(Enum):
-    """Libraries that keep a current stream (or name streams explicitly) on their own."""
-
-    TORCH = "torch"
-    CUPY = "cupy"
-    NUMBA = "numba"
-    RUNTIME = "cuda runtime"
-    DRIVER = "cuda driver"
-    CORE = "cuda.core"
-    DISTRIBUTED = "torch.distributed"
-
-    @property
-    def product(self) -> str:
-        """Its name in messages. The parts of cuda-python are one: each call is told its stream."""
-        match self:
-            case Lib.TORCH | Lib.DISTRIBUTED:
-                return "PyTorch"
-            case Lib.CUPY:
-                return "CuPy"
-            case Lib.NUMBA:
-                return "Numba"
-            case Lib.RUNTIME | Lib.DRIVER | Lib.CORE:
-                return "cuda-python"
-
-
-class Role(Enum):
-    """What kind of object a method belongs to."""
-
-    STREAM = "stream"
-    EVENT = "event"
-    GRAPH = "graph"
-    BUFFER = "buffer"
-    DEVICE = "device"
-
+__all__ = [
+    "Api",
+    "CaptureEnds",
+    "CaptureStarts",
+    "EnterCapture",
+    "Framework",
+    "GraphEffect",
+    "GraphsCallables",
+    "InstantiatesGraph",
+    "LaunchesGraph",
+    "Lib",
+    "NewGraph",
+    "Role",
+]
 
 # ----------------------------------------------------------------------------- effects
 
@@ -67,7 +56,8 @@ class NewStream:
     null: str | None = None
     """A parameter that, when true, asks for the legacy default stream instead of a new one."""
     wraps: str | None = None
-    """A parameter that, when given, is the stream to wrap instead of making one."""
+    """A parameter that, when given, is the stream to wrap instead of making one: anything with
+    ``__cuda_stream__``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +77,8 @@ class ForeignStream:
     """Wraps a raw handle; the stream behind it is the one of ``handle`` if that is known."""
 
     handle: str
+    current_of: Lib | None = None
+    """A device, or nothing, in its place stands for the current stream of this library."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,21 +117,18 @@ class EnterStream:
 
     stream: str = "stream"
     now: bool = False
+    forks: str | None = None
+    """A parameter: where it is true, ``stream`` waits for the stream that was current."""
+    forks_unset: bool = False
+    """Whether it is true where it is not given."""
+    joins: str | None = None
+    """A parameter: where it is true, the stream that was current waits for ``stream`` in the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class EnterDevice:
     device: str = "device"
     now: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class EnterCapture:
-    """Returns a context manager that captures ``stream`` (not given: one of its own) into ``graph``."""
-
-    stream: str = "stream"
-    graph: str = "cuda_graph"
-    pool: str = "pool"
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +150,8 @@ class StreamWaitsEvent:
 
     event: str
     stream: str | None
+    flags: str = "flags"
+    """The parameter that may say that a capture makes a node of the wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +168,7 @@ class Records:
 
     event: str
     stream: str
+    flags: str = "flags"
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,11 +197,15 @@ class Queries:
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """A copy; spaces decide whether the host waits. ``blocking`` names a parameter, or is a constant."""
+    """A copy; spaces decide whether the host waits.
+
+    ``"p.srcPtr/srcArray"``: the first of these fields of ``p`` that is set.
+    """
 
     dst: str
     src: str
     stream: str | None = "stream"
+    """``"default"``: the default stream, where that is not the current one."""
     count: str | None = None
     blocking: bool = False
     unless: str | None = None
@@ -218,6 +214,8 @@ class Copies:
     """A parameter that, when given and false, makes the copy not block (``blocking=False``)."""
     makes: Space | None = None
     """Where the destination is allocated if ``dst`` is not given; the copy then returns it."""
+    view_on_host: bool = False
+    """What is on the host already is not copied (``wp.array.numpy()``)."""
     documented: bool = False
     """Documented as asynchronous even where it was seen to block (Numba, into pageable memory)."""
     returns: str | None = None
@@ -231,10 +229,18 @@ class Uses:
     writes: tuple[str, ...] = ()
     updates: tuple[str, ...] = ()
     stream: str | None = None
+    count: str = "count"
+    """How many bytes, where only a part of an allocation is written."""
     packed: tuple[str, ...] = ()
     """Parameters that hold kernel arguments: whatever buffers are in them are read and written,
     unless the parameters ``code`` and ``name`` (or those that ``kernel`` keeps) show C++ source
     that says which are only read."""
+    kernel: str = "kernel"
+    code: str = "code"
+    bound: bool = False
+    """It also uses what the receiver was bound to."""
+    host_waits: bool = False
+    """The host waits for it where the memory is pinned or managed (``cudaMemset``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,8 +258,41 @@ class Communicates:
 
 
 @dataclass(frozen=True, slots=True)
+class Launches:
+    """A kernel written in Python, with its arguments in the lists ``args``; its body shows what it does."""
+
+    kernel: str
+    args: tuple[str, ...]
+    stream: str = "stream"
+
+
+@dataclass(frozen=True, slots=True)
+class Binds:
+    """The receiver keeps an address under a name, for its later work (``set_tensor_address``)."""
+
+    name: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    """Work of another thread or device that heeds no stream and starts at once.
+
+    The result is what to wait for, unless the call itself ``waits``.
+    """
+
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    waits: bool = False
+    after_default: bool = False
+    """Before that, the host waits for the default stream."""
+
+
+@dataclass(frozen=True, slots=True)
 class OrdersAll:
     """May order all streams with each other and with the host; no document says which."""
+
+    why: Doubt = Doubt.ESCAPE
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +310,14 @@ class Allocates:
     """Stream that orders the allocation, if any: a parameter name, or ``"current"``."""
     address: bool = False
     """The call gives an address (or an object that stands for one), not an array."""
+    size: str = "size"
+    """The parameter that gives the bytes."""
+    filled: bool = False
+    """Work on the current stream fills it."""
+    pinned: str | None = None
+    """A parameter that, when true, asks for pinned host memory."""
+    pool: str | None = None
+    """The pool that hands the block out again as soon as nothing refers to it, whatever still uses it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +334,27 @@ class Pins:
     """Page-locks memory that exists (``cudaHostRegister``)."""
 
     buffer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unpins:
+    """Ends ``Pins``; was seen to wait for the whole device (not documented)."""
+
+    buffer: str
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalMemory:
+    """Returns the address of a variable of a module: the same memory each time that it is asked for."""
+
+    module: tuple[str, ...]
+    """The parameters that tell modules apart."""
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """Returns a record whose fields the program sets (``cudaMemcpy3DParms()``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,45 +394,13 @@ class Destroys:
 @dataclass(frozen=True, slots=True)
 class SelectsDevice:
     device: str = "device"
+    push: bool = False
+    """What was selected before comes back (``cuCtxPopCurrent``)."""
 
 
 @dataclass(frozen=True, slots=True)
-class CaptureStarts:
-    stream: str = "self"
-
-
-@dataclass(frozen=True, slots=True)
-class CaptureEnds:
-    """Returns a graph with what was captured on ``stream``."""
-
-    stream: str = "self"
-
-
-@dataclass(frozen=True, slots=True)
-class NewGraph:
-    """Returns a graph that nothing was captured into."""
-
-
-@dataclass(frozen=True, slots=True)
-class InstantiatesGraph:
-    """Returns a new executable graph of ``graph``, a graph or the stream that was captured last."""
-
-    graph: str
-
-
-@dataclass(frozen=True, slots=True)
-class GraphsCallables:
-    """Returns callables that replay a graph of ``callables`` and give its static output."""
-
-    callables: str
-
-
-@dataclass(frozen=True, slots=True)
-class LaunchesGraph:
-    """Runs what was captured into ``graph``, on ``stream`` (``None``: the current one)."""
-
-    graph: str = "self"
-    stream: str | None = "stream"
+class RestoresDevice:
+    """The device that the last push replaced is current again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,6 +410,8 @@ class Views:
     of: str
     array: bool = False
     """The view is a host array."""
+    lib: Lib | None = None
+    """Whose array the view is, if not that of the library of ``of``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,7 +447,6 @@ Effect: TypeAlias = (
     | Makes
     | EnterStream
     | EnterDevice
-    | EnterCapture
     | SyncOnExit
     | StreamWaitsStream
     | StreamWaitsEvent
@@ -422,74 +459,27 @@ Effect: TypeAlias = (
     | Copies
     | Uses
     | Communicates
+    | Launches
+    | Binds
+    | Background
     | OrdersAll
     | HostUses
     | Allocates
     | Frees
     | Pins
+    | Unpins
+    | GlobalMemory
+    | Struct
     | KeepsAlive
     | HostCallback
     | OrdersNothing
     | ReadsTimes
     | Destroys
     | SelectsDevice
-    | CaptureStarts
-    | CaptureEnds
-    | NewGraph
-    | InstantiatesGraph
-    | GraphsCallables
-    | LaunchesGraph
+    | RestoresDevice
+    | GraphEffect
     | Views
     | Adopts
     | Returns
     | Pure
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Api:
-    """One call. ``params`` as in a signature without defaults: ``"dst src count kind stream *args"``.
-
-    A call returns what its last returning effect says. With ``status`` the result comes as the
-    tuple ``(error, value)`` of cuda-python.
-    """
-
-    name: str
-    params: str
-    effects: tuple[Effect, ...]
-    status: bool = False
-    telling: tuple[str, ...] | None = None
-    """If not None, a method name that shows what an unknown receiver is: always if empty, else when
-    one of these keywords is given (``x.copy_to(y, stream=s)``)."""
-    attribute: bool = False
-    """Read as an attribute, not called: ``device.default_stream``."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Parameters that stand in place; ``rest`` takes what follows them."""
-        return tuple(name for name in self.params.split() if not name.startswith("*"))
-
-    @property
-    def rest(self) -> str | None:
-        return next((name[1:] for name in self.params.split() if name.startswith("*")), None)
-
-
-@dataclass(frozen=True, slots=True)
-class Framework:
-    """One library: its modules, functions and the methods of its streams, events, graphs and buffers."""
-
-    lib: Lib
-    url: str
-    """Documentation that the rows rest on."""
-    modules: tuple[str, ...]
-    """Import paths that hold the functions; the first is canonical."""
-    functions: tuple[Api, ...]
-    stream_methods: tuple[Api, ...] = ()
-    event_methods: tuple[Api, ...] = ()
-    graph_methods: tuple[Api, ...] = ()
-    buffer_methods: tuple[Api, ...] = ()
-    device_methods: tuple[Api, ...] = ()
-    streams: tuple[tuple[str, StreamKind], ...] = ()
-    """Names that are default streams: ``Stream.null``."""
-    raw_handles: tuple[str, ...] = ()
-    """Attributes of a stream that give its raw handle."""

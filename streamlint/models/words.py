@@ -17,6 +17,10 @@ STRONG_WORDS = frozenset(
     cuLaunchHostFunc cuStreamAddCallback cudaMalloc cuMemAlloc
     async_op isend irecv elapsed_time CUDAGraph make_graphed_callables
     create_stream get_current_stream copy_to_host auto_synchronize
+    empty_pinned zeros_pinned alloc_pinned_memory pagelocked_empty pagelocked_zeros
+    pinned_array mapped_array managed_array
+    memcpy_htod_async memcpy_dtoh_async memcpy_dtod_async to_gpu_async prepared_async_call ScopedStream
+    raw_read_async raw_write_async pread pwrite execute_async_v3 execute_async_v2
     """.split()
 )
 """Words that are hardly anything else. A module without any is not analyzed by itself."""

@@ -97,8 +97,8 @@ ALLOCATIONS_LOOKED_AT = 12
 def reuse(judged: Judged, use: OpId, free: OpId) -> tuple[OpId, frozenset[Doubt]] | None:
     """The allocation that may get the block of a dropped buffer while ``use`` still runs.
 
-    Any allocation on the stream that owned the block, up to the one that comes after the use. Of
-    several the surest is taken.
+    Any allocation on the stream (or from the pool of host memory) that owned the block, up to the one
+    that comes after the use. Of several the surest is taken.
     """
     trace = judged.trace
     dropped = trace.ops[free]
@@ -110,7 +110,8 @@ def reuse(judged: Judged, use: OpId, free: OpId) -> tuple[OpId, frozenset[Doubt]
         op = trace.ops[number]
         if not isinstance(op, Alloc) or op.stream != buffer.alloc_stream or op.buffer == buffer.id:
             continue
-        if trace.buffers[op.buffer].device != buffer.device:
+        made = trace.buffers[op.buffer]
+        if made.pool != buffer.pool or made.device != buffer.device:
             continue
         ordering = judged.hb.ordered(use, OpId(number))
         left -= 1

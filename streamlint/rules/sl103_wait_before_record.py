@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from streamlint.finding import Severity
@@ -48,7 +49,18 @@ def check(judged: Judged) -> Iterator[Problem]:
             doubts=wait.doubts | (record.doubts if record is not None else frozenset()),
             explains=_explained(judged, number),
             unless_recorded=event if record is None else None,
+            settled_by=partial(_sees_a_record, wait.at.span),
         )
+
+
+def _sees_a_record(place: Span, other: Judged) -> bool:
+    """Whether another path goes round a loop once more, where the wait sees the record of the first round."""
+    return any(
+        isinstance(op, (Wait, SyncEvent))
+        and op.at.span == place
+        and other.hb.record_seen_by(OpId(number)) is not None
+        for number, op in enumerate(other.trace.ops)
+    )
 
 
 def _has_threads(judged: Judged) -> bool:

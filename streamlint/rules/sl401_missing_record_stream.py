@@ -13,24 +13,27 @@ from streamlint.witness import ByReuse
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from streamlint.trace import Free, OpId, StreamId
+    from streamlint.trace import Buffer, Free, OpId
 
 
 def check(judged: Judged) -> Iterator[Problem]:
     for number, free in lifetimes.frees(judged, FreeKind.DROPPED):
-        owner = judged.trace.buffers[free.buffer].alloc_stream
-        if owner is None or lifetimes.used_after(judged, free.buffer, number):
+        buffer = judged.trace.buffers[free.buffer]
+        if (buffer.alloc_stream is None and buffer.pool is None) or lifetimes.used_after(
+            judged, free.buffer, number
+        ):
             continue
         for use in lifetimes.last_uses(judged, free.buffer, number):
-            problem = _judge(judged, use, number, free, owner)
+            problem = _judge(judged, use, number, free)
             if problem is not None:
                 yield problem
 
 
-def _judge(judged: Judged, use: OpId, number: OpId, free: Free, owner: StreamId) -> Problem | None:
+def _judge(judged: Judged, use: OpId, number: OpId, free: Free) -> Problem | None:
     op = judged.op(use)
     stream = stream_of(op)
-    if stream is None or stream == owner:
+    buffer = judged.trace.buffers[free.buffer]
+    if stream is None or stream == buffer.alloc_stream:
         return None
     kept = lifetimes.kept_for(judged, free.buffer, stream, number)
     reused = lifetimes.reuse(judged, use, number)
@@ -38,10 +41,11 @@ def _judge(judged: Judged, use: OpId, number: OpId, free: Free, owner: StreamId)
         return None
     alloc, doubts = reused
     name = quoted(judged.buffer_name(free.buffer))
-    user, home = (quoted(judged.stream_name(one)) for one in (stream, owner))
+    user = quoted(judged.stream_name(stream))
+    owner, place, remedy = _owner(judged, buffer, name, user)
     notes = [
         Note(free.at.span, f"the last reference to {name} is dropped here"),
-        Note(judged.op(alloc).at.span, f"this allocation on {home} may get the same memory"),
+        Note(judged.op(alloc).at.span, f"this allocation {place} may get the same memory"),
     ]
     barrier = last_barrier(judged, use, alloc)
     return Problem(
@@ -49,15 +53,24 @@ def _judge(judged: Judged, use: OpId, number: OpId, free: Free, owner: StreamId)
         earlier=use,
         primary=use,
         buffer=free.buffer,
-        message=f"{name} goes back to the allocator of {home} while {user} may still be using it",
+        message=f"{name} goes back to {owner} while {user} may still be using it",
         label=f"last use on {user}",
-        help=(
-            f"keep a reference until the use is done, or make {home} wait for {user} before the reference "
-            f"goes (PyTorch: `{_receiver(name)}.record_stream(...)` with {user})"
-        ),
+        help=f"keep a reference until the use is done, or {remedy}",
         notes=tuple(notes if barrier is None else [*notes, barrier]),
         doubts=doubts | kept | free.doubts | lifetimes.use_doubts(op, free.buffer),
     )
+
+
+def _owner(judged: Judged, buffer: Buffer, name: str, user: str) -> tuple[str, str, str]:
+    """Whom the memory goes back to, where the next allocation is, and what else could keep it back."""
+    if buffer.alloc_stream is None:
+        return buffer.pool or "its pool", "from it", f"synchronize {user} before the reference goes"
+    home = quoted(judged.stream_name(buffer.alloc_stream))
+    remedy = (
+        f"make {home} wait for {user} before the reference "
+        f"goes (PyTorch: `{_receiver(name)}.record_stream(...)` with {user})"
+    )
+    return f"the allocator of {home}", f"on {home}", remedy
 
 
 def _receiver(name: str) -> str:
@@ -75,7 +88,8 @@ RULE = Rule(
 ## What it does
 Reports the last use of a tensor on a stream other than the one that allocated it, where the last
 reference is dropped (rebound, deleted, left behind by a return) and the allocating stream then
-allocates again without being ordered after that use.
+allocates again without being ordered after that use. For pinned memory from CuPy's pool any stream is
+another one: the pool knows of none, and hands the block out again at once.
 
 ## Why is this bad?
 The caching allocator knows only the stream that allocated the block. When Python drops the tensor,
@@ -109,6 +123,8 @@ the finding is only `possible`. The sizes of the two allocations are not compare
 ## Source
 [Tensor.record_stream](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.record_stream.html);
 measured: a tensor freed while a side stream still read it was corrupted 5 of 5 times, with
-`record_stream` 0 of 5. CuPy's pool behaves alike and has no `record_stream`.
+`record_stream` 0 of 5. CuPy's pool behaves alike and has no `record_stream`. A pinned temporary
+dropped after `set(stream=)`: corrupted 5 of 5 times, since CuPy's pool of pinned memory hands the block
+out again at once. PyTorch's pinned allocator delays its reuse (0 of 5).
 """,
 )

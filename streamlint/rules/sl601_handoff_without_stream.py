@@ -87,6 +87,7 @@ other, so work that follows in the source may run before, or during, the work th
 | `cupy.asarray(a)`, `numba.cuda.as_cuda_array(a)` | only if the array names a stream: CuPy's do, Numba's \
 if made on one, PyTorch's do not |
 | `torch.as_tensor(a)` | no |
+| `wp.from_torch(t)`, `wp.to_torch(a)` of Warp | no |
 | a capsule from `to_dlpack`, `x.data_ptr()`, `a.data.ptr`, `Buffer.from_handle` | no |
 
 ## Example

@@ -1,0 +1,69 @@
+"""Effects on stream captures and graphs: a part of the union in ``models/schema.py``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class EnterCapture:
+    """Returns a context manager that captures ``stream`` into ``graph``.
+
+    Without ``stream`` PyTorch captures one of its own, Warp the current one.
+    """
+
+    stream: str = "stream"
+    graph: str | None = "cuda_graph"
+    from_pool: str | None = "pool"
+    """Whose memory the graph may use."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureStarts:
+    stream: str = "self"
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureEnds:
+    """Returns a graph with what was captured on ``stream``."""
+
+    stream: str = "self"
+
+
+@dataclass(frozen=True, slots=True)
+class NewGraph:
+    """Returns a graph that nothing was captured into."""
+
+
+@dataclass(frozen=True, slots=True)
+class InstantiatesGraph:
+    """Returns a new executable graph of ``graph``, a graph or the stream that was captured last."""
+
+    graph: str
+
+
+@dataclass(frozen=True, slots=True)
+class GraphsCallables:
+    """Returns callables that replay a graph of ``callables`` and give its static output."""
+
+    callables: str
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchesGraph:
+    """Runs what was captured into ``graph``, on ``stream`` (``None``: the current one)."""
+
+    graph: str = "self"
+    stream: str | None = "stream"
+
+
+GraphEffect: TypeAlias = (
+    EnterCapture
+    | CaptureStarts
+    | CaptureEnds
+    | NewGraph
+    | InstantiatesGraph
+    | GraphsCallables
+    | LaunchesGraph
+)

@@ -1,0 +1,139 @@
+"""PyCUDA: the driver's calls as functions, and arrays of its own.
+
+``Stream(flags=0)`` is *blocking*: the flags go to ``cuStreamCreate`` as they are (``src/cpp/cuda.hpp``).
+There is no current stream: calls without one run on the legacy default stream.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from streamlint.models.schema import (
+    Allocates,
+    Api,
+    Copies,
+    Effect,
+    Framework,
+    Frees,
+    GlobalMemory,
+    HostWaitsDevice,
+    HostWaitsEvent,
+    HostWaitsStream,
+    Lib,
+    Makes,
+    NewDevice,
+    NewEvent,
+    NewStream,
+    Pins,
+    Pure,
+    Queries,
+    ReadsTimes,
+    Records,
+    RestoresDevice,
+    SelectsDevice,
+    StreamWaitsEvent,
+    Uses,
+)
+from streamlint.trace import Space, StreamKind
+
+_KERNEL = Uses(stream="stream", packed=("args",), code="source")
+_DEFAULT = replace(_KERNEL, stream=None)
+_GET = Copies("ary", "self", "stream", blocking=True, unless="async_", makes=Space.PAGEABLE)
+_SET = Copies("self", "ary", "stream", blocking=True, unless="async_")
+_FILLED = Allocates(Space.DEVICE, filled=True)
+
+
+def _both(name: str, params: str, effect: Copies | Uses, done: Effect) -> list[Api]:
+    """A call and its asynchronous form, which has a stream after the same parameters."""
+    return [Api(name, params, (done,)), Api(f"{name}_async", f"{params} stream", (effect,))]
+
+
+def _copy(name: str, params: str, count: str | None = None) -> list[Api]:
+    queued = Copies("dest", "src", "stream", count)
+    return _both(name, params, queued, replace(queued, stream=None, blocking=True))
+
+
+def _set(name: str, params: str) -> list[Api]:
+    queued = Uses(writes=("dest",), stream="stream", count="size" if name == "memset_d8" else "")
+    return _both(name, params, queued, replace(queued, stream=None, host_waits=True))
+
+
+PYCUDA = Framework(
+    lib=Lib.PYCUDA,
+    url="https://documen.tician.de/pycuda/driver.html",
+    modules=("pycuda.driver", "pycuda.compiler", "pycuda.gpuarray", "pycuda.autoinit"),
+    functions=(
+        Api("init", "flags", (Pure(),)),
+        Api("Stream", "flags", (NewStream(StreamKind.BLOCKING, "flags"),)),
+        Api("Event", "flags", (NewEvent(untimed="flags"),)),
+        Api("Device", "number", (NewDevice("number"),)),
+        Api("Context.synchronize", "", (HostWaitsDevice(),)),
+        Api("Context.pop", "", (RestoresDevice(),)),
+        Api("context.synchronize", "", (HostWaitsDevice(),)),
+        # Memory.
+        Api("mem_alloc", "bytes", (Allocates(Space.DEVICE, address=True, size="bytes"),)),
+        Api("mem_alloc_like", "ary", (Allocates(Space.DEVICE, address=True),)),
+        Api("managed_empty", "shape dtype order mem_flags", (Allocates(Space.MANAGED),)),
+        Api("managed_zeros", "shape dtype order mem_flags", (Allocates(Space.MANAGED),)),
+        Api("pagelocked_empty", "shape dtype order mem_flags", (Allocates(Space.PINNED),)),
+        Api("pagelocked_zeros", "shape dtype order mem_flags", (Allocates(Space.PINNED),)),
+        Api("pagelocked_empty_like", "array mem_flags", (Allocates(Space.PINNED),)),
+        Api("pagelocked_zeros_like", "array mem_flags", (Allocates(Space.PINNED),)),
+        Api("register_host_memory", "ary flags", (Pins("ary"),)),
+        *_copy("memcpy_htod", "dest src"),
+        *_copy("memcpy_dtoh", "dest src"),
+        *_copy("memcpy_dtod", "dest src size", "size"),
+        *_copy("memcpy_peer", "dest src size dest_context src_context", "size"),
+        *_set("memset_d8", "dest data size"),
+        *_set("memset_d16", "dest data size"),
+        *_set("memset_d32", "dest data size"),
+        # Kernels. `In`, `Out` and `InOut` are copied, and waited for, by the call.
+        Api("In", "array", (Pure(),)),
+        Api("Out", "array", (Pure(),)),
+        Api("InOut", "array", (Pure(),)),
+        Api("SourceModule", "source", (Makes("pycuda.driver.Module()", ("source",)),)),
+        Api("module_from_file", "filename", (Makes("pycuda.driver.Module()"),)),
+        Api("module_from_buffer", "buffer", (Makes("pycuda.driver.Module()"),)),
+        Api("Module().get_function", "name", (Makes("pycuda.driver.Function()", ("source", "name")),)),
+        Api("Module().get_global", "name", (GlobalMemory(("source",), "name"),)),
+        Api("Function()", "*args block grid stream shared", (_KERNEL,)),
+        Api("Function().prepare", "arg_types", (Makes("pycuda.driver.Function()", ("source", "name")),)),
+        Api("Function().prepared_call", "grid block *args", (_DEFAULT,)),
+        Api("Function().prepared_async_call", "grid block stream *args", (_KERNEL,)),
+        # Arrays.
+        Api("to_gpu", "ary allocator", (Copies("", "ary", None, blocking=True, makes=Space.DEVICE),)),
+        Api("to_gpu_async", "ary allocator stream", (Copies("", "ary", "stream", makes=Space.DEVICE),)),
+        Api("empty", "shape dtype allocator order", (Allocates(Space.DEVICE),)),
+        Api("zeros", "shape dtype allocator order", (_FILLED,)),
+        Api("arange", "*bounds", (_FILLED,)),
+        Api("empty_like", "other_ary dtype order", (Allocates(Space.DEVICE),)),
+        Api("zeros_like", "other_ary dtype order", (_FILLED,)),
+    ),
+    stream_methods=(
+        Api("synchronize", "", (HostWaitsStream(),)),
+        Api("wait_for_event", "event", (StreamWaitsEvent("event", "self"),), telling=()),
+        Api("is_done", "", (Queries(),)),
+    ),
+    event_methods=(
+        Api("record", "stream", (Records("self", "stream"),)),
+        Api("synchronize", "", (HostWaitsEvent(),)),
+        Api("query", "", (Queries(),)),
+        Api("time_since", "event", (ReadsTimes("event", "self"),), telling=()),
+        Api("time_till", "event", (ReadsTimes("self", "event"),), telling=()),
+    ),
+    buffer_methods=(
+        Api("free", "", (Frees("self", device_wide=True),)),
+        Api("get", "ary pagelocked async_ stream", (_GET,)),
+        Api("get_async", "stream ary", (replace(_GET, blocking=False, unless=None),), telling=("stream",)),
+        Api("set", "ary async_ stream", (_SET,)),
+        Api("set_async", "ary stream", (replace(_SET, blocking=False, unless=None),), telling=("stream",)),
+        Api("fill", "value stream", (Uses(writes=("self",), stream="stream"),)),
+    ),
+    device_methods=(
+        Api("make_context", "flags", (SelectsDevice("self", push=True), NewDevice("self"))),
+        Api("retain_primary_context", "", (NewDevice("self"),)),
+        Api("push", "", (SelectsDevice("self", push=True),)),
+        Api("pop", "", (RestoresDevice(),)),
+    ),
+    raw_handles=("handle",),
+)

@@ -1,0 +1,87 @@
+"""RAPIDS memory manager: buffers whose allocation and free are ordered by a stream.
+
+A ``Stream`` that it makes is *blocking* unless its flags say otherwise (``pylibrmm/stream.pyx``). Copies to
+and from the host wait for the stream only if it is the default one (``pylibrmm/device_buffer.pyx``).
+"""
+
+from __future__ import annotations
+
+from streamlint.models.schema import (
+    Allocates,
+    Api,
+    Copies,
+    Framework,
+    HostWaitsStream,
+    Lib,
+    Makes,
+    NewStream,
+    Pure,
+    Uses,
+)
+from streamlint.trace import Space, StreamKind
+
+_RESOURCES = {
+    "CudaMemoryResource": "",
+    "CudaAsyncMemoryResource": "",
+    "ManagedMemoryResource": "",
+    "PoolMemoryResource": "upstream_mr initial_pool_size maximum_pool_size",
+}
+
+
+def _resource(name: str, params: str) -> tuple[Api, Api]:
+    space = Space.MANAGED if name.startswith("Managed") else Space.DEVICE
+    return (
+        Api(f"mr.{name}", params, (Makes(f"rmm.mr.{name}()"),)),
+        Api(
+            f"mr.{name}().allocate",
+            "nbytes stream",
+            (Allocates(space, "stream", address=True, size="nbytes"),),
+        ),
+    )
+
+
+_FROM_HOST = Copies("self", "ary", "stream", blocking=True, unless="stream")
+
+RMM = Framework(
+    lib=Lib.RMM,
+    url="https://docs.rapids.ai/api/rmm/stable/",
+    modules=("rmm", "rmm.pylibrmm", "rmm.pylibrmm.device_buffer"),
+    functions=(
+        Api(
+            "pylibrmm.stream.Stream",
+            "obj flags",
+            (NewStream(StreamKind.BLOCKING, "flags", wraps="obj"),),
+        ),
+        Api("DeviceBuffer", "*rest ptr size stream mr", (Allocates(Space.DEVICE, "stream"),)),
+        Api(
+            "DeviceBuffer.to_device",
+            "b stream",
+            (Copies("", "b", "stream", blocking=True, unless="stream", makes=Space.DEVICE),),
+        ),
+        Api("reinitialize", "*options", (Pure(),)),
+        *(api for name, params in _RESOURCES.items() for api in _resource(name, params)),
+    ),
+    stream_methods=(
+        Api("synchronize", "", (HostWaitsStream(),)),
+        Api("is_default", "", (Pure(),)),
+    ),
+    buffer_methods=(
+        Api(
+            "copy_to_host",
+            "ary stream",
+            (Copies("ary", "self", "stream", blocking=True, unless="stream", makes=Space.PAGEABLE),),
+        ),
+        Api(
+            "copy_from_host", "ary stream", (Copies("self", "ary", "stream", blocking=True, unless="stream"),)
+        ),
+        Api("copy_from_device", "cuda_ary stream", (Copies("self", "cuda_ary", "stream"),)),
+        Api("tobytes", "stream", (Copies("", "self", "stream", blocking=True, makes=Space.PAGEABLE),)),
+        Api("prefetch", "device stream", (Uses(stream="stream"),)),
+    ),
+    streams=(
+        ("pylibrmm.stream.DEFAULT_STREAM", StreamKind.LEGACY),
+        ("pylibrmm.stream.LEGACY_DEFAULT_STREAM", StreamKind.LEGACY),
+        ("pylibrmm.stream.PER_THREAD_DEFAULT_STREAM", StreamKind.PER_THREAD),
+    ),
+    raw_handles=(),
+)

@@ -1,0 +1,132 @@
+"""The form of a framework's table: rows of calls with their parameters and effects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from itertools import takewhile
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from streamlint.models.schema import Effect
+    from streamlint.trace import StreamKind
+
+
+class Lib(Enum):
+    """Libraries that keep a current stream (or name streams explicitly) on their own."""
+
+    TORCH = "torch"
+    CUPY = "cupy"
+    NUMBA = "numba"
+    RUNTIME = "cuda runtime"
+    DRIVER = "cuda driver"
+    CORE = "cuda.core"
+    DISTRIBUTED = "torch.distributed"
+    PYCUDA = "pycuda"
+    WARP = "warp"
+    RMM = "rmm"
+    KVIKIO = "kvikio"
+    TENSORRT = "tensorrt"
+
+    @property
+    def product(self) -> str:
+        """Its name in messages. The parts of cuda-python are one: each call is told its stream."""
+        match self:
+            case Lib.TORCH | Lib.DISTRIBUTED:
+                return "PyTorch"
+            case Lib.CUPY:
+                return "CuPy"
+            case Lib.NUMBA:
+                return "Numba"
+            case Lib.RUNTIME | Lib.DRIVER | Lib.CORE:
+                return "cuda-python"
+            case Lib.PYCUDA:
+                return "PyCUDA"
+            case Lib.WARP:
+                return "Warp"
+            case Lib.RMM:
+                return "rmm"
+            case Lib.KVIKIO:
+                return "KvikIO"
+            case Lib.TENSORRT:
+                return "TensorRT"
+
+
+class Role(Enum):
+    """What kind of object a method belongs to."""
+
+    STREAM = "stream"
+    EVENT = "event"
+    GRAPH = "graph"
+    BUFFER = "buffer"
+    DEVICE = "device"
+    OBJECT = "object"
+    """Anything else that the name of a method shows: an execution context of TensorRT."""
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One call. ``params`` as in its signature, without defaults: ``"dst src count kind stream *args"``.
+
+    Names and order are those of the library, so that calls by keyword are understood;
+    ``tests/test_rows.py`` compares them with what is installed. A call returns what its last
+    returning effect says. With ``status`` the result comes as the tuple ``(error, value)`` of
+    cuda-python.
+    """
+
+    name: str
+    params: str
+    effects: tuple[Effect, ...]
+    status: bool = False
+    telling: tuple[str, ...] | None = None
+    """If not None, a method name that shows what an unknown receiver is: always if empty, else when
+    one of these keywords is given (``x.copy_to(y, stream=s)``)."""
+    attribute: bool = False
+    """Read as an attribute, not called: ``device.default_stream``."""
+    further: int = 0
+    """With ``status``: how many values come after the first one, as the pitch does in ``cudaMallocPitch``."""
+    older: tuple[str, ...] = ()
+    """``params`` in other releases; the one with as many parameters as the call has arguments is taken."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Parameters that stand in place; ``rest`` takes what follows them."""
+        return _in_place(self.params)
+
+    def names_of(self, count: int) -> tuple[str, ...]:
+        """The parameters that ``count`` arguments in place stand for."""
+        for params in (self.params, *self.older):
+            if len(_in_place(params)) == count:
+                return _in_place(params)
+        return self.names
+
+    @property
+    def rest(self) -> str | None:
+        return next((name[1:] for name in self.params.split() if name.startswith("*")), None)
+
+
+def _in_place(params: str) -> tuple[str, ...]:
+    """What follows ``*args`` is given by keyword only."""
+    return tuple(takewhile(lambda name: not name.startswith("*"), params.split()))
+
+
+@dataclass(frozen=True, slots=True)
+class Framework:
+    """One library: its modules, functions and the methods of its streams, events, graphs and buffers."""
+
+    lib: Lib
+    url: str
+    """Documentation that the rows rest on."""
+    modules: tuple[str, ...]
+    """Import paths that hold the functions; the first is canonical."""
+    functions: tuple[Api, ...]
+    stream_methods: tuple[Api, ...] = ()
+    event_methods: tuple[Api, ...] = ()
+    graph_methods: tuple[Api, ...] = ()
+    buffer_methods: tuple[Api, ...] = ()
+    device_methods: tuple[Api, ...] = ()
+    object_methods: tuple[Api, ...] = ()
+    streams: tuple[tuple[str, StreamKind], ...] = ()
+    """Names that are default streams: ``Stream.null``."""
+    raw_handles: tuple[str, ...] = ()
+    """Attributes of a stream that give its raw handle."""

@@ -1,0 +1,22 @@
+"""TensorRT: inference that is queued on a raw stream and uses memory that it was told of by address."""
+
+from __future__ import annotations
+
+from streamlint.models.schema import Api, Binds, Framework, Lib, Uses
+
+TENSORRT = Framework(
+    lib=Lib.TENSORRT,
+    url="https://docs.nvidia.com/deeplearning/tensorrt/latest/_static/python-api/infer/Core/ExecutionContext.html",
+    modules=("tensorrt",),
+    functions=(),
+    object_methods=(
+        Api("set_tensor_address", "name memory", (Binds("name", "memory"),), telling=()),
+        Api("execute_async_v3", "stream_handle", (Uses(stream="stream_handle", bound=True),), telling=()),
+        Api(
+            "execute_async_v2",
+            "bindings stream_handle input_consumed",
+            (Uses(stream="stream_handle", packed=("bindings",)),),
+            telling=(),
+        ),
+    ),
+)

@@ -1,0 +1,221 @@
+"""What ops are about: streams, events, memory, graphs, monitors, and where an op comes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, NewType, TypeAlias
+
+from streamlint.regions import WHOLE, Region
+
+if TYPE_CHECKING:
+    from streamlint.source import Span
+
+OpId = NewType("OpId", int)
+StreamId = NewType("StreamId", int)
+EventId = NewType("EventId", int)
+BufferId = NewType("BufferId", int)
+LaneId = NewType("LaneId", int)
+GraphId = NewType("GraphId", int)
+MonitorId = NewType("MonitorId", int)
+DeviceId: TypeAlias = str
+"""``"cur"`` is the device current at entry; otherwise an index, or a name that stands for one."""
+
+MAIN_LANE = LaneId(0)
+CURRENT_DEVICE: DeviceId = "cur"
+
+
+class StreamKind(Enum):
+    """What decides a stream's implicit edges."""
+
+    LEGACY = "legacy default stream"
+    PER_THREAD = "per-thread default stream"
+    BLOCKING = "blocking stream"
+    NON_BLOCKING = "non-blocking stream"
+    CURRENT = "stream current at entry"
+    """Unknown: the legacy default stream unless the caller selected another one."""
+    UNKNOWN = "stream from outside"
+    """A stream handed in by code that was not seen; it may equal any other stream."""
+
+
+class Space(Enum):
+    """Where a buffer lives."""
+
+    DEVICE = "device"
+    PINNED = "pinned host"
+    PAGEABLE = "pageable host"
+    MANAGED = "managed"
+    UNKNOWN = "unknown"
+
+    @property
+    def on_host(self) -> bool:
+        return self in (Space.PINNED, Space.PAGEABLE)
+
+
+class Origin(Enum):
+    """How a buffer came into the trace."""
+
+    ALLOCATED = "allocated"
+    ARGUMENT = "argument"
+    RESULT = "result"
+
+
+class Mode(Enum):
+    READ = "read"
+    WRITE = "write"
+    UPDATE = "update"
+
+    @property
+    def reads(self) -> bool:
+        return self is not Mode.WRITE
+
+    @property
+    def writes(self) -> bool:
+        return self is not Mode.READ
+
+
+class Doubt(Enum):
+    """Why an op, an edge or a finding is not certain. Confidence is computed from these."""
+
+    PATH = "a branch was assumed"
+    OPAQUE = "an unresolved call is taken to use its arguments"
+    CALLS = "an order of outside calls was assumed"
+    ARGUMENT = "an argument may still be pending on the current stream"
+    RESULT = "a result may be used on the current stream as soon as the call returns"
+    SAME_STREAM = "two streams may be one"
+    ALIAS = "two places may not overlap"
+    ESCAPE = "unresolved code received the stream, event or buffer and may order it"
+    THREADS = "two threads issue the operations, and what orders the threads is not followed"
+    SIGNAL = "work of one stream waits for a value in memory that another writes"
+    SOME_PATHS = "ordered on some paths only"
+    OBSERVED = "ordered by measured behaviour that is not documented"
+    DEVICE = "another device may be current at entry than device 0"
+    GUESSED = "both operations are assumptions about unresolved calls"
+    BUDGET = "an analysis budget ran out"
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    id: StreamId
+    kind: StreamKind
+    device: DeviceId
+    name: str
+    span: Span | None = None
+    made_on: DeviceId | None = None
+    """The device as the code names it, also ``"0"``; ``"cur"`` where it selected none, None if not known."""
+
+    @property
+    def is_default(self) -> bool:
+        return self.kind in (StreamKind.LEGACY, StreamKind.PER_THREAD, StreamKind.CURRENT)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    id: EventId
+    device: DeviceId
+    name: str
+    span: Span | None = None
+    function: str = ""
+    """The function that made it, as in ``Site.function``."""
+    earlier: bool = False
+    """Whether code that is not in the trace may have recorded it: the event of a module or of an object."""
+    timing: bool | None = None
+    """Whether times can be read from it; ``None`` if that is not known."""
+    made_on: DeviceId | None = None
+    """The device that it belongs to, as in ``Stream.made_on``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A block of memory; views share their base's buffer and differ in region."""
+
+    id: BufferId
+    name: str
+    space: Space
+    origin: Origin
+    device: DeviceId = CURRENT_DEVICE
+    alloc_stream: StreamId | None = None
+    span: Span | None = None
+    pool: str | None = None
+    """The pool of host memory that hands the block out again once it is dropped, whatever still uses it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """An executable graph: captured work that a launch of the graph runs again.
+
+    Its launches are ordered among each other, whatever their streams.
+    """
+
+    id: GraphId
+    name: str
+    span: Span | None = None
+
+
+class MonitorKind(Enum):
+    LOCK = "lock"
+    """One thread holds it at a time: a wait takes it, a signal gives it back."""
+    FLAG = "flag"
+    """Set once for all that wait: an event of ``threading``, the result of a future."""
+    QUEUE = "queue"
+
+
+@dataclass(frozen=True, slots=True)
+class Monitor:
+    """At what host threads, and host callbacks, wait for each other."""
+
+    id: MonitorId
+    kind: MonitorKind
+    name: str
+    span: Span | None = None
+    reset: bool = False
+    """A flag that is cleared somewhere: which signal a wait saw cannot be told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    buffer: BufferId
+    mode: Mode
+    region: Region = WHOLE
+    doubts: frozenset[Doubt] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where an op comes from.
+
+    ``text`` is the whitespace-normalized statement. ``calls`` is the chain of call sites from the
+    entry down to the function that holds ``span``. ``turn`` counts executions of the same place
+    within the trace, and ``call`` the calls from outside (0 is the constructor or the only one).
+    """
+
+    span: Span
+    function: str = ""
+    text: str = ""
+    calls: tuple[Span, ...] = ()
+    turn: int = 0
+    call: int = 0
+
+
+class HostEffect(Enum):
+    """What a copy means to the host thread that issues it (measured: docs/semantics)."""
+
+    ASYNC = "returns at once"
+    STAGED = "returns once the source was read; the destination is not complete"
+    BLOCKS = "returns when the copy is complete"
+    BLOCKS_OBSERVED = "was seen to block, which no document promises"
+
+
+class FreeKind(Enum):
+    EXPLICIT = "freed"
+    DROPPED = "last reference dropped"
+
+
+class StreamChoice(Enum):
+    """How the call that queued device work chose its stream."""
+
+    IMPLIED = "it takes no stream: its work is on the current or the default stream"
+    NAMED = "it was given a stream"
+    LEFT_OUT = "it takes a stream and was given none"
+    """``None`` is no stream; ``0`` names the default stream."""
+    AS_DATA = "it takes a stream, and was given one among the arguments of the kernel only"
