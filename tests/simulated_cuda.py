@@ -487,14 +487,9 @@ class Library:
 
     def cuGraphLaunch(self, executable: Any, stream: Any) -> None:
         machine, launched = self._machine, self._machine.executables[plain(executable)]
-
-        def run() -> None:
-            for act in launched.acts:
-                act()
-
         last = None if "graph launches" in machine.without else launched.last
         before = () if last is None else (last,)
-        launched.last = machine.queue(plain(stream), run, more=before)
+        launched.last = machine.queue(plain(stream), lambda: [act() for act in launched.acts], more=before)
 
 
 def install(monkeypatch: Any, machine: Machine, devices: int = 1) -> None:
