@@ -40,6 +40,15 @@ class Capture:
     working: set[int] = field(default_factory=set)
     joined: set[int] = field(default_factory=set)
     invalid: bool = False
+    acts: list[Callable[[], object]] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Executable:
+    """A graph that can be launched, and its last launch."""
+
+    acts: list[Callable[[], object]]
+    last: Work | None = None
 
 
 @dataclass
@@ -54,6 +63,8 @@ class Machine:
     blocks: dict[int, tuple[int, str, object]] = field(default_factory=dict)
     pool: list[int] = field(default_factory=list)
     captures: dict[int, Capture] = field(default_factory=dict)
+    graphs: dict[int, list[Callable[[], object]]] = field(default_factory=dict)
+    executables: dict[int, Executable] = field(default_factory=dict)
     pending: list[Work] = field(default_factory=list)
     handles: int = 100
     callback_threads: set[int] = field(default_factory=set)
@@ -89,6 +100,7 @@ class Machine:
         stream = self.stream(handle)
         if stream in self.captures:
             self.captures[stream].working.add(stream)
+            self.captures[stream].acts.append(act)
             return Work(lambda: None, [], done=True)
         after = [*more]
         if stream in self.tail and "stream order" not in self.without:
@@ -431,6 +443,8 @@ class Library:
 
         machine.queue(stream, lambda: threading.Thread(target=run).start())
         machine.queue(stream, lambda: None, gate=ended.is_set)
+        # Its turn comes, whether or not the host asks meanwhile.
+        threading.Thread(target=machine.drain, daemon=True).start()
 
     # Capture
 
@@ -453,10 +467,29 @@ class Library:
             return INVALIDATED
         if capture.working - capture.joined - {capture.origin} and "capture errors" not in machine.without:
             return UNJOINED
-        store(graph, 1)
+        made = machine.new_handle()
+        machine.graphs[made] = capture.acts
+        store(graph, made)
         return SUCCESS
 
-    def cuGraphDestroy(self, graph: Any) -> None: ...
+    def cuGraphDestroy(self, graph: Any) -> None:
+        del self._machine.graphs[plain(graph)]
+
+    # Graphs
+
+    def cuGraphInstantiateWithFlags(self, out: Any, graph: Any, flags: Any) -> None:
+        made = self._machine.new_handle()
+        self._machine.executables[made] = Executable(self._machine.graphs[plain(graph)])
+        store(out, made)
+
+    def cuGraphExecDestroy(self, executable: Any) -> None:
+        del self._machine.executables[plain(executable)]
+
+    def cuGraphLaunch(self, executable: Any, stream: Any) -> None:
+        machine, launched = self._machine, self._machine.executables[plain(executable)]
+        last = None if "graph launches" in machine.without else launched.last
+        before = () if last is None else (last,)
+        launched.last = machine.queue(plain(stream), lambda: [act() for act in launched.acts], more=before)
 
 
 def install(monkeypatch: Any, machine: Machine, devices: int = 1) -> None:

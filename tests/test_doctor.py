@@ -8,18 +8,34 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from streamlint import cli
 from streamlint.confirm import doctor
 from streamlint.confirm.doctor import child, command, examine
-from streamlint.confirm.doctor.axiom import Axiom, Basis, Group, Result, SkippedError, Verdict
+from streamlint.confirm.doctor.axiom import (
+    ORDERED,
+    UNORDERED,
+    WAITS,
+    Axiom,
+    Basis,
+    Group,
+    Result,
+    SkippedError,
+    Verdict,
+)
+from streamlint.confirm.doctor.devices import DEVICES
 from streamlint.confirm.doctor.examine import Entry, Examination
+from streamlint.confirm.doctor.handoffs import hand_over
 from streamlint.confirm.doctor.lab import Lab
 from streamlint.confirm.doctor.table import GROUPS
 from streamlint.confirm.driver import Driver, DriverError, DriverUnavailableError
 from tests.simulated_cuda import Machine, install
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SEMANTICS = Path(__file__).parent.parent / "docs" / "semantics.md"
 AXIOMS = [axiom for group in GROUPS for axiom in group.axioms]
@@ -80,6 +96,7 @@ FAULTS = {
         "wait for an event recorded outside the capture",
         "synchronize an event recorded in the capture",
     },
+    "graph launches": {"two launches of one executable graph, on any streams"},
 }
 """What is switched off in the driver, and laws that must then be seen not to hold."""
 
@@ -127,13 +144,31 @@ def test_one_gpu_is_not_two(monkeypatch: pytest.MonkeyPatch) -> None:
     assert child.perform(Lab(Driver()), axiom, devices=1) == Result(Verdict.NOT_TESTED, "needs two GPUs")
 
 
-@pytest.mark.parametrize("axiom", [axiom for axiom in AXIOMS if axiom.devices == 2][:5], ids=name)
+@pytest.mark.parametrize(
+    ("take", "seen"),
+    [
+        (lambda lab, giver, taker: lab.order(giver, taker), ORDERED),
+        (lambda lab, giver, taker: lab.order(taker, giver), UNORDERED),
+        (lambda lab, giver, _: lab.call("cuStreamSynchronize", giver), WAITS),
+    ],
+)
+def test_who_waits_when_memory_is_handed_over(
+    take: Callable[[Lab, int, int], object], seen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(monkeypatch, Machine())
+    lab = Lab(Driver())
+    giver, taker = lab.non_blocking(), lab.non_blocking()
+    assert hand_over(lab, giver, taker, lambda: take(lab, giver, taker)) == seen
+    lab.clean()
+
+
+@pytest.mark.parametrize("axiom", DEVICES.axioms, ids=name)
 def test_experiments_for_two_gpus_can_be_made(axiom: Axiom, monkeypatch: pytest.MonkeyPatch) -> None:
     """The simulated devices share their streams' rules, so only that an answer comes out is checked."""
     install(monkeypatch, Machine(), devices=2)
     result = child.perform(Lab(Driver()), axiom, devices=2)
     assert result.verdict is not Verdict.NOT_TESTED, result.measured
-    assert re.fullmatch("ordered|not ordered|waits|returns at once|error \\d+", result.measured)
+    assert re.fullmatch("ordered|not ordered|waits|returns at once|success|error \\d+", result.measured)
 
 
 # The laws

@@ -84,11 +84,11 @@ class Gate:
     def _kernel(self, context: ctypes.c_void_p) -> ctypes.c_void_p:
         key = context.value or 0
         if key not in self._kernels:
-            self._kernels[key] = _load(self._driver)
+            self._kernels[key] = load(self._driver)
         return self._kernels[key]
 
 
-def _load(driver: Driver) -> ctypes.c_void_p:
+def load(driver: Driver) -> ctypes.c_void_p:
     failure: DriverError | None = None
     for version, target in TARGETS:
         try:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from streamlint.confirm import gate
 from streamlint.confirm.doctor.axiom import ORDERED, RETURNS, UNORDERED, WAITS, Axiom, Basis, Group
 from streamlint.confirm.doctor.lab import LEGACY
+from streamlint.confirm.doctor.refused import answer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from streamlint.confirm.doctor.axiom import Measure
     from streamlint.confirm.doctor.lab import Lab
 
 _G = Basis.GUARANTEED
@@ -52,62 +56,74 @@ def wait_across(lab: Lab) -> str:
     return seen
 
 
-def synchronize_other_device(lab: Lab) -> str:
-    busy = lab.non_blocking()
-    with on(lab, 1):
-        lab.device()  # the first use makes its context
+def from_another_device(call: Callable[[Lab, int], object]) -> Measure:
+    """Whether a call that is made on one device waits for a stream of another."""
 
-    def call() -> None:
+    def measure(lab: Lab) -> str:
+        busy = lab.non_blocking()
         with on(lab, 1):
-            lab.synchronize()
+            lab.device()  # the first use makes its context
 
-    return lab.waits(call, busy)
+        def made() -> None:
+            with on(lab, 1):
+                call(lab, busy)
+
+        return lab.waits(made, busy)
+
+    return measure
 
 
-def synchronize_stream_of_another_device(lab: Lab) -> str:
-    busy = lab.non_blocking()
+def launch_on_stream_of_another_device(lab: Lab) -> str:
+    stream = lab.non_blocking()
     with on(lab, 1):
-        lab.device()
+        kernel = gate.load(lab.driver)
+        # Where it is launched after all: it ends at once.
+        flag, limit = ctypes.c_uint64(lab.device()), ctypes.c_uint64(0)
+        pointers = (ctypes.c_void_p * 2)(ctypes.addressof(flag), ctypes.addressof(limit))
+        handle = ctypes.c_void_p(stream)
+        return answer(lab.code("cuLaunchKernel", kernel, 1, 1, 1, 1, 1, 1, 0, handle, pointers, None))
 
-    def call() -> None:
-        with on(lab, 1):
-            lab.call("cuStreamSynchronize", busy)
 
-    return lab.waits(call, busy)
+def copy_on_stream_of_another_device(lab: Lab) -> str:
+    stream, data, host = lab.non_blocking(), lab.device(), lab.pinned()
+    with on(lab, 1):
+        return answer(lab.code("cuMemcpyAsync", host, data, 16, stream))
 
 
 def record_on_stream_of_another_device(lab: Lab) -> str:
     event = lab.event()
     with on(lab, 1):
-        return f"error {lab.code('cuEventRecord', event, lab.non_blocking())}"
+        return answer(lab.code("cuEventRecord", event, lab.non_blocking()))
 
 
-ACROSS_STREAMS: Final = Group(
-    "Streams",
-    (Axiom("the legacy stream of another device", UNORDERED, _G, legacy_of_another_device, devices=2),),
-)
-ACROSS_EVENTS: Final = Group(
-    "Events",
+_LAUNCH = "a kernel launch on a stream of another device than the current one"
+
+DEVICES: Final = Group(
+    "Devices",
     (
-        Axiom("wait across devices", ORDERED, _G, wait_across, devices=2),
+        Axiom(_LAUNCH, "error 400", _G, launch_on_stream_of_another_device, "a kernel", devices=2),
+        Axiom(_LAUNCH, "success", _G, copy_on_stream_of_another_device, "a copy", devices=2),
         Axiom(
-            "record an event of one device on a stream of another",
+            "an event made on one device, recorded on a stream of another",
             "error 400",
             _G,
             record_on_stream_of_another_device,
             devices=2,
         ),
-    ),
-)
-ACROSS_HOST: Final = Group(
-    "The host",
-    (
-        Axiom("device synchronize", RETURNS, _G, synchronize_other_device, "another device busy", devices=2),
+        Axiom("a wait for an event of another device", ORDERED, _G, wait_across, devices=2),
+        Axiom("the legacy stream of another device", UNORDERED, _G, legacy_of_another_device, devices=2),
+        Axiom(
+            "device synchronize, work on another device",
+            RETURNS,
+            _G,
+            from_another_device(lambda lab, _: lab.synchronize()),
+            devices=2,
+        ),
         Axiom(
             "synchronize a stream of another device",
             WAITS,
             _G,
-            synchronize_stream_of_another_device,
+            from_another_device(lambda lab, busy: lab.call("cuStreamSynchronize", busy)),
             devices=2,
         ),
     ),

@@ -146,6 +146,12 @@ class Lab:
     def order(self, earlier: int, later: int) -> None:
         self.wait(later, self.record(earlier))
 
+    def end_capture(self, stream: int) -> int:
+        """The graph."""
+        graph = ctypes.c_uint64()
+        self.call("cuStreamEndCapture", stream, ctypes.byref(graph))
+        return graph.value
+
     def done(self, event: int) -> bool:
         code = self.code("cuEventQuery", event)
         if code not in (0, NOT_READY):

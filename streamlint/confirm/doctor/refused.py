@@ -147,7 +147,7 @@ CALLBACKS: Final = Group(
 
 # ----------------------------------------------------------------------------- capture
 
-_GLOBAL, _RELAXED = 0, 2
+_GLOBAL, RELAXED = 0, 2
 
 
 def captured(call: Callable[[Lab, int], int], mode: int = _GLOBAL) -> Measure:
@@ -203,11 +203,10 @@ def _synchronize_event(lab: Lab, stream: int) -> int:
 
 def not_run(lab: Lab) -> str:
     """Captured work does not run until the graph is launched."""
-    stream, data, graph = lab.non_blocking(), lab.device(value=1), ctypes.c_void_p()
-    lab.call("cuStreamBeginCapture_v2", stream, _RELAXED)
+    stream, data = lab.non_blocking(), lab.device(value=1)
+    lab.call("cuStreamBeginCapture_v2", stream, RELAXED)
     lab.fill(data, 7, stream)
-    lab.call("cuStreamEndCapture", stream, ctypes.byref(graph))
-    lab.call("cuGraphDestroy", graph)
+    lab.call("cuGraphDestroy", lab.end_capture(stream))
     return "did not run" if lab.byte(data) == 1 else "ran"
 
 
@@ -245,7 +244,7 @@ CAPTURES: Final = Group(
             "cudaStreamQuery",
         ),
         Axiom(_ALLOCATES, _rejected(900), _G, captured(_allocate), "global mode"),
-        Axiom(_ALLOCATES, "success, success at the end", _G, captured(_allocate, _RELAXED), "relaxed mode"),
+        Axiom(_ALLOCATES, "success, success at the end", _G, captured(_allocate, RELAXED), "relaxed mode"),
         Axiom(_JOINED, "success, error 904 at the end", _G, forked(joined=False), "not joined"),
         Axiom(_JOINED, "success, success at the end", _G, forked(joined=True), "joined"),
         Axiom("wait for an event recorded outside the capture", _rejected(905), _G, wait_outside),
