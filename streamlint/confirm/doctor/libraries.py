@@ -135,7 +135,7 @@ def cupy_pool(next_on_owner: bool) -> Callable[[Lab], str]:
 
 
 _GET = "get() and asnumpy(stream=) block, except get(out=pinned, blocking=False)"
-_SET = "a.set(pinned, stream=) returns early"
+_SET = "a.set(pinned, stream=) and asarray(pinned) return early"
 _POOL = "the pool recycles by allocating stream, and there is no record_stream"
 
 CUPY: Final = Group(
@@ -150,8 +150,8 @@ CUPY: Final = Group(
         Axiom(_GET, WAITS, _G, cupy_get, "get"),
         Axiom(_GET, WAITS, _G, cupy_asnumpy, "asnumpy"),
         Axiom(_GET, RETURNS, _G, cupy_get_pinned, "get into pinned memory, not blocking"),
-        Axiom(_SET, NOT_RELEASED, _M, cupy_set, "overwritten"),
-        Axiom(_SET, CORRUPTED, _M, cupy_dropped_pinned, "dropped"),
+        Axiom(_SET, NOT_RELEASED, _M, cupy_set),
+        Axiom("dropping a pinned temporary corrupts it too", CORRUPTED, _M, cupy_dropped_pinned),
         Axiom(_POOL, CORRUPTED, _M, cupy_pool(next_on_owner=True), "next allocation on s"),
         Axiom(_POOL, KEPT, _M, cupy_pool(next_on_owner=False), "next allocation on the null stream"),
     ),
@@ -279,7 +279,7 @@ def core_close(lab: Lab) -> str:
     return lab.waits(lambda: x.close(stream), busy=handle)
 
 
-_COPY_TO = "Buffer.copy_to(pinned, stream=) returns early; s2.wait(s1) orders; buffer.close(stream)"
+_CLOSE = "s2.wait(s1) orders; buffer.close(stream) is ordered by that stream"
 
 CORE: Final = Group(
     SECTION,
@@ -290,9 +290,9 @@ CORE: Final = Group(
             _M,
             core_streams,
         ),
-        Axiom(_COPY_TO, INCOMPLETE, _G, core_copy_to, "copy_to"),
-        Axiom(_COPY_TO, "ordered", _G, core_wait, "wait"),
-        Axiom(_COPY_TO, RETURNS, _G, core_close, "close"),
+        Axiom("Buffer.copy_to(pinned, stream=) returns early", INCOMPLETE, _G, core_copy_to),
+        Axiom(_CLOSE, "ordered", _G, core_wait, "wait"),
+        Axiom(_CLOSE, RETURNS, _G, core_close, "close"),
     ),
     library="cuda.core",
 )
