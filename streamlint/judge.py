@@ -432,6 +432,7 @@ def merge(found: Iterable[Finding], statement: Callable[[Span], str]) -> tuple[F
         better = max((known, finding), key=lambda f: f.confidence.rank)
         best[finding.pair] = replace(better, follows=tuple(dict.fromkeys((*known.follows, *finding.follows))))
     _follow_causes(best)
+    _follow_callers(best)
     counted: dict[str, int] = {}
     out: list[Finding] = []
     for finding in sorted(best.values(), key=lambda f: (f.sort_key, f.pair[2] or f.primary)):
@@ -463,3 +464,19 @@ def _follow_causes(found: dict[Pair, Finding]) -> None:
         cause = causes.get((primary, other)) if code in _SYMPTOMS else None
         if cause is not None and cause not in finding.follows:
             found[code, primary, other] = replace(finding, follows=(*finding.follows, cause))
+
+
+def _follow_callers(found: dict[Pair, Finding]) -> None:
+    """Makes the findings that differ only in the function that outside code calls follow the surest of them.
+
+    ``offload()`` uses a tensor too early that may be pending when it is called; so does ``offload_all()``,
+    which calls it: one missing wait.
+    """
+    first: dict[tuple[str, Span], Pair] = {}
+    for pair, finding in sorted(found.items(), key=lambda item: -item[1].confidence.rank):
+        evidence = finding.evidence
+        if evidence is None or not is_entry(evidence.trace.ops[evidence.earlier]):
+            continue
+        leader = first.setdefault((finding.code, finding.primary), pair)
+        if leader != pair and leader not in finding.follows:
+            found[pair] = replace(finding, follows=(*finding.follows, leader))

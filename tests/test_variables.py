@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from streamlint import engine, ir
+from streamlint.finding import leading
 from streamlint.interp.construction import Construction
 from streamlint.lower import index_module
 from tests.test_tree import lines, written
@@ -227,3 +228,25 @@ def wait():
 
 def test_other_code_may_have_recorded_the_event(tmp_path: Path) -> None:
     assert lines(tmp_path, written(tmp_path, {"events.py": EVENTS})) == []
+
+
+def test_one_missing_wait_is_one_finding_however_it_is_reached(tmp_path: Path) -> None:
+    text = """\
+import torch
+
+class Offload:
+    def __init__(self):
+        self.side = torch.cuda.Stream()
+
+    def one(self, x: torch.Tensor, out: torch.Tensor):
+        with torch.cuda.stream(self.side):
+            out.copy_(x)
+        torch.cuda.current_stream().wait_stream(self.side)
+
+    def all(self, x: torch.Tensor, out: torch.Tensor):
+        print(self)
+        self.one(x, out)
+"""
+    report = engine.analyze(tmp_path, written(tmp_path, {"offload.py": text}), engine.Settings())
+    shown = [(f.code, f.primary.line) for f in leading(report.findings)]
+    assert shown.count(("SL101", 9)) == 1
