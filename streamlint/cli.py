@@ -56,6 +56,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
+    except BrokenPipeError:  # `streamlint confirm file.py --plan | head`: the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return CLEAN
     except SystemExit as stop:  # argparse, after it has said why
         return stop.code if isinstance(stop.code, int) else FAILED
     except Exception as error:  # the last resort: a user gets no traceback

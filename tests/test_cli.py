@@ -391,3 +391,17 @@ def test_rules_start_without_the_analysis() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_a_reader_that_stops_is_no_error_of_a_subcommand(tmp_path: Path) -> None:
+    source = "import torch\n\n" + "".join(
+        f"def f{i}_bad():\n    s = torch.cuda.Stream()\n    x = torch.ones(9, device='cuda')\n"
+        "    with torch.cuda.stream(s):\n        y = x * 2\n    return y.sum().item()\n\n"
+        for i in range(40)
+    )
+    (tmp_path / "many.py").write_text(source, "utf-8")
+    command = (
+        f'"{sys.executable}" -m streamlint confirm many.py --plan | (exec 0<&-); echo "${{PIPESTATUS[0]}}"'
+    )
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert (done.stdout.split()[-1], done.stderr) == ("0", "")
