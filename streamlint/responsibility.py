@@ -50,14 +50,14 @@ def answered(judged: Judged, problem: Problem, entry: Entry) -> frozenset[Doubt]
     """The doubts about unseen callers that do not hold, because the order is the function's own business."""
     assert problem.earlier is not None
     settled: set[Doubt] = set()
-    if is_entry(judged.op(problem.earlier)) and _took_responsibility(judged, problem):
+    if is_entry(judged.op(problem.earlier)) and _took_responsibility(judged, problem, entry):
         settled.add(Doubt.ARGUMENT)
     if is_return(judged.op(problem.later)) and _forgot_the_end(judged, problem, entry):
         settled.add(Doubt.RESULT)
     return frozenset(settled)
 
 
-def _took_responsibility(judged: Judged, problem: Problem) -> bool:
+def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool:
     """Whether the entry itself answers for the stream on which it used the argument too early.
 
     It does if it makes the current stream wait for that stream afterwards. Of an argument that it reads
@@ -69,8 +69,10 @@ def _took_responsibility(judged: Judged, problem: Problem) -> bool:
     assert problem.earlier is not None
     if problem.buffer is None or not _is_device_memory(judged, problem):
         return False
-    entry, later = judged.op(problem.earlier), judged.op(problem.later)
-    current, used_on = stream_of(entry), stream_of(later)
+    first, later = judged.op(problem.earlier), judged.op(problem.later)
+    current, used_on = stream_of(first), stream_of(later)
+    if used_on is not None and _is_handed_in(judged.trace, used_on, entry):
+        return False
     reads = isinstance(later, (Launch, Copy)) and any(
         access.buffer == problem.buffer and access.mode.reads for access in later.accesses
     )
@@ -166,6 +168,16 @@ def _is_own(trace: Trace, stream: StreamId, entry: Entry) -> bool:
             return bool(entry.outside_calls) and known.name.startswith("0:")
         case StreamKind.CURRENT | StreamKind.LEGACY | StreamKind.PER_THREAD:
             return False
+
+
+def _is_handed_in(trace: Trace, stream: StreamId, entry: Entry) -> bool:
+    """Whether a stream is an argument of the call: the caller, who knows both, may have forked it."""
+    known = trace.streams[stream]
+    return (
+        known.kind is StreamKind.UNKNOWN
+        and _PARAMETER.fullmatch(known.name) is not None
+        and not _is_own(trace, stream, entry)
+    )
 
 
 def _is_device_memory(judged: Judged, problem: Problem) -> bool:

@@ -328,7 +328,7 @@ def symbolic_method(
         # An unknown thing is waited for: it may be any event or stream seen so far.
         escape.barrier(m, escape.all_streams(m), span, f"{receiver.key}.{name}")
         return m.fresh(f"{receiver.key}.{name}()", span, receiver.holds)
-    if tensors.is_tensor_method(name):
+    if tensors.is_tensor_method(name) and not tensors.holds_stream(m, receiver):
         view = tensors.as_buffer(m, receiver)
         return tensors.method(m, view, name, args, kwargs, span)
     # worker = object.__new__(Worker); worker.event = e: what was stored in it goes along.

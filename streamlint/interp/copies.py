@@ -36,6 +36,7 @@ from streamlint.trace import (
     Space,
     StreamChoice,
     StreamId,
+    StreamKind,
     Wait,
 )
 
@@ -235,6 +236,9 @@ def on_stream(
     effect = explicit_effect(to, of, blocking=blocking, documented=documented)
     if blocking and to_host:
         effect = HostEffect.BLOCKS
+    others = _other_devices(m, dst, src, stream)
+    for other in others:
+        _waits(m, stream, other, span)
     m.emit(
         Copy(
             m.site(span),
@@ -248,3 +252,18 @@ def on_stream(
             choice=choice,
         )
     )
+    for other in others:
+        _waits(m, other, stream, span)
+
+
+def _other_devices(m: Machine, dst: BufferV, src: BufferV, stream: StreamId) -> list[StreamId]:
+    """The default streams of the other devices that a copy on the legacy default stream is ordered with.
+
+    Such a copy between two devices starts after all work issued to either, and work issued later to either
+    starts after it (CUDA programming guide, "Peer-to-Peer Memory Copy").
+    """
+    on = m.streams[stream]
+    where = {m.buffers[view.id].device for view in (dst, src) if not m.space(view).on_host}
+    if on.kind is not StreamKind.LEGACY or len(where) < 2:
+        return []
+    return [m.default(StreamKind.LEGACY, None, device).id for device in sorted(where - {on.device})]

@@ -151,6 +151,11 @@ def _is_plain(key: str) -> bool:
     return not any(is_number(part) for part in parts)
 
 
+def holds_stream(m: Machine, value: SymV) -> bool:
+    """Whether an attribute of an unknown value is a stream: what has ``alt_stream`` is no tensor."""
+    return any(isinstance(role, StreamV) and key.startswith(f"{value.key}.") for key, role in m.roles.items())
+
+
 def buffers_in(m: Machine, values: Iterable[Value], *, unknown: bool = True, depth: int = 3) -> list[BufferV]:
     """All memory that a call can reach directly through its arguments."""
     found: list[BufferV] = []
@@ -166,7 +171,7 @@ def buffers_in(m: Machine, values: Iterable[Value], *, unknown: bool = True, dep
                     [held.sample] if held.open and held.sample is not None else []
                 )
                 found += buffers_in(m, inside, unknown=unknown, depth=depth - 1)
-            case SymV(key) as symbol if unknown and _is_plain(key):
+            case SymV(key) as symbol if unknown and _is_plain(key) and not holds_stream(m, symbol):
                 found.append(as_buffer(m, symbol, Flavor.OPAQUE))
             case _:
                 pass

@@ -50,7 +50,7 @@ def opaque(
 
     It reads the tensors that it is given and produces its result on the current stream. Streams and
     events that it receives escape: it may order them. A call whose name says that it only keeps its
-    arguments (``queue.put``, ``list.append``) reads nothing.
+    arguments (``queue.put``, ``list.append``, ``Batch(x)``) reads nothing.
     """
     last = name.rpartition(".")[2]
     if any(word in last.lower() for word in torch_model.MEMORY_SIGNALS):
@@ -69,7 +69,7 @@ def opaque(
     launched = _launched(values, tensors_given)
     if not launched:
         escape.through(m, [*values, *holds], span, name)
-    if last in host.HANDOFF_METHODS or not tensors_given or _is_getter(m, last, values):
+    if last in host.HANDOFF_METHODS or not tensors_given or _is_class(last) or _is_getter(m, last, values):
         return m.fresh(
             f"{name}()",
             span,
@@ -98,6 +98,11 @@ def _launched(values: list[Value], views: list[BufferV]) -> list[BufferV]:
     streams = sum(isinstance(value, StreamV) for value in values)
     others = all(view.flavor in (Flavor.POINTER, Flavor.OPAQUE) for view in views)
     return pointers if streams == 1 and others else []
+
+
+def _is_class(name: str) -> bool:
+    """``Batch(output=x)``: a class by its spelling, whose objects keep what they are given."""
+    return name[:1].isupper() and not name.isupper()
 
 
 def _is_getter(m: Machine, name: str, values: list[Value]) -> bool:
