@@ -334,7 +334,7 @@ def _of_finding(finding: Finding, driver: str, path: Path, root: Path, program: 
     earlier, later = places(finding, witness)
     if root / later.path != path or (earlier is not None and root / earlier.path != path):
         return []
-    if earlier is not None and not program.holds(_place(earlier)):
+    if earlier is not None and not program.holds(Place(earlier.line)):
         # What may be pending when a function is called is shown at its `def`: nothing there can be held back.
         return []
     plan = Plan(path, root, driver, None, _place(later), finding.code, finding.fingerprint, witness=witness)
