@@ -30,6 +30,7 @@ class ByError:
     """Whether the call stands in a host callback, where the program may not notice the error."""
     crash: bool = False
     """Whether the end of the process by a signal is the error: the host follows a device pointer."""
+    gpus: int = 1
 
 
 @dataclass(frozen=True, slots=True)

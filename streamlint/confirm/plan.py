@@ -158,8 +158,12 @@ class Program:
 
     def require_line(self, line: int) -> None:
         """:raises PlanError: no statement of a function is on the line."""
-        if node_at(self.tree, self.source, Place(line)) is None:
+        if not self.holds(Place(line)):
             raise PlanError(f"line {line} of {self.path.name} holds no statement of a function")
+
+    def holds(self, place: Place) -> bool:
+        """Whether a statement of a function is there."""
+        return node_at(self.tree, self.source, place) is not None
 
     def reachable(self, name: str) -> list[str]:
         """``name`` and the functions and methods of its file that it names, and so on from there."""
@@ -329,6 +333,9 @@ def _of_finding(finding: Finding, driver: str, path: Path, root: Path, program: 
     witness = witness_of(finding.code)
     earlier, later = places(finding, witness)
     if root / later.path != path or (earlier is not None and root / earlier.path != path):
+        return []
+    if earlier is not None and not program.holds(Place(earlier.line)):
+        # What may be pending when a function is called is shown at its `def`: nothing there can be held back.
         return []
     plan = Plan(path, root, driver, None, _place(later), finding.code, finding.fingerprint, witness=witness)
     if earlier is not None:

@@ -58,6 +58,11 @@ _POSITIONS: Final[dict[str, int]] = {
     "cuMemsetD8Async": 3,
     "cuMemsetD16Async": 3,
     "cuMemsetD32Async": 3,
+    "cuMemsetD2D8Async": 5,
+    "cuMemsetD2D16Async": 5,
+    "cuMemsetD2D32Async": 5,
+    "cuMemcpy2DAsync": 1,
+    "cuMemcpy3DAsync": 1,
     "cuLaunchKernel": 8,
     "cuLaunchHostFunc": 0,
     "cuStreamAddCallback": 0,
@@ -73,16 +78,32 @@ _POSITIONS: Final[dict[str, int]] = {
     "freeAsync": 1,
     "launchHostFunc": 0,
     "streamAddCallback": 0,
+    # cupy.cuda.MemoryPointer
+    "memset_async": 2,
     # cuda.core, where the stream comes first
     "launch": 0,
 }
 
 _BEGINS_CAPTURE: Final = frozenset(
-    ("cudaStreamBeginCapture", "cuStreamBeginCapture", "streamBeginCapture", "begin_capture", "capture_begin")
+    (
+        "cudaStreamBeginCapture",
+        "cuStreamBeginCapture",
+        "streamBeginCapture",
+        "begin_capture",
+        "capture_begin",
+        "begin_building",
+    )
 )
 
 _ENDS_CAPTURE: Final = frozenset(
-    ("cudaStreamEndCapture", "cuStreamEndCapture", "streamEndCapture", "end_capture", "capture_end")
+    (
+        "cudaStreamEndCapture",
+        "cuStreamEndCapture",
+        "streamEndCapture",
+        "end_capture",
+        "capture_end",
+        "end_building",
+    )
 )
 
 _LAUNCH_STREAM: Final = 2
