@@ -24,6 +24,7 @@ from streamlint.trace import (
     OpId,
     Record,
     Space,
+    StreamChoice,
     StreamId,
     StreamKind,
     SyncDevice,
@@ -76,7 +77,9 @@ def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool
     reads = isinstance(later, (Launch, Copy)) and any(
         access.buffer == problem.buffer and access.mode.reads for access in later.accesses
     )
-    answers_for_reads = reads and not _waits_for_another(judged, problem)
+    # Where every call names its stream, as in cuda-python, callers have no current stream to order with.
+    named = isinstance(later, (Launch, Copy)) and later.choice is StreamChoice.NAMED
+    answers_for_reads = reads and not named and not _waits_for_another(judged, problem)
     for number in range(problem.earlier + 1, len(judged.trace.ops)):
         op = judged.op(OpId(number))
         joins = number > problem.later and (

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from streamlint import engine, ir
-from streamlint.finding import leading
+from streamlint.finding import Confidence, leading
 from streamlint.interp.construction import Construction
 from streamlint.lower import index_module
 from tests.test_tree import lines, written
@@ -250,3 +250,23 @@ class Offload:
     report = engine.analyze(tmp_path, written(tmp_path, {"offload.py": text}), engine.Settings())
     shown = [(f.code, f.primary.line) for f in leading(report.findings)]
     assert shown.count(("SL101", 9)) == 1
+
+
+def test_a_caller_of_cuda_python_has_no_current_stream(tmp_path: Path) -> None:
+    text = """\
+from cuda.bindings import runtime as cudart
+
+class Reader:
+    def __init__(self, size):
+        self.size = size
+        self.stream = cudart.cudaStreamCreateWithFlags(cudart.cudaStreamNonBlocking)[1]
+        self.done = cudart.cudaEventCreate()[1]
+        self.host = cudart.cudaMallocHost(size)[1]
+
+    def start(self, src):
+        kind = cudart.cudaMemcpyKind.cudaMemcpyDeviceToHost
+        cudart.cudaMemcpyAsync(self.host, src, self.size, kind, self.stream)
+        cudart.cudaEventRecord(self.done, self.stream)
+"""
+    report = engine.analyze(tmp_path, written(tmp_path, {"reader.py": text}), engine.Settings())
+    assert {f.confidence for f in report.findings} <= {Confidence.POSSIBLE}
