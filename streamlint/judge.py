@@ -44,9 +44,6 @@ if TYPE_CHECKING:
     from streamlint.interp.entries import Run
     from streamlint.source import Span
 
-ENTRY_OP = OpId(0)
-"""The op that stands for what callers may have queued on the arguments of the first call."""
-
 
 @dataclass(frozen=True, slots=True)
 class Candidate:

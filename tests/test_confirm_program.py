@@ -83,7 +83,7 @@ class Workshop:
         self, *command: str, plans: list[Plan] | None = None, timeout_s: float = 60
     ) -> list[Confirmation]:
         cases = cases_of(plans or [self.plan()])
-        return Program(command, cases, self.folder, Limits(delay_ms=50, timeout_s=timeout_s)).confirm(print)
+        return Program(command, cases, Limits(delay_ms=50, timeout_s=timeout_s)).confirm(print)
 
 
 @pytest.fixture
@@ -373,7 +373,7 @@ def test_an_interrupt_leaves_no_process_and_no_file(workshop: Workshop, tmp_path
         from streamlint.confirm.runner import Limits
         here = Path({str(tmp_path)!r})
         plan = Plan(here / "work.py", here, "", Place(4), Place(7))
-        Program([sys.executable, {str(script)!r}], cases_of([plan]), here, Limits()).confirm(print)
+        Program([sys.executable, {str(script)!r}], cases_of([plan]), Limits()).confirm(print)
         """,
     )
     environment = {**os.environ, "TMPDIR": str(temporary)}

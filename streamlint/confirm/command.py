@@ -109,7 +109,6 @@ def _synthesize(options: argparse.Namespace) -> int:
 class _Planned:
     plans: list[Plan]
     findings: Sequence[Finding] = ()
-    root: Path = Path()
     command: list[str] | None = None
     nothing: str = "nothing to confirm"
 
@@ -119,7 +118,7 @@ def _confirmed(planned: _Planned, gpus: int, limits: Limits, jobs: int) -> list[
     if planned.command is None:
         done = confirm_all(able, limits, jobs, _complain)
     else:
-        program = Program(planned.command, cases_of(able), planned.root, limits)
+        program = Program(planned.command, cases_of(able), limits)
         done = program.confirm(_complain)
     by_plan = dict(zip(able, done, strict=True))
     return [by_plan.get(plan) or _too_few(plan, gpus) for plan in planned.plans]
@@ -209,13 +208,11 @@ def _planned(options: argparse.Namespace, command: list[str] | None) -> _Planned
     findings = _findings(root, targets, options)
     if command is not None:
         asked = [one for one in findings if any(_is_in(one, root, target) for target in targets)]
-        return _Planned(
-            of_program(asked, root), asked, root, command, "no findings there: nothing to confirm"
-        )
+        return _Planned(of_program(asked, root), asked, command, "no findings there: nothing to confirm")
     files = [file for target in targets for file in _files(target, root, findings)]
     plans = [plan for file in files for plan in of_findings(file, root, findings)]
     nothing = "nothing to confirm: no finding in a function that can be called without arguments"
-    return _Planned(plans, findings, root, None, nothing)
+    return _Planned(plans, findings, None, nothing)
 
 
 def _is_in(finding: Finding, root: Path, target: Target) -> bool:

@@ -117,10 +117,9 @@ CRASHES: Final = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, 
 class Program:
     """A command that can be run with probes."""
 
-    def __init__(self, command: Sequence[str], cases: Sequence[Case], root: Path, limits: Limits) -> None:
+    def __init__(self, command: Sequence[str], cases: Sequence[Case], limits: Limits) -> None:
         self._command = list(command)
         self._cases = list(cases)
-        self._root = root
         self._limits = limits
 
     def confirm(self, report: Callable[[str], None]) -> list[Confirmation]:

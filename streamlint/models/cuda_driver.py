@@ -16,7 +16,6 @@ from streamlint.models.schema import (
     CaptureStarts,
     Copies,
     Destroys,
-    Effect,
     Framework,
     Frees,
     GlobalMemory,
@@ -45,6 +44,7 @@ from streamlint.models.schema import (
     Unpins,
     Uses,
 )
+from streamlint.models.table import status_call
 from streamlint.trace import Doubt, Space, StreamKind
 
 _URL = "https://docs.nvidia.com/cuda/cuda-driver-api/stream-sync-behavior.html"
@@ -52,16 +52,12 @@ _LEGACY = None
 """As a stream parameter of an effect: the call has none and runs on the legacy default stream."""
 
 
-def _call(name: str, params: str, *effects: Effect, further: int = 0, older: tuple[str, ...] = ()) -> Api:
-    return Api(name, params, effects, status=True, further=further, older=older)
-
-
 def _copy(name: str, dst: str, src: str) -> list[Api]:
     """A copy and its asynchronous form."""
     params = f"{dst} {src} ByteCount"
     return [
-        _call(name, params, Copies(dst, src, _LEGACY, "ByteCount", blocking=True)),
-        _call(f"{name}Async", f"{params} hStream", Copies(dst, src, "hStream", "ByteCount")),
+        status_call(name, params, Copies(dst, src, _LEGACY, "ByteCount", blocking=True)),
+        status_call(f"{name}Async", f"{params} hStream", Copies(dst, src, "hStream", "ByteCount")),
     ]
 
 
@@ -69,16 +65,16 @@ def _shaped(name: str) -> list[Api]:
     """A copy whose ends stand in a record."""
     ends = ("pCopy.dstDevice/dstHost/dstArray", "pCopy.srcDevice/srcHost/srcArray")
     return [
-        _call(name, "pCopy", Copies(*ends, _LEGACY, blocking=True)),
-        _call(f"{name}Async", "pCopy hStream", Copies(*ends, "hStream")),
+        status_call(name, "pCopy", Copies(*ends, _LEGACY, blocking=True)),
+        status_call(f"{name}Async", "pCopy hStream", Copies(*ends, "hStream")),
     ]
 
 
 def _set(name: str, params: str) -> list[Api]:
     queued = Uses(writes=("dstDevice",), stream="hStream", count="N" if name == "cuMemsetD8" else "")
     return [
-        _call(name, params, replace(queued, stream=_LEGACY, host_waits=True)),
-        _call(f"{name}Async", f"{params} hStream", queued),
+        status_call(name, params, replace(queued, stream=_LEGACY, host_waits=True)),
+        status_call(f"{name}Async", f"{params} hStream", queued),
     ]
 
 
@@ -102,71 +98,75 @@ CUDA_DRIVER = Framework(
     modules=("cuda.bindings.driver", "cuda.cuda"),
     functions=(
         # Devices and contexts.
-        _call("cuDeviceGet", "ordinal", NewDevice("ordinal")),
-        _call("cuDevicePrimaryCtxRetain", "dev", NewDevice("dev")),
-        _call("cuCtxCreate", "ctxCreateParams flags dev", *_NEW_CONTEXT, older=("flags dev",)),
-        _call("cuCtxSetCurrent", "ctx", SelectsDevice("ctx")),
-        _call("cuCtxPushCurrent", "ctx", SelectsDevice("ctx", push=True)),
-        _call("cuCtxPopCurrent", "", RestoresDevice()),
-        _call("cuCtxSynchronize", "", HostWaitsDevice()),
+        status_call("cuDeviceGet", "ordinal", NewDevice("ordinal")),
+        status_call("cuDevicePrimaryCtxRetain", "dev", NewDevice("dev")),
+        status_call("cuCtxCreate", "ctxCreateParams flags dev", *_NEW_CONTEXT, older=("flags dev",)),
+        status_call("cuCtxSetCurrent", "ctx", SelectsDevice("ctx")),
+        status_call("cuCtxPushCurrent", "ctx", SelectsDevice("ctx", push=True)),
+        status_call("cuCtxPopCurrent", "", RestoresDevice()),
+        status_call("cuCtxSynchronize", "", HostWaitsDevice()),
         # Streams and events.
-        _call("cuStreamCreate", "Flags", NewStream(StreamKind.BLOCKING, "Flags")),
-        _call("cuStreamCreateWithPriority", "flags priority", NewStream(StreamKind.BLOCKING, "flags")),
-        _call("cuGreenCtxStreamCreate", "greenCtx flags priority", NewStream(StreamKind.NON_BLOCKING)),
-        _call("cuStreamDestroy", "hStream", Destroys("hStream")),
-        _call("cuStreamSynchronize", "hStream", HostWaitsStream("hStream")),
-        _call("cuStreamQuery", "hStream", Queries("hStream", status=True)),
-        _call("cuStreamWaitEvent", "hStream hEvent Flags", StreamWaitsEvent("hEvent", "hStream", "Flags")),
-        _call("cuStreamAddCallback", "hStream callback userData flags", _CALLBACK),
-        _call("cuLaunchHostFunc", "hStream fn userData", HostCallback("hStream", "fn", "userData")),
-        _call("cuStreamBeginCapture", "hStream mode", CaptureStarts("hStream")),
-        _call("cuStreamEndCapture", "hStream", CaptureEnds("hStream")),
-        _call("cuGraphInstantiate", "hGraph flags", InstantiatesGraph("hGraph")),
-        _call("cuGraphInstantiateWithParams", "hGraph instantiateParams", InstantiatesGraph("hGraph")),
-        _call("cuGraphLaunch", "hGraphExec hStream", LaunchesGraph("hGraphExec", "hStream")),
-        _call("cuGraphUpload", "hGraphExec hStream", OrdersNothing()),
-        _call("cuEventCreate", "Flags", NewEvent(untimed="Flags")),
-        _call("cuEventRecord", "hEvent hStream", Records("hEvent", "hStream")),
-        _call("cuEventRecordWithFlags", "hEvent hStream flags", Records("hEvent", "hStream")),
-        _call("cuEventSynchronize", "hEvent", HostWaitsEvent("hEvent")),
-        _call("cuEventQuery", "hEvent", Queries("hEvent", status=True)),
-        _call("cuEventElapsedTime", "hStart hEnd", ReadsTimes("hStart", "hEnd")),
-        _call("cuEventDestroy", "hEvent", Destroys("hEvent")),
+        status_call("cuStreamCreate", "Flags", NewStream(StreamKind.BLOCKING, "Flags")),
+        status_call("cuStreamCreateWithPriority", "flags priority", NewStream(StreamKind.BLOCKING, "flags")),
+        status_call("cuGreenCtxStreamCreate", "greenCtx flags priority", NewStream(StreamKind.NON_BLOCKING)),
+        status_call("cuStreamDestroy", "hStream", Destroys("hStream")),
+        status_call("cuStreamSynchronize", "hStream", HostWaitsStream("hStream")),
+        status_call("cuStreamQuery", "hStream", Queries("hStream", status=True)),
+        status_call(
+            "cuStreamWaitEvent", "hStream hEvent Flags", StreamWaitsEvent("hEvent", "hStream", "Flags")
+        ),
+        status_call("cuStreamAddCallback", "hStream callback userData flags", _CALLBACK),
+        status_call("cuLaunchHostFunc", "hStream fn userData", HostCallback("hStream", "fn", "userData")),
+        status_call("cuStreamBeginCapture", "hStream mode", CaptureStarts("hStream")),
+        status_call("cuStreamEndCapture", "hStream", CaptureEnds("hStream")),
+        status_call("cuGraphInstantiate", "hGraph flags", InstantiatesGraph("hGraph")),
+        status_call("cuGraphInstantiateWithParams", "hGraph instantiateParams", InstantiatesGraph("hGraph")),
+        status_call("cuGraphLaunch", "hGraphExec hStream", LaunchesGraph("hGraphExec", "hStream")),
+        status_call("cuGraphUpload", "hGraphExec hStream", OrdersNothing()),
+        status_call("cuEventCreate", "Flags", NewEvent(untimed="Flags")),
+        status_call("cuEventRecord", "hEvent hStream", Records("hEvent", "hStream")),
+        status_call("cuEventRecordWithFlags", "hEvent hStream flags", Records("hEvent", "hStream")),
+        status_call("cuEventSynchronize", "hEvent", HostWaitsEvent("hEvent")),
+        status_call("cuEventQuery", "hEvent", Queries("hEvent", status=True)),
+        status_call("cuEventElapsedTime", "hStart hEnd", ReadsTimes("hStart", "hEnd")),
+        status_call("cuEventDestroy", "hEvent", Destroys("hEvent")),
         # Orders that are not visible as events: values in memory, semaphores, whole contexts.
-        _call("cuStreamWriteValue32", "stream addr value flags", _SIGNAL),
-        _call("cuStreamWriteValue64", "stream addr value flags", _SIGNAL),
-        _call("cuStreamWaitValue32", "stream addr value flags", _SIGNAL),
-        _call("cuStreamWaitValue64", "stream addr value flags", _SIGNAL),
-        _call("cuStreamBatchMemOp", "stream count paramArray flags", _SIGNAL),
-        _call("cuSignalExternalSemaphoresAsync", _SEMAPHORES, _SIGNAL),
-        _call("cuWaitExternalSemaphoresAsync", _SEMAPHORES, _SIGNAL),
-        _call("cuCtxWaitEvent", "hCtx hEvent", OrdersAll()),
-        _call("cuCtxRecordEvent", "hCtx hEvent", OrdersAll()),
+        status_call("cuStreamWriteValue32", "stream addr value flags", _SIGNAL),
+        status_call("cuStreamWriteValue64", "stream addr value flags", _SIGNAL),
+        status_call("cuStreamWaitValue32", "stream addr value flags", _SIGNAL),
+        status_call("cuStreamWaitValue64", "stream addr value flags", _SIGNAL),
+        status_call("cuStreamBatchMemOp", "stream count paramArray flags", _SIGNAL),
+        status_call("cuSignalExternalSemaphoresAsync", _SEMAPHORES, _SIGNAL),
+        status_call("cuWaitExternalSemaphoresAsync", _SEMAPHORES, _SIGNAL),
+        status_call("cuCtxWaitEvent", "hCtx hEvent", OrdersAll()),
+        status_call("cuCtxRecordEvent", "hCtx hEvent", OrdersAll()),
         # Records.
         Api("CUDA_MEMCPY2D", "", (Struct(),)),
         Api("CUDA_MEMCPY3D", "", (Struct(),)),
         Api("CUDA_MEMCPY3D_PEER", "", (Struct(),)),
         Api("CUlaunchConfig", "", (Struct(),)),
         # Memory.
-        _call("cuMemAlloc", "bytesize", Allocates(Space.DEVICE, size="bytesize")),
-        _call("cuMemAllocPitch", _PITCHED, Allocates(Space.DEVICE), further=1),
-        _call("cuMemAllocAsync", "bytesize hStream", Allocates(Space.DEVICE, "hStream", size="bytesize")),
-        _call(
+        status_call("cuMemAlloc", "bytesize", Allocates(Space.DEVICE, size="bytesize")),
+        status_call("cuMemAllocPitch", _PITCHED, Allocates(Space.DEVICE), further=1),
+        status_call(
+            "cuMemAllocAsync", "bytesize hStream", Allocates(Space.DEVICE, "hStream", size="bytesize")
+        ),
+        status_call(
             "cuMemAllocFromPoolAsync",
             "bytesize pool hStream",
             Allocates(Space.DEVICE, "hStream", size="bytesize"),
         ),
-        _call("cuMemAllocHost", "bytesize", Allocates(Space.PINNED, size="bytesize")),
-        _call("cuMemHostAlloc", "bytesize Flags", Allocates(Space.PINNED, size="bytesize")),
-        _call("cuMemAllocManaged", "bytesize flags", Allocates(Space.MANAGED, size="bytesize")),
-        _call("cuMemHostRegister", "p bytesize Flags", Pins("p")),
-        _call("cuMemHostUnregister", "p", Unpins("p")),
-        _call("cuMemHostGetDevicePointer", "p Flags", Returns("p")),
-        _call("cuModuleGetGlobal", "hmod name", GlobalMemory(("hmod",), "name"), further=1),
-        _call("cuLibraryGetGlobal", "library name", GlobalMemory(("library",), "name"), further=1),
-        _call("cuMemFree", "dptr", Frees("dptr", device_wide=True)),
-        _call("cuMemFreeHost", "p", Frees("p", device_wide=True)),
-        _call("cuMemFreeAsync", "dptr hStream", Frees("dptr", "hStream")),
+        status_call("cuMemAllocHost", "bytesize", Allocates(Space.PINNED, size="bytesize")),
+        status_call("cuMemHostAlloc", "bytesize Flags", Allocates(Space.PINNED, size="bytesize")),
+        status_call("cuMemAllocManaged", "bytesize flags", Allocates(Space.MANAGED, size="bytesize")),
+        status_call("cuMemHostRegister", "p bytesize Flags", Pins("p")),
+        status_call("cuMemHostUnregister", "p", Unpins("p")),
+        status_call("cuMemHostGetDevicePointer", "p Flags", Returns("p")),
+        status_call("cuModuleGetGlobal", "hmod name", GlobalMemory(("hmod",), "name"), further=1),
+        status_call("cuLibraryGetGlobal", "library name", GlobalMemory(("library",), "name"), further=1),
+        status_call("cuMemFree", "dptr", Frees("dptr", device_wide=True)),
+        status_call("cuMemFreeHost", "p", Frees("p", device_wide=True)),
+        status_call("cuMemFreeAsync", "dptr hStream", Frees("dptr", "hStream")),
         # Copies.
         *_copy("cuMemcpy", "dst", "src"),
         *_copy("cuMemcpyHtoD", "dstDevice", "srcHost"),
@@ -175,17 +175,17 @@ CUDA_DRIVER = Framework(
         *_shaped("cuMemcpy2D"),
         *_shaped("cuMemcpy3D"),
         *_shaped("cuMemcpy3DPeer"),
-        _call(
+        status_call(
             "cuMemcpyPeer",
             "dstDevice dstContext srcDevice srcContext ByteCount",
             Copies("dstDevice", "srcDevice", _LEGACY, "ByteCount", blocking=True),
         ),
-        _call(
+        status_call(
             "cuMemcpyPeerAsync",
             "dstDevice dstContext srcDevice srcContext ByteCount hStream",
             Copies("dstDevice", "srcDevice", "hStream", "ByteCount"),
         ),
-        _call(
+        status_call(
             "cuMemcpyBatchAsync",
             "dsts srcs sizes count attrs attrsIdxs numAttrs hStream",
             Uses(reads=("srcs",), writes=("dsts",), stream="hStream"),
@@ -198,22 +198,22 @@ CUDA_DRIVER = Framework(
         *_set("cuMemsetD2D16", "dstDevice dstPitch us Width Height"),
         *_set("cuMemsetD2D32", "dstDevice dstPitch ui Width Height"),
         # Managed memory: in order of the stream, without effect on the content, unless it is discarded.
-        _call(
+        status_call(
             "cuMemPrefetchAsync",
             "devPtr count location flags hStream",
             Uses(stream="hStream"),
             older=("devPtr count dstDevice hStream",),
         ),
-        _call("cuMemPrefetchBatchAsync", _DISCARD, Uses(stream="hStream")),
-        _call("cuMemDiscardBatchAsync", "dptrs sizes count flags hStream", _DISCARDED),
-        _call("cuMemDiscardAndPrefetchBatchAsync", _DISCARD, _DISCARDED),
-        _call("cuStreamAttachMemAsync", "hStream dptr length flags", Uses(stream="hStream")),
+        status_call("cuMemPrefetchBatchAsync", _DISCARD, Uses(stream="hStream")),
+        status_call("cuMemDiscardBatchAsync", "dptrs sizes count flags hStream", _DISCARDED),
+        status_call("cuMemDiscardAndPrefetchBatchAsync", _DISCARD, _DISCARDED),
+        status_call("cuStreamAttachMemAsync", "hStream dptr length flags", Uses(stream="hStream")),
         # Kernels.
-        _call("cuModuleGetFunction", "hmod name", _KERNEL),
-        _call("cuLibraryGetKernel", "library name", _KERNEL),
-        _call("cuLaunchKernel", f"{_GRID} extra", _launched("hStream")),
-        _call("cuLaunchCooperativeKernel", _GRID, _launched("hStream")),
-        _call("cuLaunchKernelEx", "config f kernelParams extra", _launched("config.hStream")),
+        status_call("cuModuleGetFunction", "hmod name", _KERNEL),
+        status_call("cuLibraryGetKernel", "library name", _KERNEL),
+        status_call("cuLaunchKernel", f"{_GRID} extra", _launched("hStream")),
+        status_call("cuLaunchCooperativeKernel", _GRID, _launched("hStream")),
+        status_call("cuLaunchKernelEx", "config f kernelParams extra", _launched("config.hStream")),
     ),
 )
 

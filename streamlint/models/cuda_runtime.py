@@ -14,7 +14,6 @@ from streamlint.models.schema import (
     CaptureStarts,
     Copies,
     Destroys,
-    Effect,
     Framework,
     Frees,
     GlobalMemory,
@@ -40,6 +39,7 @@ from streamlint.models.schema import (
     Unpins,
     Uses,
 )
+from streamlint.models.table import status_call
 from streamlint.trace import Doubt, Space, StreamKind
 
 _URL = "https://docs.nvidia.com/cuda/cuda-runtime-api/stream-sync-behavior.html"
@@ -47,23 +47,19 @@ _LEGACY = None
 """As a stream parameter of an effect: the call has none and runs on the legacy default stream."""
 
 
-def _call(name: str, params: str, *effects: Effect, further: int = 0, older: tuple[str, ...] = ()) -> Api:
-    return Api(name, params, effects, status=True, further=further, older=older)
-
-
 def _copy(name: str, params: str, count: str | None = None, dst: str = "dst", src: str = "src") -> list[Api]:
     """A copy and its asynchronous form, which has a stream after the same parameters."""
     return [
-        _call(name, params, Copies(dst, src, _LEGACY, count, blocking=True)),
-        _call(f"{name}Async", f"{params} stream", Copies(dst, src, "stream", count)),
+        status_call(name, params, Copies(dst, src, _LEGACY, count, blocking=True)),
+        status_call(f"{name}Async", f"{params} stream", Copies(dst, src, "stream", count)),
     ]
 
 
 def _set(name: str, params: str) -> list[Api]:
     written = (params.split(maxsplit=1)[0],)
     return [
-        _call(name, params, Uses(writes=written, stream=_LEGACY, host_waits=True)),
-        _call(f"{name}Async", f"{params} stream", Uses(writes=written, stream="stream")),
+        status_call(name, params, Uses(writes=written, stream=_LEGACY, host_waits=True)),
+        status_call(f"{name}Async", f"{params} stream", Uses(writes=written, stream="stream")),
     ]
 
 
@@ -80,57 +76,61 @@ CUDA_RUNTIME = Framework(
     modules=("cuda.bindings.runtime", "cuda.cudart", "cuda.bindings.cyruntime"),
     functions=(
         # Streams and events.
-        _call("cudaStreamCreate", "", NewStream(StreamKind.BLOCKING)),
-        _call("cudaStreamCreateWithFlags", "flags", NewStream(StreamKind.BLOCKING, "flags")),
-        _call("cudaStreamCreateWithPriority", "flags priority", NewStream(StreamKind.BLOCKING, "flags")),
-        _call("cudaStreamDestroy", "stream", Destroys("stream")),
-        _call("cudaStreamSynchronize", "stream", HostWaitsStream("stream")),
-        _call("cudaStreamQuery", "stream", Queries("stream", status=True)),
-        _call("cudaStreamWaitEvent", "stream event flags", StreamWaitsEvent("event", "stream")),
-        _call("cudaStreamAddCallback", "stream callback userData flags", _CALLBACK),
-        _call("cudaLaunchHostFunc", "stream fn userData", HostCallback("stream", "fn", "userData")),
-        _call("cudaStreamBeginCapture", "stream mode", CaptureStarts("stream")),
-        _call("cudaStreamEndCapture", "stream", CaptureEnds("stream")),
-        _call("cudaGraphInstantiate", "graph flags", InstantiatesGraph("graph")),
-        _call("cudaGraphInstantiateWithParams", "graph instantiateParams", InstantiatesGraph("graph")),
-        _call("cudaGraphLaunch", "graphExec stream", LaunchesGraph("graphExec")),
-        _call("cudaGraphUpload", "graphExec stream", OrdersNothing()),
-        _call("cudaEventCreate", "", NewEvent()),
-        _call("cudaEventCreateWithFlags", "flags", NewEvent(untimed="flags")),
-        _call("cudaEventRecord", "event stream", Records("event", "stream")),
-        _call("cudaEventRecordWithFlags", "event stream flags", Records("event", "stream")),
-        _call("cudaEventSynchronize", "event", HostWaitsEvent("event")),
-        _call("cudaEventQuery", "event", Queries("event", status=True)),
-        _call("cudaEventElapsedTime", "start end", ReadsTimes("start", "end")),
-        _call("cudaEventDestroy", "event", Destroys("event")),
-        _call("cudaDeviceSynchronize", "", HostWaitsDevice()),
-        _call("cudaSetDevice", "device", SelectsDevice()),
+        status_call("cudaStreamCreate", "", NewStream(StreamKind.BLOCKING)),
+        status_call("cudaStreamCreateWithFlags", "flags", NewStream(StreamKind.BLOCKING, "flags")),
+        status_call(
+            "cudaStreamCreateWithPriority", "flags priority", NewStream(StreamKind.BLOCKING, "flags")
+        ),
+        status_call("cudaStreamDestroy", "stream", Destroys("stream")),
+        status_call("cudaStreamSynchronize", "stream", HostWaitsStream("stream")),
+        status_call("cudaStreamQuery", "stream", Queries("stream", status=True)),
+        status_call("cudaStreamWaitEvent", "stream event flags", StreamWaitsEvent("event", "stream")),
+        status_call("cudaStreamAddCallback", "stream callback userData flags", _CALLBACK),
+        status_call("cudaLaunchHostFunc", "stream fn userData", HostCallback("stream", "fn", "userData")),
+        status_call("cudaStreamBeginCapture", "stream mode", CaptureStarts("stream")),
+        status_call("cudaStreamEndCapture", "stream", CaptureEnds("stream")),
+        status_call("cudaGraphInstantiate", "graph flags", InstantiatesGraph("graph")),
+        status_call("cudaGraphInstantiateWithParams", "graph instantiateParams", InstantiatesGraph("graph")),
+        status_call("cudaGraphLaunch", "graphExec stream", LaunchesGraph("graphExec")),
+        status_call("cudaGraphUpload", "graphExec stream", OrdersNothing()),
+        status_call("cudaEventCreate", "", NewEvent()),
+        status_call("cudaEventCreateWithFlags", "flags", NewEvent(untimed="flags")),
+        status_call("cudaEventRecord", "event stream", Records("event", "stream")),
+        status_call("cudaEventRecordWithFlags", "event stream flags", Records("event", "stream")),
+        status_call("cudaEventSynchronize", "event", HostWaitsEvent("event")),
+        status_call("cudaEventQuery", "event", Queries("event", status=True)),
+        status_call("cudaEventElapsedTime", "start end", ReadsTimes("start", "end")),
+        status_call("cudaEventDestroy", "event", Destroys("event")),
+        status_call("cudaDeviceSynchronize", "", HostWaitsDevice()),
+        status_call("cudaSetDevice", "device", SelectsDevice()),
         # Semaphores that other programs and devices signal.
-        _call("cudaSignalExternalSemaphoresAsync", "extSemArray paramsArray numExtSems stream", _SIGNAL),
-        _call("cudaWaitExternalSemaphoresAsync", "extSemArray paramsArray numExtSems stream", _SIGNAL),
+        status_call(
+            "cudaSignalExternalSemaphoresAsync", "extSemArray paramsArray numExtSems stream", _SIGNAL
+        ),
+        status_call("cudaWaitExternalSemaphoresAsync", "extSemArray paramsArray numExtSems stream", _SIGNAL),
         # Records.
         Api("make_cudaPitchedPtr", "d p xsz ysz", (Returns("d"),)),
         Api("cudaMemcpy3DParms", "", (Struct(),)),
         Api("cudaMemcpy3DPeerParms", "", (Struct(),)),
         # Memory.
-        _call("cudaMalloc", "size", Allocates(Space.DEVICE)),
-        _call("cudaMallocPitch", "width height", Allocates(Space.DEVICE), further=1),
-        _call("cudaMalloc3D", "extent", Allocates(Space.DEVICE)),
-        _call("cudaMallocArray", "desc width height flags", Allocates(Space.DEVICE)),
-        _call("cudaMalloc3DArray", "desc extent flags", Allocates(Space.DEVICE)),
-        _call("cudaMallocAsync", "size hStream", Allocates(Space.DEVICE, "hStream")),
-        _call("cudaMallocFromPoolAsync", "size memPool stream", Allocates(Space.DEVICE, "stream")),
-        _call("cudaMallocHost", "size", Allocates(Space.PINNED)),
-        _call("cudaHostAlloc", "size flags", Allocates(Space.PINNED)),
-        _call("cudaMallocManaged", "size flags", Allocates(Space.MANAGED)),
-        _call("cudaHostRegister", "ptr size flags", Pins("ptr")),
-        _call("cudaHostUnregister", "ptr", Unpins("ptr")),
-        _call("cudaHostGetDevicePointer", "pHost flags", Returns("pHost")),
-        _call("cudaLibraryGetGlobal", "library name", GlobalMemory(("library",), "name"), further=1),
-        _call("cudaFree", "devPtr", Frees("devPtr", device_wide=True)),
-        _call("cudaFreeArray", "array", Frees("array", device_wide=True)),
-        _call("cudaFreeHost", "ptr", Frees("ptr", device_wide=True)),
-        _call("cudaFreeAsync", "devPtr hStream", Frees("devPtr", "hStream")),
+        status_call("cudaMalloc", "size", Allocates(Space.DEVICE)),
+        status_call("cudaMallocPitch", "width height", Allocates(Space.DEVICE), further=1),
+        status_call("cudaMalloc3D", "extent", Allocates(Space.DEVICE)),
+        status_call("cudaMallocArray", "desc width height flags", Allocates(Space.DEVICE)),
+        status_call("cudaMalloc3DArray", "desc extent flags", Allocates(Space.DEVICE)),
+        status_call("cudaMallocAsync", "size hStream", Allocates(Space.DEVICE, "hStream")),
+        status_call("cudaMallocFromPoolAsync", "size memPool stream", Allocates(Space.DEVICE, "stream")),
+        status_call("cudaMallocHost", "size", Allocates(Space.PINNED)),
+        status_call("cudaHostAlloc", "size flags", Allocates(Space.PINNED)),
+        status_call("cudaMallocManaged", "size flags", Allocates(Space.MANAGED)),
+        status_call("cudaHostRegister", "ptr size flags", Pins("ptr")),
+        status_call("cudaHostUnregister", "ptr", Unpins("ptr")),
+        status_call("cudaHostGetDevicePointer", "pHost flags", Returns("pHost")),
+        status_call("cudaLibraryGetGlobal", "library name", GlobalMemory(("library",), "name"), further=1),
+        status_call("cudaFree", "devPtr", Frees("devPtr", device_wide=True)),
+        status_call("cudaFreeArray", "array", Frees("array", device_wide=True)),
+        status_call("cudaFreeHost", "ptr", Frees("ptr", device_wide=True)),
+        status_call("cudaFreeAsync", "devPtr hStream", Frees("devPtr", "hStream")),
         # Copies.
         *_copy("cudaMemcpy", "dst src count kind", "count"),
         *_copy("cudaMemcpy2D", "dst dpitch src spitch width height kind"),
@@ -139,7 +139,7 @@ CUDA_RUNTIME = Framework(
         *_copy("cudaMemcpy3D", "p", None, *_3D),
         *_copy("cudaMemcpy3DPeer", "p", None, *_3D),
         *_copy("cudaMemcpyPeer", "dst dstDevice src srcDevice count", "count"),
-        _call(
+        status_call(
             "cudaMemcpyBatchAsync",
             "dsts srcs sizes count attrs attrsIdxs numAttrs stream",
             Uses(reads=("srcs",), writes=("dsts",), stream="stream"),
@@ -149,16 +149,16 @@ CUDA_RUNTIME = Framework(
         *_set("cudaMemset2D", "devPtr pitch value width height"),
         *_set("cudaMemset3D", "pitchedDevPtr value extent"),
         # Managed memory: in order of the stream, without effect on the content, unless it is discarded.
-        _call(
+        status_call(
             "cudaMemPrefetchAsync",
             _PREFETCH,
             Uses(stream="stream"),
             older=("devPtr count dstDevice stream",),
         ),
-        _call("cudaMemPrefetchBatchAsync", _DISCARD, Uses(stream="stream")),
-        _call("cudaMemDiscardBatchAsync", "dptrs sizes count flags stream", _DISCARDED),
-        _call("cudaMemDiscardAndPrefetchBatchAsync", _DISCARD, _DISCARDED),
-        _call("cudaStreamAttachMemAsync", "stream devPtr length flags", Uses(stream="stream")),
+        status_call("cudaMemPrefetchBatchAsync", _DISCARD, Uses(stream="stream")),
+        status_call("cudaMemDiscardBatchAsync", "dptrs sizes count flags stream", _DISCARDED),
+        status_call("cudaMemDiscardAndPrefetchBatchAsync", _DISCARD, _DISCARDED),
+        status_call("cudaStreamAttachMemAsync", "stream devPtr length flags", Uses(stream="stream")),
     ),
 )
 

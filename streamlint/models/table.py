@@ -110,6 +110,13 @@ def _in_place(params: str) -> tuple[str, ...]:
     return tuple(takewhile(lambda name: not name.startswith("*"), params.split()))
 
 
+def status_call(
+    name: str, params: str, *effects: Effect, further: int = 0, older: tuple[str, ...] = ()
+) -> Api:
+    """A row of cuda-python: every call returns a tuple, led by its status."""
+    return Api(name, params, effects, status=True, further=further, older=older)
+
+
 @dataclass(frozen=True, slots=True)
 class Framework:
     """One library: its modules, functions and the methods of its streams, events, graphs and buffers."""

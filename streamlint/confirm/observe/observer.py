@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -41,10 +40,6 @@ class Observed:
     findings: tuple[Finding, ...]
     events: int
     """Operations, allocations and frees that were seen."""
-    operations: int
-    """Operations of all traces that were judged; windows overlap, so that some count twice."""
-    seconds: float
-    """Time spent judging."""
 
 
 class Observer:
@@ -60,8 +55,6 @@ class Observer:
         self.memory = host_access.HostMemory(self.recorder)
         self._found: dict[Pair, Conditional] = {}
         self._recorded: set[Span | None] = set()
-        self._operations = 0
-        self._seconds = 0.0
 
     def install(self) -> None:
         """Trace the libraries that are loaded, and those that will be."""
@@ -88,7 +81,7 @@ class Observer:
             for item in self._found.values()
             if item.unless_recorded is None or item.unless_recorded.span not in recorded
         )
-        return Observed(findings, self.recorder.count, self._operations, self._seconds)
+        return Observed(findings, self.recorder.count)
 
     def forget(self) -> None:
         """Start anew, as if the program began here; all work must be complete."""
@@ -110,11 +103,9 @@ class Observer:
         return wrap
 
     def _judge(self, window: Window) -> None:
-        start = time.perf_counter()
         window.escapes = not UNTRACED.isdisjoint(sys.modules)
         trace = trace_of(window, self._sources)
         if trace is not None:
-            self._operations += len(trace.ops)
             for event in self.recorder.recorded:
                 known = trace.events.get(event)
                 if known is not None:
@@ -122,7 +113,6 @@ class Observer:
             self.recorder.recorded.clear()
             for item in findings_of_recording(trace):
                 self._keep(item)
-        self._seconds += time.perf_counter() - start
 
     def _keep(self, item: Conditional) -> None:
         # The trace of a window is large, and nothing after this needs it.

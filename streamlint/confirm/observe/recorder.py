@@ -129,7 +129,6 @@ class Recorder:
         """Live blocks by their first address."""
         self.count = 0
         """Events of halves that are complete."""
-        self.windows = 0
         self._kind_of = kind_of
         self._judge = judge
         self._half = half
@@ -423,7 +422,6 @@ class Recorder:
             self._old = new
             self._new = _Half(self._now())
             self.count += len(new.entries)
-            self.windows += 1
             self._judge(
                 Window(old.before, [*old.entries, *new.entries], self._stream_infos, self._event_infos)
             )
