@@ -11,7 +11,7 @@ from streamlint.finding import Evidence, Finding, Pair, Related, Severity
 from streamlint.hb import HappensBefore, Verdict
 from streamlint.responsibility import EXPLICIT_WAITS, answered
 from streamlint.rules import RULES, lifetimes, sl905_redundant_sync
-from streamlint.rules.base import Judged, Problem, Rule, confidence, is_entry, stream_of
+from streamlint.rules.base import Judged, Place, Problem, Rule, confidence, is_entry, place_of, stream_of
 from streamlint.trace import (
     Alloc,
     Barrier,
@@ -60,7 +60,10 @@ def judge(trace: Trace) -> Judged:
     found = tuple(conflicts(trace, hb, on_cut=overfull.append))
     if overfull:
         trace = replace(trace, cut=(*trace.cut, "accesses of one buffer"))
-    return Judged(trace, hb, found)
+    places: dict[Place, list[OpId]] = {}
+    for number, op in enumerate(trace.ops):
+        places.setdefault(place_of(op), []).append(OpId(number))
+    return Judged(trace, hb, found, places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +90,7 @@ def findings_of(run: Run) -> Iterator[Conditional]:
     paths = [judge(trace) for trace in run.traces if len(trace.ops) > 1]
     run.cut += sum(len(judged.trace.cut) for judged in paths)
     run.needed.update(span for judged in paths for span in sl905_redundant_sync.needed(judged))
-    own = {
-        _which(judged.trace, judged.trace.events[op.event])
-        for judged in paths
-        for op in judged.trace.ops
-        if isinstance(op, Record)
-    }
+    own = {which for judged in paths for which in _recorded(judged.trace)}
     for judged in paths:
         candidates = [settle(candidate, run, paths) for candidate in _candidates(judged, RULES)]
         for candidate, leader in _leaders(judged, candidates):
@@ -112,6 +110,11 @@ def findings_of(run: Run) -> Iterator[Conditional]:
 def _is_local(event: Event, run: Run) -> bool:
     """Whether the function that is the entry made the event itself: then no other entry can record it."""
     return not run.entry.outside_calls and event.function == run.entry.label != run.entry.module
+
+
+def _recorded(trace: Trace) -> set[tuple[Span | None, int]]:
+    events = {op.event for op in trace.ops if isinstance(op, Record)}
+    return {_which(trace, trace.events[number]) for number in events}
 
 
 def _which(trace: Trace, event: Event) -> tuple[Span | None, int]:
@@ -343,15 +346,8 @@ def _same_place(other: Judged, judged: Judged, number: OpId) -> list[OpId]:
     op = judged.op(number)
     if not isinstance(op, (Launch, Copy, HostAccess)):
         return []
-    return [
-        OpId(i)
-        for i, candidate in enumerate(other.trace.ops)
-        if isinstance(candidate, type(op))
-        and candidate.at.span == op.at.span
-        and candidate.at.call == op.at.call
-        and candidate.at.turn == op.at.turn
-        and _stream_key(other, OpId(i)) == _stream_key(judged, number)
-    ]
+    stream = _stream_key(judged, number)
+    return [here for here in other.places.get(place_of(op), ()) if _stream_key(other, here) == stream]
 
 
 def _stream_key(judged: Judged, number: OpId) -> object:

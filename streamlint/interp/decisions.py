@@ -58,36 +58,52 @@ class Oracle:
 class Exploration(Generic[T]):
     """Iterates over the results of up to ``limit`` paths, breadth first over flipped decisions.
 
-    Decisions that are not relevant are flipped last, and only if some path was ``busy``; as long as
-    none was, no more than ``quiet_limit`` paths are run. Afterwards ``cut`` tells how many known
-    paths were left out.
+    Decisions that are not relevant are flipped last, ``quiet_limit`` of them at most, and only if some path
+    was ``busy``; as long as none was, no more than ``quiet_limit`` paths are run. Afterwards ``cut`` tells how
+    many known paths were left out.
+
+    A path that did what an earlier one did (equal ``outcome``) is not combined with the decisions
+    that have been asked before: only what its other arm asks for the first time is flipped.
     """
 
     run: Callable[[Oracle], T]
     limit: int
     quiet_limit: int
     is_busy: Callable[[T], bool]
+    outcome: Callable[[T], object]
     cut: int = 0
 
     def __iter__(self) -> Iterator[T]:
         waiting: deque[tuple[int, ...]] = deque([()])
         later: deque[tuple[int, ...]] = deque()
         busy = False
-        runs = 0
+        runs = side_runs = 0
+        outcomes: set[object] = set()
+        asked: set[str] = set()
         while waiting or (busy and later):
             if runs >= (self.limit if busy else self.quiet_limit):
                 self.cut = len(waiting)
                 return
+            if not waiting:
+                if side_runs == self.quiet_limit:
+                    return
+                side_runs += 1
             forced = waiting.popleft() if waiting else later.popleft()
             runs += 1
             oracle = Oracle(forced)
             result = self.run(oracle)
             busy = busy or self.is_busy(result)
+            outcome = self.outcome(result)
+            is_new = outcome not in outcomes
+            outcomes.add(outcome)
             yield result
             chosen = tuple(decision.chosen for decision in oracle.taken)
             for position in range(len(forced), len(oracle.taken)):
                 decision = oracle.taken[position]
+                if not is_new and decision.key in asked:
+                    continue
                 queue = waiting if decision.relevant else later
                 for other in range(decision.options):
                     if other != decision.chosen:
                         queue.append((*chosen[:position], other))
+            asked.update(decision.key for decision in oracle.taken)

@@ -9,7 +9,7 @@ that touches streams and was reached by nobody is run by itself at the end.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
@@ -48,7 +48,7 @@ PAIR_PATHS = 4
 """Paths explored for two methods in a row."""
 QUIET_PATHS = 4
 """Paths explored while none of them uses a second stream, an asynchronous copy or a callback."""
-ENTRY_STEPS = 100_000
+ENTRY_STEPS = 60_000
 """Expressions and statements evaluated for one entry, over all its paths."""
 MOST_PAIRS = 12
 QUEUED_CALLS = 3
@@ -109,14 +109,21 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
         m.close()
         return m
 
-    exploration = Exploration(one, entry.paths, QUIET_PATHS, lambda machine: is_busy(machine.ops))
+    exploration = Exploration(
+        one, entry.paths, QUIET_PATHS, lambda m: is_busy(m.ops), lambda m: outline(m.ops)
+    )
     steps = 0
+    told: dict[object, list[Trace]] = {}
     for machine in exploration:
         steps += machine.steps
         if steps > ENTRY_STEPS:
             exploration.limit = exploration.quiet_limit = 0
-        run.traces.append(machine.trace())
         run.covered |= machine.covered
+        trace = machine.trace()
+        alike = told.setdefault(outline(machine.ops), [])
+        if not any(is_same(trace, other) for other in alike):
+            alike.append(trace)
+            run.traces.append(trace)
     run.cut = exploration.cut
     return run
 
@@ -127,6 +134,16 @@ def is_busy(ops: Sequence[Op]) -> bool:
     return len(streams) > 1 or any(
         isinstance(op, Callback) or (isinstance(op, Copy) and op.host is HostEffect.ASYNC) for op in ops
     )
+
+
+def outline(ops: Sequence[Op]) -> object:
+    """What a path did: each operation's kind, place and stream."""
+    return tuple((type(op), op.at.span, op.at.call, getattr(op, "stream", None)) for op in ops)
+
+
+def is_same(trace: Trace, other: Trace) -> bool:
+    """Whether nothing but the decisions differs: then the second path shows what the first does."""
+    return replace(trace, path=other.path) == other
 
 
 # ----------------------------------------------------------------------------- which entries

@@ -31,6 +31,14 @@ if TYPE_CHECKING:
     from streamlint.source import Span
 
 
+Place: TypeAlias = "tuple[type[Op], Span, int, int]"
+"""A kind of op, its place in the source, the call from outside that it belongs to, and its turn there."""
+
+
+def place_of(op: Op) -> Place:
+    return (type(op), op.at.span, op.at.call, op.at.turn)
+
+
 @dataclass(frozen=True, slots=True)
 class Judged:
     """One path with its happens-before order and the pairs that nothing orders."""
@@ -38,6 +46,8 @@ class Judged:
     trace: Trace
     hb: HappensBefore
     conflicts: tuple[Conflict, ...]
+    places: dict[Place, list[OpId]]
+    """Where each kind of op stands: the same places can be looked up on other paths."""
 
     def op(self, number: OpId) -> Op:
         return self.trace.ops[number]

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from streamlint.hb import Verdict
-from streamlint.rules.base import stream_of
+from streamlint.rules.base import place_of, stream_of
 from streamlint.trace import (
     Access,
     Alloc,
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from streamlint.rules.base import Judged, Problem
-    from streamlint.source import Span
 
 _NONE: frozenset[Doubt] = frozenset()
 _SAME = frozenset({Doubt.SAME_STREAM})
@@ -167,24 +166,18 @@ def settled_elsewhere(problem: Problem, judged: Judged, other: Judged) -> bool:
         )
     assert problem.earlier is not None
     use = judged.op(problem.earlier)
-    for number, op in enumerate(other.trace.ops):
-        if type(op) is type(use) and _place(op) == _place(use) and _settled(other, OpId(number), later):
-            return True
-    return False
-
-
-def _place(op: Op) -> tuple[Span, int, int]:
-    return (op.at.span, op.at.call, op.at.turn)
+    return any(_settled(other, number, later) for number in other.places.get(place_of(use), ()))
 
 
 def _settled(other: Judged, use: OpId, later: Op) -> bool:
     op = other.op(use)
     stream = stream_of(op)
     buffers = {a.buffer for a in op.accesses} if isinstance(op, (Launch, Copy)) else set()
-    for number, candidate in enumerate(other.trace.ops):
-        if isinstance(candidate, KeepAlive) and candidate.buffer in buffers and candidate.stream == stream:
-            return True
-        same = type(candidate) is type(later) and _place(candidate) == _place(later)
-        if same and other.hb.ordered(use, OpId(number)).verdict is Verdict.YES:
-            return True
-    return False
+    kept = any(
+        isinstance(candidate, KeepAlive) and candidate.buffer in buffers and candidate.stream == stream
+        for candidate in other.trace.ops
+    )
+    return kept or any(
+        other.hb.ordered(use, number).verdict is Verdict.YES
+        for number in other.places.get(place_of(later), ())
+    )
