@@ -58,9 +58,9 @@ class Oracle:
 class Exploration(Generic[T]):
     """Iterates over the results of up to ``limit`` paths, breadth first over flipped decisions.
 
-    Decisions that are not relevant are flipped last, ``quiet_limit`` of them at most, and only if some path
-    was ``busy``; as long as none was, no more than ``quiet_limit`` paths are run. Afterwards ``cut`` tells how
-    many known paths were left out.
+    Decisions that are not relevant are flipped last, ``quiet_limit`` of them at most, and only if some
+    path was ``busy``; as long as none was, no more than ``quiet_limit`` paths are run. Afterwards ``cut``
+    tells how many known paths were left out.
 
     A path that did what an earlier one did (equal ``outcome``) is not combined with the decisions
     that have been asked before: only what its other arm asks for the first time is flipped.
