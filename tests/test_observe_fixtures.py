@@ -11,7 +11,6 @@ import json
 import os
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ ROOT = FIXTURES.parent.parent
 
 NOT_OBSERVED = {
     "SL105": "needs two GPUs",
+    "SL106": "needs two GPUs",
     "SL602": "needs a process group",
     "SL901": "advice",
     "SL902": "advice",
@@ -50,17 +50,14 @@ def _files(framework: str) -> list[Path]:
 
 
 def _observed(files: list[Path], *options: str) -> list[dict[str, Any]]:
-    """One row a function; files are observed at the same time."""
-
-    def one(path: Path) -> list[dict[str, Any]]:
-        command = [sys.executable, "-m", "tests.observe_fixtures", *options, str(path)]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
-        rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"file"')]
-        assert {row["function"] for row in rows} == set(cases(path)), done.stderr
-        return rows
-
-    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-        return [row for rows in pool.map(one, files) for row in rows]
+    """One row a function; as many run at the same time as there are processors."""
+    jobs = ("--jobs", str(os.cpu_count() or 1))
+    command = [sys.executable, "-m", "tests.observe_fixtures", *jobs, *options, *map(str, files)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
+    rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"file"')]
+    wanted = {(f"{path.parent.name}/{path.name}", name) for path in files for name in cases(path)}
+    assert {(row["file"], row["function"]) for row in rows} == wanted, done.stderr
+    return rows
 
 
 def _complaints(row: dict[str, Any]) -> list[str]:
@@ -107,7 +104,7 @@ def test_the_runtime_fixtures_without_a_gpu() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.slow
-@pytest.mark.parametrize("framework", ["cuda_runtime", "torch"])
+@pytest.mark.parametrize("framework", ["cuda_runtime", "cuda_driver", "torch"])
 def test_the_fixtures_on_a_gpu(framework: str) -> None:
     pytest.importorskip("cuda.bindings.runtime")
     pytest.importorskip(framework if framework == "torch" else "numpy")
