@@ -107,8 +107,8 @@ CASES = _cases()
 
 
 @cache
-def _findings() -> tuple[Finding, ...]:
-    found = analyze(ROOT, sorted({case.path for case in CASES}), Settings()).findings
+def _findings(path: Path) -> tuple[Finding, ...]:
+    found = analyze(ROOT, [path], Settings()).findings
     return leading([one for one in found if not isinstance(witness_of(one.code), NoWitness)])
 
 
@@ -116,7 +116,7 @@ def plans(case: Case) -> list[Plan]:
     target = Target(case.path, case.function)
     witness = case.witness
     if case.bad:
-        of_file = [one for one in _findings() if ROOT / one.primary.path == case.path]
+        of_file = [one for one in _findings(case.path) if ROOT / one.primary.path == case.path]
         planned = of_findings(target, ROOT, of_file)
         if planned:
             return planned
