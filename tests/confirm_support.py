@@ -64,6 +64,19 @@ def one_of_two_joined():
     return x[0], y[0]
 
 
+def give(destination, source, stream):
+    fakegpu.copy(destination, source, stream=stream)
+
+
+def hands_its_stream_over():
+    a, b = fakegpu.Stream(), fakegpu.Stream()
+    x, y = [0], [0]
+    give(x, [7], a)
+    fakegpu.copy(y, x, stream=b)
+    fakegpu.synchronize()
+    return y[0]
+
+
 def on_other_device():
     # As `host.copy_(x)` of an `x` of device 2, while device 1 is current, whose end alone is waited for.
     host = [0]

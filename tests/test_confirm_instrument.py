@@ -44,6 +44,11 @@ class Log:
     def hold_current(self) -> None:
         self.seen.append("hold current")
 
+    def hold_among(self, *arguments: object) -> tuple[object, ...]:
+        named = [one for one in arguments if isinstance(one, str)]
+        self.seen.append(f"hold {named[0] if named else 'current'}")
+        return arguments
+
     def hold(self, stream: object) -> object:
         self.seen.append(f"hold {stream}")
         return stream
@@ -81,7 +86,7 @@ def test_a_statement_is_held_back_on_the_current_stream() -> None:
 
 
 @pytest.mark.parametrize(
-    "call", ["do(2, stream='s')", "cudaMemcpyAsync(2, 0, 0, 0, 's')", "kernel[1, 2, 's'](2)"]
+    "call", ["do(2, stream='s')", "cudaMemcpyAsync(2, 0, 0, 0, 's')", "kernel[1, 2, 's'](2)", "do(2, 's')"]
 )
 def test_a_named_stream_is_held_back_instead(call: str) -> None:
     seen, _ = run(f"def f():\n    {call}\n", Place(2))

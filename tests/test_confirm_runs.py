@@ -104,6 +104,11 @@ def test_one_turn_of_a_loop_is_held_back_alone(program: Path) -> None:
     assert done.plan.turn == 1
 
 
+def test_a_stream_among_the_arguments_is_held_back(program: Path) -> None:
+    decision = confirm(program, "hands_its_stream_over", "give(x").decision
+    assert decision.verdict is Verdict.CONFIRMED
+
+
 def test_the_other_device_is_held_back_where_the_finding_is_about_two(program: Path) -> None:
     one = Plan(program, program.parent, "on_other_device", place(program, "on_other_device", "copy_there"))
     two = replace(one, witness=ByValue(gpus=2))

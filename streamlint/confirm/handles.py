@@ -37,6 +37,16 @@ def handles(stream: Any) -> list[int]:  # noqa: ANN401
     return [handle] if handle <= _PER_THREAD or handle >= _LOWEST_ADDRESS else current_streams()
 
 
+def among(values: tuple[object, ...]) -> list[int]:
+    """The streams among the arguments of a call, ``side`` of ``fill(x, 7, side)``; else the current ones."""
+    return [handle for value in values if _is_stream(value) for handle in handles(value)] or current_streams()
+
+
+def _is_stream(value: object) -> bool:
+    # cudaStream_t and CUstream of the bindings; Stream and ExternalStream of all others
+    return type(value).__name__ in ("cudaStream_t", "CUstream") or type(value).__name__.endswith("Stream")
+
+
 def of_launch(configuration: object) -> list[int]:
     """The stream in the brackets of a Numba launch: ``kernel[config](x)`` with ``config`` made elsewhere."""
     if isinstance(configuration, tuple) and len(configuration) > _LAUNCH_STREAM:

@@ -29,6 +29,7 @@ from streamlint.confirm.streams import (
     Keyword,
     Position,
     capture_role,
+    plain_call,
     stream_argument,
 )
 from streamlint.confirm.verdict import assert_never
@@ -178,9 +179,14 @@ class _Rewriter:
         if node is self._later:
             before.append(_probe("begin_later", node))
         header = _Header(self._earlier, self._later, node, frees=self._frees)
+        plain = plain_call(node)
         header.rewrite(node)
         if node is self._earlier and not header.streams:
-            before.append(_probe("hold_current", node))
+            if plain is None:
+                before.append(_probe("hold_current", node))
+            else:
+                # fill(x, n, s)  ->  fill(*__streamlint__.hold_among(x, n, s))
+                plain.args = [ast.Starred(_call("hold_among", plain.args, plain), ast.Load())]
         if node is self._later:
             if isinstance(node, ast.Return):
                 # return x.item()  ->  return __streamlint__.end_later(x.item())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from streamlint.confirm import cuda_errors
 from streamlint.confirm.handles import (
+    among,
     current_streams,
     handles,
     library_is_capturing,
@@ -109,6 +110,14 @@ class Probe:
         """Around the launch brackets of the earlier operation."""
         self._hold(of_launch(configuration))
         return configuration
+
+    def hold_among(self, *arguments: object) -> tuple[object, ...]:
+        """Around the arguments of an earlier call that may have its stream among them."""
+        if self._elsewhere:
+            self.hold_current()
+        else:
+            self._hold(among(arguments))
+        return arguments
 
     def _hold(self, streams: list[int]) -> None:
         if self._holds():

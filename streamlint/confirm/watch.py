@@ -24,6 +24,7 @@ from streamlint.confirm import cuda_errors
 from streamlint.confirm.driver import Driver, DriverError, DriverUnavailableError
 from streamlint.confirm.gate import Gate
 from streamlint.confirm.handles import (
+    among,
     current_streams,
     handles,
     library_is_capturing,
@@ -134,6 +135,16 @@ class Watch:
                 elif self._gate is not None and self._holds(finding):
                     self._gate.hold_elsewhere()
                     self._emit({"event": "held", "finding": finding})
+
+    def hold_among(self, numbers: tuple[int, ...], *arguments: object) -> tuple[object, ...]:
+        """Around the arguments of an earlier call that may have its stream among them."""
+        if self._order.elsewhere:
+            self.hold_current(numbers)
+            return arguments
+        with self._acting():
+            for number in self._active(numbers):
+                self._hold(self._sites[number].finding, among(arguments))
+        return arguments
 
     def on(self, numbers: tuple[int, ...], stream: T) -> T:
         """Around a stream argument."""
