@@ -4,9 +4,10 @@ python -m tests.confirm_repeats run --keep seen.jsonl [--times 20] [--jobs 8] [-
 python -m tests.confirm_repeats table seen.jsonl [another.jsonl ...]
 
 Every rule family and every framework has a wrong function here, and its right twin. A wrong one is
-run by its findings, each run in a process of its own, as ``streamlint confirm`` runs it; in a right
-one each statement is held back in turn, as with ``--each``. What was seen is written as it comes,
-so that a run that is cut short has not been for nothing.
+run by its findings, in a right one each statement is held back in turn. The runs of a framework
+share a process in each repeat, as those of ``--each`` do; with ``--apart`` each has its own, as the
+findings of the command do. (Many processes that load all kernels at once wait for each other in the
+driver.) What was seen is written as it comes, so that a run that is cut short is not lost.
 """
 
 from __future__ import annotations
@@ -50,8 +51,6 @@ PAIRS = (
     "numba/sl201_host_read_before_sync::copy_into_pinned",
 )
 
-_LIMITS = Limits(timeout_s=60)
-
 
 def functions(frameworks: Sequence[str]) -> Iterator[Case]:
     """Both functions of each pair; of one about time only the wrong one, since a right one waits as well."""
@@ -78,32 +77,36 @@ def row(case: Case, repeat: int, done: Sequence[Confirmation], seconds: float) -
         "verdicts": [c.decision.verdict.name for c in done],
         "reason": decision.reason,
         "difference": None if wrong is None else [wrong.gated, wrong.reference],
-        "seconds": round(seconds, 1),
+        "seconds_together": round(seconds, 1),
     }
 
 
 def run(options: argparse.Namespace) -> None:
-    """All repeats of the first function side by side with those of the others."""
-    cases = list(functions(options.framework))
+    """All repeats, the functions of a framework with one server each time."""
+    cases: dict[str, list[Case]] = {}
+    for case in functions(options.framework):
+        cases.setdefault(case.path.parent.name, []).append(case)
     # The analysis is not what is repeated; done here, each file is analyzed once.
-    planned = {case: plans(case) for case in cases}
+    planned = {case: plans(case) for own in cases.values() for case in own}
+    limits = Limits(timeout_s=60, shared=not options.apart)
     writing = threading.Lock()
     start = time.monotonic()
 
-    def one(case: Case, repeat: int) -> None:
+    def one(own: Sequence[Case], repeat: int) -> None:
         if time.monotonic() - start > options.limit:
             return
         began = time.monotonic()
-        done = confirm_all(planned[case], replace(_LIMITS, shared=not case.bad))
-        line = json.dumps(row(case, repeat, done, time.monotonic() - began))
+        done = confirm_all([plan for case in own for plan in planned[case]], limits)
+        seconds = time.monotonic() - began
         with writing, options.keep.open("a", encoding="utf-8") as kept:
-            kept.write(line + "\n")
+            for case in own:
+                mine = [c for c in done if (c.plan.path, c.plan.function) == (case.path, case.function)]
+                kept.write(json.dumps(row(case, repeat, mine, seconds)) + "\n")
 
     with ThreadPoolExecutor(options.jobs) as pool:
         # Repeat by repeat: where the time is over too early, all functions have had as many.
-        waiting = [
-            pool.submit(partial(one, case, repeat)) for repeat in range(options.times) for case in cases
-        ]
+        again = range(options.times)
+        waiting = [pool.submit(partial(one, own, repeat)) for repeat in again for own in cases.values()]
         for future in waiting:
             future.result()
 
@@ -142,7 +145,8 @@ def main(words: Sequence[str]) -> None:
         "--keep", type=Path, required=True, metavar="FILE", help="what was seen is added here"
     )
     running.add_argument("--times", type=int, default=20)
-    running.add_argument("--jobs", type=int, default=8, help="functions at the same time")
+    running.add_argument("--jobs", type=int, default=8, help="frameworks at the same time")
+    running.add_argument("--apart", action="store_true", help="each run in a process of its own")
     running.add_argument("--limit", type=float, default=1e9, metavar="S", help="start none after this time")
     running.add_argument("--framework", action="append", default=[], help="only its functions")
     commands.add_parser("table").add_argument("files", nargs="+", type=Path)
