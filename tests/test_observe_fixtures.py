@@ -37,8 +37,11 @@ NOT_OBSERVED = {
 }
 """Rules whose fixtures say nothing here."""
 
-OBSERVED_AS = {"SL504": frozenset({"SL101", "SL102", "SL201", "SL202", "SL401"})}
-"""What a graph uses is observed when it is replayed, as that of any other work."""
+OBSERVED_AS = {
+    "SL104": frozenset({"SL101", "SL102"}),
+    "SL504": frozenset({"SL101", "SL102", "SL201", "SL202", "SL401"}),
+}
+"""What a graph uses is observed when it is replayed, as that of any other work is."""
 
 _LAUNCHED = "what a graph that cuda-python launches uses is not known"
 _HANDED_BACK = "the memory is handed back, and nothing else gets it in the run"
@@ -51,6 +54,7 @@ NOT_SEEN = {
     "cuda_runtime/sl302_blocking_host_callback.py": "the callback waits for a lock of its own",
     "cuda_runtime/sl504_graph_buffer_race.py": _LAUNCHED,
     "cuda_driver/sl504_graph_buffer_race.py": _LAUNCHED,
+    "cuda_driver/sl101_kernel_arguments.py::packed_bad": "addresses in memory are not followed",
 }
 """Functions, or all of a file, whose bug is not observed, and why. Nothing wrong must be shown there."""
 CRASHES = {
@@ -101,12 +105,13 @@ def _complaints(row: dict[str, Any]) -> list[str]:
 
 
 def _expectation_met(finding: dict[str, Any], expected: set[tuple[int, str]]) -> tuple[int, str]:
-    """The place and the code of a finding: the code under which it is expected there."""
-    line, code = finding["line"], finding["code"]
-    return next(
-        ((line, one) for one, shown in OBSERVED_AS.items() if code in shown and (line, one) in expected),
-        (line, code),
-    )
+    """The place and the code of a finding: those under which it is expected."""
+    own = finding["line"], finding["code"]
+    for code, shown in OBSERVED_AS.items():
+        for line in (finding["line"], finding["earlier"]):
+            if finding["code"] in shown and (line, code) in expected:
+                return line, code
+    return own
 
 
 @cache

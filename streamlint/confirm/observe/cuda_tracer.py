@@ -98,8 +98,14 @@ class Call:
 
     def number(self, *names: str | None) -> int:
         """The number of the first of these parameters that was given: runtime and driver name them apart."""
-        values = (self.given.get(name) for name in names if name is not None)
+        values = (self._value(name) for name in names if name is not None)
         return next((address_of(value) for value in values if value is not None), 0)
+
+    def _value(self, name: str) -> Any:
+        """A parameter, or a field of one: ``config.hStream``."""
+        record, _, field = name.partition(".")
+        value = self.given.get(record)
+        return getattr(value, field, None) if field else value
 
     def flags(self) -> int:
         return self.number("flags", "Flags")
