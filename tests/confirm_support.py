@@ -87,6 +87,14 @@ def on_other_device():
     return seen
 
 
+def registers():
+    stream, x = fakegpu.Stream(), [0]
+    fakegpu.register()
+    fakegpu.copy(x, [7], stream=stream)
+    fakegpu.synchronize()
+    return x[0]
+
+
 def branch():
     stream, x = fakegpu.Stream(), [0]
     if x[0]:
@@ -272,7 +280,7 @@ class CUDARuntimeError(RuntimeError):
     status = 900
 
 
-def library(device: Device, counter: Callable[[], int]) -> types.ModuleType:
+def library(device: Device, counter: Callable[[], int]) -> types.ModuleType:  # noqa: C901
     """The module ``fakegpu`` on this device."""
     module = types.ModuleType("fakegpu")
 
@@ -296,6 +304,13 @@ def library(device: Device, counter: Callable[[], int]) -> types.ModuleType:
     def wait(waiting: Stream, first: Stream) -> None:
         if not device.idle(first.handle):
             device.waiting.setdefault(waiting.handle, []).append(lambda: device.drain(first.handle))
+
+    registered: list[bool] = []
+
+    def register() -> None:
+        if registered:
+            raise CUDARuntimeError("cudaErrorHostMemoryAlreadyRegistered")
+        registered.append(True)
 
     def raises() -> None:
         raise CUDARuntimeError("cudaErrorStreamCaptureUnsupported")
@@ -322,6 +337,7 @@ def library(device: Device, counter: Callable[[], int]) -> types.ModuleType:
         crash=lambda: os.kill(os.getpid(), signal.SIGKILL),
         hang=hang,
         raises=raises,
+        register=register,
         quiet=lambda: None,
         corrupt=corrupt,
         allocate=allocate,

@@ -124,6 +124,12 @@ def test_a_program_that_varies_by_itself_is_noisy(program: Path) -> None:
     assert confirm(program, "noisy", "count").decision.verdict is Verdict.NOISY
 
 
+def test_what_an_earlier_run_left_in_the_process_is_no_evidence(program: Path) -> None:
+    plans = of_each_statement(Target(program, "registers"), program.parent)
+    done = confirm_all(plans, Limits(timeout_s=5, shared=True))
+    assert {c.decision.verdict for c in done} == {Verdict.ORDERED}
+
+
 def test_a_program_that_always_fails_is_not_run(program: Path) -> None:
     decision = confirm(program, "fails", "raise").decision
     assert decision.verdict is Verdict.NOT_RUN

@@ -276,8 +276,23 @@ class _Session:
             ]
         seen = self._run(runs)
         seen |= self._run(self._controls(plans, seen))
+        seen |= self._apart(plans, seen)
         done = [self._decide(plan, seen) for plan in plans]
         return self._other_schedules(done, seen)
+
+    def _apart(self, plans: Sequence[Plan], seen: dict[Run, Seen]) -> dict[Run, Seen]:
+        """What raised where runs share a process, in processes of its own.
+
+        An earlier run may have left something behind: memory that stays registered, a port, a file.
+        """
+        doubtful: list[Plan] = []
+        for plan in plans if self._limits.shared else ():
+            outcomes = {mode: self._seen(plan, seen, mode).outcome for mode in Mode}
+            raised = isinstance(outcomes[Mode.CONTROL], Raised) or isinstance(outcomes[Mode.GATED], Raised)
+            if raised and isinstance(outcomes[Mode.REFERENCE], Returned):
+                doubtful.append(plan)
+        runs = [Run(plan, mode) for plan in doubtful for mode in Mode if mode is not Mode.PLAIN]
+        return {run: self._server.run([run])[0] for run in runs}
 
     def _other_schedules(self, done: list[Confirmation], seen: dict[Run, Seen]) -> list[Confirmation]:
         """Hold back less, where holding back all of the statement showed nothing."""
@@ -291,6 +306,7 @@ class _Session:
         plans = [plan for few in others.values() for plan in few]
         seen |= self._run([Run(plan, Mode.GATED) for plan in plans])
         seen |= self._run(self._controls(plans, seen))
+        seen |= self._apart(plans, seen)
         for index, few in others.items():
             for plan in few:
                 single = self._decide(plan, seen)
