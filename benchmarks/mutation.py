@@ -33,6 +33,7 @@ from ordering_statements import Deletion, cut_out, deletions
 from stream_functions import is_test, python_files
 
 from streamlint import engine
+from streamlint.ends import Facts
 from streamlint.finding import Confidence, leading
 from streamlint.interp import entries
 from streamlint.rules import RULES
@@ -81,6 +82,8 @@ class Subject:
     modules: dict[str, ir.Module | None] = field(default_factory=dict)
     covered: dict[tuple[Path, str], set[str]] = field(default_factory=dict)
     """The functions that an entry runs, by the entry's file and label."""
+    facts: dict[tuple[Path, str], Facts] = field(default_factory=dict)
+    """What it shows: that counts also where it is not run again."""
     before: dict[frozenset[tuple[Path, str]], Shown] = field(default_factory=dict)
 
     def session(self, overlay: dict[Path, bytes]) -> engine.Session:
@@ -98,6 +101,7 @@ class Subject:
                 continue
             for run in entries.module_runs(session.project, module, session.settings.default_kind):
                 self.covered.setdefault((path, run.entry.label), set()).update(run.covered)
+                self.facts.setdefault((path, run.entry.label), Facts()).add(run)
         self.modules = dict(session.project.modules)
 
     def shown(self, overlay: dict[Path, bytes], wanted: frozenset[tuple[Path, str]]) -> Shown:
@@ -106,7 +110,11 @@ class Subject:
         for path in self.paths:
             labels = {label for place, label in wanted if place == path}
             if labels:
-                result = session.file(path, lambda label, labels=labels: label in labels)
+                others = Facts()
+                for (place, label), shown in self.facts.items():
+                    if place == path and label not in labels:
+                        others.update(shown)
+                result = session.file(path, lambda label, labels=labels: label in labels, others)
                 found += [finding for finding in result.findings if finding.code in DEFAULT_RULES]
         sure = [finding for finding in found if finding.confidence is not Confidence.POSSIBLE]
         return Shown(

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
+from streamlint.ends import Ends, Facts
 from streamlint.finding import Finding, Report, SourceError, Statistics
-from streamlint.interp import entries, relevance
+from streamlint.interp import by_name, entries, relevance
 from streamlint.interp.project import Project
-from streamlint.judge import Conditional, findings_of, merge, recorded_events
+from streamlint.judge import Conditional, findings_of, merge
 from streamlint.lower import may_touch_gpu
 from streamlint.models import words
 from streamlint.trace import StreamKind, Trace
@@ -94,8 +95,13 @@ class Session:
         self.names = self.tree.names()
         self.project = Project(self.tree.load)
 
-    def file(self, path: Path, only: Callable[[str], bool] | None = None) -> FileResult:
-        """Analyzes one file; never raises. ``only`` chooses entries by their labels."""
+    def file(
+        self, path: Path, only: Callable[[str], bool] | None = None, others: Facts | None = None
+    ) -> FileResult:
+        """Analyzes one file; never raises.
+
+        ``only`` chooses entries by their labels; ``others`` is what those that are left out show.
+        """
         data = self.tree.data(path)
         where = self.tree.relative(path)
         if data is None:
@@ -106,7 +112,7 @@ class Session:
         if not may_touch_gpu(data) or not entries.mentions_streams(module):
             return FileResult()
         try:
-            return self._analyzed(module, only)
+            return self._analyzed(module, only, others if others is not None else Facts())
         except Exception as error:
             return FileResult(
                 errors=(
@@ -126,27 +132,24 @@ class Session:
         error = self.tree.errors.get(where)
         return (error,) if error is not None else ()
 
-    def _analyzed(self, module: ir.Module, only: Callable[[str], bool] | None) -> FileResult:
+    def _analyzed(self, module: ir.Module, only: Callable[[str], bool] | None, facts: Facts) -> FileResult:
         found: list[Conditional] = []
-        recorded: set[Span] = set()
         approximate: set[str] = set()
         covered: set[str] = set()
-        needed: set[Span] = set()
         for run in entries.module_runs(self.project, module, self.settings.default_kind, only):
             found.extend(findings_of(run))
-            recorded.update(recorded_events(run))
+            facts.add(run)
             covered |= run.covered
-            needed |= run.needed
             if run.cut or any(trace.cut for trace in run.traces):
                 approximate.add(run.entry.label)
         findings = (
-            item.finding
+            _as_sure_as(item, facts.ends, module)
             for item in found
-            if not (item.on_every_path and item.finding.primary in needed)
+            if not (item.on_every_path and item.finding.primary in facts.needed)
             and (
                 item.unless_recorded is None
                 or not (
-                    item.unless_recorded.span in recorded
+                    item.unless_recorded.span in facts.recorded
                     or _may_record(module, item.unless_recorded, item.finding)
                 )
             )
@@ -160,6 +163,15 @@ class Session:
 
     def statement(self, span: Span) -> str:
         return self.tree.line(span.path, span.line, span.end_line)
+
+
+def _as_sure_as(item: Conditional, ends: Ends, module: ir.Module) -> Finding:
+    """The finding, surer where neither a path nor the text of the module supplies the order it misses."""
+    if item.surer is None:
+        return item.finding
+    end, surer = item.surer
+    supplied = by_name.is_joined if end.returned else by_name.is_forked
+    return surer if ends.leave_open(end) and not supplied(module, end.name, end.owner) else item.finding
 
 
 _RECORDERS = frozenset({"record", "record_event", "cudaEventRecord", "cuEventRecord"})

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from streamlint.conflicts import conflicts
+from streamlint.ends import EXPLICIT_WAITS, OpenEnd
 from streamlint.finding import Evidence, Finding, Pair, Related, Severity
 from streamlint.hb import HappensBefore, Verdict
-from streamlint.responsibility import EXPLICIT_WAITS, answered
+from streamlint.responsibility import answered, open_end
 from streamlint.rules import RULES, lifetimes, sl905_redundant_sync
 from streamlint.rules.base import Judged, Problem, Rule, confidence, is_entry, stream_of
 from streamlint.trace import (
@@ -71,15 +72,8 @@ class Conditional:
     unless_recorded: Event | None = None
     on_every_path: bool = False
     """It holds only if no entry has the place among its ``Run.needed``."""
-
-
-def recorded_events(run: Run) -> Iterator[Span]:
-    """Where the events were made that some path of an entry records."""
-    for trace in run.traces:
-        for op in trace.ops:
-            span = trace.events[op.event].span if isinstance(op, Record) else None
-            if span is not None:
-                yield span
+    surer: tuple[OpenEnd, Finding] | None = None
+    """How it reads if no entry of the module closes an end of a stream."""
 
 
 def findings_of(run: Run) -> Iterator[Conditional]:
@@ -106,7 +100,18 @@ def findings_of(run: Run) -> Iterator[Conditional]:
                 if _which(judged.trace, event) in own:
                     continue
                 event = None
-            yield Conditional(_finding(candidate, follows), event, problem.on_every_path)
+            finding = _finding(candidate, follows)
+            yield Conditional(finding, event, problem.on_every_path, _surer(candidate, finding))
+
+
+def _surer(candidate: Candidate, finding: Finding) -> tuple[OpenEnd, Finding] | None:
+    """The finding without the doubt about an unseen caller, and what must be open for that."""
+    found = open_end(candidate.judged, candidate.problem)
+    if found is None:
+        return None
+    end, doubt = found
+    problem = replace(candidate.problem, doubts=candidate.problem.doubts - {doubt})
+    return end, replace(finding, confidence=confidence(problem, candidate.judged.trace))
 
 
 def _is_local(event: Event, run: Run) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from streamlint.ends import EXPLICIT_WAITS, OpenEnd
 from streamlint.hb import Verdict
 from streamlint.interp.lifetime import MAY_RETURN_OPERAND
 from streamlint.rules.base import Judged, Problem, is_entry, is_named, is_return, stream_of
@@ -24,6 +25,7 @@ from streamlint.trace import (
     OpId,
     Record,
     Space,
+    Stream,
     StreamChoice,
     StreamId,
     StreamKind,
@@ -36,9 +38,6 @@ from streamlint.trace import (
 
 if TYPE_CHECKING:
     from streamlint.interp.entries import Entry
-
-EXPLICIT_WAITS = frozenset({"synchronize", "query", "sync", "cudaStreamSynchronize", "cudaEventQuery"})
-"""Names of calls that wait on purpose, unlike those that fetch a value."""
 
 _PARAMETER = re.compile(r"\d+:\w+")
 """The name of a parameter of a call from outside."""
@@ -56,6 +55,44 @@ def answered(judged: Judged, problem: Problem, entry: Entry) -> frozenset[Doubt]
     if is_return(judged.op(problem.later)) and _forgot_the_end(judged, problem, entry):
         settled.add(Doubt.RESULT)
     return frozenset(settled)
+
+
+def open_end(judged: Judged, problem: Problem) -> tuple[OpenEnd, Doubt] | None:
+    """The end of a call that may be open for good, and the doubt that does not hold if it is.
+
+    The stream is one that the module makes: an unseen caller that knows it got it from here.
+    """
+    if problem.earlier is None:
+        return None
+    first, later = judged.op(problem.earlier), judged.op(problem.later)
+    if Doubt.RESULT in problem.doubts and is_return(later) and first.at.call == later.at.call:
+        doubt, stream = Doubt.RESULT, stream_of(first)
+    elif Doubt.ARGUMENT in problem.doubts and is_entry(first) and _reads_device_memory(judged, problem):
+        doubt, stream = Doubt.ARGUMENT, stream_of(later)
+    else:
+        return None
+    known = judged.trace.streams[stream] if stream is not None else None
+    if known is None or known.span is None or known.kind not in _MADE:
+        return None
+    worker = first if doubt is Doubt.RESULT else later
+    owner = worker.at.function.rpartition(".")[0]
+    return OpenEnd(known.span, _plain_name(known), owner, doubt is Doubt.RESULT), doubt
+
+
+_MADE = (StreamKind.NON_BLOCKING, StreamKind.BLOCKING)
+
+
+def _reads_device_memory(judged: Judged, problem: Problem) -> bool:
+    """Whether the later op reads an argument on a current or side stream that it did not name."""
+    later = judged.op(problem.later)
+    if not isinstance(later, (Launch, Copy)) or later.choice is StreamChoice.NAMED:
+        return False
+    reads = any(access.buffer == problem.buffer and access.mode.reads for access in later.accesses)
+    return reads and _is_device_memory(judged, problem)
+
+
+def _plain_name(stream: Stream) -> str:
+    return stream.name.partition("[")[0].rpartition(".")[2].rpartition(":")[2]
 
 
 def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool:
@@ -151,8 +188,24 @@ def _forgot_the_end(judged: Judged, problem: Problem, entry: Entry) -> bool:
         isinstance(op, Record) and op.stream == side and is_named(judged.trace.events[op.event])
         for op in judged.trace.ops[problem.earlier : problem.later]
     )
-    name = judged.trace.streams[side].name.rpartition(".")[2].rpartition(":")[2]
-    return begun and not announced and name not in entry.joined_elsewhere
+    name = _plain_name(judged.trace.streams[side])
+    if not begun or announced or name in entry.joined_elsewhere:
+        return False
+    # reduce(), then finish(), which waits for the stream: the end of the first was not forgotten.
+    return not any(_waits_for(judged, number, side) for number in range(problem.later, len(judged.trace.ops)))
+
+
+def _waits_for(judged: Judged, number: int, side: StreamId) -> bool:
+    """Whether an op makes the host or another stream wait for work of ``side``."""
+    match judged.op(OpId(number)):
+        case SyncStream(stream=stream):
+            return stream == side
+        case Wait(stream=stream):
+            return stream != side and _source(judged, OpId(number)) == side
+        case SyncEvent():
+            return _source(judged, OpId(number)) == side
+        case _:
+            return False
 
 
 def _source(judged: Judged, wait: OpId) -> StreamId | None:

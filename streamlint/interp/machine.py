@@ -427,22 +427,33 @@ class Machine:
             Launch(site, stream=stream.id, accesses=(), name="before the call")
         )
 
-    def end_call(self, results: Iterable[BufferV], span: Span) -> None:
+    def end_call(self, results: Iterable[BufferV], span: Span, *, uses_arguments: bool) -> None:
         """The op that stands for what the caller may do next: it uses the results on the current stream.
 
-        It is there if the call used another stream, so that something can be unordered.
+        With ``uses_arguments`` it also reads what the call wrote of the memory that it was given. The op is there
+        if the call used another stream, so that something can be unordered.
         """
         stream = self.default(StreamKind.CURRENT, None).id
         here = [op for op in self.ops if isinstance(op, (Launch, Copy)) and op.at.call == self.call]
         if all(op.stream == stream for op in here):
             return
+        views = list(results)
+        if uses_arguments:
+            written = [a for op in here if op.stream != stream for a in op.accesses if a.mode.writes]
+            views += [BufferV(a.buffer, a.region) for a in written if self._is_given(a.buffer)]
         doubts = frozenset({Doubt.RESULT})
         used = tuple(
             Access(view.id, Mode.READ, view.region, doubts)
-            for view in results
+            for view in dict.fromkeys(views)
             if not self.space(view).on_host
         )
         self.emit(Launch(self.site(span), stream=stream, accesses=used, name="after the call"))
+
+    def _is_given(self, number: BufferId) -> bool:
+        """Whether memory belongs to the caller: an argument of this call, or of the constructor."""
+        buffer = self.buffers[number]
+        key = _CALL_NUMBER.match(buffer.name)
+        return buffer.origin is Origin.ARGUMENT and key is not None and int(key[1]) in (0, self.call)
 
     def close(self) -> None:
         """Fills in the ops before the calls: every argument that was used may be pending."""

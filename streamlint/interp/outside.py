@@ -67,8 +67,9 @@ def after_other_calls(m: Machine, made: HeapV, names: frozenset[str]) -> None:
 
 def _used_by_caller(m: Machine, result: Value, span: Span) -> None:
     """The caller may use what it gets at once; given the stream or an event too, it can order that itself."""
-    given = [] if escape.carries_order(m, [result]) else tensors.buffers_in(m, [result], unknown=False)
-    m.end_call(given, m.last_return or span)
+    orders = escape.carries_order(m, [result])
+    given = [] if orders else tensors.buffers_in(m, [result], unknown=False)
+    m.end_call(given, m.last_return or span, uses_arguments=not orders)
 
 
 def outside_arguments(

@@ -1,0 +1,105 @@
+"""Where the text of a module orders a stream by its name, on paths that may not have been run.
+
+Traces show what was run. A join in a callback, behind a test that no path decided that way, or in a
+method that no entry reached is in the text only. It counts against a finding, never for one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING
+
+from streamlint import ir
+from streamlint.interp.relevance import all_functions
+from streamlint.models import words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_WAITS = frozenset({"wait_stream", "wait_event", "wait"})
+"""The stream before the dot waits in ``side.wait_stream(other)``, the argument in ``event.wait(side)``."""
+_JOINS = frozenset({"synchronize", "sync", "query", "record_event", "wait_stream", "record", "wait", "done"})
+_FREE = frozenset(
+    """
+    cudaStreamWaitEvent cuStreamWaitEvent cudaStreamSynchronize cuStreamSynchronize cudaEventRecord
+    cuEventRecord cudaStreamQuery cuStreamQuery
+    """.split()
+)
+"""Functions that take the stream among their arguments."""
+
+
+def is_forked(module: ir.Module, name: str, owner: str) -> bool:
+    """Whether some code makes a stream of this name wait; ``owner`` is the class whose attribute it is."""
+    return any(
+        (method in _WAITS and (_is(name, receiver) or (method == "wait" and _among(name, args))))
+        or (method in _FREE and _among(name, args))
+        for method, receiver, args in _calls(module, name, owner)
+    )
+
+
+def is_joined(module: ir.Module, name: str, owner: str) -> bool:
+    """Whether some code waits for a stream of this name, or records an event on it."""
+    return any(
+        (method in _JOINS - _WAITS and _is(name, receiver))
+        or (method in {"wait_stream", "record"} and _among(name, args))
+        or (method in _FREE and _among(name, args))
+        for method, receiver, args in _calls(module, name, owner)
+    )
+
+
+def _calls(
+    module: ir.Module, name: str, owner: str
+) -> Iterator[tuple[str, ir.Expr | None, tuple[ir.Arg, ...]]]:
+    own = _with_own(module, name)
+    for decl in all_functions(module):
+        cls = decl.qualname.rpartition(".")[0]
+        if name not in decl.names or (cls in own and cls != owner):
+            continue
+        try:
+            body = decl.load().body
+        except ir.LoweringError:
+            continue
+        for call in _inside(body):
+            match call.func:
+                case ir.Attr(value=receiver, name=method):
+                    yield method, receiver, call.args
+                case ir.Name(id=method):
+                    yield method, None, call.args
+                case _:
+                    pass
+
+
+def _with_own(module: ir.Module, name: str) -> set[str]:
+    """Classes whose constructor makes a stream, and mentions the name: they mean their own."""
+    return {
+        decl.qualname.rpartition(".")[0]
+        for decl in all_functions(module)
+        if decl.name == "__init__" and name in decl.names and words.makes_streams(decl.names)
+    }
+
+
+def _inside(node: object) -> Iterator[ir.Call]:
+    """All calls, those of functions defined inside too."""
+    if isinstance(node, tuple):
+        for item in node:
+            yield from _inside(item)
+    elif is_dataclass(node) and not isinstance(node, ir.ClassDecl):
+        if isinstance(node, ir.Call):
+            yield node
+        for field in fields(node):
+            if field.name != "span":
+                yield from _inside(getattr(node, field.name))
+
+
+def _among(name: str, args: tuple[ir.Arg, ...]) -> bool:
+    return any(_is(name, arg.value) for arg in args)
+
+
+def _is(name: str, value: ir.Expr | None) -> bool:
+    match value:
+        case ir.Name(id=found) | ir.Attr(name=found):
+            return found == name
+        case ir.Index(value=inside):
+            return _is(name, inside)
+        case _:
+            return False
