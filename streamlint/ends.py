@@ -1,8 +1,8 @@
 """Which streams of a module its code forks and joins, over all its entries.
 
 A stream that the module makes for itself is known to nobody else. So where some entry makes it wait for
-other work and none ever waits for it, or the other way round, the missing half is missing for good:
-no unseen caller can be meant to supply it.
+other work and none ever waits for what it does next, or the other way round, the missing half is missing
+for good: no unseen caller can be meant to supply it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 from streamlint.rules.base import is_named
 from streamlint.trace import (
     Barrier,
+    Copy,
     EventId,
+    Launch,
     Record,
     StreamId,
     SyncDevice,
@@ -36,78 +38,118 @@ EXPLICIT_WAITS = frozenset({"synchronize", "query", "sync", "cudaStreamSynchroni
 
 @dataclass(frozen=True, slots=True)
 class OpenEnd:
-    """What makes a finding as sure as any other: nobody supplies the order that it misses.
-
-    ``returned``: the work of the stream is left to run after the call; else the stream begins too early.
-    """
+    """What makes a finding as sure as any other: nobody supplies the order that it misses."""
 
     stream: Span
+    """Where the stream is made that works aside."""
     name: str
-    owner: str
-    """The class whose method works on the stream, if it is one."""
+    work: Span
+    function: str
+    """Where it works, and the function that does."""
     returned: bool
+    """Whether the work is left to run after the call; else it begins too early."""
 
 
 @dataclass(slots=True)
 class Ends:
-    """Streams by the place where they are made."""
+    """Streams by the place where they are made, work and waits by their own."""
 
     forked: set[Span] = field(default_factory=set)
-    """They wait for other work somewhere ..."""
+    """Streams that wait for other work somewhere, or may do so in unseen code ..."""
     joined: set[Span] = field(default_factory=set)
-    """... somebody waits for their work ..."""
-    announced: set[Span] = field(default_factory=set)
-    """... an event is recorded behind it ..."""
-    escaped: set[Span] = field(default_factory=set)
-    """... and unseen code, or a wait for the whole device, may do all of this."""
+    """... and those whose work somebody waits for."""
+    waited: set[Span] = field(default_factory=set)
+    """Work that somebody waits for, or that an event is recorded behind, or that unseen code may wait for."""
+    ran: dict[Span, set[Span]] = field(default_factory=dict)
+    """Waits and records that some path came by, with what was queued there on the stream of interest."""
 
     def add(self, traces: Iterable[Trace]) -> None:
         for trace in traces:
-            self._add(trace)
+            _Reader(self, trace).read()
 
     def update(self, other: Ends) -> None:
         self.forked |= other.forked
         self.joined |= other.joined
-        self.announced |= other.announced
-        self.escaped |= other.escaped
-
-    def _add(self, trace: Trace) -> None:
-        records: dict[EventId, StreamId] = {}
-        for op in trace.ops:
-            match op:
-                case Record():
-                    records[op.event] = op.stream
-                    if is_named(trace.events[op.event]):
-                        self._note(self.announced, trace, op.stream)
-                case Wait() if records.get(op.event) != op.stream:
-                    self._note(self.forked, trace, op.stream)
-                    self._note(self.joined, trace, records.get(op.event))
-                case SyncEvent():
-                    self._note(self.joined, trace, records.get(op.event))
-                case SyncStream():
-                    self._note(self.joined, trace, op.stream)
-                case SyncDevice() if op.name in EXPLICIT_WAITS:
-                    self._note(self.escaped, trace, *trace.streams)
-                case Barrier():
-                    self._note(self.escaped, trace, *op.streams)
-                case _:
-                    pass
-
-    @staticmethod
-    def _note(places: set[Span], trace: Trace, *streams: StreamId | None) -> None:
-        places.update(
-            span
-            for stream in streams
-            if stream is not None and (span := trace.streams[stream].span) is not None
-        )
+        self.waited |= other.waited
+        for place, queued in other.ran.items():
+            self.ran.setdefault(place, set()).update(queued)
 
     def leave_open(self, end: OpenEnd) -> bool:
         """Whether one half of the order is there, and the other one nowhere."""
-        if end.stream in self.escaped:
-            return False
         if end.returned:
-            return end.stream in self.forked and end.stream not in self.joined | self.announced
+            return end.stream in self.forked and end.work not in self.waited
         return end.stream in self.joined and end.stream not in self.forked
+
+    def was_judged(self, end: OpenEnd, place: Span) -> bool:
+        """Whether some path came by a wait or record after the work, so that it is known what it orders."""
+        return end.work in self.ran.get(place, ())
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Reads one trace from its beginning: who waits for what that was queued so far."""
+
+    ends: Ends
+    trace: Trace
+    queued: dict[StreamId, list[Span]] = field(default_factory=dict)
+    """Work on each stream that nobody waited for yet."""
+    records: dict[EventId, tuple[StreamId, int]] = field(default_factory=dict)
+    """The stream of an event's last record, and how much was queued there."""
+
+    def read(self) -> None:
+        for op in self.trace.ops:
+            match op:
+                case Launch() | Copy():
+                    self.queued.setdefault(op.stream, []).append(op.at.span)
+                case Record():
+                    self.records[op.event] = (op.stream, len(self.queued.get(op.stream, ())))
+                    self._ran(op.at.span, op.stream)
+                    if is_named(self.trace.events[op.event]):
+                        self._settle(op.stream)
+                case Wait():
+                    self._ran(op.at.span, self._source(op.event))
+                    self._wait(op.event, op.stream)
+                case SyncEvent():
+                    self._ran(op.at.span, self._source(op.event))
+                    self._wait(op.event, None)
+                case SyncStream():
+                    self._ran(op.at.span, op.stream)
+                    self._join(op.stream)
+                case SyncDevice() if op.name in EXPLICIT_WAITS:
+                    for stream in self.trace.streams:
+                        self._settle(stream)
+                case Barrier():
+                    for stream in op.streams:
+                        self._settle(stream)
+                        self._note(self.ends.forked, stream)
+                case _:
+                    pass
+
+    def _source(self, event: EventId) -> StreamId | None:
+        return self.records[event][0] if event in self.records else None
+
+    def _ran(self, place: Span, stream: StreamId | None) -> None:
+        if stream is not None:
+            self.ends.ran.setdefault(place, set()).update(self.queued.get(stream, ()))
+
+    def _wait(self, event: EventId, waiting: StreamId | None) -> None:
+        source, count = self.records.get(event, (None, 0))
+        if waiting is not None and source != waiting:
+            self._note(self.ends.forked, waiting)
+        if source is not None and source != waiting:
+            self._join(source, count)
+
+    def _join(self, stream: StreamId, count: int | None = None) -> None:
+        self._note(self.ends.joined, stream)
+        self._settle(stream, count)
+
+    def _settle(self, stream: StreamId, count: int | None = None) -> None:
+        self.ends.waited.update(self.queued.get(stream, ())[:count])
+
+    def _note(self, places: set[Span], stream: StreamId) -> None:
+        span = self.trace.streams[stream].span
+        if span is not None:
+            places.add(span)
 
 
 @dataclass(slots=True)

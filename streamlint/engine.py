@@ -170,8 +170,13 @@ def _as_sure_as(item: Conditional, ends: Ends, module: ir.Module) -> Finding:
     if item.surer is None:
         return item.finding
     end, surer = item.surer
-    supplied = by_name.is_joined if end.returned else by_name.is_forked
-    return surer if ends.leave_open(end) and not supplied(module, end.name, end.owner) else item.finding
+    if not ends.leave_open(end):
+        return item.finding
+    in_text = by_name.joins if end.returned else by_name.forks
+    for place, function in in_text(module, end.name, end.function.rpartition(".")[0]):
+        if not end.returned or (function != end.function and not ends.was_judged(end, place)):
+            return item.finding
+    return surer
 
 
 _RECORDERS = frozenset({"record", "record_event", "cudaEventRecord", "cuEventRecord"})

@@ -74,9 +74,8 @@ def open_end(judged: Judged, problem: Problem) -> tuple[OpenEnd, Doubt] | None:
     known = judged.trace.streams[stream] if stream is not None else None
     if known is None or known.span is None or known.kind not in _MADE:
         return None
-    worker = first if doubt is Doubt.RESULT else later
-    owner = worker.at.function.rpartition(".")[0]
-    return OpenEnd(known.span, _plain_name(known), owner, doubt is Doubt.RESULT), doubt
+    at = first.at if doubt is Doubt.RESULT else later.at
+    return OpenEnd(known.span, _plain_name(known), at.span, at.function, doubt is Doubt.RESULT), doubt
 
 
 _MADE = (StreamKind.NON_BLOCKING, StreamKind.BLOCKING)

@@ -16,9 +16,11 @@ from streamlint.models import words
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from streamlint.source import Span
+
 _WAITS = frozenset({"wait_stream", "wait_event", "wait"})
 """The stream before the dot waits in ``side.wait_stream(other)``, the argument in ``event.wait(side)``."""
-_JOINS = frozenset({"synchronize", "sync", "query", "record_event", "wait_stream", "record", "wait", "done"})
+_JOINS = frozenset({"synchronize", "sync", "query", "record_event", "record", "done"})
 _FREE = frozenset(
     """
     cudaStreamWaitEvent cuStreamWaitEvent cudaStreamSynchronize cuStreamSynchronize cudaEventRecord
@@ -28,28 +30,26 @@ _FREE = frozenset(
 """Functions that take the stream among their arguments."""
 
 
-def is_forked(module: ir.Module, name: str, owner: str) -> bool:
-    """Whether some code makes a stream of this name wait; ``owner`` is the class whose attribute it is."""
-    return any(
-        (method in _WAITS and (_is(name, receiver) or (method == "wait" and _among(name, args))))
-        or (method in _FREE and _among(name, args))
-        for method, receiver, args in _calls(module, name, owner)
-    )
+def forks(module: ir.Module, name: str, owner: str) -> Iterator[tuple[Span, str]]:
+    """Where, and in which function, code makes a stream of this name wait.
+
+    ``owner`` is the class whose method uses the stream: others that make one of that name mean their own.
+    """
+    for function, call, method, receiver in _calls(module, name, owner):
+        waits = method in _WAITS and _is(name, receiver)
+        if waits or (method in _FREE | {"wait"} and _among(name, call.args)):
+            yield call.span, function
 
 
-def is_joined(module: ir.Module, name: str, owner: str) -> bool:
-    """Whether some code waits for a stream of this name, or records an event on it."""
-    return any(
-        (method in _JOINS - _WAITS and _is(name, receiver))
-        or (method in {"wait_stream", "record"} and _among(name, args))
-        or (method in _FREE and _among(name, args))
-        for method, receiver, args in _calls(module, name, owner)
-    )
+def joins(module: ir.Module, name: str, owner: str) -> Iterator[tuple[Span, str]]:
+    """The same for code that waits for the stream, or records an event on it."""
+    for function, call, method, receiver in _calls(module, name, owner):
+        waits = method in _JOINS and _is(name, receiver)
+        if waits or (method in _FREE | {"wait_stream", "record"} and _among(name, call.args)):
+            yield call.span, function
 
 
-def _calls(
-    module: ir.Module, name: str, owner: str
-) -> Iterator[tuple[str, ir.Expr | None, tuple[ir.Arg, ...]]]:
+def _calls(module: ir.Module, name: str, owner: str) -> Iterator[tuple[str, ir.Call, str, ir.Expr | None]]:
     own = _with_own(module, name)
     for decl in all_functions(module):
         cls = decl.qualname.rpartition(".")[0]
@@ -62,9 +62,9 @@ def _calls(
         for call in _inside(body):
             match call.func:
                 case ir.Attr(value=receiver, name=method):
-                    yield method, receiver, call.args
+                    yield decl.qualname, call, method, receiver
                 case ir.Name(id=method):
-                    yield method, None, call.args
+                    yield decl.qualname, call, method, None
                 case _:
                     pass
 

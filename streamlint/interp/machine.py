@@ -430,8 +430,8 @@ class Machine:
     def end_call(self, results: Iterable[BufferV], span: Span, *, uses_arguments: bool) -> None:
         """The op that stands for what the caller may do next: it uses the results on the current stream.
 
-        With ``uses_arguments`` it also reads what the call wrote of the memory that it was given. The op is there
-        if the call used another stream, so that something can be unordered.
+        With ``uses_arguments`` it also reads what the call wrote of the memory that it was given. The op
+        is there if the call used another stream, so that something can be unordered.
         """
         stream = self.default(StreamKind.CURRENT, None).id
         here = [op for op in self.ops if isinstance(op, (Launch, Copy)) and op.at.call == self.call]
