@@ -1,7 +1,7 @@
 """Which streams of a module its code forks and joins, over all its entries.
 
-A stream that the module makes for itself is known to nobody else. So where some entry makes it wait for
-other work and none ever waits for what it does next, or the other way round, the missing half is missing
+A stream that the module makes for itself is known to nobody else. So what no entry waits for is never waited
+for, and where one waits for the stream's work and none makes it wait for anything, the other half is missing
 for good: no unseen caller can be meant to supply it.
 """
 
@@ -75,9 +75,13 @@ class Ends:
             self.ran.setdefault(place, set()).update(queued)
 
     def leave_open(self, end: OpenEnd) -> bool:
-        """Whether one half of the order is there, and the other one nowhere."""
+        """Whether no path of the module supplies the order that the end misses.
+
+        Work that is left running needs no more than that. To begin too early is a mistake only where the
+        module joins the stream: else both ends may be somebody else's.
+        """
         if end.returned:
-            return end.stream in self.forked and end.work not in self.waited
+            return end.work not in self.waited
         return end.stream in self.joined and end.stream not in self.forked
 
     def was_judged(self, end: OpenEnd, place: Span) -> bool:

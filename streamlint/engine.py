@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -143,7 +144,7 @@ class Session:
             if run.cut or any(trace.cut for trace in run.traces):
                 approximate.add(run.entry.label)
         findings = (
-            _as_sure_as(item, facts.ends, module)
+            self._as_sure_as(item, facts.ends, module)
             for item in found
             if not (item.on_every_path and item.finding.primary in facts.needed)
             and (
@@ -161,24 +162,32 @@ class Session:
             statistics=_statistics(module, covered, approximate),
         )
 
+    def _as_sure_as(self, item: Conditional, ends: Ends, module: ir.Module) -> Finding:
+        """The finding, surer where neither a path nor the text supplies the order that it misses."""
+        if item.surer is None or not ends.leave_open(item.surer[0]):
+            return item.finding
+        end, surer = item.surer
+        in_text = by_name.joins if end.returned else by_name.forks
+        for place, function in in_text(module, end.name, end.function.rpartition(".")[0]):
+            if not end.returned or (function != end.function and not ends.was_judged(end, place)):
+                return item.finding
+        return item.finding if self._is_named_elsewhere(module, end.name) else surer
+
+    def _is_named_elsewhere(self, module: ir.Module, stream: str) -> bool:
+        """Whether another file that names the module gets at a stream of it: ``loader.copy_stream``."""
+        stem = module.name.rpartition(".")[2].encode()
+        access = re.compile(rb"\.%s\b(?!\()" % re.escape(stream).encode())
+        for path, name in self.names.items():
+            data = self.tree.data(path) if name != module.name else None
+            if data is not None and stem in data and access.search(data) and _WAITS.search(data):
+                return True
+        return False
+
     def statement(self, span: Span) -> str:
         return self.tree.line(span.path, span.line, span.end_line)
 
 
-def _as_sure_as(item: Conditional, ends: Ends, module: ir.Module) -> Finding:
-    """The finding, surer where neither a path nor the text of the module supplies the order it misses."""
-    if item.surer is None:
-        return item.finding
-    end, surer = item.surer
-    if not ends.leave_open(end):
-        return item.finding
-    in_text = by_name.joins if end.returned else by_name.forks
-    for place, function in in_text(module, end.name, end.function.rpartition(".")[0]):
-        if not end.returned or (function != end.function and not ends.was_judged(end, place)):
-            return item.finding
-    return surer
-
-
+_WAITS = re.compile(rb"wait_stream|wait_event|synchronize|record_event")
 _RECORDERS = frozenset({"record", "record_event", "cudaEventRecord", "cuEventRecord"})
 
 

@@ -71,6 +71,8 @@ MAX_STEPS = 30_000
 MAX_OPS = 6_000
 
 
+_MADE_BY_CODE = (StreamKind.NON_BLOCKING, StreamKind.BLOCKING)
+
 _CALL_NUMBER = re.compile(r"\*?(\d+):")
 """Starts the key of an argument: ``1:x`` is the parameter ``x`` of the first call after the constructor."""
 
@@ -439,7 +441,9 @@ class Machine:
             return
         views = list(results)
         if uses_arguments:
-            written = [a for op in here if op.stream != stream for a in op.accesses if a.mode.writes]
+            # Who hands in a stream knows what is written on it.
+            aside = [op for op in here if self.streams[op.stream].kind in _MADE_BY_CODE]
+            written = [access for op in aside for access in op.accesses if access.mode.writes]
             views += [BufferV(a.buffer, a.region) for a in written if self._is_given(a.buffer)]
         doubts = frozenset({Doubt.RESULT})
         used = tuple(
