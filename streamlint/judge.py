@@ -332,6 +332,8 @@ def _ordered_elsewhere(problem: Problem, judged: Judged, paths: Sequence[Judged]
         return any(
             lifetimes.settled_elsewhere(problem, judged, other) for other in paths if other is not judged
         )
+    # A pair that shares no memory is about what the earlier op may use of memory given back since.
+    shares = _meet(judged, problem.earlier, problem.later)
     for other in paths:
         if other is judged:
             continue
@@ -339,7 +341,7 @@ def _ordered_elsewhere(problem: Problem, judged: Judged, paths: Sequence[Judged]
         second = _same_place(other, judged, problem.later)
         for a in first:
             for b in second:
-                if a < b and _meet(other, a, b) and other.hb.ordered(a, b).verdict is Verdict.YES:
+                if a < b and _meet(other, a, b) >= shares and other.hb.ordered(a, b).verdict is Verdict.YES:
                     return True
     return False
 

@@ -23,6 +23,7 @@ from streamlint.trace import (
     Launch,
     Op,
     OpId,
+    Origin,
     Record,
     Space,
     Stream,
@@ -115,7 +116,12 @@ def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool
     )
     # Where every call names its stream, as in cuda-python, callers have no current stream to order with.
     named = isinstance(later, (Launch, Copy)) and later.choice is StreamChoice.NAMED
-    answers_for_reads = reads and not named and not _waits_for_another(judged, problem)
+    own = judged.trace.buffers[problem.buffer].origin is not Origin.ARGUMENT
+    if own and not entry.outside_calls:
+        # Fresh memory, which no caller has forked for. A function may run once, before anything else has;
+        # before a method runs again, the current stream used what it made the last time.
+        return False
+    answers_for_reads = (reads or own) and not named and not _waits_for_another(judged, problem)
     for number in range(problem.earlier + 1, len(judged.trace.ops)):
         op = judged.op(OpId(number))
         joins = number > problem.later and (

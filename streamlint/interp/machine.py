@@ -71,8 +71,6 @@ MAX_STEPS = 30_000
 MAX_OPS = 6_000
 
 
-_MADE_BY_CODE = (StreamKind.NON_BLOCKING, StreamKind.BLOCKING)
-
 _CALL_NUMBER = re.compile(r"\*?(\d+):")
 """Starts the key of an argument: ``1:x`` is the parameter ``x`` of the first call after the constructor."""
 
@@ -442,7 +440,7 @@ class Machine:
         views = list(results)
         if uses_arguments:
             # Who hands in a stream knows what is written on it.
-            aside = [op for op in here if self.streams[op.stream].kind in _MADE_BY_CODE]
+            aside = [op for op in here if self._is_made_by_code(op.stream)]
             written = [access for op in aside for access in op.accesses if access.mode.writes]
             views += [BufferV(a.buffer, a.region) for a in written if self._is_given(a.buffer)]
         doubts = frozenset({Doubt.RESULT})
@@ -452,6 +450,10 @@ class Machine:
             if not self.space(view).on_host
         )
         self.emit(Launch(self.site(span), stream=stream, accesses=used, name="after the call"))
+
+    def _is_made_by_code(self, number: StreamId) -> bool:
+        stream = self.streams[number]
+        return stream.kind in (StreamKind.NON_BLOCKING, StreamKind.BLOCKING) and stream.span is not None
 
     def _is_given(self, number: BufferId) -> bool:
         """Whether memory belongs to the caller: an argument of this call, or of the constructor."""

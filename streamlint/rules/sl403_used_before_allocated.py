@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from streamlint.finding import Severity
 from streamlint.hb import Ordering, Verdict
 from streamlint.rules import lifetimes
-from streamlint.rules.base import Judged, Note, Problem, Rule, last_barrier, on, quoted, stream_of
-from streamlint.trace import Alloc, Copy, Launch, OpId, SyncDevice, SyncStream
+from streamlint.rules.base import Judged, Note, Problem, Rule, is_entry, last_barrier, on, quoted, stream_of
+from streamlint.trace import Alloc, BufferId, Copy, Doubt, Launch, OpId, SyncDevice, SyncStream
 from streamlint.witness import NoWitness
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ STREAM_ORDERED = frozenset(
         "mallocAsync",
     }
 )
-"""Allocations that happen in stream order. Those of caching allocators may be used at once on any stream:
-what they hand out was allocated before, and who used it last is the subject of SL401."""
+"""Allocations that happen in stream order. What caching allocators hand out was allocated before; there the
+question is who used it last."""
 
 
 def check(judged: Judged) -> Iterator[Problem]:
@@ -34,6 +34,50 @@ def check(judged: Judged) -> Iterator[Problem]:
                 # A race with a write on the allocating stream shows the same missing edge, and says more.
                 if (use, op.buffer) not in raced:
                     yield from _judge(judged, OpId(number), op, op.stream, use)
+    yield from _recycled(judged)
+
+
+def _recycled(judged: Judged) -> Iterator[Problem]:
+    """Fresh memory of a caching allocator that another stream uses first, and too early.
+
+    The block may have been given back by code whose last kernel on the allocating stream has not run yet:
+    on that stream this is no matter, on another one it is. The op before the call stands for such kernels.
+    """
+    pending = OpId(0)
+    fresh: dict[BufferId, tuple[OpId, OpId]] = {}
+    for number, op in enumerate(judged.trace.ops):
+        if is_entry(op):
+            pending = OpId(number)
+        elif isinstance(op, Alloc) and op.name == "allocation" and op.stream is not None:
+            fresh[op.buffer] = (OpId(number), pending)
+        elif isinstance(op, (Launch, Copy)):
+            for buffer in {access.buffer for access in op.accesses} & fresh.keys():
+                alloc, before = fresh.pop(buffer)
+                yield from _judge_recycled(judged, alloc, before, OpId(number))
+
+
+def _judge_recycled(judged: Judged, number: OpId, before: OpId, use: OpId) -> Iterator[Problem]:
+    alloc, op = judged.op(number), judged.op(use)
+    assert isinstance(alloc, Alloc)
+    assert alloc.stream is not None
+    buffer = judged.trace.buffers[alloc.buffer]
+    home = stream_of(judged.op(before))
+    if buffer.space.on_host or alloc.stream != home or stream_of(op) == home:
+        return
+    ordering = judged.hb.ordered(before, use)
+    if ordering.verdict is Verdict.YES:
+        return
+    name, owner = quoted(judged.buffer_name(alloc.buffer)), quoted(judged.stream_name(alloc.stream))
+    yield Problem(
+        later=use,
+        earlier=before,
+        buffer=alloc.buffer,
+        message=f"{name} is used {on(judged, op)} while {owner} may still be using the memory that it got",
+        label=f"used {on(judged, op)}",
+        help=f"make the stream of the use wait for {owner} after the allocation",
+        notes=(Note(alloc.at.span, f"allocated on {owner} here, from memory that was given back before"),),
+        doubts=ordering.doubts | alloc.doubts | lifetimes.use_doubts(op, alloc.buffer) | {Doubt.ARGUMENT},
+    )
 
 
 def _first_uses(judged: Judged, alloc: OpId, op: Alloc) -> list[OpId]:
