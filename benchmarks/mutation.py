@@ -36,6 +36,7 @@ from streamlint import engine
 from streamlint.ends import Facts
 from streamlint.finding import Confidence, leading
 from streamlint.interp import entries
+from streamlint.judge import findings_of
 from streamlint.rules import RULES
 
 if TYPE_CHECKING:
@@ -73,7 +74,8 @@ class Shown:
 class Subject:
     """A module with the modules that call it, analyzed again for each deletion.
 
-    Only the entries that run the changed function are: no other one can show anything new.
+    Only the entries that run the changed function are, and those with a finding that depends on what other
+    entries do: no other one can show anything new.
     """
 
     root: Path
@@ -84,6 +86,7 @@ class Subject:
     """The functions that an entry runs, by the entry's file and label."""
     facts: dict[tuple[Path, str], Facts] = field(default_factory=dict)
     """What it shows: that counts also where it is not run again."""
+    conditional: set[tuple[Path, str]] = field(default_factory=set)
     before: dict[frozenset[tuple[Path, str]], Shown] = field(default_factory=dict)
 
     def session(self, overlay: dict[Path, bytes]) -> engine.Session:
@@ -102,6 +105,8 @@ class Subject:
             for run in entries.module_runs(session.project, module, session.settings.default_kind):
                 self.covered.setdefault((path, run.entry.label), set()).update(run.covered)
                 self.facts.setdefault((path, run.entry.label), Facts()).add(run)
+                if any(item.surer or item.unless_recorded for item in findings_of(run)):
+                    self.conditional.add((path, run.entry.label))
         self.modules = dict(session.project.modules)
 
     def shown(self, overlay: dict[Path, bytes], wanted: frozenset[tuple[Path, str]]) -> Shown:
@@ -131,6 +136,8 @@ class Subject:
             for place, functions in self.covered.items()
             if any(changed == name or changed.startswith(f"{name}.<locals>") for name in functions)
         )
+        if wanted:
+            wanted |= {place for place in self.conditional if place[0] == deletion.path}
         if wanted not in self.before:
             self.before[wanted] = self.shown({}, wanted)
         before = self.before[wanted]

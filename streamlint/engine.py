@@ -151,7 +151,7 @@ class Session:
                 item.unless_recorded is None
                 or not (
                     item.unless_recorded.span in facts.recorded
-                    or _may_record(module, item.unless_recorded, item.finding)
+                    or self._may_record(module, item.unless_recorded, item.finding)
                 )
             )
         )
@@ -173,10 +173,29 @@ class Session:
                 return item.finding
         return item.finding if self._is_named_elsewhere(module, end.name) else surer
 
-    def _is_named_elsewhere(self, module: ir.Module, stream: str) -> bool:
-        """Whether another file that names the module gets at a stream of it: ``loader.copy_stream``."""
+    def _may_record(self, module: ir.Module, event: Event, finding: Finding) -> bool:
+        """Whether code that no path came by may record the event.
+
+        It may run in a thread, or take the slot from a queue. The event of an object or a module may
+        have been recorded in any earlier call: all code that mentions it must be harmless.
+        """
+        name = event.name.partition("[")[0]
+        if event.earlier:
+            return by_name.may_be_recorded(module, name) or self._is_named_elsewhere(module, name)
+        if event.function == finding.function:
+            return False
+        owner = event.function.rpartition(".")[0]
+        return any(
+            name in decl.names and not _RECORDERS.isdisjoint(decl.names)
+            for decl in relevance.all_functions(module)
+            # What the waiting function itself records was seen: self.events[0], and not self.events[1].
+            if decl.qualname.startswith(f"{owner}.") and decl.qualname != finding.function
+        )
+
+    def _is_named_elsewhere(self, module: ir.Module, thing: str) -> bool:
+        """Whether another file that names the module gets at a stream or event: ``loader.copy_stream``."""
         stem = module.name.rpartition(".")[2].encode()
-        access = re.compile(rb"\.%s\b(?!\()" % re.escape(stream).encode())
+        access = re.compile(rb"\.%s\b(?!\()" % re.escape(thing).encode())
         for path, name in self.names.items():
             data = self.tree.data(path) if name != module.name else None
             if data is not None and stem in data and access.search(data) and _WAITS.search(data):
@@ -187,24 +206,8 @@ class Session:
         return self.tree.line(span.path, span.line, span.end_line)
 
 
-_WAITS = re.compile(rb"wait_stream|wait_event|synchronize|record_event")
+_WAITS = re.compile(rb"wait|synchronize|record|Record")
 _RECORDERS = frozenset({"record", "record_event", "cudaEventRecord", "cuEventRecord"})
-
-
-def _may_record(module: ir.Module, event: Event, finding: Finding) -> bool:
-    """Whether a method of the event's class mentions it and a call that records.
-
-    No path to that method may have been found: it runs in a thread, or takes the slot from a queue.
-    """
-    if event.function == finding.function:
-        return False
-    owner = event.function.rpartition(".")[0]
-    return any(
-        event.name.partition("[")[0] in decl.names and not _RECORDERS.isdisjoint(decl.names)
-        for decl in relevance.all_functions(module)
-        # What the waiting function itself records was seen: self.events[0], and not self.events[1].
-        if decl.qualname.startswith(f"{owner}.") and decl.qualname != finding.function
-    )
 
 
 def _statistics(module: ir.Module, covered: set[str], approximate: set[str]) -> Statistics:

@@ -78,17 +78,60 @@ def _with_own(module: ir.Module, name: str) -> set[str]:
     }
 
 
+def may_be_recorded(module: ir.Module, name: str) -> bool:
+    """Whether code may record an event of this name: it does more than make it, test it and wait for it."""
+    mentions = harmless = 0
+    bodies: list[object] = [module.load_body()] if name in module.body_names else []
+    try:
+        bodies += [decl.load().body for decl in all_functions(module) if name in decl.names]
+    except ir.LoweringError:
+        return True
+    for node in (node for body in bodies for node in _nodes(body)):
+        mentions += isinstance(node, (ir.Name, ir.Attr)) and _is(name, node)
+        harmless += sum(_is(name, part) for part in _harmless(node))
+    return mentions > harmless
+
+
+_WAITS_FOR_EVENT = frozenset(
+    {"wait_event", "cudaStreamWaitEvent", "cuStreamWaitEvent", "cudaEventSynchronize"}
+)
+
+
+def _harmless(node: object) -> tuple[ir.Expr, ...]:
+    """Parts of a node that can be an event without its being recorded there."""
+    match node:
+        case ir.Call(func=ir.Attr(value=event, name="wait" | "synchronize" | "query")):
+            return (event,)
+        case ir.Call(func=ir.Attr(name=called) | ir.Name(id=called), args=args) if called in _WAITS_FOR_EVENT:
+            return tuple(arg.value for arg in args)
+        case ir.Assign(targets=targets, value=ir.Call(func=ir.Attr(name=called) | ir.Name(id=called))) if (
+            called in ("Event", "create_event")
+        ):
+            return targets
+        case ir.Assign(targets=targets, value=ir.Const()) | ir.Delete(targets=targets):
+            return targets
+        case ir.Compare(left=left, right=right):
+            return (left, right)
+        case ir.If(test=test) | ir.While(test=test):
+            return (test,)
+        case _:
+            return ()
+
+
 def _inside(node: object) -> Iterator[ir.Call]:
-    """All calls, those of functions defined inside too."""
+    return (part for part in _nodes(node) if isinstance(part, ir.Call))
+
+
+def _nodes(node: object) -> Iterator[object]:
+    """All parts, those of functions defined inside too."""
     if isinstance(node, tuple):
         for item in node:
-            yield from _inside(item)
+            yield from _nodes(item)
     elif is_dataclass(node) and not isinstance(node, ir.ClassDecl):
-        if isinstance(node, ir.Call):
-            yield node
+        yield node
         for field in fields(node):
             if field.name != "span":
-                yield from _inside(getattr(node, field.name))
+                yield from _nodes(getattr(node, field.name))
 
 
 def _among(name: str, args: tuple[ir.Arg, ...]) -> bool:

@@ -442,7 +442,11 @@ class Machine:
             # Who hands in a stream knows what is written on it.
             aside = [op for op in here if self._is_made_by_code(op.stream)]
             written = [access for op in aside for access in op.accesses if access.mode.writes]
-            views += [BufferV(a.buffer, a.region) for a in written if self._is_given(a.buffer)]
+            views += [
+                BufferV(a.buffer, a.region)
+                for a in written
+                if self.buffers[a.buffer].origin is Origin.ARGUMENT
+            ]
         doubts = frozenset({Doubt.RESULT})
         used = tuple(
             Access(view.id, Mode.READ, view.region, doubts)
@@ -454,12 +458,6 @@ class Machine:
     def _is_made_by_code(self, number: StreamId) -> bool:
         stream = self.streams[number]
         return stream.kind in (StreamKind.NON_BLOCKING, StreamKind.BLOCKING) and stream.span is not None
-
-    def _is_given(self, number: BufferId) -> bool:
-        """Whether memory belongs to the caller: an argument of this call, or of the constructor."""
-        buffer = self.buffers[number]
-        key = _CALL_NUMBER.match(buffer.name)
-        return buffer.origin is Origin.ARGUMENT and key is not None and int(key[1]) in (0, self.call)
 
     def close(self) -> None:
         """Fills in the ops before the calls: every argument that was used may be pending."""
