@@ -194,11 +194,15 @@ class Session:
 
     def _is_named_elsewhere(self, module: ir.Module, thing: str) -> bool:
         """Whether another file that names the module gets at a stream or event: ``loader.copy_stream``."""
-        stem = module.name.rpartition(".")[2].encode()
-        access = re.compile(rb"\.%s\b(?!\()" % re.escape(thing).encode())
-        for path, name in self.names.items():
-            data = self.tree.data(path) if name != module.name else None
-            if data is not None and stem in data and access.search(data) and _WAITS.search(data):
+        stem, name = module.name.rpartition(".")[2].encode(), re.escape(thing).encode()
+        for path, other in self.names.items():
+            data = self.tree.data(path) if other != module.name else None
+            if data is None or stem not in data or not _WAITS.search(data):
+                continue
+            if re.search(rb"self\.%s\s*=|def %s\(" % (name, name), data):
+                # A class there has its own.
+                data = re.sub(rb"\bself\.%s\b" % name, b"", data)
+            if re.search(rb"\.%s\b(?!\()" % name, data):
                 return True
         return False
 
