@@ -18,6 +18,7 @@ from streamlint.trace import (
     Launch,
     Record,
     StreamId,
+    StreamKind,
     SyncDevice,
     SyncEvent,
     SyncStream,
@@ -50,6 +51,15 @@ class OpenEnd:
     """Whether the work is left to run after the call; else it begins too early."""
 
 
+@dataclass(frozen=True, slots=True)
+class TwoStreams:
+    """What makes a finding surer: the stream that an object was given is not the current one."""
+
+    owner: str
+    name: str
+    """As in ``Stream.name``: ``0:stream`` is an argument of the constructor."""
+
+
 @dataclass(slots=True)
 class Ends:
     """Streams by the place where they are made, work and waits by their own."""
@@ -63,18 +73,26 @@ class Ends:
     ran: dict[Span, set[Span]] = field(default_factory=dict)
     """Waits and records that some path came by, with what was queued there on the stream of interest."""
 
-    def add(self, traces: Iterable[Trace]) -> None:
+    apart: set[TwoStreams] = field(default_factory=set)
+    """Streams given to objects that wait for the current one somewhere, or are waited for by it."""
+
+    def add(self, traces: Iterable[Trace], owner: str) -> None:
         for trace in traces:
-            _Reader(self, trace).read()
+            _Reader(self, trace, owner).read()
 
     def update(self, other: Ends) -> None:
         self.forked |= other.forked
         self.joined |= other.joined
         self.waited |= other.waited
+        self.apart |= other.apart
         for place, queued in other.ran.items():
             self.ran.setdefault(place, set()).update(queued)
 
-    def leave_open(self, end: OpenEnd) -> bool:
+    def show(self, fact: OpenEnd | TwoStreams) -> bool:
+        """Whether no path of the module supplies the order that an end misses, or two streams are two."""
+        return fact in self.apart if isinstance(fact, TwoStreams) else self._leave_open(fact)
+
+    def _leave_open(self, end: OpenEnd) -> bool:
         """Whether no path of the module supplies the order that the end misses.
 
         Work that is left running needs no more than that. To begin too early is a mistake only where the
@@ -95,6 +113,7 @@ class _Reader:
 
     ends: Ends
     trace: Trace
+    owner: str
     queued: dict[StreamId, list[Span]] = field(default_factory=dict)
     """Work on each stream that nobody waited for yet."""
     records: dict[EventId, tuple[StreamId, int]] = field(default_factory=dict)
@@ -138,10 +157,19 @@ class _Reader:
 
     def _wait(self, event: EventId, waiting: StreamId | None) -> None:
         source, count = self.records.get(event, (None, 0))
+        if waiting is not None and source is not None and self.trace.events[event].span is not None:
+            # Nobody makes a stream wait for itself.
+            self._are_two(source, waiting)
+            self._are_two(waiting, source)
         if waiting is not None and source != waiting:
             self._note(self.ends.forked, waiting)
         if source is not None and source != waiting:
             self._join(source, count)
+
+    def _are_two(self, given: StreamId, other: StreamId) -> None:
+        stream = self.trace.streams[given]
+        if stream.kind is StreamKind.UNKNOWN and self.trace.streams[other].kind is StreamKind.CURRENT:
+            self.ends.apart.add(TwoStreams(self.owner, stream.name))
 
     def _join(self, stream: StreamId, count: int | None = None) -> None:
         self._note(self.ends.joined, stream)
@@ -154,6 +182,11 @@ class _Reader:
         span = self.trace.streams[stream].span
         if span is not None:
             places.add(span)
+
+
+def owner_of(run: Run) -> str:
+    """The class whose methods an entry calls."""
+    return run.entry.label.partition(",")[0].rpartition(".")[0]
 
 
 @dataclass(slots=True)
@@ -173,7 +206,7 @@ class Facts:
                 span = trace.events[op.event].span if isinstance(op, Record) else None
                 if span is not None:
                     self.recorded.add(span)
-        self.ends.add(run.traces)
+        self.ends.add(run.traces, owner_of(run))
         self.needed |= run.needed
 
     def update(self, other: Facts) -> None:

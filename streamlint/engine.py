@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.ends import Ends, Facts
+from streamlint.ends import Ends, Facts, TwoStreams
 from streamlint.finding import Finding, Report, SourceError, Statistics
 from streamlint.interp import by_name, entries, relevance
 from streamlint.interp.project import Project
@@ -164,9 +164,11 @@ class Session:
 
     def _as_sure_as(self, item: Conditional, ends: Ends, module: ir.Module) -> Finding:
         """The finding, surer where neither a path nor the text supplies the order that it misses."""
-        if item.surer is None or not ends.leave_open(item.surer[0]):
+        if item.surer is None or not ends.show(item.surer[0]):
             return item.finding
         end, surer = item.surer
+        if isinstance(end, TwoStreams):
+            return surer
         in_text = by_name.joins if end.returned else by_name.forks
         for place, function in in_text(module, end.name, end.function.rpartition(".")[0]):
             if not end.returned or (function != end.function and not ends.was_judged(end, place)):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from streamlint.conflicts import conflicts
-from streamlint.ends import EXPLICIT_WAITS, OpenEnd
+from streamlint.ends import EXPLICIT_WAITS, OpenEnd, TwoStreams, owner_of
 from streamlint.finding import Evidence, Finding, Pair, Related, Severity
 from streamlint.hb import HappensBefore, Verdict
 from streamlint.responsibility import answered, open_end
@@ -72,8 +72,8 @@ class Conditional:
     unless_recorded: Event | None = None
     on_every_path: bool = False
     """It holds only if no entry has the place among its ``Run.needed``."""
-    surer: tuple[OpenEnd, Finding] | None = None
-    """How it reads if no entry of the module closes an end of a stream."""
+    surer: tuple[OpenEnd | TwoStreams, Finding] | None = None
+    """How it reads if the entries of the module together show something."""
 
 
 def findings_of(run: Run) -> Iterator[Conditional]:
@@ -101,17 +101,27 @@ def findings_of(run: Run) -> Iterator[Conditional]:
                     continue
                 event = None
             finding = _finding(candidate, follows)
-            yield Conditional(finding, event, problem.on_every_path, _surer(candidate, finding))
+            yield Conditional(finding, event, problem.on_every_path, _surer(candidate, run, finding))
 
 
-def _surer(candidate: Candidate, finding: Finding) -> tuple[OpenEnd, Finding] | None:
-    """The finding without the doubt about an unseen caller, and what must be open for that."""
-    found = open_end(candidate.judged, candidate.problem)
-    if found is None:
-        return None
-    end, doubt = found
-    problem = replace(candidate.problem, doubts=candidate.problem.doubts - {doubt})
-    return end, replace(finding, confidence=confidence(problem, candidate.judged.trace))
+def _surer(candidate: Candidate, run: Run, finding: Finding) -> tuple[OpenEnd | TwoStreams, Finding] | None:
+    """The finding without a doubt about unseen code, and what other entries must show for that."""
+    problem, judged = candidate.problem, candidate.judged
+    fact: OpenEnd | TwoStreams
+    if Doubt.SAME_STREAM in problem.doubts and problem.earlier is not None:
+        pair = (stream_of(judged.op(problem.earlier)), stream_of(judged.op(problem.later)))
+        given = [s for s in pair if s is not None and judged.trace.streams[s].kind is StreamKind.UNKNOWN]
+        if len(given) != 1 or not run.entry.is_method:
+            return None
+        fact, doubt = TwoStreams(owner_of(run), judged.trace.streams[given[0]].name), Doubt.SAME_STREAM
+        doubts = problem.doubts | _barriers_between(judged, problem.earlier, problem.later)
+    else:
+        found = open_end(judged, problem)
+        if found is None:
+            return None
+        (fact, doubt), doubts = found, problem.doubts
+    problem = replace(problem, doubts=doubts - {doubt})
+    return fact, replace(finding, confidence=confidence(problem, judged.trace))
 
 
 def _is_local(event: Event, run: Run) -> bool:

@@ -117,7 +117,7 @@ def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool
     # Where every call names its stream, as in cuda-python, callers have no current stream to order with.
     named = isinstance(later, (Launch, Copy)) and later.choice is StreamChoice.NAMED
     own = judged.trace.buffers[problem.buffer].origin is not Origin.ARGUMENT
-    if own and not entry.outside_calls:
+    if own and not entry.is_method:
         # Fresh memory, which no caller has forked for. A function may run once, before anything else has;
         # before a method runs again, the current stream used what it made the last time.
         return False
