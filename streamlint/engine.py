@@ -170,7 +170,7 @@ class Session:
         if isinstance(end, TwoStreams):
             return surer
         in_text = by_name.joins if end.returned else by_name.forks
-        for place, function in in_text(module, end.name, end.function.rpartition(".")[0]):
+        for place, function in in_text(module, end.name, end.stream):
             if not end.returned or (function != end.function and not ends.was_judged(end, place)):
                 return item.finding
         return item.finding if self._is_named_elsewhere(module, end.name) else surer

@@ -30,30 +30,30 @@ _FREE = frozenset(
 """Functions that take the stream among their arguments."""
 
 
-def forks(module: ir.Module, name: str, owner: str) -> Iterator[tuple[Span, str]]:
+def forks(module: ir.Module, name: str, made: Span) -> Iterator[tuple[Span, str]]:
     """Where, and in which function, code makes a stream of this name wait.
 
-    ``owner`` is the class whose method uses the stream: others that make one of that name mean their own.
+    ``made`` is where the stream is made: other classes that make one of that name mean their own.
     """
-    for function, call, method, receiver in _calls(module, name, owner):
+    for function, call, method, receiver in _calls(module, name, made):
         waits = method in _WAITS and _is(name, receiver)
         if waits or (method in _FREE | {"wait"} and _among(name, call.args)):
             yield call.span, function
 
 
-def joins(module: ir.Module, name: str, owner: str) -> Iterator[tuple[Span, str]]:
+def joins(module: ir.Module, name: str, made: Span) -> Iterator[tuple[Span, str]]:
     """The same for code that waits for the stream, or records an event on it."""
-    for function, call, method, receiver in _calls(module, name, owner):
+    for function, call, method, receiver in _calls(module, name, made):
         waits = method in _JOINS and _is(name, receiver)
         if waits or (method in _FREE | {"wait_stream", "record"} and _among(name, call.args)):
             yield call.span, function
 
 
-def _calls(module: ir.Module, name: str, owner: str) -> Iterator[tuple[str, ir.Call, str, ir.Expr | None]]:
-    own = _with_own(module, name)
+def _calls(module: ir.Module, name: str, made: Span) -> Iterator[tuple[str, ir.Call, str, ir.Expr | None]]:
+    others = _with_own(module, name, made)
     for decl in all_functions(module):
         cls = decl.qualname.rpartition(".")[0]
-        if name not in decl.names or (cls in own and cls != owner):
+        if name not in decl.names or cls in others:
             continue
         try:
             body = decl.load().body
@@ -69,12 +69,17 @@ def _calls(module: ir.Module, name: str, owner: str) -> Iterator[tuple[str, ir.C
                     pass
 
 
-def _with_own(module: ir.Module, name: str) -> set[str]:
-    """Classes whose constructor makes a stream, and mentions the name: they mean their own."""
+def _with_own(module: ir.Module, name: str, made: Span) -> set[str]:
+    """Classes whose constructor mentions the name and makes a stream, but not this one."""
+    decls = [decl for decl in all_functions(module) if decl.span.path == made.path]
+    maker = max((d for d in decls if d.span.line <= made.line), key=lambda d: d.span.line, default=None)
     return {
         decl.qualname.rpartition(".")[0]
-        for decl in all_functions(module)
-        if decl.name == "__init__" and name in decl.names and words.makes_streams(decl.names)
+        for decl in decls
+        if decl.name == "__init__"
+        and name in decl.names
+        and words.makes_streams(decl.names)
+        and (maker is None or decl.qualname.rpartition(".")[0] != maker.qualname.rpartition(".")[0])
     }
 
 
