@@ -117,16 +117,16 @@ def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool
     # Where every call names its stream, as in cuda-python, callers have no current stream to order with.
     named = isinstance(later, (Launch, Copy)) and later.choice is StreamChoice.NAMED
     own = judged.trace.buffers[problem.buffer].origin is not Origin.ARGUMENT
-    if own and not entry.is_method:
-        # Fresh memory, which no caller has forked for. A function may run once, before anything else has;
-        # before a method runs again, the current stream used what it made the last time.
+    if own and used_on is not None and _is_made_in(judged.trace.streams[used_on], entry, later):
+        # Fresh memory, which no caller has forked for. A function that makes its streams may run once, before
+        # anything else has; where others use the stream too, the current one has used what was made before.
         return False
     answers_for_reads = (reads or own) and not named and not _waits_for_another(judged, problem)
     for number in range(problem.earlier + 1, len(judged.trace.ops)):
         op = judged.op(OpId(number))
         joins = number > problem.later and (
-            (stream_of(op) == current and (isinstance(op, Wait) or _is_own_work(op, later)))
-            or (answers_for_reads and _is_explicit_wait(op))
+            (stream_of(op) == current and (isinstance(op, Wait) or (_is_own_work(op, later) and not own)))
+            or (answers_for_reads and _is_explicit_wait(op) and not own)
         )
         if joins and judged.hb.ordered(problem.later, OpId(number)).verdict is Verdict.YES:
             return True
@@ -134,6 +134,13 @@ def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool
         if answers_for_reads and in_time and _is_about(judged, op, problem.buffer, used_on):
             return True
     return False
+
+
+def _is_made_in(stream: Stream, entry: Entry, later: Op) -> bool:
+    """Whether the function that is the entry makes the stream itself, above the op."""
+    made, start = stream.span, entry.start
+    here = made is not None and made.path == start.path and start.line <= made.line <= later.at.span.line
+    return here and not entry.is_method
 
 
 def _is_own_work(op: Op, later: Op) -> bool:
@@ -151,7 +158,10 @@ def _is_about(judged: Judged, op: Op, buffer: BufferId, stream: StreamId | None)
         case KeepAlive():
             return op.buffer == buffer and op.stream == stream
         case Record():
-            return op.stream == stream and is_named(judged.trace.events[op.event])
+            event = judged.trace.events[op.event]
+            # Whoever measures records events too; for fresh memory that tells nothing.
+            fresh = judged.trace.buffers[buffer].origin is not Origin.ARGUMENT
+            return op.stream == stream and is_named(event) and not (fresh and event.timing)
         case _:
             return False
 
