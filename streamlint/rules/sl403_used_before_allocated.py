@@ -142,18 +142,22 @@ def _ordered(judged: Judged, number: OpId, stream: StreamId, use: OpId) -> Order
 RULE = Rule(
     code="SL403",
     name="used-before-allocated",
-    summary="stream-ordered allocation used on a stream not ordered after it",
+    summary="memory used on a stream that is not ordered after its allocation",
     severity=Severity.ERROR,
     check=check,
     witness=NoWitness("the pool hands out the address at once, and most often nobody else uses the memory"),
     doc="""\
 ## What it does
 Reports memory of `cudaMallocAsync` that is used on another stream than the one that orders the
-allocation, without a wait between the two.
+allocation, without a wait between the two. Reports as well fresh memory of a caching allocator
+(`torch.empty(...)`) that another stream uses first, without waiting for the stream that allocated it.
 
 ## Why is this bad?
-The pointer is valid from the moment when the stream gets to the allocation. Before that the memory
-may be unmapped, or still belong to a block that earlier work of the stream uses.
+The pointer of `cudaMallocAsync` is valid from the moment when the stream gets to the allocation. Before
+that the memory may be unmapped, or still belong to a block that earlier work of the stream uses.
+
+A caching allocator hands out a block as soon as the last tensor in it is dropped, though kernels that use
+it may still be pending. On the stream that allocates, new work comes after them; on another one it need not.
 
 ## Example
 ```python
@@ -169,11 +173,22 @@ check(cudart.cudaStreamWaitEvent(b, allocated, 0))
 check(cudart.cudaMemsetAsync(p, 0, size, b))
 ```
 
+```python
+buffer = torch.empty(n, device="cuda")
+side.wait_stream(torch.cuda.current_stream())       # after the allocation
+with torch.cuda.stream(side):
+    buffer.copy_(pinned, non_blocking=True)
+torch.cuda.current_stream().wait_stream(side)
+```
+
 ## Limits
-Caching allocators (PyTorch, CuPy) hand out memory that was allocated before; there the question is who
-used it last: see SL401.
+Of caching allocators it is not known who used a block last. It is reported where the current stream waits
+for the use afterwards, or an event is recorded behind it, or the memory is kept for the stream; otherwise it
+is only `possible`. So it is in a function that makes the stream itself, and may run once, before all else.
 
 ## Source
-[Stream-ordered memory allocator](https://docs.nvidia.com/cuda/cuda-programming-guide/04-special-topics/stream-ordered-memory-allocation.html).
+[Stream-ordered memory allocator](https://docs.nvidia.com/cuda/cuda-programming-guide/04-special-topics/stream-ordered-memory-allocation.html);
+[Tensor.record_stream](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.record_stream.html):
+a block goes back to the stream that allocated it, and is in order with the work of that stream only.
 """,
 )
