@@ -17,6 +17,7 @@ from streamlint.trace import (
     EventId,
     Launch,
     Record,
+    Stream,
     StreamId,
     StreamKind,
     SyncDevice,
@@ -168,7 +169,7 @@ class _Reader:
 
     def _are_two(self, given: StreamId, other: StreamId) -> None:
         stream = self.trace.streams[given]
-        if stream.kind is StreamKind.UNKNOWN and self.trace.streams[other].kind is StreamKind.CURRENT:
+        if is_given(stream) and self.trace.streams[other].kind is StreamKind.CURRENT:
             self.ends.apart.add(TwoStreams(self.owner, stream.name))
 
     def _join(self, stream: StreamId, count: int | None = None) -> None:
@@ -182,6 +183,11 @@ class _Reader:
         span = self.trace.streams[stream].span
         if span is not None:
             places.add(span)
+
+
+def is_given(stream: Stream) -> bool:
+    """Whether the constructor of an object got the stream: its name says which one it is."""
+    return stream.kind is StreamKind.UNKNOWN and stream.name.startswith("0:")
 
 
 def owner_of(run: Run) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from streamlint.conflicts import conflicts
-from streamlint.ends import EXPLICIT_WAITS, OpenEnd, TwoStreams, owner_of
+from streamlint.ends import EXPLICIT_WAITS, OpenEnd, TwoStreams, is_given, owner_of
 from streamlint.finding import Evidence, Finding, Pair, Related, Severity
 from streamlint.hb import HappensBefore, Verdict
 from streamlint.responsibility import answered, open_end
@@ -110,7 +110,7 @@ def _surer(candidate: Candidate, run: Run, finding: Finding) -> tuple[OpenEnd | 
     fact: OpenEnd | TwoStreams
     if Doubt.SAME_STREAM in problem.doubts and problem.earlier is not None:
         pair = (stream_of(judged.op(problem.earlier)), stream_of(judged.op(problem.later)))
-        given = [s for s in pair if s is not None and judged.trace.streams[s].kind is StreamKind.UNKNOWN]
+        given = [s for s in pair if s is not None and is_given(judged.trace.streams[s])]
         if len(given) != 1 or not run.entry.is_method:
             return None
         fact, doubt = TwoStreams(owner_of(run), judged.trace.streams[given[0]].name), Doubt.SAME_STREAM

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from streamlint.ends import Ends, OpenEnd, TwoStreams
 from streamlint.source import Span
 from streamlint.trace import OpId, StreamId, StreamKind, Trace
@@ -91,11 +93,12 @@ def test_a_wait_remembers_the_work_that_it_came_by() -> None:
 def test_a_given_stream_that_the_current_one_waits_for_is_another() -> None:
     p = Program()
     given, current = p.stream(StreamKind.UNKNOWN), p.stream(StreamKind.CURRENT)
+    p.streams[given] = replace(p.streams[given], name="0:side")
     event = p.event()
     p.record(given, event)
     unordered = p.trace()
     fact = TwoStreams("Owner", p.trace().streams[given].name)
     assert not shown(unordered).show(fact)
-    p.events[event] = p.events[event].__class__(event, "cur", "e", Span("example.py", 1, 0, 1, 1))
+    p.events[event] = replace(p.events[event], span=Span("example.py", 1, 0, 1, 1))
     p.wait(current, event)
     assert shown(p.trace()).show(fact)

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from streamlint import models
 from streamlint.interp.captures import Captures, Recording
 from streamlint.interp.lifetime import MAX_SCANS, Lifetimes
 from streamlint.interp.values import (
@@ -73,6 +74,10 @@ MAX_OPS = 6_000
 
 _CALL_NUMBER = re.compile(r"\*?(\d+):")
 """Starts the key of an argument: ``1:x`` is the parameter ``x`` of the first call after the constructor."""
+
+
+def _communicates(op: Launch | Copy) -> bool:
+    return models.find_function(f"torch.distributed.{op.name}") is not None
 
 
 class Cut(Exception):
@@ -439,8 +444,8 @@ class Machine:
             return
         views = list(results)
         if uses_arguments:
-            # Who hands in a stream knows what is written on it.
-            aside = [op for op in here if self._is_made_by_code(op.stream)]
+            # Who hands in a stream knows what is written on it, and the rank that sends only reads.
+            aside = [op for op in here if self._is_made_by_code(op.stream) and not _communicates(op)]
             written = [access for op in aside for access in op.accesses if access.mode.writes]
             views += [
                 BufferV(a.buffer, a.region)
