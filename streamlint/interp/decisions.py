@@ -9,7 +9,7 @@ first, so that every arm is reached at least once before combinations are tried.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ class Decision:
     options: int
     chosen: int
     relevant: bool
+    again: bool = False
+    """Whether a constructor asked first, and code that works with streams asked again."""
 
 
 @dataclass(slots=True)
@@ -40,6 +42,8 @@ class Oracle:
     ) -> int:
         """The answer for ``key``; asking twice gives the same one."""
         if key in self.memo:
+            if relevant:
+                self.taken[:] = [replace(d, again=True) if d.key == key else d for d in self.taken]
             return self.memo[key]
         position = len(self.taken)
         chosen = self.forced[position] if position < len(self.forced) else default
@@ -58,9 +62,9 @@ class Oracle:
 class Exploration(Generic[T]):
     """Iterates over the results of up to ``limit`` paths, breadth first over flipped decisions.
 
-    Decisions that are not relevant are flipped last, and only if some path was ``busy``; as long as
-    none was, no more than ``quiet_limit`` paths are run. Afterwards ``cut`` tells how many known
-    paths were left out.
+    Decisions that are not relevant are flipped last, and only if some path was ``busy``, or if relevant
+    code asked again; as long as no path was busy, no more than ``quiet_limit`` are run. Afterwards ``cut``
+    tells how many known paths were left out.
     """
 
     run: Callable[[Oracle], T]
@@ -71,14 +75,15 @@ class Exploration(Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         waiting: deque[tuple[int, ...]] = deque([()])
+        again: deque[tuple[int, ...]] = deque()
         later: deque[tuple[int, ...]] = deque()
         busy = False
         runs = 0
-        while waiting or (busy and later):
+        while waiting or again or (busy and later):
             if runs >= (self.limit if busy else self.quiet_limit):
                 self.cut = len(waiting)
                 return
-            forced = waiting.popleft() if waiting else later.popleft()
+            forced = (waiting or again or later).popleft()
             runs += 1
             oracle = Oracle(forced)
             result = self.run(oracle)
@@ -87,7 +92,7 @@ class Exploration(Generic[T]):
             chosen = tuple(decision.chosen for decision in oracle.taken)
             for position in range(len(forced), len(oracle.taken)):
                 decision = oracle.taken[position]
-                queue = waiting if decision.relevant else later
+                queue = waiting if decision.relevant else again if decision.again else later
                 for other in range(decision.options):
                     if other != decision.chosen:
                         queue.append((*chosen[:position], other))
