@@ -33,8 +33,10 @@ from ordering_statements import Deletion, cut_out, deletions
 from stream_functions import is_test, python_files
 
 from streamlint import engine
+from streamlint.ends import Facts
 from streamlint.finding import Confidence, leading
 from streamlint.interp import entries
+from streamlint.judge import findings_of
 from streamlint.rules import RULES
 
 if TYPE_CHECKING:
@@ -72,7 +74,8 @@ class Shown:
 class Subject:
     """A module with the modules that call it, analyzed again for each deletion.
 
-    Only the entries that run the changed function are: no other one can show anything new.
+    Only the entries that run the changed function are, and those with a finding that depends on what other
+    entries do: no other one can show anything new.
     """
 
     root: Path
@@ -81,6 +84,9 @@ class Subject:
     modules: dict[str, ir.Module | None] = field(default_factory=dict)
     covered: dict[tuple[Path, str], set[str]] = field(default_factory=dict)
     """The functions that an entry runs, by the entry's file and label."""
+    facts: dict[tuple[Path, str], Facts] = field(default_factory=dict)
+    """What it shows: that counts also where it is not run again."""
+    conditional: set[tuple[Path, str]] = field(default_factory=set)
     before: dict[frozenset[tuple[Path, str]], Shown] = field(default_factory=dict)
 
     def session(self, overlay: dict[Path, bytes]) -> engine.Session:
@@ -98,6 +104,9 @@ class Subject:
                 continue
             for run in entries.module_runs(session.project, module, session.settings.default_kind):
                 self.covered.setdefault((path, run.entry.label), set()).update(run.covered)
+                self.facts.setdefault((path, run.entry.label), Facts()).add(run)
+                if any(item.surer or item.unless_recorded for item in findings_of(run)):
+                    self.conditional.add((path, run.entry.label))
         self.modules = dict(session.project.modules)
 
     def shown(self, overlay: dict[Path, bytes], wanted: frozenset[tuple[Path, str]]) -> Shown:
@@ -106,7 +115,11 @@ class Subject:
         for path in self.paths:
             labels = {label for place, label in wanted if place == path}
             if labels:
-                result = session.file(path, lambda label, labels=labels: label in labels)
+                others = Facts()
+                for (place, label), shown in self.facts.items():
+                    if place == path and label not in labels:
+                        others.update(shown)
+                result = session.file(path, lambda label, labels=labels: label in labels, others)
                 found += [finding for finding in result.findings if finding.code in DEFAULT_RULES]
         sure = [finding for finding in found if finding.confidence is not Confidence.POSSIBLE]
         return Shown(
@@ -123,6 +136,8 @@ class Subject:
             for place, functions in self.covered.items()
             if any(changed == name or changed.startswith(f"{name}.<locals>") for name in functions)
         )
+        if wanted:
+            wanted |= {place for place in self.conditional if place[0] == deletion.path}
         if wanted not in self.before:
             self.before[wanted] = self.shown({}, wanted)
         before = self.before[wanted]

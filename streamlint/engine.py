@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import gc
+import re
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
+from streamlint.ends import Ends, Facts, TwoStreams
 from streamlint.finding import Finding, Report, SourceError, Statistics
-from streamlint.interp import entries, relevance
+from streamlint.interp import by_name, entries, relevance
 from streamlint.interp.project import Project
-from streamlint.judge import Conditional, findings_of, merge, recorded_events
+from streamlint.judge import Conditional, findings_of, merge
 from streamlint.lower import may_touch_gpu
 from streamlint.models import words
 from streamlint.trace import StreamKind, Trace
@@ -94,8 +96,13 @@ class Session:
         self.names = self.tree.names()
         self.project = Project(self.tree.load)
 
-    def file(self, path: Path, only: Callable[[str], bool] | None = None) -> FileResult:
-        """Analyzes one file; never raises. ``only`` chooses entries by their labels."""
+    def file(
+        self, path: Path, only: Callable[[str], bool] | None = None, others: Facts | None = None
+    ) -> FileResult:
+        """Analyzes one file; never raises.
+
+        ``only`` chooses entries by their labels; ``others`` is what those that are left out show.
+        """
         data = self.tree.data(path)
         where = self.tree.relative(path)
         if data is None:
@@ -106,7 +113,7 @@ class Session:
         if not may_touch_gpu(data) or not entries.mentions_streams(module):
             return FileResult()
         try:
-            return self._analyzed(module, only)
+            return self._analyzed(module, only, others if others is not None else Facts())
         except Exception as error:
             return FileResult(
                 errors=(
@@ -126,28 +133,25 @@ class Session:
         error = self.tree.errors.get(where)
         return (error,) if error is not None else ()
 
-    def _analyzed(self, module: ir.Module, only: Callable[[str], bool] | None) -> FileResult:
+    def _analyzed(self, module: ir.Module, only: Callable[[str], bool] | None, facts: Facts) -> FileResult:
         found: list[Conditional] = []
-        recorded: set[Span] = set()
         approximate: set[str] = set()
         covered: set[str] = set()
-        needed: set[Span] = set()
         for run in entries.module_runs(self.project, module, self.settings.default_kind, only):
             found.extend(findings_of(run))
-            recorded.update(recorded_events(run))
+            facts.add(run)
             covered |= run.covered
-            needed |= run.needed
             if run.cut or any(trace.cut for trace in run.traces):
                 approximate.add(run.entry.label)
         findings = (
-            item.finding
+            self._as_sure_as(item, facts.ends, module)
             for item in found
-            if not (item.on_every_path and item.finding.primary in needed)
+            if not (item.on_every_path and item.finding.primary in facts.needed)
             and (
                 item.unless_recorded is None
                 or not (
-                    item.unless_recorded.span in recorded
-                    or _may_record(module, item.unless_recorded, item.finding)
+                    item.unless_recorded.span in facts.recorded
+                    or self._may_record(module, item.unless_recorded, item.finding)
                 )
             )
         )
@@ -158,27 +162,58 @@ class Session:
             statistics=_statistics(module, covered, approximate),
         )
 
+    def _as_sure_as(self, item: Conditional, ends: Ends, module: ir.Module) -> Finding:
+        """The finding, surer where neither a path nor the text supplies the order that it misses."""
+        if item.surer is None or not ends.show(item.surer[0]):
+            return item.finding
+        end, surer = item.surer
+        if isinstance(end, TwoStreams):
+            return surer
+        in_text = by_name.joins if end.returned else by_name.forks
+        for place, function in in_text(module, end.name, end.stream):
+            if not end.returned or (function != end.function and not ends.was_judged(end, place)):
+                return item.finding
+        return item.finding if self._is_named_elsewhere(module, end.name) else surer
+
+    def _may_record(self, module: ir.Module, event: Event, finding: Finding) -> bool:
+        """Whether code that no path came by may record the event.
+
+        It may run in a thread, or take the slot from a queue. The event of an object or a module may
+        have been recorded in any earlier call: all code that mentions it must be harmless.
+        """
+        name = event.name.partition("[")[0]
+        if event.earlier:
+            return by_name.may_be_recorded(module, name) or self._is_named_elsewhere(module, name)
+        if event.function == finding.function:
+            return False
+        owner = event.function.rpartition(".")[0]
+        return any(
+            name in decl.names and not _RECORDERS.isdisjoint(decl.names)
+            for decl in relevance.all_functions(module)
+            # What the waiting function itself records was seen: self.events[0], and not self.events[1].
+            if decl.qualname.startswith(f"{owner}.") and decl.qualname != finding.function
+        )
+
+    def _is_named_elsewhere(self, module: ir.Module, thing: str) -> bool:
+        """Whether another file that names the module gets at a stream or event: ``loader.copy_stream``."""
+        stem, name = module.name.rpartition(".")[2].encode(), re.escape(thing).encode()
+        for path, other in self.names.items():
+            data = self.tree.data(path) if other != module.name else None
+            if data is None or stem not in data or not _WAITS.search(data):
+                continue
+            if re.search(rb"self\.%s\s*=|def %s\(" % (name, name), data):
+                # A class there has its own.
+                data = re.sub(rb"\bself\.%s\b" % name, b"", data)
+            if re.search(rb"\.%s\b(?!\()" % name, data):
+                return True
+        return False
+
     def statement(self, span: Span) -> str:
         return self.tree.line(span.path, span.line, span.end_line)
 
 
+_WAITS = re.compile(rb"wait|synchronize|record|Record")
 _RECORDERS = frozenset({"record", "record_event", "cudaEventRecord", "cuEventRecord"})
-
-
-def _may_record(module: ir.Module, event: Event, finding: Finding) -> bool:
-    """Whether a method of the event's class mentions it and a call that records.
-
-    No path to that method may have been found: it runs in a thread, or takes the slot from a queue.
-    """
-    if event.function == finding.function:
-        return False
-    owner = event.function.rpartition(".")[0]
-    return any(
-        event.name.partition("[")[0] in decl.names and not _RECORDERS.isdisjoint(decl.names)
-        for decl in relevance.all_functions(module)
-        # What the waiting function itself records was seen: self.events[0], and not self.events[1].
-        if decl.qualname.startswith(f"{owner}.") and decl.qualname != finding.function
-    )
 
 
 def _statistics(module: ir.Module, covered: set[str], approximate: set[str]) -> Statistics:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from streamlint.conflicts import conflicts
+from streamlint.ends import EXPLICIT_WAITS, OpenEnd, TwoStreams, is_given, owner_of
 from streamlint.finding import Evidence, Finding, Pair, Related, Severity
 from streamlint.hb import HappensBefore, Verdict
-from streamlint.responsibility import EXPLICIT_WAITS, answered
+from streamlint.responsibility import answered, open_end
 from streamlint.rules import RULES, lifetimes, sl905_redundant_sync
 from streamlint.rules.base import Judged, Place, Problem, Rule, confidence, is_entry, place_of, stream_of
 from streamlint.trace import (
@@ -74,15 +75,8 @@ class Conditional:
     unless_recorded: Event | None = None
     on_every_path: bool = False
     """It holds only if no entry has the place among its ``Run.needed``."""
-
-
-def recorded_events(run: Run) -> Iterator[Span]:
-    """Where the events were made that some path of an entry records."""
-    for trace in run.traces:
-        for op in trace.ops:
-            span = trace.events[op.event].span if isinstance(op, Record) else None
-            if span is not None:
-                yield span
+    surer: tuple[OpenEnd | TwoStreams, Finding] | None = None
+    """How it reads if the entries of the module together show something."""
 
 
 def findings_of(run: Run) -> Iterator[Conditional]:
@@ -104,7 +98,28 @@ def findings_of(run: Run) -> Iterator[Conditional]:
                 if _which(judged.trace, event) in own:
                     continue
                 event = None
-            yield Conditional(_finding(candidate, follows), event, problem.on_every_path)
+            finding = _finding(candidate, follows)
+            yield Conditional(finding, event, problem.on_every_path, _surer(candidate, run, finding))
+
+
+def _surer(candidate: Candidate, run: Run, finding: Finding) -> tuple[OpenEnd | TwoStreams, Finding] | None:
+    """The finding without a doubt about unseen code, and what other entries must show for that."""
+    problem, judged = candidate.problem, candidate.judged
+    fact: OpenEnd | TwoStreams
+    if Doubt.SAME_STREAM in problem.doubts and problem.earlier is not None:
+        pair = (stream_of(judged.op(problem.earlier)), stream_of(judged.op(problem.later)))
+        given = [s for s in pair if s is not None and is_given(judged.trace.streams[s])]
+        if len(given) != 1 or not run.entry.is_method:
+            return None
+        fact, doubt = TwoStreams(owner_of(run), judged.trace.streams[given[0]].name), Doubt.SAME_STREAM
+        doubts = problem.doubts | _barriers_between(judged, problem.earlier, problem.later)
+    else:
+        found = open_end(judged, problem)
+        if found is None:
+            return None
+        (fact, doubt), doubts = found, problem.doubts
+    problem = replace(problem, doubts=doubts - {doubt})
+    return fact, replace(finding, confidence=confidence(problem, judged.trace))
 
 
 def _is_local(event: Event, run: Run) -> bool:
@@ -330,6 +345,8 @@ def _ordered_elsewhere(problem: Problem, judged: Judged, paths: Sequence[Judged]
         return any(
             lifetimes.settled_elsewhere(problem, judged, other) for other in paths if other is not judged
         )
+    # A pair that shares no memory is about what the earlier op may use of memory given back since.
+    shares = _meet(judged, problem.earlier, problem.later)
     for other in paths:
         if other is judged:
             continue
@@ -337,7 +354,7 @@ def _ordered_elsewhere(problem: Problem, judged: Judged, paths: Sequence[Judged]
         second = _same_place(other, judged, problem.later)
         for a in first:
             for b in second:
-                if a < b and _meet(other, a, b) and other.hb.ordered(a, b).verdict is Verdict.YES:
+                if a < b and _meet(other, a, b) >= shares and other.hb.ordered(a, b).verdict is Verdict.YES:
                     return True
     return False
 

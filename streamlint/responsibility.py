@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from streamlint.ends import EXPLICIT_WAITS, OpenEnd
 from streamlint.hb import Verdict
 from streamlint.interp.lifetime import MAY_RETURN_OPERAND
 from streamlint.rules.base import Judged, Problem, is_entry, is_named, is_return, stream_of
@@ -22,8 +23,10 @@ from streamlint.trace import (
     Launch,
     Op,
     OpId,
+    Origin,
     Record,
     Space,
+    Stream,
     StreamChoice,
     StreamId,
     StreamKind,
@@ -36,9 +39,6 @@ from streamlint.trace import (
 
 if TYPE_CHECKING:
     from streamlint.interp.entries import Entry
-
-EXPLICIT_WAITS = frozenset({"synchronize", "query", "sync", "cudaStreamSynchronize", "cudaEventQuery"})
-"""Names of calls that wait on purpose, unlike those that fetch a value."""
 
 _PARAMETER = re.compile(r"\d+:\w+")
 """The name of a parameter of a call from outside."""
@@ -56,6 +56,43 @@ def answered(judged: Judged, problem: Problem, entry: Entry) -> frozenset[Doubt]
     if is_return(judged.op(problem.later)) and _forgot_the_end(judged, problem, entry):
         settled.add(Doubt.RESULT)
     return frozenset(settled)
+
+
+def open_end(judged: Judged, problem: Problem) -> tuple[OpenEnd, Doubt] | None:
+    """The end of a call that may be open for good, and the doubt that does not hold if it is.
+
+    The stream is one that the module makes: an unseen caller that knows it got it from here.
+    """
+    if problem.earlier is None:
+        return None
+    first, later = judged.op(problem.earlier), judged.op(problem.later)
+    if Doubt.RESULT in problem.doubts and is_return(later) and first.at.call == later.at.call:
+        doubt, stream = Doubt.RESULT, stream_of(first)
+    elif Doubt.ARGUMENT in problem.doubts and is_entry(first) and _reads_device_memory(judged, problem):
+        doubt, stream = Doubt.ARGUMENT, stream_of(later)
+    else:
+        return None
+    known = judged.trace.streams[stream] if stream is not None else None
+    if known is None or known.span is None or known.kind not in _MADE:
+        return None
+    at = first.at if doubt is Doubt.RESULT else later.at
+    return OpenEnd(known.span, _plain_name(known), at.span, at.function, doubt is Doubt.RESULT), doubt
+
+
+_MADE = (StreamKind.NON_BLOCKING, StreamKind.BLOCKING)
+
+
+def _reads_device_memory(judged: Judged, problem: Problem) -> bool:
+    """Whether the later op reads an argument on a current or side stream that it did not name."""
+    later = judged.op(problem.later)
+    if not isinstance(later, (Launch, Copy)) or later.choice is StreamChoice.NAMED:
+        return False
+    reads = any(access.buffer == problem.buffer and access.mode.reads for access in later.accesses)
+    return reads and _is_device_memory(judged, problem)
+
+
+def _plain_name(stream: Stream) -> str:
+    return stream.name.partition("[")[0].rpartition(".")[2].rpartition(":")[2]
 
 
 def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool:
@@ -79,12 +116,17 @@ def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool
     )
     # Where every call names its stream, as in cuda-python, callers have no current stream to order with.
     named = isinstance(later, (Launch, Copy)) and later.choice is StreamChoice.NAMED
-    answers_for_reads = reads and not named and not _waits_for_another(judged, problem)
+    own = judged.trace.buffers[problem.buffer].origin is not Origin.ARGUMENT
+    if own and used_on is not None and _is_made_in(judged.trace.streams[used_on], entry, later):
+        # Fresh memory, which no caller has forked for. A function that makes its streams may run once, before
+        # anything else has; where others use the stream too, the current one has used what was made before.
+        return False
+    answers_for_reads = (reads or own) and not named and not _waits_for_another(judged, problem)
     for number in range(problem.earlier + 1, len(judged.trace.ops)):
         op = judged.op(OpId(number))
         joins = number > problem.later and (
-            (stream_of(op) == current and (isinstance(op, Wait) or _is_own_work(op, later)))
-            or (answers_for_reads and _is_explicit_wait(op))
+            (stream_of(op) == current and (isinstance(op, Wait) or (_is_own_work(op, later) and not own)))
+            or (answers_for_reads and _is_explicit_wait(op) and not own)
         )
         if joins and judged.hb.ordered(problem.later, OpId(number)).verdict is Verdict.YES:
             return True
@@ -92,6 +134,13 @@ def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool
         if answers_for_reads and in_time and _is_about(judged, op, problem.buffer, used_on):
             return True
     return False
+
+
+def _is_made_in(stream: Stream, entry: Entry, later: Op) -> bool:
+    """Whether the function that is the entry makes the stream itself, above the op."""
+    made, start = stream.span, entry.start
+    here = made is not None and made.path == start.path and start.line <= made.line <= later.at.span.line
+    return here and not entry.is_method
 
 
 def _is_own_work(op: Op, later: Op) -> bool:
@@ -109,7 +158,10 @@ def _is_about(judged: Judged, op: Op, buffer: BufferId, stream: StreamId | None)
         case KeepAlive():
             return op.buffer == buffer and op.stream == stream
         case Record():
-            return op.stream == stream and is_named(judged.trace.events[op.event])
+            event = judged.trace.events[op.event]
+            # Whoever measures records events too; for fresh memory that tells nothing.
+            fresh = judged.trace.buffers[buffer].origin is not Origin.ARGUMENT
+            return op.stream == stream and is_named(event) and not (fresh and event.timing)
         case _:
             return False
 
@@ -151,8 +203,24 @@ def _forgot_the_end(judged: Judged, problem: Problem, entry: Entry) -> bool:
         isinstance(op, Record) and op.stream == side and is_named(judged.trace.events[op.event])
         for op in judged.trace.ops[problem.earlier : problem.later]
     )
-    name = judged.trace.streams[side].name.rpartition(".")[2].rpartition(":")[2]
-    return begun and not announced and name not in entry.joined_elsewhere
+    name = _plain_name(judged.trace.streams[side])
+    if not begun or announced or name in entry.joined_elsewhere:
+        return False
+    # reduce(), then finish(), which waits for the stream: the end of the first was not forgotten.
+    return not any(_waits_for(judged, number, side) for number in range(problem.later, len(judged.trace.ops)))
+
+
+def _waits_for(judged: Judged, number: int, side: StreamId) -> bool:
+    """Whether an op makes the host or another stream wait for work of ``side``."""
+    match judged.op(OpId(number)):
+        case SyncStream(stream=stream):
+            return stream == side
+        case Wait(stream=stream):
+            return stream != side and _source(judged, OpId(number)) == side
+        case SyncEvent():
+            return _source(judged, OpId(number)) == side
+        case _:
+            return False
 
 
 def _source(judged: Judged, wait: OpId) -> StreamId | None:

@@ -65,6 +65,11 @@ Witness: TypeAlias = ByValue | ByReuse | ByError | ByLateError | ByDeadlock | By
 UNDECLARED = NoWitness("the rule declares no witness")
 
 
+def gpus_of(witness: Witness) -> int:
+    """How many GPUs it takes."""
+    return witness.gpus if isinstance(witness, ByValue | ByError) else 1
+
+
 def describe(witness: Witness) -> str:
     """One word for plans: what is looked for."""
     match witness:

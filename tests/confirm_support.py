@@ -64,6 +64,37 @@ def one_of_two_joined():
     return x[0], y[0]
 
 
+def give(destination, source, stream):
+    fakegpu.copy(destination, source, stream=stream)
+
+
+def hands_its_stream_over():
+    a, b = fakegpu.Stream(), fakegpu.Stream()
+    x, y = [0], [0]
+    give(x, [7], a)
+    fakegpu.copy(y, x, stream=b)
+    fakegpu.synchronize()
+    return y[0]
+
+
+def on_other_device():
+    # As `host.copy_(x)` of an `x` of device 2, while device 1 is current, whose end alone is waited for.
+    host = [0]
+    fakegpu.copy_there(host, [7])
+    fakegpu.synchronize_here()
+    seen = host[0]
+    fakegpu.synchronize()
+    return seen
+
+
+def registers():
+    stream, x = fakegpu.Stream(), [0]
+    fakegpu.register()
+    fakegpu.copy(x, [7], stream=stream)
+    fakegpu.synchronize()
+    return x[0]
+
+
 def branch():
     stream, x = fakegpu.Stream(), [0]
     if x[0]:
@@ -129,12 +160,17 @@ class Device:
         self.waiting: dict[int, list[Callable[[], None]]] = {}
         self.synchronizations = 0
         self.broken = False
+        self.device = 1
 
     def queue(self, stream: int, work: Callable[[], None]) -> None:
         if self.waiting.get(stream):
             self.waiting[stream].append(work)
         else:
             work()
+
+    def queue_of(self, stream: int) -> int:
+        """The default stream of each device has the handle 0."""
+        return stream if stream or self.device == 1 else -self.device
 
     def drain(self, stream: int) -> None:
         while self.waiting.get(stream):
@@ -162,13 +198,17 @@ class Device:
             self.drain(stream)
 
     def context_of(self, stream: int) -> ctypes.c_void_p:
-        del stream
-        return ctypes.c_void_p(1)
+        return ctypes.c_void_p(self.device if stream == 0 else 1)
 
     @contextmanager
     def pushed(self, context: ctypes.c_void_p) -> Iterator[None]:
-        del context
+        before, self.device = self.device, context.value or 0
         yield
+        self.device = before
+
+    def elsewhere(self) -> Iterator[int]:
+        with self.pushed(ctypes.c_void_p(2)):
+            yield 2
 
     def idle(self, stream: int) -> bool:
         return not self.waiting.get(stream)
@@ -179,13 +219,13 @@ class Device:
 
     def launch(self, function: ctypes.c_void_p, stream: int, arguments: tuple[int, ...]) -> None:
         del function, arguments
-        self.waiting.setdefault(stream, []).append(lambda: None)
+        self.waiting.setdefault(self.queue_of(stream), []).append(lambda: None)
 
     def mapped_word(self) -> tuple[ctypes.c_uint32, int]:
         return ctypes.c_uint32(0), 0
 
     def record(self, stream: int) -> ctypes.c_void_p:
-        return ctypes.c_void_p(stream)
+        return ctypes.c_void_p(self.queue_of(stream))
 
     def done(self, event: ctypes.c_void_p) -> bool:
         return self.idle(event.value or 0)
@@ -193,6 +233,9 @@ class Device:
     def error_text(self, code: int) -> str:
         texts = {800: "operation not permitted", 900: "operation not permitted when stream is capturing"}
         return texts.get(code, "")
+
+    def error_name(self, code: int) -> str:
+        return {700: "CUDA_ERROR_ILLEGAL_ADDRESS"}.get(code, "")
 
     def device_name(self) -> str:
         return "lists"
@@ -237,7 +280,7 @@ class CUDARuntimeError(RuntimeError):
     status = 900
 
 
-def library(device: Device, counter: Callable[[], int]) -> types.ModuleType:
+def library(device: Device, counter: Callable[[], int]) -> types.ModuleType:  # noqa: C901
     """The module ``fakegpu`` on this device."""
     module = types.ModuleType("fakegpu")
 
@@ -248,6 +291,10 @@ def library(device: Device, counter: Callable[[], int]) -> types.ModuleType:
             Stream.made += 1
             self.handle = Stream.made
 
+    def copy_there(dst: list[int], src: list[int]) -> None:
+        with device.pushed(ctypes.c_void_p(2)):
+            copy(dst, src, types.SimpleNamespace(handle=device.queue_of(0)))  # type: ignore[arg-type]
+
     def copy(dst: list[int] | Array, src: list[int] | Array, stream: Stream) -> None:
         def work() -> None:
             dst[0] = src[0]
@@ -257,6 +304,13 @@ def library(device: Device, counter: Callable[[], int]) -> types.ModuleType:
     def wait(waiting: Stream, first: Stream) -> None:
         if not device.idle(first.handle):
             device.waiting.setdefault(waiting.handle, []).append(lambda: device.drain(first.handle))
+
+    registered: list[bool] = []
+
+    def register() -> None:
+        if registered:
+            raise CUDARuntimeError("cudaErrorHostMemoryAlreadyRegistered")
+        registered.append(True)
 
     def raises() -> None:
         raise CUDARuntimeError("cudaErrorStreamCaptureUnsupported")
@@ -276,11 +330,14 @@ def library(device: Device, counter: Callable[[], int]) -> types.ModuleType:
         refuse=lambda: (cudaError_t(900),),
         copy=copy,
         wait=wait,
+        copy_there=copy_there,
         synchronize=device.synchronize,
+        synchronize_here=lambda: device.drain(0),
         count=counter,
         crash=lambda: os.kill(os.getpid(), signal.SIGKILL),
         hang=hang,
         raises=raises,
+        register=register,
         quiet=lambda: None,
         corrupt=corrupt,
         allocate=allocate,

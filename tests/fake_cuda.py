@@ -11,8 +11,8 @@ import ctypes
 import sys
 from enum import IntEnum
 from itertools import count
-from types import ModuleType
-from typing import Any
+from types import ModuleType, SimpleNamespace
+from typing import Any, NamedTuple
 
 from streamlint.confirm.observe.cuda_tracer import address_of
 from streamlint.confirm.observe.device import Device
@@ -42,6 +42,20 @@ class Handle:
 
     def __int__(self) -> int:
         return self._value
+
+
+class Extent(NamedTuple):
+    width: int
+    height: int
+    depth: int
+
+
+class cudaMemLocationType(IntEnum):
+    cudaMemLocationTypeDevice = 1
+
+
+class cudaMemcpySrcAccessOrder(IntEnum):
+    cudaMemcpySrcAccessOrderStream = 1
 
 
 OK = cudaError_t.cudaSuccess
@@ -150,6 +164,19 @@ def fake_runtime(device: FakeDevice) -> ModuleType:  # noqa: C901
         setattr(module, name, copy)
     for name in ("cudaMemset", "cudaMemsetAsync"):
         setattr(module, name, fill)
+    for name in ("cudaMemcpyPeerAsync", "cudaMemcpyBatchAsync", "cudaMemcpy2DAsync", "cudaMemcpy3DAsync"):
+        setattr(module, name, nothing)
+    for name in (
+        "cudaMemset2DAsync",
+        "cudaMemset3DAsync",
+        "cudaMemPrefetchAsync",
+        "cudaStreamAttachMemAsync",
+    ):
+        setattr(module, name, nothing)
+    for name in ("cudaMemcpy3DParms", "cudaMemcpyAttributes", "cudaMemLocation"):
+        setattr(module, name, type(name, (), {}))
+    module.make_cudaPitchedPtr = lambda ptr, *_: SimpleNamespace(ptr=ptr)  # type: ignore[attr-defined]
+    module.make_cudaExtent = Extent  # type: ignore[attr-defined]
     for name in (
         *("cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaEventSynchronize", "cudaStreamWaitEvent"),
         *("cudaEventRecord", "cudaStreamQuery", "cudaEventQuery", "cudaStreamDestroy", "cudaEventDestroy"),
@@ -159,6 +186,11 @@ def fake_runtime(device: FakeDevice) -> ModuleType:  # noqa: C901
         setattr(module, name, nothing)
     values = {
         **{"cudaError_t": cudaError_t, "cudaMemcpyKind": cudaMemcpyKind},
+        **{
+            "cudaMemLocationType": cudaMemLocationType,
+            "cudaMemcpySrcAccessOrder": cudaMemcpySrcAccessOrder,
+            "cudaMemAttachGlobal": 1,
+        },
         **{"cudaStreamCaptureMode": cudaStreamCaptureMode, "cudaMemGetInfo": lambda: (OK, 1, 2)},
         **{
             "cudaStreamBeginCapture": begin_capture,

@@ -1,21 +1,24 @@
-"""Observes functions of fixture files: ``python -m tests.observe_fixtures [--fake] FILE...``.
+"""Observes functions of fixture files: ``python -m tests.observe_fixtures [--fake] [--jobs N] FILE...``.
 
 With ``--fake`` a CUDA runtime without a GPU takes the place of the real one (``tests/fake_cuda.py``).
 Prints one line of JSON a function. Each runs in a process of its own, forked when the libraries are
-loaded and CUDA is untouched: some leave the device, or the process, in ruins.
+loaded and CUDA is untouched: some leave the device, or the process, in ruins, and some never end.
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
 import importlib
 import json
 import os
+import signal
 import sys
 import tempfile
+import traceback
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from streamlint.confirm.observe.observer import Observer
 from tests.expectations import functions
@@ -25,7 +28,9 @@ if TYPE_CHECKING:
     from streamlint.confirm.observe.device import Device
     from streamlint.confirm.observe.observer import Observed
 
-AT_A_TIME = 3
+LONGEST_S = 60
+"""After which a function is ended: it waits for itself."""
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -77,8 +82,12 @@ def row(path: Path, name: str, observed: Observed, raised: str) -> dict[str, Any
 
 def main(words: list[str]) -> None:
     """Fork for each function, and print what its process has to say, or how it ended."""
-    device = FakeDevice() if "--fake" in words else None
-    paths = [Path(word).resolve() for word in words if word != "--fake"]
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--fake", action="store_true")
+    parser.add_argument("--jobs", type=int, default=3)
+    parser.add_argument("files", nargs="+", type=Path)
+    options = parser.parse_args(words)
+    device = FakeDevice() if options.fake else None
     if device is not None:
         install(device)
     real = () if device is not None else ("cuda.bindings.runtime", "cuda.bindings.driver", "torch")
@@ -87,17 +96,30 @@ def main(words: list[str]) -> None:
             importlib.import_module(library)
     with tempfile.TemporaryDirectory() as folder:
         running: dict[int, tuple[Path, str]] = {}
-        for path in paths:
+        for path in [file.resolve() for file in options.files]:
             for name in cases(path):
-                if len(running) >= AT_A_TIME:
+                if len(running) >= options.jobs:
                     _reap(running, folder)
                 child = os.fork()
                 if child == 0:
-                    Path(folder, str(os.getpid())).write_text(json.dumps(run(path, name, device)))
-                    os._exit(0)
+                    _child(path, name, device, Path(folder))
                 running[child] = (path, name)
         while running:
             _reap(running, folder)
+
+
+def _child(path: Path, name: str, device: Device | None, folder: Path) -> NoReturn:
+    """Never returns."""
+    # The signal ends a process that waits in the driver, too: no handler has to run.
+    signal.alarm(LONGEST_S)
+    status = 1
+    try:
+        (folder / str(os.getpid())).write_text(json.dumps(run(path, name, device)))
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(status)
 
 
 def _reap(running: dict[int, tuple[Path, str]], folder: str) -> None:

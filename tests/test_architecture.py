@@ -27,10 +27,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "interp": {"ir", "models", "trace", "source"},
     "hb": {"trace", "source"},
     "rules": {"hb", "trace", "finding", "source", "witness"},
-    "responsibility": {"interp", "hb", "rules", "trace"},
+    "responsibility": {"interp", "hb", "rules", "trace", "source"},
     "judge": {"interp", "hb", "rules", "responsibility", "trace", "finding", "source"},
     "tree": {"lower", "ir", "finding", "source"},
-    "engine": {*("lower", "ir", "models", "interp", "judge", "tree", "trace"), "finding", "source"},
+    "engine": {
+        *("lower", "ir", "models", "interp", "judge", "responsibility", "tree", "trace"),
+        *("finding", "source"),
+    },
     # Around the analysis.
     "errors": set(),
     "catalog": {"errors", "finding", "rules"},
@@ -51,7 +54,11 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 """For each part, the parts it may import besides itself and the version."""
 
-PARTS = {"regions": "trace", "clocks": "hb", "conflicts": "hb", "hb_build": "hb", "hb_streams": "hb"}
+PARTS = {
+    "regions": "trace",
+    "ends": "responsibility",
+    **dict.fromkeys(("clocks", "conflicts", "hb_build", "hb_streams"), "hb"),
+}
 """Modules that are one part together: the vocabulary; happens-before and the search for conflicts in it."""
 
 HOMES = {

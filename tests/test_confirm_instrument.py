@@ -24,7 +24,8 @@ class Log:
 
     def step(self) -> None: ...
 
-    def caught(self) -> None: ...
+    def caught(self) -> None:
+        self.seen.append("caught")
 
     def call(self, _line: int, value: object) -> object:
         return value
@@ -43,6 +44,11 @@ class Log:
 
     def hold_current(self) -> None:
         self.seen.append("hold current")
+
+    def hold_among(self, *arguments: object) -> tuple[object, ...]:
+        named = [one for one in arguments if isinstance(one, str)]
+        self.seen.append(f"hold {named[0] if named else 'current'}")
+        return arguments
 
     def hold(self, stream: object) -> object:
         self.seen.append(f"hold {stream}")
@@ -81,7 +87,7 @@ def test_a_statement_is_held_back_on_the_current_stream() -> None:
 
 
 @pytest.mark.parametrize(
-    "call", ["do(2, stream='s')", "cudaMemcpyAsync(2, 0, 0, 0, 's')", "kernel[1, 2, 's'](2)"]
+    "call", ["do(2, stream='s')", "cudaMemcpyAsync(2, 0, 0, 0, 's')", "kernel[1, 2, 's'](2)", "do(2, 's')"]
 )
 def test_a_named_stream_is_held_back_instead(call: str) -> None:
     seen, _ = run(f"def f():\n    {call}\n", Place(2))
@@ -100,6 +106,12 @@ def test_positions_of_streams_are_those_of_the_bindings() -> None:
 def test_the_later_statement_is_watched() -> None:
     seen, value = run("def f():\n    do(1)\n    x = do(2, stream='s')\n    return x\n", Place(2), Place(3))
     assert (seen, value) == (["hold current", "do 1", "begin", "later s", "do 2", "end"], 2)
+
+
+def test_what_the_later_statement_raises_is_told_even_if_it_is_lost() -> None:
+    source = "def f():\n    with suppress(Exception):\n        do(1).nothing\n    return 2\n"
+    source = f"from contextlib import suppress\n{source}"
+    assert run(source, None, Place(4)) == (["begin", "do 1", "caught"], 2)
 
 
 def test_a_watched_return_returns_its_value() -> None:

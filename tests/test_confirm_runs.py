@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,6 +18,7 @@ from streamlint.confirm.plan import Plan, Target, of_each_statement
 from streamlint.confirm.probe import Mode, Probe
 from streamlint.confirm.runner import Limits, Server, confirm_all
 from streamlint.confirm.verdict import Verdict
+from streamlint.witness import ByValue
 from tests.confirm_support import PROGRAM, Device, alive, library
 
 if TYPE_CHECKING:
@@ -102,12 +104,30 @@ def test_one_turn_of_a_loop_is_held_back_alone(program: Path) -> None:
     assert done.plan.turn == 1
 
 
+def test_a_stream_among_the_arguments_is_held_back(program: Path) -> None:
+    decision = confirm(program, "hands_its_stream_over", "give(x").decision
+    assert decision.verdict is Verdict.CONFIRMED
+
+
+def test_the_other_device_is_held_back_where_the_finding_is_about_two(program: Path) -> None:
+    one = Plan(program, program.parent, "on_other_device", place(program, "on_other_device", "copy_there"))
+    two = replace(one, witness=ByValue(gpus=2))
+    verdicts = [confirm_all([plan], Limits(timeout_s=5))[0].decision.verdict for plan in (one, two)]
+    assert verdicts == [Verdict.ORDERED, Verdict.CONFIRMED]
+
+
 def test_a_statement_not_run_is_not_reached(program: Path) -> None:
     assert confirm(program, "branch", "copy(x").decision.verdict is Verdict.NOT_REACHED
 
 
 def test_a_program_that_varies_by_itself_is_noisy(program: Path) -> None:
     assert confirm(program, "noisy", "count").decision.verdict is Verdict.NOISY
+
+
+def test_what_an_earlier_run_left_in_the_process_is_no_evidence(program: Path) -> None:
+    plans = of_each_statement(Target(program, "registers"), program.parent)
+    done = confirm_all(plans, Limits(timeout_s=5, shared=True))
+    assert {c.decision.verdict for c in done} == {Verdict.ORDERED}
 
 
 def test_a_program_that_always_fails_is_not_run(program: Path) -> None:
@@ -205,6 +225,7 @@ def test_what_a_program_started_is_killed_too(tmp_path: Path, program: Path) -> 
         "earlier": None,
         "later": None,
         "turn": None,
+        "elsewhere": False,
         "frees": False,
     }
     job = {"root": str(tmp_path), "delay_ms": 1, "runs": [run]}
@@ -262,6 +283,8 @@ class AcceleratorError(RuntimeError): ...
         ("operation not permitted", []),
         ("the current stream is capturing, so D2H transfers are disallowed", [900]),
         ("no GPU was asked", []),
+        ("CUDA_ERROR_ILLEGAL_ADDRESS: While executing a kernel, the device met an invalid address", [700]),
+        ("Event device 0 does not match recording stream's device 1.", [400]),
     ],
 )
 def test_the_code_of_an_error_is_found_in_its_text(text: str, codes: list[int]) -> None:

@@ -38,6 +38,10 @@ class Log:
     def hold_current(self, _numbers: tuple[int, ...]) -> None:
         self.seen.append("current")
 
+    def hold_among(self, _numbers: tuple[int, ...], *arguments: object) -> tuple[object, ...]:
+        self.seen.append(f"among {len(arguments)}")
+        return arguments
+
     def on(self, _numbers: tuple[int, ...], stream: object) -> object:
         self.seen.append(f"on {stream}")
         return stream
@@ -113,6 +117,19 @@ def test_a_statement_is_entered_shown_and_left() -> None:
 @pytest.mark.parametrize("role", [E, L, G])
 def test_what_a_statement_does_stays(body: str, line: int, value: object, role: Role) -> None:
     assert run(f"def f():\n    {body}\n", (role, line))[1] == value
+
+
+def test_a_stream_may_be_among_the_arguments_of_a_plain_call() -> None:
+    source = """
+        def fill(x, value, stream):
+            return value
+        def f():
+            x, s = [0], 5
+            return fill(x, 7, s)
+    """
+    seen = ["enter (0,)", "x", "s", "among 3", "leave (0,)"]
+    assert run(source, (E, 5)) == (seen, 7)
+    assert run(source.replace("return fill(x, 7, s)", "fill(x, 7, s)"), (E, 5))[0] == seen
 
 
 def test_what_is_written_into_is_looked_up_by_constants_only() -> None:

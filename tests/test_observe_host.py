@@ -124,3 +124,11 @@ def test_numpy_arrays() -> None:
         (Mode.READ, 16, 32),
         (Mode.READ, 24, 28),
     ]
+
+
+def test_what_a_gpu_compiler_reads_stays_as_it_is() -> None:
+    program = Program()
+    program.names["jit"] = lambda function: function
+    program.run("@jit\ndef kernel(x):\n    x[0] = 1\n\ndef plain(x):\n    x[0] = 1\n")
+    assert program.names["kernel"].__code__.co_names == ()
+    assert program.names["plain"].__code__.co_names != ()

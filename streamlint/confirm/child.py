@@ -175,7 +175,8 @@ def _result(driver: Driver, job: dict[str, Any], run: dict[str, Any]) -> dict[st
         if imports(tree, "torch"):
             _warm_torch()
         gate = Gate(driver, job["delay_ms"])
-        probe = Probe(Mode(run["mode"]), driver, gate, run["turn"], str(path))
+        mode, turn, elsewhere = Mode(run["mode"]), run["turn"], run["elsewhere"]
+        probe = Probe(mode, driver, gate, turn, str(path), elsewhere=elsewhere)
         call = Switch(Probe(Mode.REFERENCE, driver, gate))
         function = _load(tree, path, Path(job["root"]), run["function"], call)
         if any(imports(tree, compiler) for compiler in _COMPILERS) and probe.mode is not Mode.PLAIN:

@@ -25,7 +25,7 @@ from streamlint.confirm.plan import (
 from streamlint.confirm.program import Program, cases_of
 from streamlint.confirm.runner import Confirmation, Limits, confirm_all
 from streamlint.confirm.verdict import Decision, Verdict
-from streamlint.witness import ByValue, NoWitness
+from streamlint.witness import NoWitness, gpus_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,7 +114,7 @@ class _Planned:
 
 
 def _confirmed(planned: _Planned, gpus: int, limits: Limits, jobs: int) -> list[Confirmation]:
-    able = [plan for plan in planned.plans if _gpus(plan) <= gpus]
+    able = [plan for plan in planned.plans if gpus_of(plan.witness) <= gpus]
     if planned.command is None:
         done = confirm_all(able, limits, jobs, _complain)
     else:
@@ -124,12 +124,8 @@ def _confirmed(planned: _Planned, gpus: int, limits: Limits, jobs: int) -> list[
     return [by_plan.get(plan) or _too_few(plan, gpus) for plan in planned.plans]
 
 
-def _gpus(plan: Plan) -> int:
-    return plan.witness.gpus if isinstance(plan.witness, ByValue) else 1
-
-
 def _too_few(plan: Plan, gpus: int) -> Confirmation:
-    reason = f"the finding is about {_gpus(plan)} GPUs, and there is {gpus}"
+    reason = f"the finding is about {gpus_of(plan.witness)} GPUs, and there is {gpus}"
     return Confirmation(plan, Decision(Verdict.NOT_RUN, reason))
 
 

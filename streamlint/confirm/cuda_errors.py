@@ -25,6 +25,8 @@ _REFUSALS: Final = {
     "the current stream is capturing": 900,
     # torch.cuda.Event.elapsed_time
     "created with argument 'enable_timing=True'": 400,
+    # torch.cuda.Event.record
+    "does not match recording stream's device": 400,
 }
 """What libraries say where they refuse a call by themselves, and the error that CUDA would have given."""
 
@@ -66,7 +68,9 @@ def _code(error: BaseException, driver: Driver) -> int | None:
     for words, refused in _REFUSALS.items():
         if words in text:
             return refused
-    found = [(len(words), code) for code in _TEXTS if (words := driver.error_text(code)) and words in text]
+    # cuda.core puts an explanation of its own in the place of the driver's text, after the name.
+    said = [(words, code) for code in _TEXTS for words in (driver.error_text(code), driver.error_name(code))]
+    found = [(len(words), code) for words, code in said if words and words in text]
     if found and ("CUDA" in text.upper() or "CU" in _kind(error)):
         # "operation not permitted when stream is capturing" contains the text of another error.
         return max(found)[1]

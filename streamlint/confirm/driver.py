@@ -121,18 +121,9 @@ class Driver:
 
     def synchronize(self) -> None:
         """Wait for every device on which this process has a primary context."""
-        for device in range(self.device_count()):
-            flags, active = ctypes.c_uint(), ctypes.c_int()
-            self._check("cuDevicePrimaryCtxGetState", device, ctypes.byref(flags), ctypes.byref(active))
-            if not active.value:
-                continue
-            context = ctypes.c_void_p()
-            self._check("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
-            try:
-                with self.pushed(context):
-                    self._check("cuCtxSynchronize")
-            finally:
-                self._check("cuDevicePrimaryCtxRelease_v2", device)
+        for _, context in self._primary_contexts():
+            with self.pushed(context):
+                self._check("cuCtxSynchronize")
 
     @contextmanager
     def pushed(self, context: ctypes.c_void_p) -> Iterator[None]:
@@ -142,6 +133,29 @@ class Driver:
         finally:
             popped = ctypes.c_void_p()
             self._check("cuCtxPopCurrent_v2", ctypes.byref(popped))
+
+    def elsewhere(self) -> Iterator[int]:
+        """The other devices on which this process has a primary context; each is current in its turn."""
+        current = ctypes.c_void_p()
+        self._check("cuCtxGetCurrent", ctypes.byref(current))
+        for device, context in self._primary_contexts():
+            if context.value != current.value:
+                with self.pushed(context):
+                    yield device
+
+    def _primary_contexts(self) -> Iterator[tuple[int, ctypes.c_void_p]]:
+        """Those that are in use, by device."""
+        for device in range(self.device_count()):
+            flags, active = ctypes.c_uint(), ctypes.c_int()
+            self._check("cuDevicePrimaryCtxGetState", device, ctypes.byref(flags), ctypes.byref(active))
+            if not active.value:
+                continue
+            context = ctypes.c_void_p()
+            self._check("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+            try:
+                yield device, context
+            finally:
+                self._check("cuDevicePrimaryCtxRelease_v2", device)
 
     def context_of(self, stream: int) -> ctypes.c_void_p:
         context = ctypes.c_void_p()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from streamlint.confirm.driver import DriverError
+from streamlint.confirm.handles import current_streams
 
 if TYPE_CHECKING:
     import ctypes
@@ -66,6 +67,12 @@ class Gate:
             kernel = self._kernel(context)
             self._driver.launch(kernel, stream, (self._flag_address, self._limit_ns))
             self._pending.append(self._driver.record(stream))
+
+    def hold_elsewhere(self) -> None:
+        """Queue the gate on the current streams of the other devices that are in use."""
+        for device in self._driver.elsewhere():
+            for stream in current_streams(device):
+                self.hold(stream)
 
     @property
     def closed(self) -> bool:

@@ -37,6 +37,16 @@ def handles(stream: Any) -> list[int]:  # noqa: ANN401
     return [handle] if handle <= _PER_THREAD or handle >= _LOWEST_ADDRESS else current_streams()
 
 
+def among(values: tuple[object, ...]) -> list[int]:
+    """The streams among the arguments of a call, ``side`` of ``fill(x, 7, side)``; else the current ones."""
+    return [handle for value in values if _is_stream(value) for handle in handles(value)] or current_streams()
+
+
+def _is_stream(value: object) -> bool:
+    # cudaStream_t and CUstream of the bindings; Stream and ExternalStream of all others
+    return type(value).__name__ in ("cudaStream_t", "CUstream") or type(value).__name__.endswith("Stream")
+
+
 def of_launch(configuration: object) -> list[int]:
     """The stream in the brackets of a Numba launch: ``kernel[config](x)`` with ``config`` made elsewhere."""
     if isinstance(configuration, tuple) and len(configuration) > _LAUNCH_STREAM:
@@ -44,15 +54,18 @@ def of_launch(configuration: object) -> list[int]:
     return current_streams()
 
 
-def current_streams() -> list[int]:
-    """The current stream of each loaded library; the legacy default stream where none has one."""
+def current_streams(device: int | None = None) -> list[int]:
+    """The current stream of each loaded library; the legacy default stream where none has one.
+
+    ``device``: the stream current there, instead of on the current device.
+    """
     found: set[int] = set()
     torch = _loaded("torch", "cuda")
     if torch is not None and torch.cuda.is_initialized():
-        found.add(int(torch.cuda.current_stream().cuda_stream))
+        found.add(int(torch.cuda.current_stream(device).cuda_stream))
     cupy = _loaded("cupy", "cuda")
     if cupy is not None:
-        found.add(int(cupy.cuda.get_current_stream().ptr))
+        found.add(int(cupy.cuda.get_current_stream(-1 if device is None else device).ptr))
     if "numba.cuda" in sys.modules:
         # Numba has no current stream: what names none runs on the default stream.
         per_thread = os.environ.get("NUMBA_CUDA_PER_THREAD_DEFAULT_STREAM", "0")

@@ -132,6 +132,7 @@ def _install(job: dict[str, Any]) -> None:
         job["delay_ms"],
         frozenset(job["reuse"]),
         frozenset(job["stuck"]),
+        job["elsewhere"],
     )
     setattr(builtins, PROBE, Watch(sites, order, out))
     setattr(builtins, _WEAVER, weaver)

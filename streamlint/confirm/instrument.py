@@ -29,6 +29,7 @@ from streamlint.confirm.streams import (
     Keyword,
     Position,
     capture_role,
+    plain_call,
     stream_argument,
 )
 from streamlint.confirm.verdict import assert_never
@@ -178,9 +179,14 @@ class _Rewriter:
         if node is self._later:
             before.append(_probe("begin_later", node))
         header = _Header(self._earlier, self._later, node, frees=self._frees)
+        plain = plain_call(node)
         header.rewrite(node)
         if node is self._earlier and not header.streams:
-            before.append(_probe("hold_current", node))
+            if plain is None:
+                before.append(_probe("hold_current", node))
+            else:
+                # fill(x, n, s)  ->  fill(*__streamlint__.hold_among(x, n, s))
+                plain.args = [ast.Starred(_call("hold_among", plain.args, plain), ast.Load())]
         if node is self._later:
             if isinstance(node, ast.Return):
                 # return x.item()  ->  return __streamlint__.end_later(x.item())
@@ -188,7 +194,7 @@ class _Rewriter:
             else:
                 after.append(_probe("end_later", node))
         self._inner(node)
-        return [*before, node, *after]
+        return [*before, _told(node) if node is self._later else node, *after]
 
     def _inner(self, node: ast.stmt) -> None:
         match node:
@@ -258,7 +264,9 @@ class _Header(ast.NodeTransformer):
         argument = stream_argument(node)
         self.generic_visit(node)
         if self._frees:
-            node.args = [_call("freed", [a], a) if isinstance(a, ast.Name) else a for a in node.args]
+            node.args = [_freed(one) for one in node.args]
+            if isinstance(node.func, ast.Attribute):
+                node.func.value = _freed(node.func.value)  # buffer.close(stream)
         if argument is not None and (self._role or self._both):
             self._wrap_stream(node, argument)
         return _call(capture_role(node), [ast.Constant(node.lineno), node], node)
@@ -271,6 +279,10 @@ class _Header(ast.NodeTransformer):
         if self._both:
             return _call(f"hold{kind}", [_call(f"later{kind}", [value], value)], value)
         return _call(f"{self._role}{kind}", [value], value)
+
+
+def _freed(value: ast.expr) -> ast.expr:
+    return _call("freed", [value], value) if isinstance(value, ast.Name) else value
 
 
 def wrap_stream(node: ast.Call, argument: Argument, wrapped: Callable[[ast.expr, str], ast.expr]) -> None:
@@ -292,6 +304,14 @@ def wrap_stream(node: ast.Call, argument: Argument, wrapped: Callable[[ast.expr,
             launch.slice = wrapped(launch.slice, "_launch")
         case _:
             assert_never(argument)
+
+
+def _told(node: ast.stmt) -> ast.Try:
+    """The statement, with a word to the probe of what it raises: CuPy loses it at the end of a callback."""
+    told: list[ast.stmt] = [_probe("caught", node), ast.copy_location(ast.Raise(), node)]
+    anything = ast.copy_location(ast.Name("BaseException", ast.Load()), node)
+    handler = ast.copy_location(ast.ExceptHandler(anything, None, told), node)
+    return ast.copy_location(ast.Try([node], [handler], [], []), node)
 
 
 def _is_declaration(node: ast.stmt) -> bool:

@@ -96,6 +96,9 @@ class Plan:
     fingerprint: str = ""
     turn: int | None = None
     """Hold back only this execution of the statement, counted from 0; ``None``: every one."""
+    elsewhere: bool = False
+    """Where the statement names no stream, hold back those of the other devices and not that of the current
+    one: ``host.copy_(x)`` runs on the device of ``x``."""
     witness: Witness = _BY_VALUE
     earlier_path: Path | None = None
     """The file of the earlier operation, if it is another one: only in a whole program."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from streamlint.confirm import cuda_errors
 from streamlint.confirm.handles import (
+    among,
     current_streams,
     handles,
     library_is_capturing,
@@ -57,13 +58,21 @@ class Probe:
     """The object that instrumented programs know as ``__streamlint__``."""
 
     def __init__(
-        self, mode: Mode, driver: Driver, gate: Gate, turn: int | None = None, path: str = ""
+        self,
+        mode: Mode,
+        driver: Driver,
+        gate: Gate,
+        turn: int | None = None,
+        path: str = "",
+        *,
+        elsewhere: bool = False,
     ) -> None:
         """``turn`` selects one execution of the earlier statement, counted from 0; ``None`` is each.
 
-        ``path`` is the user's file, for the lines of errors.
+        ``path`` is the user's file, for the lines of errors. ``elsewhere``: see ``Plan``.
         """
         self._path = path
+        self._elsewhere = elsewhere
         self.mode = mode
         self._turn = turn
         self._driver = driver
@@ -87,7 +96,10 @@ class Probe:
 
     def hold_current(self) -> None:
         """Before an earlier statement that names no stream: it runs on the current one."""
-        self._hold(current_streams())
+        if not self._elsewhere:
+            self._hold(current_streams())
+        elif self._holds():
+            self._gate.hold_elsewhere()
 
     def hold(self, stream: T) -> T:
         """Around the stream argument of the earlier operation."""
@@ -99,14 +111,26 @@ class Probe:
         self._hold(of_launch(configuration))
         return configuration
 
+    def hold_among(self, *arguments: object) -> tuple[object, ...]:
+        """Around the arguments of an earlier call that may have its stream among them."""
+        if self._elsewhere:
+            self.hold_current()
+        else:
+            self._hold(among(arguments))
+        return arguments
+
     def _hold(self, streams: list[int]) -> None:
+        if self._holds():
+            for stream in streams:
+                self._gate.hold(stream)
+
+    def _holds(self) -> bool:
+        """Count this execution of the earlier statement; whether to hold it back."""
         turn = self.reached
         self.reached += 1
         if not self.mode.delays or turn >= MAX_HOLDS or self._turn not in (None, turn):
-            return
-        if not self._out_of_bounds():
-            for stream in streams:
-                self._gate.hold(stream)
+            return False
+        return not self._out_of_bounds()
 
     def begin_later(self) -> None:
         """Before the later statement."""

@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,7 +37,7 @@ from streamlint.confirm.verdict import (
 )
 from streamlint.confirm.watch import MAX_TURNS
 from streamlint.confirm.weave import Role, Site
-from streamlint.witness import ByDeadlock, ByError, ByLateError, ByReuse, ByTime, ByValue
+from streamlint.witness import ByDeadlock, ByError, ByLateError, ByReuse, ByTime, ByValue, gpus_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -174,27 +175,30 @@ class Program:
             reason = "the earlier operation was not issued" + (ended if reference.ended else "")
             return Decision(Verdict.NOT_REACHED, reason)
         decisions = []
-        for turn in range(reached):
-            decision = self._turn(number, turn, reference)
+        # What names no stream may run on a device that is not current: `host.copy_(x)`.
+        devices = (False, True) if gpus_of(self._cases[number].plan.witness) > 1 else (False,)
+        for turn, elsewhere in product(range(reached), devices):
+            decision = self._turn(number, turn, reference, elsewhere=elsewhere)
             if decision.verdict in (Verdict.CONFIRMED, Verdict.NOISY):
                 return decision
             decisions.append(decision)
         return min(decisions, key=lambda one: SAYS_MOST.index(one.verdict))
 
-    def _turn(self, number: int, turn: int, reference: Seen) -> Decision:
+    def _turn(self, number: int, turn: int, reference: Seen, *, elsewhere: bool) -> Decision:
         plan, limit = self._cases[number].plan, self._limits.timeout_s
         expected = reference.outcome(number, turn, limit)
-        gated = self._run(Mode.GATED, number, turn)
+        gated = self._run(Mode.GATED, number, turn, elsewhere=elsewhere)
         got = gated.outcome(number, turn, limit)
         looked = (number, turn) in reference.parts, (number, turn) in gated.parts
         if looked == (True, False) and (gated.ended, gated.broken) == (reference.ended, reference.broken):
             return Decision(Verdict.NOT_REACHED, "the later operation was not reached in the delayed run")
         control = expected
         if suspicious(expected, got) and not isinstance(plan.witness, ByTime):
-            control = self._run(Mode.CONTROL, number, turn).outcome(number, turn, limit)
+            again = self._run(Mode.CONTROL, number, turn, elsewhere=elsewhere)
+            control = again.outcome(number, turn, limit)
         return decide(plan.witness, Runs(expected, control, got, NOT_MADE), self._limits.delay_ms / 1e3)
 
-    def _run(self, mode: Mode, active: int | None, turn: int) -> Seen:
+    def _run(self, mode: Mode, active: int | None, turn: int, *, elsewhere: bool = False) -> Seen:
         with tempfile.TemporaryDirectory(prefix="streamlint-confirm-") as name:
             folder = Path(name)
             out = folder / "out"
@@ -205,7 +209,7 @@ class Program:
             # Only this package: what else is installed beside it may not fit the program's interpreter.
             (hooks / "streamlint").symlink_to(Path(__file__).resolve().parents[1], target_is_directory=True)
             job = folder / "job.json"
-            job.write_text(json.dumps(self._job(mode, active, turn, out)), "utf-8")
+            job.write_text(json.dumps(self._job(mode, active, turn, out, elsewhere=elsewhere)), "utf-8")
             environment = tidy_environment(hooks) | {JOB: str(job)}
             with _started(self._command, environment, folder) as process:
                 ended = _wait(process, self._limits.timeout_s)
@@ -214,12 +218,15 @@ class Program:
             seen.last_line = tail(folder / "stderr")
             return seen
 
-    def _job(self, mode: Mode, active: int | None, turn: int, out: Path) -> dict[str, Any]:
+    def _job(
+        self, mode: Mode, active: int | None, turn: int, out: Path, *, elsewhere: bool
+    ) -> dict[str, Any]:
         sites = [site for case in self._cases for site in case.sites]
         return {
             "mode": mode.value,
             "active": active,
             "turn": turn,
+            "elsewhere": elsewhere,
             "delay_ms": self._limits.delay_ms,
             "out": str(out),
             "stuck": [active] if active is not None and self._is_about_deadlock(active) else [],

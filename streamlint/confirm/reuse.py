@@ -36,10 +36,12 @@ Block: TypeAlias = TorchBlock | PoolBlock
 
 
 def block_of(value: Any, driver: Driver | None) -> Block | None:  # noqa: ANN401
-    """The block that a tensor or a device pointer stands for; ``None`` for all else."""
+    """The block of a tensor, a device pointer or a buffer of cuda.core; ``None`` for all else."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
         return _torch_block(torch, value)
+    if type(value).__name__ == "Buffer" and type(value).__module__.startswith("cuda.core"):
+        value = int(value.handle)
     if type(value).__name__ == "CUdeviceptr" or type(value) is int:
         size = driver.rest_of_range(int(value)) if driver is not None and int(value) > 0 else 0
         return PoolBlock(size) if size else None

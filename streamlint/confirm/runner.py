@@ -44,6 +44,7 @@ from streamlint.witness import (
     ByValue,
     NoWitness,
     Witness,
+    gpus_of,
 )
 
 if TYPE_CHECKING:
@@ -275,27 +276,38 @@ class _Session:
             ]
         seen = self._run(runs)
         seen |= self._run(self._controls(plans, seen))
+        seen |= self._apart(plans, seen)
         done = [self._decide(plan, seen) for plan in plans]
-        return self._single_turns(done, seen)
+        return self._other_schedules(done, seen)
 
-    def _single_turns(self, done: list[Confirmation], seen: dict[Run, Seen]) -> list[Confirmation]:
-        """Hold back one execution at a time, where holding back all showed nothing.
+    def _apart(self, plans: Sequence[Plan], seen: dict[Run, Seen]) -> dict[Run, Seen]:
+        """What raised where runs share a process, in processes of its own.
 
-        In ``for s in streams: launch(s)`` with a wait for the first stream only, holding both back
-        delays the reader too, and it comes late enough to be right by luck.
+        An earlier run may have left something behind: memory that stays registered, a port, a file.
         """
-        turns: dict[int, list[Plan]] = {}
+        doubtful: list[Plan] = []
+        for plan in plans if self._limits.shared else ():
+            outcomes = {mode: self._seen(plan, seen, mode).outcome for mode in Mode}
+            raised = isinstance(outcomes[Mode.CONTROL], Raised) or isinstance(outcomes[Mode.GATED], Raised)
+            if raised and isinstance(outcomes[Mode.REFERENCE], Returned):
+                doubtful.append(plan)
+        runs = [Run(plan, mode) for plan in doubtful for mode in Mode if mode is not Mode.PLAIN]
+        return {run: self._server.run([run])[0] for run in runs}
+
+    def _other_schedules(self, done: list[Confirmation], seen: dict[Run, Seen]) -> list[Confirmation]:
+        """Hold back less, where holding back all of the statement showed nothing."""
+        others: dict[int, list[Plan]] = {}
         for index, confirmation in enumerate(done):
             plan = confirmation.plan
             outcome = self._seen(plan, seen, Mode.GATED).outcome
             if confirmation.decision.verdict in (Verdict.ORDERED, Verdict.UNORDERED) and plan.turn is None:
                 held = outcome.held if isinstance(outcome, Returned) else 0
-                if held > 1:
-                    turns[index] = [replace(plan, turn=turn) for turn in range(min(held, MAX_TURNS))]
-        plans = [plan for few in turns.values() for plan in few]
+                others[index] = list(_narrower(plan, held))
+        plans = [plan for few in others.values() for plan in few]
         seen |= self._run([Run(plan, Mode.GATED) for plan in plans])
         seen |= self._run(self._controls(plans, seen))
-        for index, few in turns.items():
+        seen |= self._apart(plans, seen)
+        for index, few in others.items():
             for plan in few:
                 single = self._decide(plan, seen)
                 if single.decision.verdict is Verdict.CONFIRMED:
@@ -355,6 +367,20 @@ class _Session:
 _NOT_MADE = Seen(NOT_MADE, {})
 
 
+def _narrower(plan: Plan, held: int) -> Iterator[Plan]:
+    """Other schedules for a statement that was held back so many times.
+
+    One execution at a time: in ``for s in streams: launch(s)`` with a wait for the first stream only,
+    holding both back delays the reader too, and it comes late enough to be right by luck. And the
+    other devices, for what runs on one that is not current.
+    """
+    if held > 1:
+        for turn in range(min(held, MAX_TURNS)):
+            yield replace(plan, turn=turn)
+    if gpus_of(plan.witness) > 1:
+        yield replace(plan, elsewhere=True)
+
+
 def _job(runs: Sequence[Run], limits: Limits) -> dict[str, Any]:
     return {
         "root": str(runs[0].plan.root),
@@ -367,6 +393,7 @@ def _job(runs: Sequence[Run], limits: Limits) -> dict[str, Any]:
                 "earlier": _place(run.plan.earlier),
                 "later": _place(run.plan.later),
                 "turn": run.plan.turn,
+                "elsewhere": run.plan.elsewhere,
                 "frees": isinstance(run.plan.witness, ByReuse),
             }
             for run in runs

@@ -132,6 +132,20 @@ def capture_role(node: ast.Call) -> str:
     return "capture_ended" if name in _ENDS_CAPTURE else "call"
 
 
+def plain_call(node: ast.stmt | ast.expr) -> ast.Call | None:
+    """The call that a statement is, if a stream may be among its arguments: ``self.fill(x, n, s)``.
+
+    Only where the arguments compute nothing by themselves, so that no work is queued before the call is.
+    """
+    call = getattr(node, "value", None) if isinstance(node, ast.Expr | ast.Assign | ast.Return) else node
+    if not isinstance(call, ast.Call) or not call.args or not isinstance(call.func, ast.Name | ast.Attribute):
+        return None
+    given = [*call.args, *(keyword.value for keyword in call.keywords)]
+    parts = [part for one in [call.func, *given] for part in ast.walk(one)]
+    computes = (ast.Call, ast.BinOp, ast.Lambda, ast.Starred, ast.Subscript, ast.NamedExpr, ast.Await)
+    return None if any(isinstance(part, computes) for part in parts) else call
+
+
 def stream_argument(node: ast.Call) -> Argument | None:
     """Where ``node`` names its stream, or ``None`` if it names none."""
     for keyword in node.keywords:

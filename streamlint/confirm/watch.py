@@ -24,6 +24,7 @@ from streamlint.confirm import cuda_errors
 from streamlint.confirm.driver import Driver, DriverError, DriverUnavailableError
 from streamlint.confirm.gate import Gate
 from streamlint.confirm.handles import (
+    among,
     current_streams,
     handles,
     library_is_capturing,
@@ -79,6 +80,8 @@ class Order:
     """Findings about memory that is handed out again."""
     stuck: frozenset[int] = frozenset()
     """Findings about statements that never end."""
+    elsewhere: bool = False
+    """Hold back the other devices, for what runs on one that is not current."""
 
 
 class Watch:
@@ -126,7 +129,22 @@ class Watch:
         """Before an earlier statement that names no stream."""
         with self._acting():
             for number in self._active(numbers):
-                self._hold(self._sites[number].finding, current_streams())
+                finding = self._sites[number].finding
+                if not self._order.elsewhere:
+                    self._hold(finding, current_streams())
+                elif self._gate is not None and self._holds(finding):
+                    self._gate.hold_elsewhere()
+                    self._emit({"event": "held", "finding": finding})
+
+    def hold_among(self, numbers: tuple[int, ...], *arguments: object) -> tuple[object, ...]:
+        """Around the arguments of an earlier call that may have its stream among them."""
+        if self._order.elsewhere:
+            self.hold_current(numbers)
+            return arguments
+        with self._acting():
+            for number in self._active(numbers):
+                self._hold(self._sites[number].finding, among(arguments))
+        return arguments
 
     def on(self, numbers: tuple[int, ...], stream: T) -> T:
         """Around a stream argument."""
@@ -213,8 +231,11 @@ class Watch:
             elif site.finding in self._later:
                 self._later[site.finding][2].extend(streams)
 
+    def _holds(self, finding: int) -> bool:
+        return self._current(finding) is not None and self._order.mode.delays
+
     def _hold(self, finding: int, streams: list[int]) -> None:
-        if self._current(finding) is None or not self._order.mode.delays or self._gate is None:
+        if self._gate is None or not self._holds(finding):
             return
         for stream in streams:
             self._gate.hold(stream)

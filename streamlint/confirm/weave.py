@@ -18,14 +18,14 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from streamlint.confirm.instrument import PROBE, Place, compiled, node_at, wrap_stream
-from streamlint.confirm.streams import stream_argument
+from streamlint.confirm.streams import plain_call, stream_argument
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _LONGEST_NAME: Final = 60
 
-_Located = TypeVar("_Located", ast.Expr, ast.Call, ast.ExceptHandler, ast.Raise, ast.Try)
+_Located = TypeVar("_Located", ast.Expr, ast.Call, ast.Starred, ast.ExceptHandler, ast.Raise, ast.Try)
 
 
 class Role(Enum):
@@ -117,12 +117,12 @@ class _Weaver(ast.NodeTransformer):
     def _simple(self, node: ast.stmt, numbers: list[int]) -> list[ast.stmt]:
         header = _Header(numbers)
         stored = _stored(node)
+        plain = plain_call(node)
         header.rewrite(node)
         after = [_see(numbers, _moved(target, node)) for target in stored]
         probes: list[ast.expr] = [_call("enter", [_tuple(numbers)])]
-        held = [n for n in numbers if n in self._earlier]
-        if held and not header.streams:
-            probes.append(_call("hold_current", [_tuple(held)]))
+        if not header.streams:
+            probes += self._held(numbers, plain)
         last = [*after, _call("leave", [_tuple(numbers)])]
         return [
             *(_at(ast.Expr(probe), node) for probe in probes),
@@ -130,14 +130,26 @@ class _Weaver(ast.NodeTransformer):
             *(_at(ast.Expr(probe), node) for probe in last),
         ]
 
+    def _held(self, numbers: list[int], plain: ast.Call | None) -> list[ast.expr]:
+        """What stands before an earlier statement that names no stream, or goes into its plain call."""
+        held = [n for n in numbers if n in self._earlier]
+        if not held:
+            return []
+        if plain is None:
+            return [_call("hold_current", [_tuple(held)])]
+        # fill(x, n, s)  ->  fill(*__streamlint__.hold_among((6,), x, n, s))
+        among = _call("hold_among", [_tuple(held), *plain.args])
+        plain.args = [_at(ast.Starred(among, ast.Load()), plain)]
+        return []
+
     def _expression(self, value: ast.expr, numbers: list[int]) -> ast.expr:
         """``leave(n, enter(n) or value)``: the probe before returns ``None``."""
         header = _Header(numbers)
+        plain = plain_call(value)
         rewritten = header.visit(value)
         before: list[ast.expr] = [_call("enter", [_tuple(numbers)])]
-        held = [n for n in numbers if n in self._earlier]
-        if held and not header.streams:
-            before.append(_call("hold_current", [_tuple(held)]))
+        if not header.streams:
+            before += self._held(numbers, plain)
         whole = ast.BoolOp(ast.Or(), [*before, rewritten])
         return _at(_call("leave", [_tuple(numbers), whole]), value)
 

@@ -9,7 +9,7 @@ first, so that every arm is reached at least once before combinations are tried.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ class Decision:
     options: int
     chosen: int
     relevant: bool
+    again: bool = False
+    """Whether a constructor asked first, and code that works with streams asked again."""
 
 
 @dataclass(slots=True)
@@ -40,6 +42,8 @@ class Oracle:
     ) -> int:
         """The answer for ``key``; asking twice gives the same one."""
         if key in self.memo:
+            if relevant:
+                self.taken[:] = [replace(d, again=True) if d.key == key else d for d in self.taken]
             return self.memo[key]
         position = len(self.taken)
         chosen = self.forced[position] if position < len(self.forced) else default
@@ -58,9 +62,9 @@ class Oracle:
 class Exploration(Generic[T]):
     """Iterates over the results of up to ``limit`` paths, breadth first over flipped decisions.
 
-    Decisions that are not relevant are flipped last, ``quiet_limit`` of them at most, and only if some
-    path was ``busy``; as long as none was, no more than ``quiet_limit`` paths are run. Afterwards ``cut``
-    tells how many known paths were left out.
+    Decisions that are not relevant are flipped last: those that relevant code asked again, and then, if
+    some path was ``busy``, at most ``quiet_limit`` others. As long as no path was busy, no more than
+    ``quiet_limit`` are run. Afterwards ``cut`` tells how many known paths were left out.
 
     A path that did what an earlier one did (equal ``outcome``) is not combined with the decisions
     that have been asked before: only what its other arm asks for the first time is flipped.
@@ -75,20 +79,19 @@ class Exploration(Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         waiting: deque[tuple[int, ...]] = deque([()])
+        again: deque[tuple[int, ...]] = deque()
         later: deque[tuple[int, ...]] = deque()
         busy = False
-        runs = side_runs = 0
+        runs = others = 0
         outcomes: set[object] = set()
         asked: set[str] = set()
-        while waiting or (busy and later):
+        while waiting or again or (busy and later and others < self.quiet_limit):
             if runs >= (self.limit if busy else self.quiet_limit):
                 self.cut = len(waiting)
                 return
-            if not waiting:
-                if side_runs == self.quiet_limit:
-                    return
-                side_runs += 1
-            forced = waiting.popleft() if waiting else later.popleft()
+            queue = waiting or again or later
+            others += queue is later
+            forced = queue.popleft()
             runs += 1
             oracle = Oracle(forced)
             result = self.run(oracle)
@@ -102,7 +105,7 @@ class Exploration(Generic[T]):
                 decision = oracle.taken[position]
                 if not is_new and decision.key in asked:
                     continue
-                queue = waiting if decision.relevant else later
+                queue = waiting if decision.relevant else again if decision.again else later
                 for other in range(decision.options):
                     if other != decision.chosen:
                         queue.append((*chosen[:position], other))

@@ -78,6 +78,10 @@ class Entry:
     after_others: bool = False
     """Whether the object is taken to have had calls that are not in the trace."""
 
+    @property
+    def is_method(self) -> bool:
+        return self.label != self.module and "." in self.label
+
 
 @dataclass(slots=True)
 class Run:

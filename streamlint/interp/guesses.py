@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from streamlint.interp import flavors
-from streamlint.interp.values import BufferV, ConstV, Flavor, SymV, Value
+from streamlint.interp.values import BufferV, ConstV, Flavor, SymV, TupleV, Value
 from streamlint.models.schema import Lib
 from streamlint.trace import Access, Launch, Mode, Origin, Space
 
@@ -60,6 +60,19 @@ def buffer(m: Machine, guess: Guess) -> BufferV:
     made = m.new_buffer(guess.name, Space.UNKNOWN, Origin.RESULT, guess.flavor, None, op.stream)
     m.roles[guess.result] = made
     return made
+
+
+def computed_aside(m: Machine, result: Value) -> None:
+    """A result that was computed in the block of a stream is a tensor: numbers need none.
+
+    ``with torch.cuda.stream(self.side): y = self.kept * self.score``, then ``return y``.
+    """
+    for value in result.items if isinstance(result, TupleV) else (result,):
+        guess = m.guesses.get(value.key) if isinstance(value, SymV) else None
+        if guess is not None and guess.result not in m.roles:
+            op = m.ops[guess.op]
+            if isinstance(op, Launch) and op.stream != m.current_stream(Lib.TORCH).id:
+                buffer(m, guess)
 
 
 def settle(m: Machine) -> None:

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from streamlint import models
 from streamlint.interp.captures import Captures, Recording
 from streamlint.interp.lifetime import MAX_SCANS, Lifetimes
 from streamlint.interp.values import (
@@ -73,6 +74,10 @@ MAX_OPS = 6_000
 
 _CALL_NUMBER = re.compile(r"\*?(\d+):")
 """Starts the key of an argument: ``1:x`` is the parameter ``x`` of the first call after the constructor."""
+
+
+def _communicates(op: Launch | Copy) -> bool:
+    return models.find_function(f"torch.distributed.{op.name}") is not None
 
 
 class Cut(Exception):
@@ -427,22 +432,37 @@ class Machine:
             Launch(site, stream=stream.id, accesses=(), name="before the call")
         )
 
-    def end_call(self, results: Iterable[BufferV], span: Span) -> None:
+    def end_call(self, results: Iterable[BufferV], span: Span, *, uses_arguments: bool) -> None:
         """The op that stands for what the caller may do next: it uses the results on the current stream.
 
-        It is there if the call used another stream, so that something can be unordered.
+        With ``uses_arguments`` it also reads what the call wrote of the memory that it was given. The op
+        is there if the call used another stream, so that something can be unordered.
         """
         stream = self.default(StreamKind.CURRENT, None).id
         here = [op for op in self.ops if isinstance(op, (Launch, Copy)) and op.at.call == self.call]
         if all(op.stream == stream for op in here):
             return
+        views = list(results)
+        if uses_arguments:
+            # Who hands in a stream knows what is written on it, and the rank that sends only reads.
+            aside = [op for op in here if self._is_made_by_code(op.stream) and not _communicates(op)]
+            written = [access for op in aside for access in op.accesses if access.mode.writes]
+            views += [
+                BufferV(a.buffer, a.region)
+                for a in written
+                if self.buffers[a.buffer].origin is Origin.ARGUMENT
+            ]
         doubts = frozenset({Doubt.RESULT})
         used = tuple(
             Access(view.id, Mode.READ, view.region, doubts)
-            for view in results
+            for view in dict.fromkeys(views)
             if not self.space(view).on_host
         )
         self.emit(Launch(self.site(span), stream=stream, accesses=used, name="after the call"))
+
+    def _is_made_by_code(self, number: StreamId) -> bool:
+        stream = self.streams[number]
+        return stream.kind in (StreamKind.NON_BLOCKING, StreamKind.BLOCKING) and stream.span is not None
 
     def close(self) -> None:
         """Fills in the ops before the calls: every argument that was used may be pending."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp import calls, escape, functions, lifetime, tensors
+from streamlint.interp import calls, escape, functions, guesses, lifetime, tensors
 from streamlint.interp.machine import Machine, PathEnds, Returned
 from streamlint.interp.values import (
     ConstV,
@@ -67,8 +67,10 @@ def after_other_calls(m: Machine, made: HeapV, names: frozenset[str]) -> None:
 
 def _used_by_caller(m: Machine, result: Value, span: Span) -> None:
     """The caller may use what it gets at once; given the stream or an event too, it can order that itself."""
-    given = [] if escape.carries_order(m, [result]) else tensors.buffers_in(m, [result], unknown=False)
-    m.end_call(given, m.last_return or span)
+    orders = escape.carries_order(m, [result])
+    guesses.computed_aside(m, result)
+    given = [] if orders else tensors.buffers_in(m, [result], unknown=False)
+    m.end_call(given, m.last_return or span, uses_arguments=not orders)
 
 
 def outside_arguments(

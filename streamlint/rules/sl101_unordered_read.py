@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 from streamlint.finding import Severity
 from streamlint.rules import pairs
 from streamlint.rules.base import Judged, Problem, Rule, is_return, on, stream_of
+from streamlint.trace import Origin
 from streamlint.witness import ByValue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from streamlint.conflicts import Conflict
 
 
 def check(judged: Judged) -> Iterator[Problem]:
@@ -18,17 +21,29 @@ def check(judged: Judged) -> Iterator[Problem]:
         earlier, later = judged.op(conflict.earlier), judged.op(conflict.later)
         name = pairs.subject(judged, conflict)
         writer = stream_of(earlier)
-        read = "is returned" if is_return(later) else f"is read {on(judged, later)}"
+        read = _returned(judged, conflict) if is_return(later) else f"is read {on(judged, later)}"
+        # A call that returns nothing has no better place than the write.
+        place = conflict.earlier if read == _HANDED_BACK else None
+        notes = pairs.notes(judged, conflict)
         yield Problem(
             later=conflict.later,
             earlier=conflict.earlier,
             buffer=conflict.buffer,
             message=(f"{name} {read} while {_stream(judged, writer)} may still be writing it"),
-            label=read.removeprefix("is "),
+            label=read.removeprefix("is ") if place is None else "still running on return",
             help=pairs.order_help(judged, conflict),
-            notes=pairs.notes(judged, conflict),
+            notes=notes if place is None else notes[1:],
             doubts=conflict.doubts,
+            primary=place,
         )
+
+
+_HANDED_BACK = "is handed back"
+
+
+def _returned(judged: Judged, conflict: Conflict) -> str:
+    given = judged.trace.buffers[conflict.buffer].origin is Origin.ARGUMENT
+    return _HANDED_BACK if given else "is returned"
 
 
 def _stream(judged: Judged, stream: object) -> str:

@@ -75,7 +75,7 @@ def _empty_waits(judged: Judged) -> Iterator[OpId]:
         if not isinstance(op, (Wait, SyncEvent)):
             continue
         event = judged.trace.events[op.event]
-        if event.span is None or event.earlier:
+        if event.span is None:
             continue
         if judged.hb.record_seen_by(OpId(number)) is not None:
             seen.add(op.at.span)

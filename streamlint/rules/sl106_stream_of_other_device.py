@@ -97,7 +97,8 @@ RULE = Rule(
     summary="a kernel is launched, or an event recorded, on a stream of another device",
     severity=Severity.ERROR,
     check=check,
-    witness=ByError(codes=frozenset({400}), gpus=2),
+    # 700 (illegal address): cuda.core and Numba launch all the same.
+    witness=ByError(codes=frozenset({400, 700}), gpus=2),
     doc="""\
 ## What it does
 Reports a kernel that is launched on a stream of another device than the current one, and an event that

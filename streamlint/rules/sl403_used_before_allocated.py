@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from streamlint.finding import Severity
 from streamlint.hb import Ordering, Verdict
 from streamlint.rules import lifetimes
-from streamlint.rules.base import Judged, Note, Problem, Rule, last_barrier, on, quoted, stream_of
-from streamlint.trace import Alloc, Copy, Launch, OpId, SyncDevice, SyncStream
+from streamlint.rules.base import Judged, Note, Problem, Rule, is_entry, last_barrier, on, quoted, stream_of
+from streamlint.trace import Alloc, BufferId, Copy, Doubt, Launch, OpId, SyncDevice, SyncStream
 from streamlint.witness import NoWitness
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ STREAM_ORDERED = frozenset(
         "mallocAsync",
     }
 )
-"""Allocations that happen in stream order. Those of caching allocators may be used at once on any stream:
-what they hand out was allocated before, and who used it last is the subject of SL401."""
+"""Allocations that happen in stream order. What caching allocators hand out was allocated before; there the
+question is who used it last."""
 
 
 def check(judged: Judged) -> Iterator[Problem]:
@@ -34,6 +34,50 @@ def check(judged: Judged) -> Iterator[Problem]:
                 # A race with a write on the allocating stream shows the same missing edge, and says more.
                 if (use, op.buffer) not in raced:
                     yield from _judge(judged, OpId(number), op, op.stream, use)
+    yield from _recycled(judged)
+
+
+def _recycled(judged: Judged) -> Iterator[Problem]:
+    """Fresh memory of a caching allocator that another stream uses first, and too early.
+
+    The block may have been given back by code whose last kernel on the allocating stream has not run yet:
+    on that stream this is no matter, on another one it is. The op before the call stands for such kernels.
+    """
+    pending = OpId(0)
+    fresh: dict[BufferId, tuple[OpId, OpId]] = {}
+    for number, op in enumerate(judged.trace.ops):
+        if is_entry(op):
+            pending = OpId(number)
+        elif isinstance(op, Alloc) and op.name == "allocation" and op.stream is not None:
+            fresh[op.buffer] = (OpId(number), pending)
+        elif isinstance(op, (Launch, Copy)):
+            for buffer in {access.buffer for access in op.accesses} & fresh.keys():
+                alloc, before = fresh.pop(buffer)
+                yield from _judge_recycled(judged, alloc, before, OpId(number))
+
+
+def _judge_recycled(judged: Judged, number: OpId, before: OpId, use: OpId) -> Iterator[Problem]:
+    alloc, op = judged.op(number), judged.op(use)
+    assert isinstance(alloc, Alloc)
+    assert alloc.stream is not None
+    buffer = judged.trace.buffers[alloc.buffer]
+    home = stream_of(judged.op(before))
+    if buffer.space.on_host or alloc.stream != home or stream_of(op) == home:
+        return
+    ordering = judged.hb.ordered(before, use)
+    if ordering.verdict is Verdict.YES:
+        return
+    name, owner = quoted(judged.buffer_name(alloc.buffer)), quoted(judged.stream_name(alloc.stream))
+    yield Problem(
+        later=use,
+        earlier=before,
+        buffer=alloc.buffer,
+        message=f"{name} is used {on(judged, op)} while {owner} may still be using the memory that it got",
+        label=f"used {on(judged, op)}",
+        help=f"make the stream of the use wait for {owner} after the allocation",
+        notes=(Note(alloc.at.span, f"allocated on {owner} here, from memory that was given back before"),),
+        doubts=ordering.doubts | alloc.doubts | lifetimes.use_doubts(op, alloc.buffer) | {Doubt.ARGUMENT},
+    )
 
 
 def _first_uses(judged: Judged, alloc: OpId, op: Alloc) -> list[OpId]:
@@ -98,18 +142,22 @@ def _ordered(judged: Judged, number: OpId, stream: StreamId, use: OpId) -> Order
 RULE = Rule(
     code="SL403",
     name="used-before-allocated",
-    summary="stream-ordered allocation used on a stream not ordered after it",
+    summary="memory used on a stream that is not ordered after its allocation",
     severity=Severity.ERROR,
     check=check,
     witness=NoWitness("the pool hands out the address at once, and most often nobody else uses the memory"),
     doc="""\
 ## What it does
 Reports memory of `cudaMallocAsync` that is used on another stream than the one that orders the
-allocation, without a wait between the two.
+allocation, without a wait between the two. Reports as well fresh memory of a caching allocator
+(`torch.empty(...)`) that another stream uses first, without waiting for the stream that allocated it.
 
 ## Why is this bad?
-The pointer is valid from the moment when the stream gets to the allocation. Before that the memory
-may be unmapped, or still belong to a block that earlier work of the stream uses.
+The pointer of `cudaMallocAsync` is valid from the moment when the stream gets to the allocation. Before
+that the memory may be unmapped, or still belong to a block that earlier work of the stream uses.
+
+A caching allocator hands out a block as soon as the last tensor in it is dropped, though kernels that use
+it may still be pending. On the stream that allocates, new work comes after them; on another one it need not.
 
 ## Example
 ```python
@@ -125,11 +173,22 @@ check(cudart.cudaStreamWaitEvent(b, allocated, 0))
 check(cudart.cudaMemsetAsync(p, 0, size, b))
 ```
 
+```python
+buffer = torch.empty(n, device="cuda")
+side.wait_stream(torch.cuda.current_stream())       # after the allocation
+with torch.cuda.stream(side):
+    buffer.copy_(pinned, non_blocking=True)
+torch.cuda.current_stream().wait_stream(side)
+```
+
 ## Limits
-Caching allocators (PyTorch, CuPy) hand out memory that was allocated before; there the question is who
-used it last: see SL401.
+Of caching allocators it is not known who used a block last. It is reported where the current stream waits
+for the use afterwards, or an event is recorded behind it, or the memory is kept for the stream; otherwise it
+is only `possible`. So it is in a function that makes the stream itself, and may run once, before all else.
 
 ## Source
-[Stream-ordered memory allocator](https://docs.nvidia.com/cuda/cuda-programming-guide/04-special-topics/stream-ordered-memory-allocation.html).
+[Stream-ordered memory allocator](https://docs.nvidia.com/cuda/cuda-programming-guide/04-special-topics/stream-ordered-memory-allocation.html);
+[Tensor.record_stream](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.record_stream.html):
+a block goes back to the stream that allocated it, and is in order with the work of that stream only.
 """,
 )

@@ -30,6 +30,7 @@ from streamlint.models.schema import (
     HostWaitsStream,
     NewEvent,
     NewStream,
+    OrdersAll,
     Pins,
     Queries,
     ReadsTimes,
@@ -40,7 +41,7 @@ from streamlint.models.schema import (
 from streamlint.trace import Doubt, FreeKind, Mode, Space
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from types import ModuleType
 
     from streamlint.confirm.observe.device import Device
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 
 _OPAQUE = frozenset({Doubt.OPAQUE})
 _OBSERVED = frozenset({Doubt.OBSERVED})
+_REACHED_BY_HOST = (Space.PINNED, Space.MANAGED)
 _EXTERNAL = 1
 _RELAXED = 2
 
@@ -61,7 +63,8 @@ def install(
     calls = Calls(recorder, device, memory)
     for api in framework.functions:
         function = getattr(module, api.name, None)
-        if function is not None:
+        # A record such as CUlaunchConfig is a type, which other extensions look up as one.
+        if function is not None and not isinstance(function, type):
             setattr(module, api.name, _wrapped(function, api, calls))
 
 
@@ -93,16 +96,48 @@ class Call:
         self.name = api.name
         self.given = given
 
-    def number(self, name: str | None, default: int = 0) -> int:
-        value = self.given.get(name) if name is not None else None
-        return default if value is None else address_of(value)
+    def number(self, *names: str | None) -> int:
+        """The number of the first of these parameters that was given: runtime and driver name them apart."""
+        values = (self._value(name) for name in names if name is not None)
+        return next((address_of(value) for value in values if value is not None), 0)
 
-    def extent(self, name: str) -> tuple[int, Strides | None]:
-        """The bytes from the first to the last that the call touches at ``name``, and its rows if any."""
-        width, height = self.number("width"), self.number("height")
+    def _value(self, name: str) -> Any:
+        """A parameter, or a field of one: ``config.hStream``."""
+        record, _, field = name.partition(".")
+        value = self.given.get(record)
+        return getattr(value, field, None) if field else value
+
+    def flags(self) -> int:
+        return self.number("flags", "Flags")
+
+    def bytes(self) -> int:
+        """The size of an allocation; 0 for one in rows."""
+        return self.number("size", "bytesize")
+
+    def height(self) -> int:
+        return self.number("height", "Height")
+
+    def ends(self, name: str) -> Iterator[tuple[int, int, Strides | None]]:
+        """Where the call touches memory at ``name``: the address, the bytes to the last one, the rows if any.
+
+        ``name`` is a parameter, a list of addresses beside a list of sizes, or fields of a record
+        (``"p.dstPtr/dstArray"``).
+        """
+        record, _, fields = name.partition(".")
+        value = self.given.get(record)
+        if fields:
+            yield from _in_record(value, fields.split("/"))
+        elif isinstance(value, list | tuple):
+            sizes = self.given.get("sizes", ())
+            yield from ((address_of(one), size, None) for one, size in zip(value, sizes, strict=False))
+        elif value is not None:
+            yield address_of(value), *self._extent(name)
+
+    def _extent(self, name: str) -> tuple[int, Strides | None]:
+        width, height = self.number("width", "Width") * self._element(), self.height()
         if not height:
-            return (self.number("count") or self.number("number") * self._element()), None
-        pitch = self.number({"dst": "dpitch", "src": "spitch"}.get(name, "pitch"))
+            return self.number("count", "ByteCount") or self.number("N") * self._element(), None
+        pitch = self.number(*{"dst": ("dpitch",), "src": ("spitch",)}.get(name, ("pitch", "dstPitch")))
         span = pitch * (height - 1) + width
         return span, None if pitch <= width else Strides(pitch, 0, width)
 
@@ -137,7 +172,7 @@ class Calls:
     def before(self, call: Call, effect: Effect) -> None:
         recorder = self._recorder
         match effect:
-            case StreamWaitsEvent() | Records() if recorder.capturing and call.number("flags") == _EXTERNAL:
+            case StreamWaitsEvent() | Records() if recorder.capturing and call.flags() == _EXTERNAL:
                 # A node of the graph: it orders the graph's work when it is launched.
                 pass
             case StreamWaitsEvent(event=event, stream=stream):
@@ -159,7 +194,7 @@ class Calls:
             case ReadsTimes(start=start, end=end):
                 recorder.call(call.name, times=(self._event(call, start), self._event(call, end)))
             case Queries(of=of):
-                is_stream = of == "stream"
+                is_stream = _is_stream(of)
                 recorder.call(
                     call.name,
                     stream=self._stream(call, of) if is_stream else None,
@@ -174,10 +209,13 @@ class Calls:
                     # Observed, not promised; cudaFree of cudaMallocAsync memory does not wait (measured).
                     recorder.sync_device(self._here(), call.name, _OBSERVED)
                 recorder.died(call.number(buffer), FreeKind.EXPLICIT, on, call.name)
-            case Destroys(what="stream"):
-                recorder.destroy_stream(call.number("stream"), self._here())
+            case Destroys(what=what) if _is_stream(what):
+                recorder.destroy_stream(call.number(what), self._here())
             case Destroys(what=event):
                 recorder.destroy_event(call.number(event), self._here())
+            case OrdersAll():
+                # Memory is waited for, or written for others that wait: nothing is said across.
+                recorder.sync_device(self._here(), call.name)
             case _:
                 pass
 
@@ -192,13 +230,13 @@ class Calls:
                 recorder.made_event(address_of(result[1]), self._here(), timing=timing)
             case Allocates(space=space, stream=stream):
                 on = None if stream is None else self._stream(call, stream)
-                size = call.number("size") or _pitched(call, result)
+                size = call.bytes() or _pitched(call, result)
                 recorder.born(address_of(result[1]), size, space, self._here(), on, name=call.name)
             case Pins(buffer=buffer):
                 address = call.number(buffer)
-                recorder.born(address, call.number("size"), Space.PINNED, self._here(), name=call.name)
+                recorder.born(address, call.bytes(), Space.PINNED, self._here(), name=call.name)
             case Queries(of=of) if int(result[0]) == 0:
-                if of == "stream":
+                if _is_stream(of):
                     recorder.sync_stream(self._stream(call, of), call.name, answer=True)
                 else:
                     recorder.sync_event(self._event(call, of), call.name, answer=True)
@@ -225,26 +263,24 @@ class Calls:
         return self._recorder.event(call.number(name), self._here())
 
     def _copy(self, call: Call, effect: Copies) -> None:
-        source = self._end(call, effect.src, Mode.READ)
-        target = self._end(call, effect.dst, Mode.WRITE)
+        source = next(self._touched(call, effect.src, Mode.READ), None)
+        target = next(self._touched(call, effect.dst, Mode.WRITE), None)
         if source is None or target is None:
             return
         how = explicit_effect(target.block.space, source.block.space, blocking=effect.blocking)
         self._recorder.move(self._stream(call, effect.stream), call.name, source, target, how)
 
-    def _end(self, call: Call, name: str, mode: Mode) -> Touch | None:
-        address = call.number(name)
-        span, strides = call.extent(name)
-        if not address or not span:
-            return None
-        block = self._recorder.find(address)
-        if block is None:
-            space, start, length = self._device.memory(address)
-            block = self._recorder.unseen(start, length or span, space, self._here())
-        lo = address - block.start
-        if strides is not None:
-            strides = strides._replace(column=lo % strides.pitch)
-        return Touch(block, mode, lo, lo + span, strides, operand=call.position(name))
+    def _touched(self, call: Call, name: str, mode: Mode) -> Iterator[Touch]:
+        for address, span, rows in call.ends(name):
+            if not address or not span:
+                continue
+            block = self._recorder.find(address)
+            if block is None:
+                space, start, length = self._device.memory(address)
+                block = self._recorder.unseen(start, length or span, space, self._here())
+            lo = address - block.start
+            strides = None if rows is None else rows._replace(column=lo % rows.pitch)
+            yield Touch(block, mode, lo, lo + span, strides, operand=call.position(name.partition(".")[0]))
 
     def _use(self, call: Call, effect: Uses) -> None:
         touches: list[Touch] = []
@@ -253,11 +289,13 @@ class Calls:
             (effect.writes, Mode.WRITE),
             (effect.updates, Mode.UPDATE),
         ):
-            ends = (self._end(call, name, mode) for name in names)
-            touches += [end for end in ends if end is not None]
+            touches += [touch for name in names for touch in self._touched(call, name, mode)]
         for name in effect.packed:
             touches += self._packed(call.given.get(name), call.position(name))
-        self._recorder.work(self._stream(call, effect.stream), call.name, touches)
+        stream = self._stream(call, effect.stream)
+        self._recorder.work(stream, call.name, touches)
+        if effect.host_waits and any(touch.block.space in _REACHED_BY_HOST for touch in touches):
+            self._recorder.sync_stream(stream, call.name)
 
     def _packed(self, arguments: Any, position: int) -> list[Touch]:
         """Kernel arguments, ``((a, b), (c_void_p, c_int))``: addresses of known blocks are used in whole."""
@@ -287,7 +325,35 @@ def address_of(value: Any) -> int:
     try:
         return int(value)
     except (TypeError, ValueError):
+        pass
+    try:
         return ctypes.addressof(ctypes.c_char.from_buffer(value))
+    except (TypeError, ValueError):
+        return 0
+
+
+def _in_record(record: Any, fields: list[str]) -> Iterator[tuple[int, int, Strides | None]]:
+    """The end of a copy that a record describes: ``CUDA_MEMCPY2D`` with pitches, a 3D one in whole."""
+    for field in fields:
+        value = getattr(record, field, None)
+        pointer = getattr(value, "ptr", value)
+        address = 0 if pointer is None else address_of(pointer)
+        if not address:
+            continue
+        if hasattr(record, "WidthInBytes"):
+            width, height = int(record.WidthInBytes), max(1, int(record.Height))
+            pitch = int(getattr(record, f"{field[:3]}Pitch")) or width
+            span = pitch * (height - 1) + width
+            yield address, span, None if pitch <= width else Strides(pitch, 0, width)
+        else:
+            extent = record.extent
+            yield address, int(extent.width) * int(extent.height) * int(extent.depth), None
+        return
+
+
+def _is_stream(parameter: str) -> bool:
+    """``stream`` of the runtime, ``hStream`` of the driver."""
+    return parameter.lower().endswith("stream")
 
 
 def _succeeded(result: Any) -> bool:
@@ -296,4 +362,4 @@ def _succeeded(result: Any) -> bool:
 
 def _pitched(call: Call, result: Any) -> int:
     """The size of an allocation in rows: the pitch is the last result."""
-    return int(result[-1]) * call.number("height") if call.number("height") else 0
+    return int(result[-1]) * call.height()

@@ -15,6 +15,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
+from streamlint.confirm.instrument import compiled
 from streamlint.confirm.observe.events import Touch
 from streamlint.models.host import (
     ALLOCATORS,
@@ -46,11 +47,17 @@ _NEW_FROM_VALUES = frozenset({"numpy.array"})
 def compile_source(source: bytes, path: str) -> CodeType:
     """Compile a module with its uses of host memory made visible. Raises SyntaxError."""
     tree = ast.parse(source, path)
-    return compile(_Rewriter().visit(tree), path, "exec", dont_inherit=True)
+    return compile(_Rewriter(compiled(tree)).visit(tree), path, "exec", dont_inherit=True)
 
 
 class _Rewriter(ast.NodeTransformer):
-    """Leaves annotations as they are: programs read them (``from __future__ import annotations``)."""
+    """Leaves annotations as they are: programs read them (``from __future__ import annotations``).
+
+    So are the functions that a GPU compiler reads (``kernels``): it knows no function of ours.
+    """
+
+    def __init__(self, kernels: frozenset[str]) -> None:
+        self._kernels = kernels
 
     def visit_arg(self, node: ast.arg) -> ast.AST:
         return node
@@ -61,7 +68,7 @@ class _Rewriter(ast.NodeTransformer):
         return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        return self._without_result(node)
+        return node if node.name in self._kernels else self._without_result(node)
 
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
         return self._without_result(node)

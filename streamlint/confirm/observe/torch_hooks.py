@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from streamlint.confirm.observe.events import Touch
     from streamlint.confirm.observe.recorder import EventInfo, Recorder
-    from streamlint.trace import DeviceId
+    from streamlint.trace import DeviceId, EventId
 
 
 _OWN_KIND = StreamKind.NON_BLOCKING
@@ -84,6 +84,8 @@ class _Hooks:
         self._creating: EventInfo | None = None
         """The event whose first record is under way."""
         self._graphs: weakref.WeakKeyDictionary[Any, list[Touch]] = weakref.WeakKeyDictionary()
+        self._replays: weakref.WeakKeyDictionary[Any, EventId] = weakref.WeakKeyDictionary()
+        """Recorded behind the last replay of each graph."""
 
     # ------------------------------------------------------------------ callbacks
 
@@ -267,9 +269,16 @@ class _Hooks:
 
         @functools.wraps(replay)
         def replayed(graph: Any) -> None:
-            recorder.work(
-                self._tracer.current(self._tracer.device()), "graph replay", list(self._graphs.get(graph, ()))
-            )
+            stream = self._tracer.current(self._tracer.device())
+            done = self._replays.get(graph)
+            if done is not None:
+                # Two replays of one graph never overlap, whatever streams they are on.
+                recorder.wait(stream, done, "graph replay")
+            recorder.work(stream, "graph replay", list(self._graphs.get(graph, ())))
             replay(graph)
+            if done is None:
+                end_of_replay = recorder.loose_event(self._tracer.here(), timing=None, name="graph replay")
+                done = self._replays[graph] = end_of_replay.id
+            recorder.record(done, stream)
 
         _replace(cls, capture_begin=began, capture_end=ended, replay=replayed)

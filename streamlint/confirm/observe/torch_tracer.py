@@ -190,6 +190,8 @@ class Tracer:
         if target is None:
             move.target = self._end(result, Mode.WRITE, -1)
             move.effect = _effect(result, source, blocking=blocking)
+        if self.captured is not None:
+            self.captured += [end for end in (move.source, move.target) if end is not None]
         return result
 
     def _between_devices(

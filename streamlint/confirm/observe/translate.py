@@ -215,6 +215,9 @@ class _Translation:
         accesses = tuple(self._access(touch, located) for touch in touches)
         site = self._site(entry.place)
         doubts = self._doubts(entry.stream)
+        if accesses and all(Doubt.OPAQUE in access.doubts for access in accesses):
+            # A kernel may only read what it is given: of two such kernels nobody knows that one writes.
+            doubts |= {Doubt.OPAQUE}
         self._emit(Launch(site, doubts=doubts, stream=entry.stream, accesses=accesses, name=entry.name))
         self._last_work = entry.stream
 

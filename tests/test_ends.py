@@ -1,0 +1,104 @@
+"""What all entries of a module show together about the streams that it makes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from streamlint.ends import Ends, OpenEnd, TwoStreams
+from streamlint.source import Span
+from streamlint.trace import OpId, StreamId, StreamKind, Trace
+from tests.traces import Program
+
+
+def shown(*traces: Trace) -> Ends:
+    ends = Ends()
+    for trace in traces:
+        ends.add([trace], "Owner")
+    return ends
+
+
+def left(trace: Trace, work: OpId, stream: StreamId) -> OpenEnd:
+    made = trace.streams[stream].span
+    assert made is not None
+    return OpenEnd(made, "side", trace.ops[work].at.span, "Owner.fill", returned=True)
+
+
+def begun(trace: Trace, work: OpId, stream: StreamId) -> OpenEnd:
+    made = trace.streams[stream].span
+    assert made is not None
+    return OpenEnd(made, "side", trace.ops[work].at.span, "Owner.fill", returned=False)
+
+
+def test_work_that_nothing_waits_for_is_left_open() -> None:
+    p = Program()
+    side = p.stream()
+    work = p.launch(side, writes=p.buffer())
+    assert shown(p.trace()).show(left(p.trace(), work, side))
+
+
+def test_a_wait_on_another_path_closes_it() -> None:
+    p = Program()
+    side = p.stream()
+    work = p.launch(side, writes=p.buffer())
+    alone = p.trace()
+    p.sync_stream(side)
+    assert not shown(alone, p.trace()).show(left(alone, work, side))
+
+
+def test_a_wait_for_an_earlier_record_does_not() -> None:
+    p = Program()
+    side, current = p.stream(), p.stream(StreamKind.CURRENT)
+    event = p.event()
+    p.record(side, event)
+    work = p.launch(side, writes=p.buffer())
+    p.wait(current, event)
+    # A named event would be an announcement for what comes before it only.
+    assert shown(p.trace()).show(left(p.trace(), work, side))
+
+
+def test_an_event_behind_the_work_announces_it() -> None:
+    p = Program()
+    side = p.stream()
+    work = p.launch(side, writes=p.buffer())
+    p.record(side, p.event())
+    assert not shown(p.trace()).show(left(p.trace(), work, side))
+
+
+def test_a_stream_that_is_joined_and_never_forked_begins_too_early() -> None:
+    p = Program()
+    side, current = p.stream(), p.stream(StreamKind.CURRENT)
+    work = p.launch(side, reads=p.buffer())
+    alone = p.trace()
+    event = p.event()
+    p.record(side, event)
+    p.wait(current, event)
+    joined = p.trace()
+    assert not shown(alone).show(begun(alone, work, side))
+    assert shown(alone, joined).show(begun(alone, work, side))
+    p.record(current, event)
+    p.wait(side, event)
+    assert not shown(alone, p.trace()).show(begun(alone, work, side))
+
+
+def test_a_wait_remembers_the_work_that_it_came_by() -> None:
+    p = Program()
+    side = p.stream()
+    work = p.launch(side, writes=p.buffer())
+    join = p.sync_stream(side)
+    end, ends = left(p.trace(), work, side), shown(p.trace())
+    assert ends.was_judged(end, p.trace().ops[join].at.span)
+    assert not ends.was_judged(end, Span("example.py", 500, 0, 500, 1))
+
+
+def test_a_given_stream_that_the_current_one_waits_for_is_another() -> None:
+    p = Program()
+    given, current = p.stream(StreamKind.UNKNOWN), p.stream(StreamKind.CURRENT)
+    p.streams[given] = replace(p.streams[given], name="0:side")
+    event = p.event()
+    p.record(given, event)
+    unordered = p.trace()
+    fact = TwoStreams("Owner", p.trace().streams[given].name)
+    assert not shown(unordered).show(fact)
+    p.events[event] = replace(p.events[event], span=Span("example.py", 1, 0, 1, 1))
+    p.wait(current, event)
+    assert shown(p.trace()).show(fact)
