@@ -44,7 +44,9 @@ class Project:
 
     def module(self, name: str) -> ir.Module | None:
         if name not in self.modules:
-            self.modules[name] = self.load(name)
+            loaded = self.load(name)
+            # Under another name than its own it is the same module, with the same variables.
+            self.modules[name] = loaded if loaded is None else self.modules.setdefault(loaded.name, loaded)
         return self.modules[name]
 
     def is_cupy(self, name: str) -> bool:
@@ -78,9 +80,10 @@ class Project:
             return ApiV(dotted)
         if dotted.count(".") == 1 and dotted.startswith("torch."):
             module = self.module(dotted)
-            return ApiV(dotted) if module is None else ModuleV(dotted)
-        if self.module(dotted) is not None:
-            return ModuleV(dotted)
+            return ApiV(dotted) if module is None else ModuleV(module.name)
+        module = self.module(dotted)
+        if module is not None:
+            return ModuleV(module.name)
         head, _, last = dotted.rpartition(".")
         if head and self.module(head) is not None:
             found = self.member(head, last)
@@ -120,9 +123,8 @@ class Project:
                 found = self.member(imported.module, name)
                 if found is not None:
                     return found
-        if self.module(f"{module.name}.{name}") is not None:
-            return ModuleV(f"{module.name}.{name}")
-        return None
+        inner = self.module(f"{module.name}.{name}")
+        return ModuleV(inner.name) if inner is not None else None
 
     def imported(self, statement: ir.Import) -> Value:
         """The value that an import binds."""
@@ -143,7 +145,7 @@ class Project:
             head, _, last = dotted.rpartition(".")
             module = self.module(head) if head and not dotted.startswith(FRAMEWORKS) else None
             known = module is not None and last in module.assigned and self.member(head, last) is None
-            self._variables[dotted] = (head, last) if known else None
+            self._variables[dotted] = (module.name, last) if known and module is not None else None
         return self._variables[dotted]
 
     def class_named(self, module_name: str, dotted: str) -> ir.ClassDecl | None:
