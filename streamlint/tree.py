@@ -51,7 +51,7 @@ class Tree:
         self._add_other_names(folders)
 
     def _add_other_names(self, folders: _Folders) -> None:
-        """``megatron.core`` where ``megatron`` has no ``__init__.py``; a name of two modules means neither."""
+        """``megatron.core`` where ``megatron`` has no ``__init__.py``. A name of two means none."""
         owners: dict[str, set[str]] = {}
         for own, (path, _) in self._names.items():
             for folder in folders.others(path.parent):

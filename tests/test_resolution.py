@@ -26,7 +26,10 @@ def unknown(root: Path, texts: dict[str, str], function: str) -> set[str] | None
         here: set[str] | None = None
         for trace in run.traces:
             for op in trace.ops[1:]:
-                if op.at.function != function or getattr(op, "name", "") in ("before the call", "after the call"):
+                if op.at.function != function or getattr(op, "name", "") in (
+                    "before the call",
+                    "after the call",
+                ):
                     continue
                 here = here or set()
                 stream, event = getattr(op, "stream", None), getattr(op, "event", None)

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from streamlint import ir
     from streamlint.interp.decisions import Oracle
     from streamlint.interp.guesses import Guess
+    from streamlint.interp.origins import Target
     from streamlint.interp.project import Project
     from streamlint.source import Span
 
@@ -188,6 +189,10 @@ class Machine:
     """The static output of graphs that are called like the function that was captured."""
     monitors: dict[int, Monitor] = field(default_factory=dict)
     """Locks, flags and queues among the objects of the heap."""
+    targets: dict[int, Target] = field(default_factory=dict)
+    """What outside code calls, by call number; 0 is the constructor, if there is one."""
+    owners: dict[str, tuple[ir.ClassDecl, str]] = field(default_factory=dict)
+    """Class and name of the attributes of which nothing is known, by key."""
     named: dict[tuple[str, int], int] = field(default_factory=dict)
     """How many calls deep the variable was that something got its name from."""
 
@@ -359,6 +364,15 @@ class Machine:
                     self.rename(item, name, depth - 1)
             case _:
                 pass
+
+    def keep_name(self, value: StreamV | EventV, key: str) -> None:
+        """Names what a caller passes after the argument, as long as the path lasts."""
+        if isinstance(value, StreamV):
+            self.streams[value.id] = replace(self.streams[value.id], name=key)
+            self.named["stream", value.id] = 0
+        else:
+            self.events[value.id] = replace(self.events[value.id], name=key)
+            self.named["event", value.id] = 0
 
     def _takes_name(self, thing: tuple[str, int], name: str) -> bool:
         level = len(self.frames)

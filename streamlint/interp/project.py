@@ -11,6 +11,7 @@ from streamlint.interp.values import ApiV, ClassV, FuncV, ModuleV, Value
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from streamlint.interp.origins import Scope
     from streamlint.interp.variables import StreamAttribute
     from streamlint.source import Span
 
@@ -37,6 +38,12 @@ class Project:
     """Whether a loop computes slot numbers, by its place."""
     stream_attributes: dict[ir.ClassDecl, dict[str, list[StreamAttribute]]] = field(default_factory=dict)
     """Attributes for which a class creates streams or events: see ``interp/variables.py``."""
+    calls_of: dict[Span, list[tuple[Scope, ir.Call]]] = field(default_factory=dict)
+    """Calls of a function or class in its module, by its place: see ``interp/origins.py``."""
+    elements: dict[ir.ClassDecl | ir.Module, dict[str, list[tuple[Scope, ir.Expr]]]] = field(
+        default_factory=dict
+    )
+    """What code puts into the containers of a class or a module, by their names."""
     _sources: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _members: dict[tuple[str, str], Value | None] = field(default_factory=dict)
     _variables: dict[str, tuple[str, str] | None] = field(default_factory=dict)

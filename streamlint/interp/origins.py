@@ -1,0 +1,488 @@
+"""Which stream or event an expression in a function that is not running stands for.
+
+Callers that are too large to be followed still say what they pass: ``Layer(alt_stream=self.side)`` with
+``self.side = torch.cuda.Stream()``. Names are followed to what is assigned to them, attributes to what a
+method of the class assigns to them, and parameters to what the calls in the module pass, until something
+makes a stream or an event. Nothing is run but that.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from streamlint import ir
+from streamlint.interp import containers, names, objects, stmt
+from streamlint.interp.machine import PathEnds
+from streamlint.interp.relevance import all_classes
+from streamlint.interp.values import (
+    NONE,
+    ClassV,
+    ConstV,
+    EventV,
+    FuncV,
+    HeapV,
+    Shape,
+    SliceV,
+    StreamV,
+    SymV,
+    TupleV,
+    Value,
+)
+from streamlint.models import words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from streamlint.interp.machine import Machine
+    from streamlint.source import Span
+
+MOST_STEPS = 6
+"""Names, attributes and calls that are followed from an expression to what makes the stream."""
+
+_ARGUMENT = re.compile(r"(\d+):(\w+)")
+"""The key of an argument: the number of the call and the parameter."""
+
+_LAST = re.compile(r"(.+?)(\.\w+|\[-?\d+\]|\[-?\d*:-?\d*:\])")
+"""What is taken from a value, at the end of its key: ``0:streams[:2:][0]``, ``0:context.stream``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What outside code calls: a function, or a class of which it makes an object."""
+
+    function: ir.FunctionDecl | None
+    """None for a class without a constructor of its own."""
+    cls: ir.ClassDecl | None = None
+    """The class that is constructed."""
+
+    @property
+    def name(self) -> str:
+        return self.called.name
+
+    @property
+    def module(self) -> str:
+        return self.called.module
+
+    @property
+    def span(self) -> Span:
+        return self.called.span
+
+    @property
+    def called(self) -> ir.FunctionDecl | ir.ClassDecl:
+        found = self.cls or self.function
+        assert found is not None
+        return found
+
+    def positional(self) -> list[str]:
+        """The parameters that arguments without a keyword are for."""
+        try:
+            params = self.function.load().params if self.function is not None else ()
+        except ir.LoweringError:
+            return []
+        bound = self.cls is not None or "." in self.called.qualname
+        return [param.name for param in params if param.kind == "positional"][1 if bound else 0 :]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where an expression stands."""
+
+    module: ir.Module
+    function: ir.Function
+    cls: ir.ClassDecl | None = None
+    """The class whose method the function is."""
+
+    @property
+    def name(self) -> str:
+        return self.function.qualname
+
+    @property
+    def receiver(self) -> str | None:
+        """The method's name for its object."""
+        return self.function.params[0].name if self.cls is not None and self.function.params else None
+
+
+# ----------------------------------------------------------------------------- arguments
+
+
+def of_key(m: Machine, key: str) -> StreamV | EventV | None:
+    """The stream or event that an unknown value with this key is, if other code of the module shows it.
+
+    That is what a caller passes as an argument, what another method puts into an attribute, or what is in it.
+    """
+    parts_, whole = [], key
+    while (value := _origin(m, whole)) is None:
+        last = _LAST.fullmatch(whole)
+        if last is None:
+            return None
+        whole = last[1]
+        parts_.append(last[2])
+    for part in reversed(parts_):
+        if isinstance(value, SymV):
+            return None
+        value = _part(m, value, part)
+    if not isinstance(value, (StreamV, EventV)):
+        return None
+    _mark_used(m, value)
+    m.keep_name(value, key)
+    return value
+
+
+def element(m: Machine, owner: ir.ClassDecl | ir.Module, name: str) -> Value | None:
+    """An element that some code puts into a container, an attribute of a class or a variable of a module.
+
+    ``self.done.append((event, batch))``, ``STREAMS[device] = torch.cuda.Stream()``
+    """
+    for scope, e in _elements(m, owner).get(name, ()):
+        value = _value(m, scope, e, MOST_STEPS)
+        if value is not None:
+            _mark_used(m, value)
+            return value
+    return None
+
+
+_Elements: TypeAlias = "dict[str, list[tuple[Scope, ir.Expr]]]"
+_PUTS = frozenset({"append", "appendleft", "add", "put", "put_nowait"})
+
+
+def _elements(m: Machine, owner: ir.ClassDecl | ir.Module) -> _Elements:
+    known = m.project.elements.get(owner)
+    if known is None:
+        known = m.project.elements[owner] = {}
+        module = owner if isinstance(owner, ir.Module) else m.project.module(owner.module)
+        for scope in _scopes(module, owner) if module is not None else ():
+            for name, e in _puts(scope):
+                known.setdefault(name, []).append((scope, e))
+    return known
+
+
+def _scopes(module: ir.Module, owner: ir.ClassDecl | ir.Module) -> Iterator[Scope]:
+    """The code that may put streams or events into something that the owner holds."""
+    for decl, cls in methods_and_functions(module):
+        if (cls is owner or owner is module) and (
+            words.makes_streams(decl.names) or words.touches(decl.names)
+        ):
+            try:
+                yield Scope(module, decl.load(), cls if cls is owner else None)
+            except ir.LoweringError:
+                continue
+
+
+def _puts(scope: Scope) -> Iterator[tuple[str, ir.Expr]]:
+    for node in parts(scope.function.body):
+        match node:
+            case ir.Assign(targets=(ir.Index(value=container, index=index),), value=value) if not isinstance(
+                index, ir.Const
+            ):
+                name = _held_by(scope, container)
+            case ir.Call(func=ir.Attr(value=container, name=method), args=(ir.Arg(value=value), *_)) if (
+                method in _PUTS
+            ):
+                name = _held_by(scope, container)
+            case _:
+                continue
+        if name is not None:
+            yield name, value
+
+
+def _held_by(scope: Scope, container: ir.Expr) -> str | None:
+    """The attribute of the object, or the variable of the module."""
+    match container:
+        case ir.Attr(value=ir.Name(id=owner), name=name) if scope.cls is not None and owner == scope.receiver:
+            return name
+        case ir.Name(id=name) if scope.cls is None and name in scope.module.assigned:
+            return name
+        case _:
+            return None
+
+
+def _mark_used(m: Machine, value: Value) -> None:
+    """Whoever made the events in a value may have recorded them."""
+    match value:
+        case EventV(number):
+            m.events[number] = replace(m.events[number], earlier=True)
+        case TupleV(items):
+            for item in items:
+                _mark_used(m, item)
+        case HeapV(number) if m.heap[number].cls is None:
+            for item in (*m.heap[number].items, *m.heap[number].attrs.values()):
+                _mark_used(m, item)
+        case _:
+            pass
+
+
+def _origin(m: Machine, key: str) -> Value | None:
+    """What is made for the argument or the attribute with this key; None for any other key."""
+    argument = _ARGUMENT.fullmatch(key)
+    target = m.targets.get(int(argument[1])) if argument is not None else None
+    owner = m.owners.get(key)
+    if target is None and owner is None:
+        return None
+    place = ("made for", key)
+    if place not in m.globals:
+        m.globals[place] = SymV(key)
+        if argument is not None and target is not None:
+            found = _passed(m, target, argument[2], MOST_STEPS)
+        else:
+            assert owner is not None
+            found = _attribute(m, *owner, MOST_STEPS)
+        m.globals[place] = found if found is not None else SymV(key)
+    return m.globals[place]
+
+
+def _part(m: Machine, value: Value, text: str) -> Value:
+    """``.name``, ``[-1]``, or a slice as ``key_of`` writes it: ``[:3:]``."""
+    span = m.frame.statement
+    assert span is not None
+    if text.startswith("."):
+        return objects.attribute(m, value, text[1:], span)
+    bounds = [ConstV(int(part)) if part else None for part in text[1:-1].split(":")]
+    at = bounds[0] or NONE if len(bounds) == 1 else SliceV(*bounds)
+    return containers.index(m, value, at, span)
+
+
+def _passed(m: Machine, target: Target, param: str, steps: int) -> Value | None:
+    """What the calls in the module of a function or class pass for a parameter, if that is known."""
+    for scope, call in _calls(m, target):
+        e = _argument(call, target, param)
+        value = _value(m, scope, e, steps) if e is not None else None
+        if value is not None:
+            return value
+    return None
+
+
+def _argument(call: ir.Call, target: Target, param: str) -> ir.Expr | None:
+    for argument in call.args:
+        if argument.keyword == param:
+            return argument.value
+    for name, argument in zip(target.positional(), call.args, strict=False):
+        if argument.star or argument.keyword is not None:
+            return None
+        if name == param:
+            return argument.value
+    return None
+
+
+def _calls(m: Machine, target: Target) -> list[tuple[Scope, ir.Call]]:
+    """The calls of a function, or of a class, in its module."""
+    known = m.project.calls_of.get(target.span)
+    if known is None:
+        module = m.project.module(target.module)
+        known = list(_find_calls(m, target, module)) if module is not None else []
+        m.project.calls_of[target.span] = known
+    return known
+
+
+def _find_calls(m: Machine, target: Target, module: ir.Module) -> Iterator[tuple[Scope, ir.Call]]:
+    for decl, cls in methods_and_functions(module):
+        if target.name not in decl.names or decl is target.function:
+            continue
+        try:
+            function = decl.load()
+        except ir.LoweringError:
+            continue
+        scope = Scope(module, function, cls)
+        for node in parts(function.body):
+            if isinstance(node, ir.Call) and _is_call_of(m, node, target, scope):
+                yield scope, node
+
+
+def _is_call_of(m: Machine, call: ir.Call, target: Target, scope: Scope) -> bool:
+    match call.func:
+        case ir.Name(id=name) if name == target.name:
+            match m.project.member(scope.module.name, name):
+                case ClassV(decl):
+                    return decl is target.cls
+                case FuncV(function=function):
+                    return target.cls is None and function is target.function
+                case _:
+                    return False
+        case ir.Attr(value=ir.Name(id=owner), name=name) if name == target.name and target.cls is None:
+            # self.step(x, self.side), in another method of the class
+            methods = scope.cls.methods if scope.cls is not None else {}
+            return owner == scope.receiver and methods.get(name) is target.function
+        case _:
+            return False
+
+
+# ----------------------------------------------------------------------------- expressions
+
+
+def _value(m: Machine, scope: Scope, e: ir.Expr, steps: int) -> Value | None:
+    """The stream or event that an expression stands for, or a container of some; None if that is not seen."""
+    if steps <= 0:
+        return None
+    match e:
+        case ir.Name(id=name):
+            return _name(m, scope, name, steps - 1)
+        case ir.Choice(body=body, orelse=orelse):
+            return _value(m, scope, body, steps) or _value(m, scope, orelse, steps)
+        case ir.Boolean(operands=operands):
+            return next((v for one in operands if (v := _value(m, scope, one, steps)) is not None), None)
+        case ir.Seq(items=items) if e.kind != "set":
+            values = [_value(m, scope, item, steps) for item in items]
+            if all(value is None for value in values):
+                return None
+            unknown = [SymV(f"{scope.name}:{e.span.line}[{i}]") for i in range(len(values))]
+            known = [value if value is not None else unknown[i] for i, value in enumerate(values)]
+            return TupleV(tuple(known)) if e.kind == "tuple" else m.new_list(known)
+        case ir.Attr(value=ir.Name(id=owner), name=name) if owner == scope.receiver and scope.cls is not None:
+            return _attribute(m, scope.cls, name, steps - 1)
+        case ir.Call() | ir.Comprehension():
+            return _made(m, scope, e)
+        case ir.Index(value=container, index=ir.Const(value=int() as at)):
+            whole = _value(m, scope, container, steps)
+            found = containers.index(m, whole, ConstV(at), e.span) if whole is not None else None
+            return found if found is not None and _holds_order(m, found) else None
+        case _:
+            return None
+
+
+def _name(m: Machine, scope: Scope, name: str, steps: int) -> Value | None:
+    for node in parts(scope.function.body):
+        written = _assigned(node, name)
+        value = _value(m, scope, written, steps) if written is not None else None
+        if value is not None:
+            return value
+    target = _target(scope)
+    if target is not None and any(param.name == name for param in scope.function.params):
+        return _passed(m, target, name, steps)
+    if name not in scope.module.assigned:
+        return None
+    value = names.module_name(m, scope.module.name, name)
+    return value if _holds_order(m, value) else None
+
+
+def _assigned(node: object, name: str) -> ir.Expr | None:
+    match node:
+        case ir.Assign(targets=(ir.Name(id=bound),), value=value) if bound == name:
+            return value
+        case ir.Assign(targets=(ir.Seq(items=items),), value=value):
+            for position, item in enumerate(items):
+                if isinstance(item, ir.Name) and item.id == name:
+                    return ir.Index(node.span, value, ir.Const(node.span, position))
+            return None
+        case ir.Bind(name=bound, value=value) if bound == name:
+            return value
+        case _:
+            return None
+
+
+def _target(scope: Scope) -> Target | None:
+    """What outside code calls so that the function of a scope gets its arguments."""
+    if scope.cls is None:
+        decl = scope.module.functions.get(scope.function.name)
+        return Target(decl) if decl is not None else None
+    decl = scope.cls.methods.get(scope.function.name)
+    if decl is None:
+        return None
+    return Target(decl, scope.cls if decl.name == "__init__" else None)
+
+
+def _attribute(m: Machine, cls: ir.ClassDecl, name: str, steps: int) -> Value | None:
+    """What a method of a class puts into an attribute of its object."""
+    for ancestor in m.project.ancestors(cls)[0]:
+        module = m.project.module(ancestor.module)
+        for decl in ancestor.methods.values():
+            if module is None or name not in decl.names:
+                continue
+            try:
+                scope = Scope(module, decl.load(), ancestor)
+            except ir.LoweringError:
+                continue
+            for node in parts(scope.function.body):
+                match node:
+                    case ir.Assign(targets=(ir.Attr(value=ir.Name(id=owner), name=set_),), value=value) if (
+                        owner == scope.receiver and set_ == name
+                    ):
+                        found = _value(m, scope, value, steps)
+                        if found is not None:
+                            return found
+                    case _:
+                        pass
+    return None
+
+
+def _made(m: Machine, scope: Scope, e: ir.Call | ir.Comprehension) -> Value | None:
+    """What a call makes that makes a stream or an event, the same each time: it is made once before all."""
+    if not _may_make(m, scope, e):
+        return None
+    place = ("made at", f"{e.span.path}:{e.span.line}:{e.span.col}")
+    if place not in m.globals:
+        local: dict[str, Value] = {
+            name: SymV(f"{scope.name}:{name}") for name in _local_names(scope.function)
+        }
+        try:
+            value = stmt.at_module_level(m, scope.module, e, local)
+        except PathEnds:
+            value = None
+        m.globals[place] = value if value is not None and _holds_order(m, value) else SymV("nothing")
+    value = m.globals[place]
+    return value if not isinstance(value, SymV) else None
+
+
+def _local_names(function: ir.Function) -> Iterator[str]:
+    for param in function.params:
+        yield param.name
+    for node in ir.walk(function.body):
+        match node:
+            case ir.Assign(targets=targets):
+                for target in targets:
+                    for part in ir.walk(target):
+                        if isinstance(part, ir.Name):
+                            yield part.id
+            case ir.Bind(name=name):
+                yield name
+            case _:
+                pass
+
+
+def _may_make(m: Machine, scope: Scope, e: ir.Call | ir.Comprehension) -> bool:
+    """A call of a maker (``torch.cuda.Stream()``), or of a function of the tree that gets constants only."""
+    if any(
+        isinstance(node, ir.Call) and isinstance(node.func, ir.Attr) and node.func.name in words.MAKERS
+        for node in ir.walk(e)
+    ):
+        return True
+    match e:
+        case ir.Call(func=ir.Name(id=name), args=args):
+            constant = all(isinstance(argument.value, ir.Const) for argument in args)
+            return constant and isinstance(m.project.member(scope.module.name, name), FuncV)
+        case _:
+            return False
+
+
+def _holds_order(m: Machine, value: Value) -> bool:
+    match value:
+        case StreamV() | EventV():
+            return True
+        case TupleV(items):
+            return any(_holds_order(m, item) for item in items)
+        case HeapV(number) if m.heap[number].shape is not Shape.INSTANCE:
+            held = m.heap[number]
+            inside = (*held.items, *held.attrs.values(), *((held.sample,) if held.sample else ()))
+            return any(_holds_order(m, item) for item in inside)
+        case _:
+            return False
+
+
+# ----------------------------------------------------------------------------- code
+
+
+def methods_and_functions(module: ir.Module) -> Iterator[tuple[ir.FunctionDecl, ir.ClassDecl | None]]:
+    """All functions of a module, those of classes with their class."""
+    for decl in module.functions.values():
+        yield decl, None
+    for cls in all_classes(module):
+        for decl in cls.methods.values():
+            yield decl, cls
+
+
+def parts(body: object) -> Iterator[object]:
+    """A piece of code and everything in it, functions inside of it too."""
+    for node in ir.walk(body):
+        yield node
+        if isinstance(node, (ir.FunctionDef, ir.Lambda)):
+            yield from parts(node.function.body)
