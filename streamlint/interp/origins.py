@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from streamlint import ir
 from streamlint.interp import containers, names, objects, stmt
+from streamlint.interp.decisions import Oracle
 from streamlint.interp.machine import PathEnds
 from streamlint.interp.relevance import all_classes
 from streamlint.interp.values import (
     NONE,
     ClassV,
     ConstV,
+    ContextV,
     EventV,
     FuncV,
     HeapV,
@@ -33,13 +35,16 @@ from streamlint.interp.values import (
 from streamlint.models import words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from streamlint.interp.machine import Machine
     from streamlint.source import Span
 
-MOST_STEPS = 6
+MOST_STEPS = 10
 """Names, attributes and calls that are followed from an expression to what makes the stream."""
+
+MOST_ATTEMPTS = 4
+"""Paths tried through the code that makes a stream."""
 
 _ARGUMENT = re.compile(r"(\d+):(\w+)")
 """The key of an argument: the number of the call and the parameter."""
@@ -120,9 +125,9 @@ def of_key(m: Machine, key: str) -> StreamV | EventV | None:
         whole = last[1]
         parts_.append(last[2])
     for part in reversed(parts_):
-        if isinstance(value, SymV):
-            return None
         value = _part(m, value, part)
+    if isinstance(value, ContextV):
+        value = value.value
     if not isinstance(value, (StreamV, EventV)):
         return None
     _mark_used(m, value)
@@ -217,19 +222,10 @@ def _origin(m: Machine, key: str) -> Value | None:
     """What is made for the argument or the attribute with this key; None for any other key."""
     argument = _ARGUMENT.fullmatch(key)
     target = m.targets.get(int(argument[1])) if argument is not None else None
+    if argument is not None and target is not None:
+        return _passed(m, target, argument[2], MOST_STEPS)
     owner = m.owners.get(key)
-    if target is None and owner is None:
-        return None
-    place = ("made for", key)
-    if place not in m.globals:
-        m.globals[place] = SymV(key)
-        if argument is not None and target is not None:
-            found = _passed(m, target, argument[2], MOST_STEPS)
-        else:
-            assert owner is not None
-            found = _attribute(m, *owner, MOST_STEPS)
-        m.globals[place] = found if found is not None else SymV(key)
-    return m.globals[place]
+    return _attribute(m, *owner, MOST_STEPS) if owner is not None else None
 
 
 def _part(m: Machine, value: Value, text: str) -> Value:
@@ -245,12 +241,26 @@ def _part(m: Machine, value: Value, text: str) -> Value:
 
 def _passed(m: Machine, target: Target, param: str, steps: int) -> Value | None:
     """What the calls in the module of a function or class pass for a parameter, if that is known."""
-    for scope, call in _calls(m, target):
-        e = _argument(call, target, param)
-        value = _value(m, scope, e, steps) if e is not None else None
-        if value is not None:
-            return value
-    return None
+
+    def find() -> Value | None:
+        for scope, call in _calls(m, target):
+            e = _argument(call, target, param)
+            value = _value(m, scope, e, steps) if e is not None else None
+            if value is not None:
+                return value
+        return None
+
+    return _once(m, f"{param} of {target.called.module}:{target.called.qualname}", find)
+
+
+def _once(m: Machine, what: str, find: Callable[[], Value | None]) -> Value | None:
+    """The same stream each time, and None while it is being looked for."""
+    place = ("origin", what)
+    if place not in m.globals:
+        m.globals[place] = SymV(what)
+        m.globals[place] = find() or SymV(what)
+    value = m.globals[place]
+    return None if isinstance(value, SymV) else value
 
 
 def _argument(call: ir.Call, target: Target, param: str) -> ir.Expr | None:
@@ -276,25 +286,35 @@ def _calls(m: Machine, target: Target) -> list[tuple[Scope, ir.Call]]:
 
 
 def _find_calls(m: Machine, target: Target, module: ir.Module) -> Iterator[tuple[Scope, ir.Call]]:
+    called = frozenset({target.name, *_heirs(m, target, module)})
     for decl, cls in methods_and_functions(module):
-        if target.name not in decl.names or decl is target.function:
+        forwards = decl.name == "__init__" and "super" in decl.names and target.cls is not None
+        if (called.isdisjoint(decl.names) and not forwards) or decl is target.function:
             continue
         try:
-            function = decl.load()
+            scope = Scope(module, decl.load(), cls)
         except ir.LoweringError:
             continue
-        scope = Scope(module, function, cls)
-        for node in parts(function.body):
-            if isinstance(node, ir.Call) and _is_call_of(m, node, target, scope):
+        for node in parts(scope.function.body):
+            if isinstance(node, ir.Call) and _is_call_of(m, node, target, scope, called):
                 yield scope, node
 
 
-def _is_call_of(m: Machine, call: ir.Call, target: Target, scope: Scope) -> bool:
+def _heirs(m: Machine, target: Target, module: ir.Module) -> Iterator[str]:
+    """Classes of the module that are constructed by the constructor of the target."""
+    for cls in module.classes.values() if target.cls is not None else ():
+        order, _ = m.project.ancestors(cls)
+        owner = next((one for one in order if "__init__" in one.methods), None)
+        if target.cls in order and owner is not None and owner.methods["__init__"] is target.function:
+            yield cls.name
+
+
+def _is_call_of(m: Machine, call: ir.Call, target: Target, scope: Scope, called: frozenset[str]) -> bool:
     match call.func:
-        case ir.Name(id=name) if name == target.name:
+        case ir.Name(id=name) if name in called:
             match m.project.member(scope.module.name, name):
                 case ClassV(decl):
-                    return decl is target.cls
+                    return target.cls is not None and decl.name in called
                 case FuncV(function=function):
                     return target.cls is None and function is target.function
                 case _:
@@ -303,6 +323,10 @@ def _is_call_of(m: Machine, call: ir.Call, target: Target, scope: Scope) -> bool
             # self.step(x, self.side), in another method of the class
             methods = scope.cls.methods if scope.cls is not None else {}
             return owner == scope.receiver and methods.get(name) is target.function
+        case ir.Attr(value=ir.Call(func=ir.Name(id="super")), name="__init__") if scope.cls is not None:
+            # super().__init__(config, side), in a class derived from the target
+            order, _ = m.project.ancestors(scope.cls)
+            return scope.function.name == "__init__" and order[1:2] == [target.cls]
         case _:
             return False
 
@@ -332,12 +356,20 @@ def _value(m: Machine, scope: Scope, e: ir.Expr, steps: int) -> Value | None:
             return _attribute(m, scope.cls, name, steps - 1)
         case ir.Call() | ir.Comprehension():
             return _made(m, scope, e)
-        case ir.Index(value=container, index=ir.Const(value=int() as at)):
+        case ir.Index(value=container, index=at) if _is_plain(at):
             whole = _value(m, scope, container, steps)
-            found = containers.index(m, whole, ConstV(at), e.span) if whole is not None else None
+            where = stmt.at_module_level(m, scope.module, at) if whole is not None else None
+            found = (
+                containers.index(m, whole, where, e.span) if whole is not None and where is not None else None
+            )
             return found if found is not None and _holds_order(m, found) else None
         case _:
             return None
+
+
+def _is_plain(e: ir.Expr) -> bool:
+    """Numbers and slices of numbers."""
+    return all(not isinstance(node, (ir.Name, ir.Call, ir.Attr, ir.Opaque)) for node in ir.walk(e))
 
 
 def _name(m: Machine, scope: Scope, name: str, steps: int) -> Value | None:
@@ -383,44 +415,90 @@ def _target(scope: Scope) -> Target | None:
 
 def _attribute(m: Machine, cls: ir.ClassDecl, name: str, steps: int) -> Value | None:
     """What a method of a class puts into an attribute of its object."""
-    for ancestor in m.project.ancestors(cls)[0]:
-        module = m.project.module(ancestor.module)
-        for decl in ancestor.methods.values():
-            if module is None or name not in decl.names:
-                continue
-            try:
-                scope = Scope(module, decl.load(), ancestor)
-            except ir.LoweringError:
-                continue
-            for node in parts(scope.function.body):
-                match node:
-                    case ir.Assign(targets=(ir.Attr(value=ir.Name(id=owner), name=set_),), value=value) if (
-                        owner == scope.receiver and set_ == name
-                    ):
-                        found = _value(m, scope, value, steps)
-                        if found is not None:
-                            return found
-                    case _:
-                        pass
+
+    def find() -> Value | None:
+        for ancestor in m.project.ancestors(cls)[0]:
+            module = m.project.module(ancestor.module)
+            for decl in ancestor.methods.values() if module is not None else ():
+                found = _set_in(m, module, ancestor, decl, name, steps)
+                if found is not None:
+                    return found
+        return None
+
+    return _once(m, f"{name} of {cls.module}:{cls.qualname}", find)
+
+
+def _set_in(
+    m: Machine, module: ir.Module | None, cls: ir.ClassDecl, decl: ir.FunctionDecl, name: str, steps: int
+) -> Value | None:
+    if module is None or name not in decl.names:
+        return None
+    try:
+        scope = Scope(module, decl.load(), cls)
+    except ir.LoweringError:
+        return None
+    for node in parts(scope.function.body):
+        written = _set_on_receiver(scope, node, name)
+        found = _value(m, scope, written, steps) if written is not None else None
+        if found is not None:
+            return found
     return None
 
 
+def _set_on_receiver(scope: Scope, node: object, name: str) -> ir.Expr | None:
+    """What ``self.name = ...`` or ``self.name, self.other = ...`` puts there."""
+
+    def is_it(target: ir.Expr) -> bool:
+        match target:
+            case ir.Attr(value=ir.Name(id=owner), name=attribute):
+                return owner == scope.receiver and attribute == name
+            case _:
+                return False
+
+    match node:
+        case ir.Assign(targets=(target,), value=value) if is_it(target):
+            return value
+        case ir.Assign(targets=(ir.Seq(items=items),), value=value):
+            at = next((i for i, item in enumerate(items) if is_it(item)), None)
+            return ir.Index(node.span, value, ir.Const(node.span, at)) if at is not None else None
+        case _:
+            return None
+
+
 def _made(m: Machine, scope: Scope, e: ir.Call | ir.Comprehension) -> Value | None:
-    """What a call makes that makes a stream or an event, the same each time: it is made once before all."""
-    if not _may_make(m, scope, e):
-        return None
-    place = ("made at", f"{e.span.path}:{e.span.line}:{e.span.col}")
-    if place not in m.globals:
+    """What a call gives that makes a stream or an event, the same each time: it is made once before all."""
+
+    def find() -> Value | None:
         local: dict[str, Value] = {
             name: SymV(f"{scope.name}:{name}") for name in _local_names(scope.function)
         }
-        try:
-            value = stmt.at_module_level(m, scope.module, e, local)
-        except PathEnds:
-            value = None
-        m.globals[place] = value if value is not None and _holds_order(m, value) else SymV("nothing")
-    value = m.globals[place]
-    return value if not isinstance(value, SymV) else None
+        waiting: list[tuple[int, ...]] = [()]
+        for attempt in range(MOST_ATTEMPTS):
+            oracle = Oracle(waiting.pop(0))
+            value = _evaluated(m, scope, e, local, oracle)
+            if value is not None and _holds_order(m, value):
+                return value
+            chosen = tuple(decision.chosen for decision in oracle.taken)
+            if not attempt:
+                # return None, nullcontext() on another path
+                waiting += [(*chosen[:at], 1 - choice) for at, choice in enumerate(chosen)]
+            if not waiting:
+                break
+        return None
+
+    return _once(m, f"{e.span.path}:{e.span.line}:{e.span.col}", find) if _may_make(m, scope, e) else None
+
+
+def _evaluated(m: Machine, scope: Scope, e: ir.Expr, local: dict[str, Value], oracle: Oracle) -> Value | None:
+    """What the expression gives, however deep the call is in which it is asked for."""
+    calls, m.calls = m.calls, []
+    outer, m.oracle = m.oracle, oracle
+    try:
+        return stmt.at_module_level(m, scope.module, e, local)
+    except PathEnds:
+        return None
+    finally:
+        m.calls, m.oracle = calls, outer
 
 
 def _local_names(function: ir.Function) -> Iterator[str]:
@@ -449,14 +527,18 @@ def _may_make(m: Machine, scope: Scope, e: ir.Call | ir.Comprehension) -> bool:
     match e:
         case ir.Call(func=ir.Name(id=name), args=args):
             constant = all(isinstance(argument.value, ir.Const) for argument in args)
-            return constant and isinstance(m.project.member(scope.module.name, name), FuncV)
+            match m.project.member(scope.module.name, name):
+                case FuncV(function=ir.FunctionDecl(names=used)):
+                    return constant or words.makes_streams(used)
+                case _:
+                    return False
         case _:
             return False
 
 
 def _holds_order(m: Machine, value: Value) -> bool:
     match value:
-        case StreamV() | EventV():
+        case StreamV() | EventV() | ContextV(value=StreamV()):
             return True
         case TupleV(items):
             return any(_holds_order(m, item) for item in items)
