@@ -80,14 +80,16 @@ class Target:
         assert found is not None
         return found
 
+    def params(self) -> tuple[ir.Param, ...]:
+        try:
+            return self.function.load().params if self.function is not None else ()
+        except ir.LoweringError:
+            return ()
+
     def positional(self) -> list[str]:
         """The parameters that arguments without a keyword are for."""
-        try:
-            params = self.function.load().params if self.function is not None else ()
-        except ir.LoweringError:
-            return []
         bound = self.cls is not None or "." in self.called.qualname
-        return [param.name for param in params if param.kind == "positional"][1 if bound else 0 :]
+        return [param.name for param in self.params() if param.kind == "positional"][1 if bound else 0 :]
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,9 +225,39 @@ def _origin(m: Machine, key: str) -> Value | None:
     argument = _ARGUMENT.fullmatch(key)
     target = m.targets.get(int(argument[1])) if argument is not None else None
     if argument is not None and target is not None:
-        return _passed(m, target, argument[2], MOST_STEPS)
+        return _passed(m, target, argument[2], MOST_STEPS) or _of_annotated_class(m, target, argument[2])
     owner = m.owners.get(key)
     return _attribute(m, *owner, MOST_STEPS) if owner is not None else None
+
+
+def _of_annotated_class(m: Machine, target: Target, param: str) -> Value | None:
+    """``ring: Ring`` or ``ring: Ring | None``: some object of a class of the tree."""
+
+    def find() -> Value | None:
+        for known in target.params():
+            cls = _class_of(m, target.module, known.annotation) if known.name == param else None
+            if cls is not None:
+                return objects.new(m, cls)
+        return None
+
+    return _once(m, f"annotation of {param} of {target.called.module}:{target.called.qualname}", find)
+
+
+def _class_of(m: Machine, module: str, annotation: ir.Expr | None) -> ir.ClassDecl | None:
+    match annotation:
+        case ir.Name(id=name):
+            return m.project.class_named(module, name)
+        case ir.Const(value=str() as text):
+            return m.project.class_named(module, text)
+        case ir.Attr(value=ir.Name(id=owner), name=name):
+            return m.project.class_named(module, f"{owner}.{name}")
+        case (
+            ir.Index(value=ir.Name(id="Optional"), index=inner)
+            | ir.Binary(op="|", left=inner, right=ir.Const(value=None))
+        ):
+            return _class_of(m, module, inner)
+        case _:
+            return None
 
 
 def _part(m: Machine, value: Value, text: str) -> Value:
@@ -233,7 +265,13 @@ def _part(m: Machine, value: Value, text: str) -> Value:
     span = m.frame.statement
     assert span is not None
     if text.startswith("."):
-        return objects.attribute(m, value, text[1:], span)
+        found = objects.attribute(m, value, text[1:], span)
+        cls = m.heap[value.id].cls if isinstance(value, HeapV) else None
+        if not isinstance(found, SymV) or cls is None:
+            return found
+        # Ring(stream=torch.cuda.Stream()), where Ring is a dataclass
+        made = _attribute(m, cls, text[1:], MOST_STEPS) or _passed(m, Target(None, cls), text[1:], MOST_STEPS)
+        return made if made is not None else found
     bounds = [ConstV(int(part)) if part else None for part in text[1:-1].split(":")]
     at = bounds[0] or NONE if len(bounds) == 1 else SliceV(*bounds)
     return containers.index(m, value, at, span)
@@ -244,7 +282,7 @@ def _passed(m: Machine, target: Target, param: str, steps: int) -> Value | None:
 
     def find() -> Value | None:
         for scope, call in _calls(m, target):
-            e = _argument(call, target, param)
+            e = _argument(m, call, target, param)
             value = _value(m, scope, e, steps) if e is not None else None
             if value is not None:
                 return value
@@ -263,11 +301,12 @@ def _once(m: Machine, what: str, find: Callable[[], Value | None]) -> Value | No
     return None if isinstance(value, SymV) else value
 
 
-def _argument(call: ir.Call, target: Target, param: str) -> ir.Expr | None:
+def _argument(m: Machine, call: ir.Call, target: Target, param: str) -> ir.Expr | None:
     for argument in call.args:
         if argument.keyword == param:
             return argument.value
-    for name, argument in zip(target.positional(), call.args, strict=False):
+    fields = objects.dataclass_fields(m, target.cls) if target.cls and not target.function else None
+    for name, argument in zip(fields or target.positional(), call.args, strict=False):
         if argument.star or argument.keyword is not None:
             return None
         if name == param:
@@ -354,6 +393,10 @@ def _value(m: Machine, scope: Scope, e: ir.Expr, steps: int) -> Value | None:
             return TupleV(tuple(known)) if e.kind == "tuple" else m.new_list(known)
         case ir.Attr(value=ir.Name(id=owner), name=name) if owner == scope.receiver and scope.cls is not None:
             return _attribute(m, scope.cls, name, steps - 1)
+        case ir.Call(func=ir.Attr(value=ir.Name(id=owner), name=name)) if (
+            owner == scope.receiver and scope.cls is not None
+        ):
+            return _returned(m, scope.cls, name, steps - 1) or _made(m, scope, e)
         case ir.Call() | ir.Comprehension():
             return _made(m, scope, e)
         case ir.Index(value=container, index=at) if _is_plain(at):
@@ -423,9 +466,29 @@ def _attribute(m: Machine, cls: ir.ClassDecl, name: str, steps: int) -> Value | 
                 found = _set_in(m, module, ancestor, decl, name, steps)
                 if found is not None:
                     return found
-        return None
+        return _returned(m, cls, name, steps)
 
     return _once(m, f"{name} of {cls.module}:{cls.qualname}", find)
+
+
+def _returned(m: Machine, cls: ir.ClassDecl, name: str, steps: int) -> Value | None:
+    """What a method or a property gives back: ``self.side()`` with ``return self._side``."""
+    for ancestor in m.project.ancestors(cls)[0]:
+        decl, module = ancestor.methods.get(name), m.project.module(ancestor.module)
+        if decl is None or module is None:
+            continue
+        try:
+            scope = Scope(module, decl.load(), ancestor)
+        except ir.LoweringError:
+            return None
+        for node in ir.walk(scope.function.body):
+            found = (
+                _value(m, scope, node.value, steps) if isinstance(node, ir.Return) and node.value else None
+            )
+            if found is not None:
+                return found
+        return None
+    return None
 
 
 def _set_in(
@@ -530,10 +593,16 @@ def _may_make(m: Machine, scope: Scope, e: ir.Call | ir.Comprehension) -> bool:
             match m.project.member(scope.module.name, name):
                 case FuncV(function=ir.FunctionDecl(names=used)):
                     return constant or words.makes_streams(used)
+                case ClassV(decl):
+                    return _makes_streams(decl)
                 case _:
                     return False
         case _:
             return False
+
+
+def _makes_streams(cls: ir.ClassDecl) -> bool:
+    return any(words.makes_streams(decl.names) for decl in cls.methods.values())
 
 
 def _holds_order(m: Machine, value: Value) -> bool:
@@ -542,6 +611,9 @@ def _holds_order(m: Machine, value: Value) -> bool:
             return True
         case TupleV(items):
             return any(_holds_order(m, item) for item in items)
+        case HeapV(number) if m.heap[number].cls is not None:
+            cls = m.heap[number].cls
+            return cls is not None and _makes_streams(cls)
         case HeapV(number) if m.heap[number].shape is not Shape.INSTANCE:
             held = m.heap[number]
             inside = (*held.items, *held.attrs.values(), *((held.sample,) if held.sample else ()))
