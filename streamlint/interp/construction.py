@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp import objects, origins, outside
+from streamlint.interp import objects, outside, scopes
 from streamlint.interp.machine import Machine, PathEnds
 from streamlint.interp.values import FuncV, HeapV, SymV, Value
 from streamlint.trace import Copy, HostEffect, Space, SyncDevice
@@ -81,7 +81,7 @@ def _construct(m: Machine, cls: ir.ClassDecl) -> HeapV:
     args: list[Value] = []
     kwargs: dict[str, Value] = {}
     own = init.function if isinstance(init, FuncV) and isinstance(init.function, ir.FunctionDecl) else None
-    m.targets[0] = origins.Target(own, cls)
+    m.targets[0] = scopes.Target(own, cls)
     if isinstance(init, FuncV):
         args, kwargs = outside.outside_arguments(m, init, 0, skip=1)
     else:

@@ -60,8 +60,8 @@ if TYPE_CHECKING:
     from streamlint import ir
     from streamlint.interp.decisions import Oracle
     from streamlint.interp.guesses import Guess
-    from streamlint.interp.origins import Target
     from streamlint.interp.project import Project
+    from streamlint.interp.scopes import Target
     from streamlint.source import Span
 
 _CURRENT = frozenset({Lib.TORCH, Lib.CUPY})
@@ -227,6 +227,12 @@ class Machine:
     def emit(self, op: Op) -> int:
         self.ops.extend(self.captures.recorded(op))
         return len(self.ops) - 1
+
+    def forget_ops(self, first: int) -> None:
+        """Takes back the ops from number ``first`` on, which belong to another time."""
+        del self.ops[first:]
+        self.life.read = min(self.life.read, first)
+        self.guesses = {key: guess for key, guess in self.guesses.items() if guess.op < first}
 
     # ------------------------------------------------------------------ streams and events
 

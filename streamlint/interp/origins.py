@@ -9,14 +9,14 @@ makes a stream or an event. Nothing is run but that.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp import containers, names, objects, stmt
+from streamlint.interp import containers, names, objects, scopes, stmt
 from streamlint.interp.decisions import Oracle
 from streamlint.interp.machine import PathEnds
-from streamlint.interp.relevance import all_classes
+from streamlint.interp.scopes import Scope, Target
 from streamlint.interp.values import (
     NONE,
     ClassV,
@@ -35,10 +35,9 @@ from streamlint.interp.values import (
 from streamlint.models import words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from streamlint.interp.machine import Machine
-    from streamlint.source import Span
 
 MOST_STEPS = 10
 """Names, attributes and calls that are followed from an expression to what makes the stream."""
@@ -51,64 +50,6 @@ _ARGUMENT = re.compile(r"(\d+):(\w+)")
 
 _LAST = re.compile(r"(.+?)(\.\w+|\[-?\d+\]|\[-?\d*:-?\d*:\])")
 """What is taken from a value, at the end of its key: ``0:streams[:2:][0]``, ``0:context.stream``."""
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """What outside code calls: a function, or a class of which it makes an object."""
-
-    function: ir.FunctionDecl | None
-    """None for a class without a constructor of its own."""
-    cls: ir.ClassDecl | None = None
-    """The class that is constructed."""
-
-    @property
-    def name(self) -> str:
-        return self.called.name
-
-    @property
-    def module(self) -> str:
-        return self.called.module
-
-    @property
-    def span(self) -> Span:
-        return self.called.span
-
-    @property
-    def called(self) -> ir.FunctionDecl | ir.ClassDecl:
-        found = self.cls or self.function
-        assert found is not None
-        return found
-
-    def params(self) -> tuple[ir.Param, ...]:
-        try:
-            return self.function.load().params if self.function is not None else ()
-        except ir.LoweringError:
-            return ()
-
-    def positional(self) -> list[str]:
-        """The parameters that arguments without a keyword are for."""
-        bound = self.cls is not None or "." in self.called.qualname
-        return [param.name for param in self.params() if param.kind == "positional"][1 if bound else 0 :]
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """Where an expression stands."""
-
-    module: ir.Module
-    function: ir.Function
-    cls: ir.ClassDecl | None = None
-    """The class whose method the function is."""
-
-    @property
-    def name(self) -> str:
-        return self.function.qualname
-
-    @property
-    def receiver(self) -> str | None:
-        """The method's name for its object."""
-        return self.function.params[0].name if self.cls is not None and self.function.params else None
 
 
 # ----------------------------------------------------------------------------- arguments
@@ -142,67 +83,12 @@ def element(m: Machine, owner: ir.ClassDecl | ir.Module, name: str) -> Value | N
 
     ``self.done.append((event, batch))``, ``STREAMS[device] = torch.cuda.Stream()``
     """
-    for scope, e in _elements(m, owner).get(name, ()):
+    for scope, e in scopes.put_into(m.project, owner).get(name, ()):
         value = _value(m, scope, e, MOST_STEPS)
         if value is not None:
             _mark_used(m, value)
             return value
     return None
-
-
-_Elements: TypeAlias = "dict[str, list[tuple[Scope, ir.Expr]]]"
-_PUTS = frozenset({"append", "appendleft", "add", "put", "put_nowait"})
-
-
-def _elements(m: Machine, owner: ir.ClassDecl | ir.Module) -> _Elements:
-    known = m.project.elements.get(owner)
-    if known is None:
-        known = m.project.elements[owner] = {}
-        module = owner if isinstance(owner, ir.Module) else m.project.module(owner.module)
-        for scope in _scopes(module, owner) if module is not None else ():
-            for name, e in _puts(scope):
-                known.setdefault(name, []).append((scope, e))
-    return known
-
-
-def _scopes(module: ir.Module, owner: ir.ClassDecl | ir.Module) -> Iterator[Scope]:
-    """The code that may put streams or events into something that the owner holds."""
-    for decl, cls in methods_and_functions(module):
-        if (cls is owner or owner is module) and (
-            words.makes_streams(decl.names) or words.touches(decl.names)
-        ):
-            try:
-                yield Scope(module, decl.load(), cls if cls is owner else None)
-            except ir.LoweringError:
-                continue
-
-
-def _puts(scope: Scope) -> Iterator[tuple[str, ir.Expr]]:
-    for node in parts(scope.function.body):
-        match node:
-            case ir.Assign(targets=(ir.Index(value=container, index=index),), value=value) if not isinstance(
-                index, ir.Const
-            ):
-                name = _held_by(scope, container)
-            case ir.Call(func=ir.Attr(value=container, name=method), args=(ir.Arg(value=value), *_)) if (
-                method in _PUTS
-            ):
-                name = _held_by(scope, container)
-            case _:
-                continue
-        if name is not None:
-            yield name, value
-
-
-def _held_by(scope: Scope, container: ir.Expr) -> str | None:
-    """The attribute of the object, or the variable of the module."""
-    match container:
-        case ir.Attr(value=ir.Name(id=owner), name=name) if scope.cls is not None and owner == scope.receiver:
-            return name
-        case ir.Name(id=name) if scope.cls is None and name in scope.module.assigned:
-            return name
-        case _:
-            return None
 
 
 def _mark_used(m: Machine, value: Value) -> None:
@@ -235,35 +121,17 @@ def _of_annotated_class(m: Machine, target: Target, param: str) -> Value | None:
 
     def find() -> Value | None:
         for known in target.params():
-            cls = _class_of(m, target.module, known.annotation) if known.name == param else None
-            if cls is not None:
-                return objects.new(m, cls)
+            if known.name == param:
+                cls = scopes.class_named_by(m.project, target.module, known.annotation)
+                return objects.new(m, cls) if cls is not None else None
         return None
 
     return _once(m, f"annotation of {param} of {target.called.module}:{target.called.qualname}", find)
 
 
-def _class_of(m: Machine, module: str, annotation: ir.Expr | None) -> ir.ClassDecl | None:
-    match annotation:
-        case ir.Name(id=name):
-            return m.project.class_named(module, name)
-        case ir.Const(value=str() as text):
-            return m.project.class_named(module, text)
-        case ir.Attr(value=ir.Name(id=owner), name=name):
-            return m.project.class_named(module, f"{owner}.{name}")
-        case (
-            ir.Index(value=ir.Name(id="Optional"), index=inner)
-            | ir.Binary(op="|", left=inner, right=ir.Const(value=None))
-        ):
-            return _class_of(m, module, inner)
-        case _:
-            return None
-
-
 def _part(m: Machine, value: Value, text: str) -> Value:
     """``.name``, ``[-1]``, or a slice as ``key_of`` writes it: ``[:3:]``."""
-    span = m.frame.statement
-    assert span is not None
+    span = next(frame.statement for frame in reversed(m.frames) if frame.statement is not None)
     if text.startswith("."):
         found = objects.attribute(m, value, text[1:], span)
         cls = m.heap[value.id].cls if isinstance(value, HeapV) else None
@@ -281,14 +149,15 @@ def _passed(m: Machine, target: Target, param: str, steps: int) -> Value | None:
     """What the calls in the module of a function or class pass for a parameter, if that is known."""
 
     def find() -> Value | None:
-        for scope, call in _calls(m, target):
-            e = _argument(m, call, target, param)
+        fields = objects.dataclass_fields(m, target.cls) if target.cls and not target.function else None
+        for scope, call in scopes.calls_of(m.project, target):
+            e = scopes.argument_of(call, param, fields or target.positional())
             value = _value(m, scope, e, steps) if e is not None else None
             if value is not None:
                 return value
         return None
 
-    return _once(m, f"{param} of {target.called.module}:{target.called.qualname}", find)
+    return _once(m, f"argument {param} of {target.called.module}:{target.called.qualname}", find)
 
 
 def _once(m: Machine, what: str, find: Callable[[], Value | None]) -> Value | None:
@@ -299,75 +168,6 @@ def _once(m: Machine, what: str, find: Callable[[], Value | None]) -> Value | No
         m.globals[place] = find() or SymV(what)
     value = m.globals[place]
     return None if isinstance(value, SymV) else value
-
-
-def _argument(m: Machine, call: ir.Call, target: Target, param: str) -> ir.Expr | None:
-    for argument in call.args:
-        if argument.keyword == param:
-            return argument.value
-    fields = objects.dataclass_fields(m, target.cls) if target.cls and not target.function else None
-    for name, argument in zip(fields or target.positional(), call.args, strict=False):
-        if argument.star or argument.keyword is not None:
-            return None
-        if name == param:
-            return argument.value
-    return None
-
-
-def _calls(m: Machine, target: Target) -> list[tuple[Scope, ir.Call]]:
-    """The calls of a function, or of a class, in its module."""
-    known = m.project.calls_of.get(target.span)
-    if known is None:
-        module = m.project.module(target.module)
-        known = list(_find_calls(m, target, module)) if module is not None else []
-        m.project.calls_of[target.span] = known
-    return known
-
-
-def _find_calls(m: Machine, target: Target, module: ir.Module) -> Iterator[tuple[Scope, ir.Call]]:
-    called = frozenset({target.name, *_heirs(m, target, module)})
-    for decl, cls in methods_and_functions(module):
-        forwards = decl.name == "__init__" and "super" in decl.names and target.cls is not None
-        if (called.isdisjoint(decl.names) and not forwards) or decl is target.function:
-            continue
-        try:
-            scope = Scope(module, decl.load(), cls)
-        except ir.LoweringError:
-            continue
-        for node in parts(scope.function.body):
-            if isinstance(node, ir.Call) and _is_call_of(m, node, target, scope, called):
-                yield scope, node
-
-
-def _heirs(m: Machine, target: Target, module: ir.Module) -> Iterator[str]:
-    """Classes of the module that are constructed by the constructor of the target."""
-    for cls in module.classes.values() if target.cls is not None else ():
-        order, _ = m.project.ancestors(cls)
-        owner = next((one for one in order if "__init__" in one.methods), None)
-        if target.cls in order and owner is not None and owner.methods["__init__"] is target.function:
-            yield cls.name
-
-
-def _is_call_of(m: Machine, call: ir.Call, target: Target, scope: Scope, called: frozenset[str]) -> bool:
-    match call.func:
-        case ir.Name(id=name) if name in called:
-            match m.project.member(scope.module.name, name):
-                case ClassV(decl):
-                    return target.cls is not None and decl.name in called
-                case FuncV(function=function):
-                    return target.cls is None and function is target.function
-                case _:
-                    return False
-        case ir.Attr(value=ir.Name(id=owner), name=name) if name == target.name and target.cls is None:
-            # self.step(x, self.side), in another method of the class
-            methods = scope.cls.methods if scope.cls is not None else {}
-            return owner == scope.receiver and methods.get(name) is target.function
-        case ir.Attr(value=ir.Call(func=ir.Name(id="super")), name="__init__") if scope.cls is not None:
-            # super().__init__(config, side), in a class derived from the target
-            order, _ = m.project.ancestors(scope.cls)
-            return scope.function.name == "__init__" and order[1:2] == [target.cls]
-        case _:
-            return False
 
 
 # ----------------------------------------------------------------------------- expressions
@@ -416,44 +216,18 @@ def _is_plain(e: ir.Expr) -> bool:
 
 
 def _name(m: Machine, scope: Scope, name: str, steps: int) -> Value | None:
-    for node in parts(scope.function.body):
-        written = _assigned(node, name)
+    for node in scopes.parts(scope.function.body):
+        written = scopes.assigned_to(node, name)
         value = _value(m, scope, written, steps) if written is not None else None
         if value is not None:
             return value
-    target = _target(scope)
+    target = scopes.target_of(scope)
     if target is not None and any(param.name == name for param in scope.function.params):
         return _passed(m, target, name, steps)
     if name not in scope.module.assigned:
         return None
     value = names.module_name(m, scope.module.name, name)
     return value if _holds_order(m, value) else None
-
-
-def _assigned(node: object, name: str) -> ir.Expr | None:
-    match node:
-        case ir.Assign(targets=(ir.Name(id=bound),), value=value) if bound == name:
-            return value
-        case ir.Assign(targets=(ir.Seq(items=items),), value=value):
-            for position, item in enumerate(items):
-                if isinstance(item, ir.Name) and item.id == name:
-                    return ir.Index(node.span, value, ir.Const(node.span, position))
-            return None
-        case ir.Bind(name=bound, value=value) if bound == name:
-            return value
-        case _:
-            return None
-
-
-def _target(scope: Scope) -> Target | None:
-    """What outside code calls so that the function of a scope gets its arguments."""
-    if scope.cls is None:
-        decl = scope.module.functions.get(scope.function.name)
-        return Target(decl) if decl is not None else None
-    decl = scope.cls.methods.get(scope.function.name)
-    if decl is None:
-        return None
-    return Target(decl, scope.cls if decl.name == "__init__" else None)
 
 
 def _attribute(m: Machine, cls: ir.ClassDecl, name: str, steps: int) -> Value | None:
@@ -468,7 +242,7 @@ def _attribute(m: Machine, cls: ir.ClassDecl, name: str, steps: int) -> Value | 
                     return found
         return _returned(m, cls, name, steps)
 
-    return _once(m, f"{name} of {cls.module}:{cls.qualname}", find)
+    return _once(m, f"attribute {name} of {cls.module}:{cls.qualname}", find)
 
 
 def _returned(m: Machine, cls: ir.ClassDecl, name: str, steps: int) -> Value | None:
@@ -500,32 +274,12 @@ def _set_in(
         scope = Scope(module, decl.load(), cls)
     except ir.LoweringError:
         return None
-    for node in parts(scope.function.body):
-        written = _set_on_receiver(scope, node, name)
+    for node in scopes.parts(scope.function.body):
+        written = scopes.set_on_receiver(scope, node, name)
         found = _value(m, scope, written, steps) if written is not None else None
         if found is not None:
             return found
     return None
-
-
-def _set_on_receiver(scope: Scope, node: object, name: str) -> ir.Expr | None:
-    """What ``self.name = ...`` or ``self.name, self.other = ...`` puts there."""
-
-    def is_it(target: ir.Expr) -> bool:
-        match target:
-            case ir.Attr(value=ir.Name(id=owner), name=attribute):
-                return owner == scope.receiver and attribute == name
-            case _:
-                return False
-
-    match node:
-        case ir.Assign(targets=(target,), value=value) if is_it(target):
-            return value
-        case ir.Assign(targets=(ir.Seq(items=items),), value=value):
-            at = next((i for i, item in enumerate(items) if is_it(item)), None)
-            return ir.Index(node.span, value, ir.Const(node.span, at)) if at is not None else None
-        case _:
-            return None
 
 
 def _made(m: Machine, scope: Scope, e: ir.Call | ir.Comprehension) -> Value | None:
@@ -533,7 +287,7 @@ def _made(m: Machine, scope: Scope, e: ir.Call | ir.Comprehension) -> Value | No
 
     def find() -> Value | None:
         local: dict[str, Value] = {
-            name: SymV(f"{scope.name}:{name}") for name in _local_names(scope.function)
+            name: SymV(f"{scope.name}:{name}") for name in scopes.local_names(scope.function)
         }
         waiting: list[tuple[int, ...]] = [()]
         for attempt in range(MOST_ATTEMPTS):
@@ -556,28 +310,15 @@ def _evaluated(m: Machine, scope: Scope, e: ir.Expr, local: dict[str, Value], or
     """What the expression gives, however deep the call is in which it is asked for."""
     calls, m.calls = m.calls, []
     outer, m.oracle = m.oracle, oracle
+    first = len(m.ops)
     try:
         return stmt.at_module_level(m, scope.module, e, local)
     except PathEnds:
         return None
     finally:
         m.calls, m.oracle = calls, outer
-
-
-def _local_names(function: ir.Function) -> Iterator[str]:
-    for param in function.params:
-        yield param.name
-    for node in ir.walk(function.body):
-        match node:
-            case ir.Assign(targets=targets):
-                for target in targets:
-                    for part in ir.walk(target):
-                        if isinstance(part, ir.Name):
-                            yield part.id
-            case ir.Bind(name=name):
-                yield name
-            case _:
-                pass
+        # It happened long before: what else it did orders nothing here.
+        m.forget_ops(first)
 
 
 def _may_make(m: Machine, scope: Scope, e: ir.Call | ir.Comprehension) -> bool:
@@ -620,23 +361,3 @@ def _holds_order(m: Machine, value: Value) -> bool:
             return any(_holds_order(m, item) for item in inside)
         case _:
             return False
-
-
-# ----------------------------------------------------------------------------- code
-
-
-def methods_and_functions(module: ir.Module) -> Iterator[tuple[ir.FunctionDecl, ir.ClassDecl | None]]:
-    """All functions of a module, those of classes with their class."""
-    for decl in module.functions.values():
-        yield decl, None
-    for cls in all_classes(module):
-        for decl in cls.methods.values():
-            yield decl, cls
-
-
-def parts(body: object) -> Iterator[object]:
-    """A piece of code and everything in it, functions inside of it too."""
-    for node in ir.walk(body):
-        yield node
-        if isinstance(node, (ir.FunctionDef, ir.Lambda)):
-            yield from parts(node.function.body)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp import calls, escape, functions, lifetime, origins, tensors
+from streamlint.interp import calls, escape, functions, lifetime, scopes, tensors
 from streamlint.interp.machine import Machine, PathEnds, Returned
 from streamlint.interp.values import (
     ConstV,
@@ -26,8 +26,8 @@ def call_outside(m: Machine, func: FuncV, number: int) -> None:
     m.call = number
     if number:
         m.begin(func.function.span, number)
-    if isinstance(func.function, ir.FunctionDecl):
-        m.targets[number] = origins.Target(func.function)
+    if isinstance(func.function, ir.FunctionDecl) and not m.constructing:
+        m.targets[number] = scopes.Target(func.function)
     args, kwargs = outside_arguments(m, func, number, skip=1 if func.receiver is not None else 0)
     try:
         m.last_return = None

@@ -11,7 +11,7 @@ from streamlint.interp.values import ApiV, ClassV, FuncV, ModuleV, Value
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from streamlint.interp.origins import Scope
+    from streamlint.interp.scopes import Scope
     from streamlint.interp.variables import StreamAttribute
     from streamlint.source import Span
 
@@ -39,7 +39,7 @@ class Project:
     stream_attributes: dict[ir.ClassDecl, dict[str, list[StreamAttribute]]] = field(default_factory=dict)
     """Attributes for which a class creates streams or events: see ``interp/variables.py``."""
     calls_of: dict[Span, list[tuple[Scope, ir.Call]]] = field(default_factory=dict)
-    """Calls of a function or class in its module, by its place: see ``interp/origins.py``."""
+    """Calls of a function or class in its module, by its place: see ``interp/scopes.py``."""
     elements: dict[ir.ClassDecl | ir.Module, dict[str, list[tuple[Scope, ir.Expr]]]] = field(
         default_factory=dict
     )
