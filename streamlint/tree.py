@@ -12,7 +12,7 @@ from streamlint.finding import SourceError
 from streamlint.lower import index_module
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 MAX_BYTES = 2_000_000
 """Larger files are generated or data: not analyzed, and said so."""
@@ -34,11 +34,11 @@ class Tree:
 
     def __post_init__(self) -> None:
         packages = frozenset(path.parent for path in self.files if path.name == "__init__.py")
-        folders = _Folders(self.root, packages)
+        folders = {folder: _Folder(folder, self.root, packages) for folder in {p.parent for p in self.files}}
         namesakes: list[tuple[Path, bool]] = []
         for path in self.files:
             is_package = path.name == "__init__.py"
-            name = dotted(path, folders.home(path.parent))
+            name = dotted(path, folders[path.parent].home)
             known = self._names.get(name)
             # A package's own module wins over a namesake; among equals the first file does.
             if known is None or (is_package and not known[1]):
@@ -50,11 +50,11 @@ class Tree:
             self._names[self._name_by_place(path)] = (path, is_package)
         self._add_other_names(folders)
 
-    def _add_other_names(self, folders: _Folders) -> None:
-        """``megatron.core`` where ``megatron`` has no ``__init__.py``. A name of two means none."""
+    def _add_other_names(self, folders: Mapping[Path, _Folder]) -> None:
+        """``space.core`` where ``space`` has no ``__init__.py``. A name of two means none."""
         owners: dict[str, set[str]] = {}
         for own, (path, _) in self._names.items():
-            for folder in folders.others(path.parent):
+            for folder in folders[path.parent].others:
                 other = dotted(path, folder)
                 if other not in self._names:
                     owners.setdefault(other, set()).add(own)
@@ -138,27 +138,21 @@ class Tree:
         return " ".join(" ".join(text.split("\n")[first - 1 : last]).split())
 
 
-@dataclass(frozen=True, slots=True)
-class _Folders:
-    """Which folders of a tree module names can be relative to."""
+class _Folder:
+    """What the modules of a folder can be named from.
 
-    root: Path
-    packages: frozenset[Path]
-    """Those with an ``__init__.py``."""
+    ``home`` is the folder that holds the topmost package around it; the folder itself, if there is none.
+    Folders without ``__init__.py`` inside of a package belong to it: ``package/inner`` is ``package.inner``.
+    ``others`` are the folders above, up to the root, that may be on the path instead: the one of
+    ``space/core``, where only ``core`` has an ``__init__.py``.
+    """
 
-    def home(self, folder: Path) -> Path:
-        """What the modules of ``folder`` are named from: the folder that holds the topmost package around it.
-
-        Folders without ``__init__.py`` inside of a package belong to it: ``sglang/srt`` is ``sglang.srt``.
-        """
-        around = [above for above in (folder, *folder.parents) if above in self.packages]
-        return around[-1].parent if around else folder
-
-    def others(self, folder: Path) -> Iterator[Path]:
-        """Folders above that, up to the root, that may be on the path: the one of ``megatron/core``."""
-        home = self.home(folder)
-        if home != self.root and self.root in home.parents:
-            yield from home.parents[: home.parents.index(self.root) + 1]
+    def __init__(self, folder: Path, root: Path, packages: frozenset[Path]) -> None:
+        around = [above for above in (folder, *folder.parents) if above in packages]
+        self.home = around[-1].parent if around else folder
+        above = self.home.parents
+        outside = self.home == root or root not in above
+        self.others = () if outside else tuple(above[: above.index(root) + 1])
 
 
 def dotted(path: Path, folder: Path) -> str:
