@@ -83,12 +83,18 @@ def element(m: Machine, owner: ir.ClassDecl | ir.Module, name: str) -> Value | N
 
     ``self.done.append((event, batch))``, ``STREAMS[device] = torch.cuda.Stream()``
     """
-    for scope, e in scopes.put_into(m.project, owner).get(name, ()):
-        value = _value(m, scope, e, MOST_STEPS)
-        if value is not None:
-            _mark_used(m, value)
-            return value
-    return None
+    put = scopes.put_into(m.project, owner).get(name)
+    if put is None:
+        return None
+
+    def find() -> Value | None:
+        return next((v for scope, e in put if (v := _value(m, scope, e, MOST_STEPS)) is not None), None)
+
+    where = owner.name if isinstance(owner, ir.Module) else f"{owner.module}:{owner.qualname}"
+    value = _once(m, f"element of {name} of {where}", find)
+    if value is not None:
+        _mark_used(m, value)
+    return value
 
 
 def _mark_used(m: Machine, value: Value) -> None:
