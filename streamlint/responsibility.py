@@ -234,18 +234,22 @@ def _is_own(trace: Trace, stream: StreamId, entry: Entry) -> bool:
     known = trace.streams[stream]
     match known.kind:
         case StreamKind.NON_BLOCKING | StreamKind.BLOCKING:
-            return True
+            return _PARAMETER.fullmatch(known.name) is None or _at_construction(known.name, entry)
         case StreamKind.UNKNOWN:
-            return bool(entry.outside_calls) and known.name.startswith("0:")
+            return _at_construction(known.name, entry)
         case StreamKind.CURRENT | StreamKind.LEGACY | StreamKind.PER_THREAD:
             return False
+
+
+def _at_construction(name: str, entry: Entry) -> bool:
+    return bool(entry.outside_calls) and name.startswith("0:")
 
 
 def _is_handed_in(trace: Trace, stream: StreamId, entry: Entry) -> bool:
     """Whether a stream is an argument of the call: the caller, who knows both, may have forked it."""
     known = trace.streams[stream]
     return (
-        known.kind is StreamKind.UNKNOWN
+        known.kind in (StreamKind.UNKNOWN, StreamKind.NON_BLOCKING, StreamKind.BLOCKING)
         and _PARAMETER.fullmatch(known.name) is not None
         and not _is_own(trace, stream, entry)
     )

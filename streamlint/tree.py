@@ -28,14 +28,17 @@ class Tree:
     max_bytes: int = MAX_BYTES
     errors: dict[str, SourceError] = field(default_factory=dict)
     _names: dict[str, tuple[Path, bool]] = field(default_factory=dict)
+    _others: dict[str, str] = field(default_factory=dict)
+    """Other names that a module can be imported by, when another folder is on the path: its own name."""
     _texts: dict[Path, str | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        packages = {path.parent for path in self.files if path.name == "__init__.py"}
-        roots: dict[Path, Path] = {}
+        packages = frozenset(path.parent for path in self.files if path.name == "__init__.py")
+        folders = {folder: _Folder(folder, self.root, packages) for folder in {p.parent for p in self.files}}
         namesakes: list[tuple[Path, bool]] = []
         for path in self.files:
-            name, is_package = module_name(path, packages, roots)
+            is_package = path.name == "__init__.py"
+            name = dotted(path, folders[path.parent].home)
             known = self._names.get(name)
             # A package's own module wins over a namesake; among equals the first file does.
             if known is None or (is_package and not known[1]):
@@ -45,6 +48,17 @@ class Tree:
                 namesakes.append((path, is_package))
         for path, is_package in namesakes:
             self._names[self._name_by_place(path)] = (path, is_package)
+        self._add_other_names(folders)
+
+    def _add_other_names(self, folders: Mapping[Path, _Folder]) -> None:
+        """``space.core`` where ``space`` has no ``__init__.py``. A name of two means none."""
+        owners: dict[str, set[str]] = {}
+        for own, (path, _) in self._names.items():
+            for folder in folders[path.parent].others:
+                other = dotted(path, folder)
+                if other not in self._names:
+                    owners.setdefault(other, set()).add(own)
+        self._others = {other: names.pop() for other, names in owners.items() if len(names) == 1}
 
     def _name_by_place(self, path: Path) -> str:
         """A name that nothing imports, for a file like ``b/train.py`` next to ``a/train.py``.
@@ -99,7 +113,8 @@ class Tree:
         self.errors.setdefault(where, SourceError(where, line, message))
 
     def load(self, name: str) -> ir.Module | None:
-        """The index of a module by dotted name."""
+        """The index of a module by its dotted name, or by another that it can be imported by."""
+        name = self._others.get(name, name)
         if name not in self._names:
             return None
         path, is_package = self._names[name]
@@ -123,16 +138,26 @@ class Tree:
         return " ".join(" ".join(text.split("\n")[first - 1 : last]).split())
 
 
-def module_name(path: Path, packages: set[Path], roots: dict[Path, Path]) -> tuple[str, bool]:
-    """The dotted import name: from the topmost folder that still is a package."""
-    folder = path.parent
-    if folder not in roots:
-        top = folder
-        while top in packages and top.parent != top:
-            top = top.parent
-        roots[folder] = top
-    parts = path.with_suffix("").relative_to(roots[folder]).parts
-    is_package = parts[-1] == "__init__"
-    if is_package:
+class _Folder:
+    """What the modules of a folder can be named from.
+
+    ``home`` is the folder that holds the topmost package around it; the folder itself, if there is none.
+    Folders without ``__init__.py`` inside of a package belong to it: ``package/inner`` is ``package.inner``.
+    ``others`` are the folders above, up to the root, that may be on the path instead: the one of
+    ``space/core``, where only ``core`` has an ``__init__.py``.
+    """
+
+    def __init__(self, folder: Path, root: Path, packages: frozenset[Path]) -> None:
+        around = [above for above in (folder, *folder.parents) if above in packages]
+        self.home = around[-1].parent if around else folder
+        above = self.home.parents
+        outside = self.home == root or root not in above
+        self.others = () if outside else tuple(above[: above.index(root) + 1])
+
+
+def dotted(path: Path, folder: Path) -> str:
+    """The import name of a file when ``folder`` is on the path."""
+    parts = path.with_suffix("").relative_to(folder).parts
+    if parts[-1] == "__init__":
         parts = parts[:-1]
-    return ".".join(parts) or path.parent.name, is_package
+    return ".".join(parts) or path.parent.name

@@ -1,4 +1,4 @@
-"""Files as modules: two files of one name are two modules."""
+"""Files as modules: two of one name are two modules, and a folder without ``__init__.py`` is a package."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def written(root: Path, texts: dict[str, str]) -> list[Path]:
     files = []
     for name, text in texts.items():
         path = root / name
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         files.append(path)
     return files
@@ -61,3 +61,79 @@ def test_a_package_wins_over_a_namesake_which_stays_a_module(tmp_path: Path) -> 
         "a/train.py",
         "train/parts.py",
     }
+
+
+SIDE = """\
+import torch
+
+def helper(x, s):
+    with torch.cuda.stream(s):
+        x.fill_(7.0)
+"""
+CALLER = """\
+import torch
+{import_line}
+
+def run():
+    s = torch.cuda.Stream()
+    x = torch.zeros(10, device="cuda")
+    torch.cuda.synchronize()
+    helper(x, s)
+    return x.sum().item()
+"""
+
+
+def reported(tmp_path: Path, helper: str, caller: str, import_line: str, packages: tuple[str, ...]) -> bool:
+    texts = {helper: SIDE, caller: CALLER.format(import_line=import_line)}
+    texts |= {f"{package}/__init__.py": "" for package in packages}
+    return ("SL101", caller, 9) in lines(tmp_path, written(tmp_path, texts))
+
+
+def test_a_folder_without_init_inside_a_package_belongs_to_it(tmp_path: Path) -> None:
+    absolute = "from outer.inner.helpers import helper"
+    assert reported(tmp_path, "outer/inner/helpers.py", "outer/inner/deep/run.py", absolute, ("outer",))
+    relative = "from ..helpers import helper"
+    assert reported(tmp_path, "outer/inner/helpers.py", "outer/inner/deep/run.py", relative, ("outer",))
+
+
+def test_a_package_in_a_folder_without_init_has_two_names(tmp_path: Path) -> None:
+    for import_line in ("from space.core.helpers import helper", "from core.helpers import helper"):
+        assert reported(
+            tmp_path, "src/space/core/helpers.py", "src/space/core/run.py", import_line, ("src/space/core",)
+        )
+
+
+def test_a_name_of_two_modules_means_neither(tmp_path: Path) -> None:
+    files = written(
+        tmp_path,
+        {
+            "one/space/core/__init__.py": "",
+            "one/space/core/helpers.py": SIDE,
+            "two/space/core/__init__.py": "",
+            "two/space/core/helpers.py": SIDE,
+            "run.py": CALLER.format(import_line="from space.core.helpers import helper"),
+        },
+    )
+    assert "run.py" not in {path for _, path, _ in lines(tmp_path, files)}
+
+
+def test_a_module_with_two_names_has_its_variables_once(tmp_path: Path) -> None:
+    """The stream that one name set is the one that the other name finds."""
+    texts = {
+        "space/core/__init__.py": "",
+        "space/core/streams.py": "import torch\n\nSIDE = torch.cuda.Stream()\n",
+        "space/core/run.py": """\
+import torch
+import core.streams
+from space.core.streams import SIDE
+
+def run():
+    x = torch.zeros(10, device="cuda")
+    torch.cuda.synchronize()
+    with torch.cuda.stream(core.streams.SIDE):
+        x.fill_(7.0)
+    torch.cuda.current_stream().wait_stream(SIDE)
+    return x.sum().item()
+""",
+    }
+    assert lines(tmp_path, written(tmp_path, texts)) == []

@@ -28,12 +28,14 @@ from streamlint.interp.values import (
     ContextKind,
     ContextV,
     DeviceV,
+    EventV,
     Flavor,
     FuncV,
     GeneratorV,
     HeapV,
     PartialV,
     Shape,
+    StreamV,
     SymV,
     TupleV,
     Value,
@@ -81,6 +83,8 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
         "CUdeviceptr",
     ):
         return _transparent(args, kwargs)
+    if path in host.SAYS_TYPE and len(args) == 2 and _is_order(args):
+        return args[1]
     if path == "ctypes.sizeof":
         return SymV(f"sizeof({','.join(key_of(a) for a in args)})")
     if path in host.VIEW_FUNCTIONS:
@@ -103,6 +107,17 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
     if path.startswith(("time.", "logging.")):
         return m.fresh(f"{path}()", span)
     return None
+
+
+def _is_order(args: list[Value]) -> bool:
+    """Whether a cast is of a stream or an event, by its type or by its value; others are not followed."""
+    match args:
+        case [ApiV(path), _] if path.rpartition(".")[2] in ("Stream", "Event"):
+            return True
+        case [_, StreamV() | EventV()]:
+            return True
+        case _:
+            return False
 
 
 def _transparent(args: list[Value], kwargs: dict[str, Value]) -> Value:

@@ -234,6 +234,9 @@ def call_method(
         case BufferV(flavor=Flavor.OPAQUE | Flavor.TORCH) if name in WAITING | STREAM_ONLY | EVENT_ONLY:
             # The unresolved result was a future, an event or a stream.
             return symbolic_method(m, SymV(key_of(receiver), (receiver,)), name, args, kwargs, span)
+        case BufferV(flavor=Flavor.OPAQUE) if name in torch_model.HANDLE_METHODS:
+            # It was a device module: get_handle(device).current_stream()
+            return symbolic_method(m, SymV(key_of(receiver), (receiver,)), name, args, kwargs, span)
         case BufferV():
             return tensors.method(m, receiver, name, args, kwargs, span)
         case DeviceV():

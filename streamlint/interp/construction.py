@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from streamlint.interp import objects, outside
+from streamlint import ir
+from streamlint.interp import objects, outside, scopes
 from streamlint.interp.machine import Machine, PathEnds
 from streamlint.interp.values import FuncV, HeapV, SymV, Value
 from streamlint.trace import Copy, HostEffect, Space, SyncDevice
 
 if TYPE_CHECKING:
-    from streamlint import ir
     from streamlint.interp.decisions import Decision
     from streamlint.trace import Op
 
@@ -80,6 +80,8 @@ def _construct(m: Machine, cls: ir.ClassDecl) -> HeapV:
     init = objects.lookup(m, cls, "__init__")
     args: list[Value] = []
     kwargs: dict[str, Value] = {}
+    own = init.function if isinstance(init, FuncV) and isinstance(init.function, ir.FunctionDecl) else None
+    m.targets[0] = scopes.Target(own, cls)
     if isinstance(init, FuncV):
         args, kwargs = outside.outside_arguments(m, init, 0, skip=1)
     else:

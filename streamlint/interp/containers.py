@@ -154,7 +154,9 @@ def like(m: Machine, sample: Value, key: str, depth: int = 2) -> Value:
         case EventV(number, lib):
             made = m.new_event(f"{m.events[number].name}[{key}]", m.events[number].span, lib)
             other = m.events[number]
-            m.events[made.id] = replace(m.events[made.id], function=other.function, timing=other.timing)
+            m.events[made.id] = replace(
+                m.events[made.id], function=other.function, timing=other.timing, earlier=other.earlier
+            )
             return made
         case BufferV(number, region, flavor):
             return BufferV(
@@ -368,6 +370,9 @@ def method(
             if found is not None:
                 return found
             return _extra(m, held, receiver, key_of(at)) if held.open else (rest[0] if rest else NONE)
+        case "get", _ if held.shape is Shape.LIST and held.sample is not None and not held.items:
+            # A queue that other code fills.
+            return like(m, held.sample, f"get{m.steps}")
         case "setdefault", [at, *rest]:
             if key_of(at) not in held.attrs:
                 put(m, held, at, rest[0] if rest else NONE)

@@ -17,6 +17,7 @@ from streamlint.interp import (
     monitors,
     names,
     objects,
+    origins,
     stmt,
 )
 from streamlint.interp.machine import Jumped, PathEnds, Returned
@@ -231,7 +232,12 @@ def as_stream(m: Machine, value: Value, span: Span | None, lib: Lib | None = Non
         if len(wrapped) == 1:
             # Stream(ptr=torch.cuda.current_stream().cuda_stream), with a namedtuple as Stream.
             return StreamV(wrapped.pop(), lib)
-        stream = m.new_stream(StreamKind.UNKNOWN, value.key, None, lib)
+        passed = origins.of_key(m, value.key)
+        stream = (
+            StreamV(passed.id, passed.lib)
+            if isinstance(passed, StreamV)
+            else m.new_stream(StreamKind.UNKNOWN, value.key, None, lib)
+        )
         m.roles[value.key] = stream
         return stream
     if isinstance(value, HeapV) and m.heap[value.id].shape is Shape.INSTANCE:

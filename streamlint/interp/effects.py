@@ -20,6 +20,7 @@ from streamlint.interp import (
     making,
     memory,
     names,
+    origins,
     tensors,
 )
 from streamlint.interp.values import (
@@ -472,7 +473,8 @@ def as_event(m: Machine, value: Value, span: Span) -> EventV:
     role = m.roles.get(f"event:{key}")
     if isinstance(role, EventV):
         return role
-    made = m.new_event(key, None, None)
+    passed = origins.of_key(m, key) if isinstance(value, SymV) else None
+    made = passed if isinstance(passed, EventV) else m.new_event(key, None, None)
     m.roles[f"event:{key}"] = made
     if isinstance(value, SymV):
         m.roles[value.key] = made

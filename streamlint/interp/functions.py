@@ -60,10 +60,10 @@ def call_function(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, 
         return _not_followed(m, func, args, kwargs, span)
     if func.function.name in torch_model.MODULE_MAKERS:
         return ApiV("torch.cuda")
-    if func.function.name == "current_stream" and func.receiver is None:
+    depth = len(m.calls)
+    if func.function.name == "current_stream" and func.receiver is None and depth:
         # A project's cached variant of torch.cuda.current_stream, kept up to date by patching set_stream.
         return calls.call_api(m, "torch.cuda.current_stream", args, kwargs, span)
-    depth = len(m.calls)
     active = sum(1 for frame in m.frames if frame.function == func.name)
     if depth >= MAX_DEPTH or active > 1 or _is_remote(func, depth):
         return _not_followed(m, func, args, kwargs, span)

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from streamlint.interp.decisions import Oracle
     from streamlint.interp.guesses import Guess
     from streamlint.interp.project import Project
+    from streamlint.interp.scopes import Target
     from streamlint.source import Span
 
 _CURRENT = frozenset({Lib.TORCH, Lib.CUPY})
@@ -193,6 +194,10 @@ class Machine:
     """The static output of graphs that are called like the function that was captured."""
     monitors: dict[int, Monitor] = field(default_factory=dict)
     """Locks, flags and queues among the objects of the heap."""
+    targets: dict[int, Target] = field(default_factory=dict)
+    """What outside code calls, by call number; 0 is the constructor, if there is one."""
+    owners: dict[str, tuple[ir.ClassDecl, str]] = field(default_factory=dict)
+    """Class and name of the attributes of which nothing is known, by key."""
     named: dict[tuple[str, int], int] = field(default_factory=dict)
     """How many calls deep the variable was that something got its name from."""
 
@@ -227,6 +232,12 @@ class Machine:
     def emit(self, op: Op) -> int:
         self.ops.extend(self.captures.recorded(op))
         return len(self.ops) - 1
+
+    def forget_ops(self, first: int) -> None:
+        """Takes back the ops from number ``first`` on, which belong to another time."""
+        del self.ops[first:]
+        self.life.read = min(self.life.read, first)
+        self.guesses = {key: guess for key, guess in self.guesses.items() if guess.op < first}
 
     # ------------------------------------------------------------------ streams and events
 
@@ -364,6 +375,15 @@ class Machine:
                     self.rename(item, name, depth - 1)
             case _:
                 pass
+
+    def keep_name(self, value: StreamV | EventV, key: str) -> None:
+        """Names what a caller passes after the argument, as long as the path lasts."""
+        if isinstance(value, StreamV):
+            self.streams[value.id] = replace(self.streams[value.id], name=key)
+            self.named["stream", value.id] = 0
+        else:
+            self.events[value.id] = replace(self.events[value.id], name=key)
+            self.named["event", value.id] = 0
 
     def _takes_name(self, thing: tuple[str, int], name: str) -> bool:
         level = len(self.frames)

@@ -18,6 +18,7 @@ from streamlint.interp.values import (
     DeviceV,
     EventV,
     FuncV,
+    HeapObject,
     HeapV,
     MethodV,
     ModuleV,
@@ -121,6 +122,7 @@ def _instance_attribute(m: Machine, value: HeapV, name: str, span: Span) -> Valu
             inside = m.heap[found.id]
             if inside.shape is Shape.DICT and not inside.attrs:
                 variables.add_stream_elements(m, value, held.cls, name, inside)
+            variables.add_sample(m, m.project.ancestors(held.cls)[0], name, inside)
         return found
     if held.cls is None:
         waited = threads.is_thread(m, value) or value.id in m.monitors
@@ -140,12 +142,19 @@ def _instance_attribute(m: Machine, value: HeapV, name: str, span: Span) -> Valu
         return FuncV(member.function, member.closure, value)
     if member is not None:
         return member
-    held.attrs[name] = SymV(f"{held.key}.{name}")
+    held.attrs[name] = unknown_attribute(m, held, name)
     made = variables.stream_attribute(m, value, held.cls, name)
     if made is not None:
         held.attrs[name] = made
         m.rename(made, name)
     return held.attrs[name]
+
+
+def unknown_attribute(m: Machine, held: HeapObject, name: str) -> SymV:
+    key = f"{held.key}.{name}"
+    if held.cls is not None:
+        m.owners[key] = (held.cls, name)
+    return SymV(key)
 
 
 def is_property(decl: ir.FunctionDecl) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp import calls, escape, functions, guesses, lifetime, tensors
+from streamlint.interp import calls, escape, functions, guesses, lifetime, scopes, tensors
 from streamlint.interp.machine import Machine, PathEnds, Returned
 from streamlint.interp.values import (
     ConstV,
@@ -26,6 +26,8 @@ def call_outside(m: Machine, func: FuncV, number: int) -> None:
     m.call = number
     if number:
         m.begin(func.function.span, number)
+    if isinstance(func.function, ir.FunctionDecl) and not m.constructing:
+        m.targets[number] = scopes.Target(func.function)
     args, kwargs = outside_arguments(m, func, number, skip=1 if func.receiver is not None else 0)
     try:
         m.last_return = None
@@ -57,6 +59,9 @@ def after_other_calls(m: Machine, made: HeapV, names: frozenset[str]) -> None:
             match attributes[name]:
                 case ConstV(None | False | str()):
                     attributes[name] = SymV(key)
+                    cls = m.heap[value.id].cls
+                    if cls is not None:
+                        m.owners[key] = (cls, name)
                 case HeapV(number) as held if m.heap[number].shape is Shape.INSTANCE:
                     waiting.append((key, held))
                 case HeapV(number) if not m.heap[number].items:

@@ -11,6 +11,7 @@ from streamlint.interp.values import ApiV, ClassV, FuncV, ModuleV, Value
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from streamlint.interp.scopes import Scope
     from streamlint.interp.variables import StreamAttribute
     from streamlint.source import Span
 
@@ -37,6 +38,12 @@ class Project:
     """Whether a loop computes slot numbers, by its place."""
     stream_attributes: dict[ir.ClassDecl, dict[str, list[StreamAttribute]]] = field(default_factory=dict)
     """Attributes for which a class creates streams or events: see ``interp/variables.py``."""
+    calls_of: dict[Span, list[tuple[Scope, ir.Call]]] = field(default_factory=dict)
+    """Calls of a function or class in its module, by its place: see ``interp/scopes.py``."""
+    elements: dict[ir.ClassDecl | ir.Module, dict[str, list[tuple[Scope, ir.Expr]]]] = field(
+        default_factory=dict
+    )
+    """What code puts into the containers of a class or a module, by their names."""
     _sources: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _members: dict[tuple[str, str], Value | None] = field(default_factory=dict)
     _variables: dict[str, tuple[str, str] | None] = field(default_factory=dict)
@@ -44,7 +51,9 @@ class Project:
 
     def module(self, name: str) -> ir.Module | None:
         if name not in self.modules:
-            self.modules[name] = self.load(name)
+            loaded = self.load(name)
+            # Under another name than its own it is the same module, with the same variables.
+            self.modules[name] = loaded if loaded is None else self.modules.setdefault(loaded.name, loaded)
         return self.modules[name]
 
     def is_cupy(self, name: str) -> bool:
@@ -78,9 +87,10 @@ class Project:
             return ApiV(dotted)
         if dotted.count(".") == 1 and dotted.startswith("torch."):
             module = self.module(dotted)
-            return ApiV(dotted) if module is None else ModuleV(dotted)
-        if self.module(dotted) is not None:
-            return ModuleV(dotted)
+            return ApiV(dotted) if module is None else ModuleV(module.name)
+        module = self.module(dotted)
+        if module is not None:
+            return ModuleV(module.name)
         head, _, last = dotted.rpartition(".")
         if head and self.module(head) is not None:
             found = self.member(head, last)
@@ -120,9 +130,8 @@ class Project:
                 found = self.member(imported.module, name)
                 if found is not None:
                     return found
-        if self.module(f"{module.name}.{name}") is not None:
-            return ModuleV(f"{module.name}.{name}")
-        return None
+        inner = self.module(f"{module.name}.{name}")
+        return ModuleV(inner.name) if inner is not None else None
 
     def imported(self, statement: ir.Import) -> Value:
         """The value that an import binds."""
@@ -143,7 +152,7 @@ class Project:
             head, _, last = dotted.rpartition(".")
             module = self.module(head) if head and not dotted.startswith(FRAMEWORKS) else None
             known = module is not None and last in module.assigned and self.member(head, last) is None
-            self._variables[dotted] = (head, last) if known else None
+            self._variables[dotted] = (module.name, last) if known and module is not None else None
         return self._variables[dotted]
 
     def class_named(self, module_name: str, dotted: str) -> ir.ClassDecl | None:

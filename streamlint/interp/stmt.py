@@ -346,9 +346,12 @@ def at_module_level(
         return None
     frame = Frame(Env(known or {}, module.name), module.name, touches=False)
     m.frames.append(frame)
+    # What it is does not depend on how deep the calls are in which it is first asked for.
+    calls_, m.calls = m.calls, []
     try:
         return expr.evaluate(m, e)
     finally:
+        m.calls = calls_
         m.frames.pop()
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp import containers, outside, stmt
+from streamlint.interp import containers, origins, outside, stmt
 from streamlint.interp.machine import PathEnds
 from streamlint.interp.relevance import all_functions
 from streamlint.interp.values import (
@@ -24,7 +24,7 @@ from streamlint.interp.values import (
 from streamlint.models import words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from streamlint.interp.machine import Machine
 
@@ -80,6 +80,8 @@ def first_value(m: Machine, module: ir.Module, name: str) -> Value:
     _mark_used(m, value)
     if value is None:
         return unknown
+    if isinstance(value, HeapV):
+        add_sample(m, [module], name, m.heap[value.id])
     setters = [decl for decl in all_functions(module) if name in decl.globals] if value == NONE else []
     if not setters or _is_being_set(m, setters):
         return value
@@ -142,6 +144,17 @@ def add_stream_elements(m: Machine, made: HeapV, cls: ir.ClassDecl, name: str, h
             if found.key is not None and value is not None:
                 m.rename(value, f"{name}[{found.key!r}]")
                 containers.put(m, held, ConstV(found.key), value)
+
+
+def add_sample(m: Machine, owners: Sequence[ir.ClassDecl | ir.Module], name: str, held: HeapObject) -> None:
+    """What code puts into a container that is still empty stands for its elements, if they are asked for."""
+    if held.shape is Shape.INSTANCE or held.items or held.attrs or held.sample is not None:
+        return
+    for owner in owners:
+        held.sample = origins.element(m, owner, name)
+        if held.sample is not None:
+            m.rename(held.sample, name)
+            return
 
 
 def _evaluate(m: Machine, made: HeapV, cls: ir.ClassDecl, found: StreamAttribute) -> Value | None:

@@ -87,6 +87,9 @@ TRANSPARENT = frozenset(
 )
 """Wrappers that stand for what they wrap: ``c_void_p(address)``."""
 
+SAYS_TYPE = frozenset({"typing.cast", "typing_extensions.cast"})
+"""Calls whose result is their second argument: ``cast(torch.cuda.Stream, s)`` is ``s``."""
+
 FILLS = frozenset({"readinto", "readinto1", "recv_into", "recvfrom_into", "readinto_nowait"})
 """Methods of files and sockets that write into the memory that they are given."""
 
