@@ -328,7 +328,7 @@ def launch_triton(
     m: Machine, kernel: FuncV, args: Sequence[Value], kwargs: dict[str, Value], span: Span
 ) -> Value:
     """``kernel[grid](x, y, n, BLOCK=128)`` of Triton: on PyTorch's current stream."""
-    uses = triton.uses(m, kernel)
+    uses = triton.uses(m, kernel, args, kwargs)
     if uses is None:
         return unresolved.launch_kernel(m, kernel.function.name, args, kwargs, span)
     given = dict(zip(uses, args, strict=False)) | kwargs
