@@ -11,7 +11,7 @@ from streamlint import ir
 from streamlint.finding import Finding, Report, SourceError, Statistics
 from streamlint.interp import entries, relevance
 from streamlint.interp.project import Project
-from streamlint.judge import Conditional, findings_of, merge, recorded_events
+from streamlint.judge import Conditional, findings_of, merge, record_places, recorded_events
 from streamlint.lower import may_touch_gpu
 from streamlint.models import words
 from streamlint.trace import StreamKind, Trace
@@ -129,12 +129,14 @@ class Session:
     def _analyzed(self, module: ir.Module, only: Callable[[str], bool] | None) -> FileResult:
         found: list[Conditional] = []
         recorded: set[Span] = set()
+        records: set[Span] = set()
         approximate: set[str] = set()
         covered: set[str] = set()
         needed: set[Span] = set()
         for run in entries.module_runs(self.project, module, self.settings.default_kind, only):
             found.extend(findings_of(run))
             recorded.update(recorded_events(run))
+            records.update(record_places(run))
             covered |= run.covered
             needed |= run.needed
             if run.cut or any(trace.cut for trace in run.traces):
@@ -147,7 +149,7 @@ class Session:
                 item.unless_recorded is None
                 or not (
                     item.unless_recorded.span in recorded
-                    or _may_record(module, item.unless_recorded, item.finding)
+                    or _may_record(module, item.unless_recorded, item.finding, records)
                 )
             )
         )
@@ -165,10 +167,11 @@ class Session:
 _RECORDERS = frozenset({"record", "record_event", "cudaEventRecord", "cuEventRecord"})
 
 
-def _may_record(module: ir.Module, event: Event, finding: Finding) -> bool:
+def _may_record(module: ir.Module, event: Event, finding: Finding, reached: set[Span]) -> bool:
     """Whether a method of the event's class mentions it and a call that records.
 
-    No path to that method may have been found: it runs in a thread, or takes the slot from a queue.
+    No path to that method may have been found: it runs in a thread, or takes the slot from a queue. Of the
+    function that waits the calls in question are those that no path ``reached``.
     """
     if event.function == finding.function:
         return False
@@ -176,9 +179,23 @@ def _may_record(module: ir.Module, event: Event, finding: Finding) -> bool:
     return any(
         event.name.partition("[")[0] in decl.names and not _RECORDERS.isdisjoint(decl.names)
         for decl in relevance.all_functions(module)
+        if decl.qualname.startswith(f"{owner}.")
         # What the waiting function itself records was seen: self.events[0], and not self.events[1].
-        if decl.qualname.startswith(f"{owner}.") and decl.qualname != finding.function
+        and (decl.qualname != finding.function or not _record_calls(decl) <= reached)
     )
+
+
+def _record_calls(decl: ir.FunctionDecl) -> set[Span]:
+    """Where a function's text records events."""
+    try:
+        body = decl.load().body
+    except ir.LoweringError:
+        return set()
+    return {
+        node.span
+        for node in ir.walk(body)
+        if isinstance(node, ir.Call) and isinstance(node.func, ir.Attr) and node.func.name in _RECORDERS
+    }
 
 
 def _statistics(module: ir.Module, covered: set[str], approximate: set[str]) -> Statistics:

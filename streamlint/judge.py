@@ -82,6 +82,11 @@ def recorded_events(run: Run) -> Iterator[Span]:
                 yield span
 
 
+def record_places(run: Run) -> Iterator[Span]:
+    """Where some path of an entry records an event."""
+    return (op.at.span for trace in run.traces for op in trace.ops if isinstance(op, Record))
+
+
 def findings_of(run: Run) -> Iterator[Conditional]:
     """The findings of an entry; fingerprints are added later, when all are known."""
     paths = [judge(trace) for trace in run.traces if len(trace.ops) > 1]

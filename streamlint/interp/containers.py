@@ -367,7 +367,9 @@ def method(
             found = held.attrs.get(key_of(at))
             if found is not None:
                 return found
-            return _extra(m, held, receiver, key_of(at)) if held.open else (rest[0] if rest else NONE)
+            if held.open or _may_hit(m, held, receiver, at):
+                return _extra(m, held, receiver, key_of(at))
+            return rest[0] if rest else NONE
         case "setdefault", [at, *rest]:
             if key_of(at) not in held.attrs:
                 put(m, held, at, rest[0] if rest else NONE)
@@ -412,6 +414,18 @@ def method(
             return SymV(f"object{receiver.id}.{name}")
         case _:
             return None
+
+
+def _may_hit(m: Machine, held: HeapObject, owner: HeapV, at: Value) -> bool:
+    """Whether an unknown key is taken to be one of those stored; that it is none is explored first.
+
+    ``group = self.groups.get(layer)``, then ``if group:``. A lazily made stream is made for each key.
+    """
+    if not held.attrs or isinstance(at, ConstV):
+        return False
+    key = f"({key_of(at)} in {key_of(owner)})"
+    relevant = m.frame.touches and not m.constructing
+    return m.oracle.choose(key, f"{key_of(at)} is a key", default=1, relevant=relevant) == 0
 
 
 def _extend(m: Machine, held: HeapObject, source: Value) -> Value:
