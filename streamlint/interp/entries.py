@@ -9,7 +9,7 @@ that touches streams and was reached by nobody is run by itself at the end.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
@@ -20,7 +20,9 @@ from streamlint.interp.machine import Cut, Frame, Jumped, Machine, PathEnds, Ret
 from streamlint.interp.relevance import (
     all_classes,
     all_functions,
+    callers_first,
     is_relevant,
+    mentioned_in,
     queues_work,
     relevant_names,
 )
@@ -36,7 +38,7 @@ from streamlint.models import words
 from streamlint.trace import Callback, Copy, HostEffect, Launch, StreamKind, Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from streamlint.interp.project import Project
     from streamlint.source import Span
@@ -77,6 +79,8 @@ class Entry:
     """Methods of the class that order streams, other than those called or as callers of the first."""
     after_others: bool = False
     """Whether the object is taken to have had calls that are not in the trace."""
+    callers_cut: bool = False
+    """Whether functions of the module that mention this one were not followed to their end."""
 
 
 @dataclass(slots=True)
@@ -141,6 +145,7 @@ def module_runs(
     """Runs every entry of a module, callers before helpers; with ``only``, those whose label it accepts."""
     relevant = relevant_names(project, module)
     covered: set[str] = set()
+    cut: set[str] = set()
     issuing: set[str] = set()
 
     def started(entries: Iterator[Entry]) -> Iterator[Run]:
@@ -149,16 +154,18 @@ def module_runs(
                 continue
             run = run_entry(project, entry, default_stream)
             covered.update(run.covered)
+            if run.cut or any(trace.cut for trace in run.traces):
+                cut.update(run.covered)
             issuing.update(op.at.function for trace in run.traces for op in trace.ops if op.at.calls)
             yield run
 
     yield from started(_body_entry(module))
-    yield from started(_functions(module, relevant, called=False, covered=covered))
+    yield from started(_functions(module, relevant, called=False, covered=covered, cut=cut))
     for cls in all_classes(module):
         yield from started(_class_entries(project, module, cls, relevant))
-    yield from started(_functions(module, relevant, called=True, covered=covered))
+    yield from started(_functions(module, relevant, called=True, covered=covered, cut=cut))
     for cls in all_classes(module):
-        yield from started(_left_methods(module, cls, covered))
+        yield from started(_left_methods(module, cls, covered, cut))
         yield from started(_waiting_methods(project, module, cls, issuing))
 
 
@@ -209,7 +216,7 @@ def _is_constant(statement: ir.Stmt) -> bool:
 
 
 def _functions(
-    module: ir.Module, relevant: frozenset[str], *, called: bool, covered: set[str]
+    module: ir.Module, relevant: frozenset[str], *, called: bool, covered: set[str], cut: set[str]
 ) -> Iterator[Entry]:
     """Functions by themselves: first those that nothing calls, then those that nobody reached."""
     mentions: dict[str, int] = {}
@@ -217,12 +224,13 @@ def _functions(
         for name in decl.names & module.functions.keys():
             if name != decl.name:
                 mentions[name] = mentions.get(name, 0) + 1
-    for decl in module.functions.values():
-        if bool(mentions.get(decl.name)) != called or f"{module.name}:{decl.qualname}" in covered:
+    waiting = [decl for decl in module.functions.values() if bool(mentions.get(decl.name)) == called]
+    for decl in callers_first([decl for decl in waiting if f"{module.name}:{decl.qualname}" not in covered]):
+        if f"{module.name}:{decl.qualname}" in covered:
             continue
         if not is_relevant(decl, relevant) if not called else not words.touches(decl.names):
             continue
-        yield function_entry(module, decl)
+        yield replace(function_entry(module, decl), callers_cut=mentioned_in(module, decl, cut))
 
 
 def function_entry(module: ir.Module, decl: ir.FunctionDecl) -> Entry:
@@ -427,10 +435,13 @@ def index_state(m: Machine, made: HeapV) -> tuple[tuple[str, object], ...]:
     return tuple(state)
 
 
-def _left_methods(module: ir.Module, cls: ir.ClassDecl, covered: set[str]) -> Iterator[Entry]:
+def _left_methods(
+    module: ir.Module, cls: ir.ClassDecl, covered: set[str], cut: set[str]
+) -> Iterator[Entry]:
     """Methods that touch streams and that no caller reached: helpers of subclasses, hooks, private steps."""
     construction = Construction(cls)
-    for decl in cls.methods.values():
+    left = [decl for decl in cls.methods.values() if f"{module.name}:{decl.qualname}" not in covered]
+    for decl in callers_first(left):
         key = f"{module.name}:{decl.qualname}"
         if key in covered or decl.name == "__init__" or not words.touches(decl.names):
             continue
@@ -443,7 +454,8 @@ def _left_methods(module: ir.Module, cls: ir.ClassDecl, covered: set[str]) -> It
                 m, FuncV(decl, None, ClassV(cls) if "classmethod" in decl.decorators else made), 1
             )
 
-        yield Entry(decl.qualname, module.name, body, decl.span, PAIR_PATHS)
+        unknown = mentioned_in(module, decl, cut)
+        yield Entry(decl.qualname, module.name, body, decl.span, PAIR_PATHS, callers_cut=unknown)
 
 
 def _waiting_methods(
