@@ -17,6 +17,7 @@ from streamlint.interp import (
     functions,
     graphs,
     kernels,
+    modules,
     monitors,
     names,
     objects,
@@ -164,6 +165,7 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
             # A method of an unresolved result: symm_mem.get_buffer(...)
             return call_method(m, BufferV(func.id, tuple(owner), func.flavor), part[1:], args, kwargs, span)
         case BufferV():
+            modules.called(m, func)
             return unresolved.opaque(m, m.buffers[func.id].name or "call", [func, *args], kwargs, span)
         case (
             ConstV()

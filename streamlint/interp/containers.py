@@ -279,6 +279,23 @@ def select(value: BufferV, at: Value) -> Region:
     return (*value.region, *chosen)
 
 
+def along(view: BufferV, name: str, args: list[Value]) -> BufferV:
+    """``x.narrow(axis, start, length)`` and ``x.select(axis, i)``; other axes than 0 select nothing here."""
+    match name, args:
+        case "narrow", [ConstV(0), ConstV(int() as start), ConstV(int() as length)] if start >= 0:
+            return BufferV(view.id, (*view.region, Interval(start, start + length)), view.flavor)
+        case "narrow", [ConstV(0), start, length]:
+            end = key_of(length) if start == ConstV(0) else f"({key_of(start)}+{key_of(length)})"
+            lower = None if start == ConstV(0) else key_of(start)
+            return BufferV(view.id, (*view.region, SymbolSlice(lower, end)), view.flavor)
+        case "select", [ConstV(0), ConstV(int() as at)] if at >= 0:
+            return BufferV(view.id, (*view.region, Interval(at, at + 1)), view.flavor)
+        case "select", [ConstV(0), at]:
+            return BufferV(view.id, (*view.region, Symbol(key_of(at))), view.flavor)
+        case _:
+            return view
+
+
 def _is_ellipsis(part: Value) -> bool:
     return part == NONE
 
