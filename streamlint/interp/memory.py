@@ -65,8 +65,8 @@ ADDRESS_ATTRIBUTES = (".handle", ".ptr", ".data_ptr")
 def copy(call: Call, effect: fx.Copies) -> Value | None:
     """A copy between two parameters, or into memory that it allocates and returns."""
     m = call.m
-    stream = stream_of(call, effect.stream)
     dst, src = call.buffer(effect.dst), call.buffer(effect.src)
+    stream = _of_other_device(call, effect, stream_of(call, effect.stream), (dst, src))
     if effect.view_on_host and src is not None and m.space(src).on_host:
         return BufferV(src.id, src.region, Flavor.ARRAY)
     if dst is None and effect.makes is not None:
@@ -102,6 +102,20 @@ def copy(call: Call, effect: fx.Copies) -> Value | None:
     if effect.makes is not None:
         return dst
     return call.value(effect.returns) if effect.returns is not None else None
+
+
+def _of_other_device(
+    call: Call, effect: fx.Copies, stream: StreamV, views: Sequence[BufferV | None]
+) -> StreamV:
+    """CuPy copies an array of another device on the current stream while that device is current.
+
+    The null stream, handle 0, is then that device's null stream (``ndarray.get`` and ``set`` in cupy/_core/core.pyx).
+    """
+    m = call.m
+    if call.lib is not fx.Lib.CUPY or call.value(effect.stream) != NONE or not m.streams[stream.id].is_default:
+        return stream
+    devices_of = {m.buffers[view.id].device for view in views if view is not None and not m.space(view).on_host}
+    return m.current_stream(call.lib, devices_of.pop()) if len(devices_of) == 1 else stream
 
 
 def _blocks(call: Call, effect: fx.Copies, stream: StreamV, dst: BufferV) -> bool:
