@@ -273,7 +273,7 @@ def _uses_signals(judged: Judged) -> bool:
 
 
 def _signalled_elsewhere(problem: Problem, judged: Judged, paths: Sequence[Judged]) -> bool:
-    """Whether a path with the same two places uses signals: then one of them waits for a value on this path too.
+    """Whether a path with the same two places uses signals: then one of them waits for a value here too.
 
     A capture stores the value with another call: ``if capturing: memset32(flag) else: write_value32(flag)``.
     """

@@ -1,10 +1,8 @@
-"""Private steps of a class are judged through the methods that call them, and doubted where these were not followed."""
+"""Private steps of a class are judged through the methods that call them; where these were cut, in doubt."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-
-import pytest
 
 from streamlint import engine
 from streamlint.finding import Confidence
@@ -13,6 +11,8 @@ from tests.test_tree import lines, written
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
 PROJECTED = """\
 import torch

@@ -78,8 +78,8 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
     """``array.name``"""
     if name in ("ptr", "handle", "device_ctypes_pointer", "device_pointer", "gpu_data", "gpudata"):
         return handoffs.by_address(m, view, span, name)
-    if name == "device" and view.flavor is Flavor.DEVICE_ARRAY:
-        return DeviceV(m.buffers[view.id].device)
+    if name == "device" and view.flavor in (Flavor.DEVICE_ARRAY, Flavor.WARP_ARRAY):
+        return DeviceV("cpu" if m.space(view).on_host else m.buffers[view.id].device)
     if name in ("T", "real", "imag", "base", "data", "mT", "flat", "mem"):
         return view
     if name in _meta(view):

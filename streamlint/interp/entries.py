@@ -38,7 +38,7 @@ from streamlint.models import words
 from streamlint.trace import Callback, Copy, HostEffect, Launch, StreamKind, Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from streamlint.interp.project import Project
     from streamlint.source import Span
@@ -435,9 +435,7 @@ def index_state(m: Machine, made: HeapV) -> tuple[tuple[str, object], ...]:
     return tuple(state)
 
 
-def _left_methods(
-    module: ir.Module, cls: ir.ClassDecl, covered: set[str], cut: set[str]
-) -> Iterator[Entry]:
+def _left_methods(module: ir.Module, cls: ir.ClassDecl, covered: set[str], cut: set[str]) -> Iterator[Entry]:
     """Methods that touch streams and that no caller reached: helpers of subclasses, hooks, private steps."""
     construction = Construction(cls)
     left = [decl for decl in cls.methods.values() if f"{module.name}:{decl.qualname}" not in covered]

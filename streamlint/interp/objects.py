@@ -60,6 +60,8 @@ def attribute(m: Machine, value: Value, name: str, span: Span) -> Value:
             return _read_row(m, Role.STREAM, lib, value, name, span)
         case EventV(_, lib):
             return _read_row(m, Role.EVENT, lib, value, name, span)
+        case DeviceV() if (known := devices.attribute(value, name)) is not None:
+            return known
         case DeviceV():
             return _read_row(m, Role.DEVICE, None, value, name, span)
         case BufferV():

@@ -75,7 +75,7 @@ def all_functions(module: ir.Module) -> Iterator[ir.FunctionDecl]:
 
 
 def callers_first(decls: Sequence[ir.FunctionDecl]) -> list[ir.FunctionDecl]:
-    """Functions before those that they mention, as far as there are no cycles: helpers are judged through callers."""
+    """Functions before those that they mention, as far as there are no cycles."""
     by_name = {decl.name: decl for decl in decls}
     placed: dict[str, ir.FunctionDecl] = {}
     seen: set[str] = set()

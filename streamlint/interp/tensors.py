@@ -42,14 +42,12 @@ from streamlint.trace import (
     Access,
     Doubt,
     HostAccess,
-    Interval,
     Launch,
     Mode,
     Origin,
     Space,
     StreamChoice,
     Symbol,
-    SymbolSlice,
     SyncStream,
 )
 

@@ -1,7 +1,7 @@
 """What a Triton kernel does to its parameters: which pointers it loads through, which it stores through.
 
-A launch compiles the kernel for the values of its ``tl.constexpr`` parameters, and for ``None``: what stands behind
-``if FUSED:`` is not part of a launch with ``FUSED=False``.
+A launch compiles the kernel for the values of its ``tl.constexpr`` parameters, and for ``None``: what stands
+behind ``if FUSED:`` is not part of a launch with ``FUSED=False``.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ def uses(
 # ----------------------------------------------------------------------------- what is compiled
 
 
-def _constants(function: ir.Function, args: Sequence[Value], kwargs: Mapping[str, Value]) -> dict[str, object]:
+def _constants(
+    function: ir.Function, args: Sequence[Value], kwargs: Mapping[str, Value]
+) -> dict[str, object]:
     """Parameters that the kernel is compiled for, with their values: ``tl.constexpr``, and what is ``None``.
 
     Left out are those that the body assigns.
