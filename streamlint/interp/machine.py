@@ -155,7 +155,7 @@ class Machine:
     flat: set[BufferId] = field(default_factory=set)
     """Buffers known to have one axis: indexing a host view of them with an integer reads."""
     objects: set[BufferId] = field(default_factory=set)
-    """What was taken for a tensor and turned out to be an object: ``model = build().cuda()``, ``model.eval()``."""
+    """What was taken for a tensor and turned out to be a module: ``build().cuda().eval()``."""
     spread: set[Span] = field(default_factory=set)
     """Calls with keywords that are not all known: ``DataLoader(dataset, **options)``."""
     bound: dict[str, dict[str, Value]] = field(default_factory=dict)

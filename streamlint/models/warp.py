@@ -115,6 +115,7 @@ WARP = Framework(
         Api("wait_event", "event external", (StreamWaitsEvent("event", "self", "external"),)),
         Api("record_event", "event external", (Records("event", "self", "external"),)),
         Api("is_complete", "", (Queries(),), attribute=True),
+        Api("is_capturing", "", (Pure(),), attribute=True),
     ),
     event_methods=(Api("is_complete", "", (Queries(),), attribute=True),),
     device_methods=(
