@@ -246,7 +246,7 @@ def operator(
         if view.flavor is Flavor.TORCH:
             handoffs.by_interface(m, view, Lib.CUPY, span, name)
     targets = tensors.buffers_in(m, [out])
-    if not sources and not targets:
+    if not sources and not targets and not any(isinstance(names.settle(m, v), SymV) for v in operands):
         return m.fresh(f"{name}()", span)
     other = next((v for v in sources if v.flavor in flavors.DEVICE_FLAVORS - {Flavor.DEVICE_ARRAY}), None)
     stream = _current(m, other) if other is not None else m.current_stream(Lib.CUPY)

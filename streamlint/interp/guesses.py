@@ -2,8 +2,8 @@
 
 ``h = x * 2`` on an unknown ``x`` may be device work. An empty op marks where and on which stream;
 when the path is done and ``h`` turned out to be a tensor (``h.record_stream(s)``, ``h.sum()``), or one
-of its operands did, the op gets its reads and its write. Of numbers nothing is left that could order anything:
-work on the legacy default stream would stand between two blocking streams.
+of its operands did, the op gets its reads and its write. Numbers stay empty ops, which order nothing; on a
+default stream, where work would stand between two blocking streams, nothing is left of them.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ def settle(m: Machine) -> None:
         if not isinstance(op, Launch):
             continue
         if not (reads or isinstance(result, BufferV)):
-            m.ops[guess.op] = Barrier(op.at, op.lane, streams=(), name=op.name)
+            if m.streams[op.stream].is_default:
+                m.ops[guess.op] = Barrier(op.at, op.lane, streams=(), name=op.name)
             continue
         made = result if isinstance(result, BufferV) else buffer(m, guess)
         accesses = [Access(view.id, Mode.READ, view.region) for view in reads]
