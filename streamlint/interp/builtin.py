@@ -56,6 +56,8 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
     last = path.rpartition(".")[2]
     if path in ("threading.Thread", "Thread"):
         return threads.make(m, args, kwargs)
+    if path.startswith("asyncio.") and (given := threads.of_asyncio(m, last, args, kwargs, span)) is not None:
+        return given
     monitor = monitors.make(m, path, span)
     if monitor is not None:
         return monitor

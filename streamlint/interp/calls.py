@@ -312,6 +312,11 @@ def symbolic_method(
         return builtin.make_view(m, "numpy.frombuffer", args, kwargs, span)
     if name == "submit" and args and threads.runs_code(names.settle(m, args[0])):
         return threads.submit(m, args, kwargs, span)
+    if name in ("run_in_executor", "create_task"):
+        settled = [names.settle(m, arg) for arg in args]
+        given = threads.of_asyncio(m, name, settled, kwargs, span)
+        if given is not None:
+            return given
     if name in ("capture_begin", "capture_end"):
         return graphs.by_hand(m, receiver, args, kwargs, span, begins=name == "capture_begin")
     if name in STREAM_ONLY:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import assert_never
 
 from streamlint import ir
-from streamlint.interp import calls, containers, decide, functions, guesses, names, objects, tensors
+from streamlint.interp import calls, containers, decide, functions, guesses, names, objects, tensors, threads
 from streamlint.interp.values import (
     NONE,
     ApiV,
@@ -98,7 +98,7 @@ def evaluate(m: Machine, e: ir.Expr) -> Value:
             names.store(m, e.name, value)
             return value
         case ir.Await():
-            return evaluate(m, e.value)
+            return threads.awaited(m, names.settle(m, evaluate(m, e.value)), e.span)
         case ir.Yield():
             return yielded(m, e)
         case ir.Opaque():
