@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp import guesses, outside, stmt
+from streamlint.interp import closures, guesses, outside, stmt
 from streamlint.interp.construction import Construction
 from streamlint.interp.decisions import Exploration, Oracle
 from streamlint.interp.machine import Cut, Frame, Jumped, Machine, PathEnds, Returned
@@ -92,6 +92,8 @@ class Run:
     covered: set[str] = field(default_factory=set)
     needed: set[Span] = field(default_factory=set)
     """Waits that order something on some path; filled in when the run is judged."""
+    closures: set[str] = field(default_factory=set)
+    """Functions that some path defines inside of another one, and does not call."""
     cut: int = 0
 
 
@@ -121,6 +123,7 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
             exploration.limit = exploration.quiet_limit = 0
         run.traces.append(machine.trace())
         run.covered |= machine.covered
+        run.closures |= closures.left(machine).keys()
     run.cut = exploration.cut
     return run
 
@@ -154,10 +157,15 @@ def module_runs(
                 continue
             run = run_entry(project, entry, default_stream)
             covered.update(run.covered)
-            if run.cut or any(trace.cut for trace in run.traces):
+            if any(trace.cut for trace in run.traces):
                 cut.update(run.covered)
             issuing.update(op.at.function for trace in run.traces for op in trace.ops if op.at.calls)
             yield run
+            names = frozenset(run.closures - covered)
+            if names:
+                hooks = run_entry(project, closures.entry_of(entry, names), default_stream)
+                covered.update(hooks.covered)
+                yield hooks
 
     yield from started(_body_entry(module))
     yield from started(_functions(module, relevant, called=False, covered=covered, cut=cut))

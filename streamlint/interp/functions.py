@@ -82,6 +82,11 @@ def call_function(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, 
     )
 
 
+def runs_on_host(m: Machine, func: FuncV) -> bool:
+    """Whether a function is code of the host: no kernel, and none that a compiler takes to the device."""
+    return kernels.library(m, func) is None and not kernels.is_foreign(m, func)
+
+
 def _is_abstract(function: ir.Function) -> bool:
     """``def synchronize(self): raise NotImplementedError``: a subclass that is not in sight does it."""
     match function.body:

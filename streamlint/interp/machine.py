@@ -15,6 +15,7 @@ from streamlint.interp.values import (
     Env,
     EventV,
     Flavor,
+    FuncV,
     GraphV,
     HeapObject,
     HeapV,
@@ -154,6 +155,8 @@ class Machine:
     """That op, by call number."""
     flat: set[BufferId] = field(default_factory=set)
     """Buffers known to have one axis: indexing a host view of them with an integer reads."""
+    closures: dict[str, FuncV] = field(default_factory=dict)
+    """Functions defined inside of others, by module and qualified name: see ``interp/closures.py``."""
     objects: set[BufferId] = field(default_factory=set)
     """What was taken for a tensor and turned out to be a module: ``build().cuda().eval()``."""
     spread: set[Span] = field(default_factory=set)

@@ -35,6 +35,8 @@ class Project:
     """Names that functions treat as tensors: see ``interp/evidence.py``."""
     slots: dict[Span, bool] = field(default_factory=dict)
     """Whether a loop computes slot numbers, by its place."""
+    touching: dict[Span, bool] = field(default_factory=dict)
+    """Whether a function defined inside of another one touches streams, by its place."""
     stream_attributes: dict[ir.ClassDecl, dict[str, list[StreamAttribute]]] = field(default_factory=dict)
     """Attributes for which a class creates streams or events: see ``interp/variables.py``."""
     _sources: dict[str, tuple[str, ...]] = field(default_factory=dict)

@@ -10,6 +10,7 @@ from streamlint import ir
 from streamlint.interp import (
     callbacks,
     calls,
+    closures,
     containers,
     contexts,
     decide,
@@ -109,6 +110,7 @@ def run(m: Machine, s: ir.Stmt) -> None:
             names.store(m, s.name, m.project.imported(s))
         case ir.FunctionDef():
             made = FuncV(s.function, m.frame.env)
+            closures.note(m, made)
             names.store(m, s.function.name, callbacks.decorated(m, s.function, made))
         case ir.ClassDef():
             names.store(m, s.cls.name, ClassV(s.cls))
