@@ -1,24 +1,25 @@
 """Functions inside of functions that nothing seen calls: hooks, callbacks that a library keeps.
 
-``p.register_post_accumulate_grad_hook(hook)``: when ``hook`` runs, and after what, is somebody else's business. It
-is run by itself, when everything that was queued before is complete.
+``p.register_post_accumulate_grad_hook(hook)``: when ``hook`` runs, and after what, is somebody else's business.
+It is run by itself, when everything that was queued before is complete.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp import functions, outside
 from streamlint.interp.machine import Jumped, PathEnds, Returned
-from streamlint.interp.values import FuncV
 from streamlint.models import words
 from streamlint.trace import SyncDevice
 
 if TYPE_CHECKING:
     from streamlint.interp.entries import Entry
     from streamlint.interp.machine import Machine
+    from streamlint.interp.values import FuncV
 
 PATHS = 4
 """Paths explored for the closures of an entry."""
@@ -52,10 +53,8 @@ def entry_of(defining: Entry, names: frozenset[str]) -> Entry:
     """An entry that runs another one, and then the closures with these names that it left."""
 
     def body(m: Machine) -> None:
-        try:
+        with suppress(Returned, PathEnds, Jumped):
             defining.body(m)
-        except (Returned, PathEnds, Jumped):
-            pass
         for name, made in left(m).items():
             if name in names:
                 _run(m, made)
@@ -69,7 +68,5 @@ def _run(m: Machine, made: FuncV) -> None:
         m.emit(SyncDevice(m.site(made.function.span), m.lane, device=device, name="before the first call"))
     # A hook on a gradient runs in the middle of another backward pass.
     m.last_backward = None
-    try:
+    with suppress(PathEnds, Jumped):
         outside.call_outside(m, made, m.call + 1)
-    except (PathEnds, Jumped):
-        pass

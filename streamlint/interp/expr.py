@@ -246,6 +246,9 @@ def compare(m: Machine, op: str, left: Value, right: Value, e: ir.Compare) -> Va
                 return ConstV(_ORDER[op](a, b))
             except TypeError:
                 return NONE
+        case BufferV(flavor=Flavor.OPAQUE, region=(Symbol(part), *_)), ConstV() if part.startswith("."):
+            # if plan.version == 0: an attribute of an unresolved result is hardly a tensor here.
+            return decide.comparison(op, left, right)
         case (BufferV(flavor=flavor), _) | (_, BufferV(flavor=flavor)) if (
             op not in ("is", "is not") and flavor is not Flavor.POINTER
         ):

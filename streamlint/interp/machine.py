@@ -157,6 +157,8 @@ class Machine:
     """Buffers known to have one axis: indexing a host view of them with an integer reads."""
     closures: dict[str, FuncV] = field(default_factory=dict)
     """Functions defined inside of others, by module and qualified name: see ``interp/closures.py``."""
+    plain: set[str] = field(default_factory=set)
+    """Parameters that are annotated as numbers, texts and the like, by key: they are no memory."""
     objects: set[BufferId] = field(default_factory=set)
     """What was taken for a tensor and turned out to be a module: ``build().cuda().eval()``."""
     spread: set[Span] = field(default_factory=set)

@@ -172,7 +172,9 @@ def buffers_in(m: Machine, values: Iterable[Value], *, unknown: bool = True, dep
                     [held.sample] if held.open and held.sample is not None else []
                 )
                 found += buffers_in(m, inside, unknown=unknown, depth=depth - 1)
-            case SymV(key) as symbol if unknown and _is_plain(key) and not holds_stream(m, symbol):
+            case SymV(key) as symbol if (
+                unknown and _is_plain(key) and key not in m.plain and not holds_stream(m, symbol)
+            ):
                 found.append(as_buffer(m, symbol, Flavor.OPAQUE))
             case _:
                 pass

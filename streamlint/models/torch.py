@@ -220,5 +220,5 @@ PURE_FUNCTIONS = frozenset(
     "is_inference_mode_enabled is_autocast_enabled get_autocast_gpu_dtype autocast strided "
     "contiguous_format preserve_format channels_last iscomplex is_floating_point is_complex numel "
     "typename broadcast_shapes set_num_threads get_num_threads promote_types result_type can_cast "
-    "use_deterministic_algorithms".split()
+    "use_deterministic_algorithms record_function".split()
 )
