@@ -1,6 +1,6 @@
 """Functions inside of functions that nothing seen calls: hooks, callbacks that a library keeps.
 
-``p.register_post_accumulate_grad_hook(hook)``: when ``hook`` runs, and after what, is somebody else's business.
+``p.register_post_accumulate_grad_hook(hook)``: when ``hook`` runs, and after what, is somebody else's.
 It is run by itself, when everything that was queued before is complete.
 """
 

@@ -441,7 +441,8 @@ def _may_hit(m: Machine, held: HeapObject, owner: HeapV, at: Value) -> bool:
     if not held.attrs or isinstance(at, ConstV):
         return False
     key = f"({key_of(at)} in {key_of(owner)})"
-    relevant = m.frame.touches and not m.constructing
+    orders = any(isinstance(value, (StreamV, EventV)) for value in held.attrs.values())
+    relevant = orders and m.frame.touches and not m.constructing
     return m.oracle.choose(key, f"{key_of(at)} is a key", default=1, relevant=relevant) == 0
 
 
