@@ -229,6 +229,10 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
         case "len":
             items = containers.listed(m, first)
             return ConstV(len(items)) if items is not None else SymV(f"len({key_of(first)})")
+        case "cycle":
+            return containers.lazy(m, "cycle", [first])
+        case "next" if isinstance(first, HeapV) and m.heap[first.id].key == "cycle":
+            return containers.cycled(m, m.heap[first.id], span)
         case "next":
             items = containers.listed(m, first)
             if items:

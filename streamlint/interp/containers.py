@@ -113,6 +113,15 @@ def nth(m: Machine, source: Value, turn: int | None, span: Span) -> Value:
             return element(m, source, "each" if turn is None else str(turn), span)
 
 
+def cycled(m: Machine, cycle: HeapObject, span: Span) -> Value:
+    """``next(itertools.cycle(streams))``: one after the other, and again from the first."""
+    source = cycle.items[0]
+    items = listed(m, source)
+    turn = int(cycle.attrs["turn"].value) if isinstance(cycle.attrs.get("turn"), ConstV) else 0
+    cycle.attrs["turn"] = ConstV(turn + 1)
+    return items[turn % len(items)] if items else nth(m, source, turn, span)
+
+
 def lazy(m: Machine, kind: str, items: list[Value]) -> HeapV:
     """``range``, ``enumerate`` or ``zip`` over something of unknown length."""
     made = m.new_object(Shape.LIST, key=kind)
