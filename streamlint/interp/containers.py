@@ -115,10 +115,9 @@ def nth(m: Machine, source: Value, turn: int | None, span: Span) -> Value:
 
 def cycled(m: Machine, cycle: HeapObject, span: Span) -> Value:
     """``next(itertools.cycle(streams))``: one after the other, and again from the first."""
-    source = cycle.items[0]
+    source, turn = cycle.items[0], len(cycle.items) - 1
+    cycle.items.append(NONE)
     items = listed(m, source)
-    turn = int(cycle.attrs["turn"].value) if isinstance(cycle.attrs.get("turn"), ConstV) else 0
-    cycle.attrs["turn"] = ConstV(turn + 1)
     return items[turn % len(items)] if items else nth(m, source, turn, span)
 
 
