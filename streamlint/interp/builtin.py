@@ -128,7 +128,10 @@ def make_view(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value]
         if isinstance(source, (FuncV, PartialV)):
             return source
         if isinstance(source, SymV):
-            return BufferV(tensors.as_buffer(m, source, Flavor.ARRAY).id, (), Flavor.ARRAY)
+            view = tensors.as_buffer(m, source, Flavor.ARRAY)
+            if path == "torch.from_numpy":
+                m.is_host_array(view)
+            return BufferV(view.id, (), Flavor.TORCH if path == "torch.from_numpy" else Flavor.ARRAY)
         return m.new_buffer("", Space.PAGEABLE, Origin.ALLOCATED, Flavor.ARRAY, span)
     seen = found[0]
     if path in ("ctypes.cast", "ctypes.addressof", "ctypes.byref", "ctypes.pointer"):

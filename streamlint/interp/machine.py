@@ -334,6 +334,13 @@ class Machine:
     def set_space(self, view: BufferV, space: Space) -> None:
         self.buffers[view.id] = replace(self.buffers[view.id], space=space)
 
+    def is_host_array(self, view: BufferV) -> None:
+        """An argument that turned out to be a numpy array: no stream writes it."""
+        if self.buffers[view.id].space is Space.UNKNOWN:
+            self.set_space(view, Space.PAGEABLE)
+            for accesses in self.pending.values():
+                accesses[:] = [access for access in accesses if access.buffer != view.id]
+
     def rename(self, value: Value, name: str, depth: int = 3) -> None:
         """Names things after the variable that holds them.
 
