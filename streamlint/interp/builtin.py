@@ -31,6 +31,7 @@ from streamlint.interp.values import (
     Flavor,
     FuncV,
     GeneratorV,
+    HeapObject,
     HeapV,
     PartialV,
     Shape,
@@ -102,6 +103,8 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
         if path in host.QUEUES and isinstance(result, HeapV):
             monitors.watch(m, result, MonitorKind.QUEUE, span)
         return result
+    if path == "random.choice" and args:
+        return containers.index(m, args[0], m.fresh("choice", span), span)
     if path.startswith(("time.", "logging.")):
         return m.fresh(f"{path}()", span)
     return None
@@ -235,7 +238,7 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
         case "cycle":
             return containers.lazy(m, "cycle", [first])
         case "next" if isinstance(first, HeapV) and m.heap[first.id].key == "cycle":
-            return containers.cycled(m, m.heap[first.id], span)
+            return _cycled(m, m.heap[first.id], span)
         case "next":
             items = containers.listed(m, first)
             if items:
@@ -260,6 +263,8 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
             for view in tensors.buffers_in(m, args, unknown=False):
                 tensors.read_on_host(m, view, span, f"{name}()")
             return _text(m, name, args, span)
+        case "min" | "max" if "key" in kwargs and len(args) == 1:
+            return containers.index(m, first, m.fresh(name, span), span)
         case "float" | "int" | "bool" | "complex" | "abs" | "sum" | "max" | "min" | "any" | "all" | "round":
             return _number(m, name, args, span)
         case "map" | "filter" if len(args) == 2:
@@ -415,6 +420,14 @@ def _isinstance(m: Machine, args: list[Value]) -> Value:
             )
         )
     return SymV(f"isinstance({key_of(value)},{','.join(key_of(o) for o in options)})")
+
+
+def _cycled(m: Machine, cycle: HeapObject, span: Span) -> Value:
+    """``next(itertools.cycle(streams))``: one after the other, and again from the first."""
+    source, turn = cycle.items[0], len(cycle.items) - 1
+    cycle.items.append(NONE)
+    items = containers.listed(m, source)
+    return items[turn % len(items)] if items else containers.nth(m, source, turn, span)
 
 
 def _number(m: Machine, name: str, args: list[Value], span: Span) -> Value:

@@ -113,14 +113,6 @@ def nth(m: Machine, source: Value, turn: int | None, span: Span) -> Value:
             return element(m, source, "each" if turn is None else str(turn), span)
 
 
-def cycled(m: Machine, cycle: HeapObject, span: Span) -> Value:
-    """``next(itertools.cycle(streams))``: one after the other, and again from the first."""
-    source, turn = cycle.items[0], len(cycle.items) - 1
-    cycle.items.append(NONE)
-    items = listed(m, source)
-    return items[turn % len(items)] if items else nth(m, source, turn, span)
-
-
 def lazy(m: Machine, kind: str, items: list[Value]) -> HeapV:
     """``range``, ``enumerate`` or ``zip`` over something of unknown length."""
     made = m.new_object(Shape.LIST, key=kind)

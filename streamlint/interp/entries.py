@@ -378,7 +378,8 @@ def _sequence(
         order[0].span,
         PATHS if repeat else PAIR_PATHS,
         outside_calls=names,
-        joined_elsewhere=joined(module, *order),
+        # Of two methods each may join what the other leaves.
+        joined_elsewhere=frozenset().union(*(joined(module, decl) for decl in dict.fromkeys(order))),
         orders_elsewhere=elsewhere,
     )
 
