@@ -400,7 +400,11 @@ def method(
             sample = (
                 TupleV((SymV(f"object{receiver.id}.key"), held.sample)) if held.sample is not None else None
             )
-            return _like_list(m, held, pairs, sample=sample)
+            listed_pairs = _like_list(m, held, pairs, sample=sample)
+            m.heap[listed_pairs.id].extra = {
+                key: TupleV((SymV(key), item)) for key, item in held.extra.items()
+            }
+            return listed_pairs
         case "clear", _:
             held.items.clear()
             held.attrs.clear()
@@ -481,7 +485,7 @@ def _pop(m: Machine, held: HeapObject, receiver: HeapV, name: str, args: list[Va
     return SymV(f"object{receiver.id}.{name}#{m.steps}")
 
 
-def _like_list(m: Machine, held: HeapObject, items: list[Value], sample: Value | None = None) -> Value:
+def _like_list(m: Machine, held: HeapObject, items: list[Value], sample: Value | None = None) -> HeapV:
     made = m.new_list(items)
     if held.open:
         m.heap[made.id].open = True

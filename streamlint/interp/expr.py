@@ -320,9 +320,10 @@ def _clause(m: Machine, e: ir.Comprehension, depth: int, out: list[tuple[Value |
         return True
     items = containers.listed(m, source)
     opened = items is None or len(items) > COMPREHENSION_SAMPLES
+    asked = objects.asked_for(m, source) if items is None else []
     if items is None:
-        items = [containers.nth(m, source, None, clause.iter.span)]
-    for item in items[: 1 if opened else None]:
+        items = [*asked, containers.nth(m, source, None, clause.iter.span)]
+    for item in items[: 1 + len(asked) if opened else None]:
         names.assign(m, clause.target, item)
         taken = True
         for condition in clause.tests:

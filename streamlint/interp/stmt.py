@@ -28,12 +28,10 @@ from streamlint.interp.values import (
     ClassV,
     ConstV,
     Env,
-    EventV,
     FuncV,
     GeneratorV,
     HeapV,
     Shape,
-    StreamV,
     Value,
     key_of,
 )
@@ -209,7 +207,7 @@ def _turns(m: Machine, s: ir.For, source: Value) -> Iterator[Value]:
     counted = isinstance(source, HeapV) and m.heap[source.id].key in ("range", "enumerate")
     # for i in range(n): ring.push(i): the slots may be computed in what the loop calls.
     turns = INDEXED_TURNS if counted and m.loops == 1 else turns_for(m, s)
-    asked = _asked_for(m, source)
+    asked = objects.asked_for(m, source)
     yield from asked[:MOST_TURNS]
     for turn in range(len(asked), turns):
         if step is None:
@@ -221,18 +219,6 @@ def _turns(m: Machine, s: ir.For, source: Value) -> Iterator[Value]:
             # StopIteration
             return
         yield item
-
-
-def _asked_for(m: Machine, value: Value) -> list[Value]:
-    """Elements of an open list that were asked for by an unknown index: a loop over the list has them too.
-
-    ``s = self.streams[k]``, and later ``for s in self.streams: current.wait_stream(s)``.
-    """
-    held = m.heap[value.id] if isinstance(value, HeapV) else None
-    if held is None or not held.open or held.shape is not Shape.LIST:
-        return []
-    unknown = [item for key, item in held.extra.items() if not key.isdigit()]
-    return [item for item in unknown if isinstance(item, (StreamV, EventV, HeapV))]
 
 
 def turns_for(m: Machine, s: ir.For | ir.While) -> int:
