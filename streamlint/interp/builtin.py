@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from streamlint import ir
 from streamlint.interp import (
     arrays,
     callbacks,
     calls,
     containers,
+    decide,
     functions,
     handoffs,
     monitors,
@@ -34,6 +36,7 @@ from streamlint.interp.values import (
     HeapObject,
     HeapV,
     PartialV,
+    QueryV,
     Shape,
     SymV,
     TupleV,
@@ -265,6 +268,10 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
             return _text(m, name, args, span)
         case "min" | "max" if "key" in kwargs and len(args) == 1:
             return containers.index(m, first, m.fresh(name, span), span)
+        case "all" | "any" if queries := _queries(m, first):
+            stop = name == "any"
+            done = (decide.truth(m, query, ir.Const(span, value=True)) for query in queries)
+            return ConstV(stop if any(answer == stop for answer in done) else not stop)
         case "float" | "int" | "bool" | "complex" | "abs" | "sum" | "max" | "min" | "any" | "all" | "round":
             return _number(m, name, args, span)
         case "map" | "filter" if len(args) == 2:
@@ -420,6 +427,15 @@ def _isinstance(m: Machine, args: list[Value]) -> Value:
             )
         )
     return SymV(f"isinstance({key_of(value)},{','.join(key_of(o) for o in options)})")
+
+
+def _queries(m: Machine, value: Value) -> list[QueryV]:
+    """What ``all(event.query() for event in events)`` asks."""
+    held = m.heap[value.id] if isinstance(value, HeapV) else None
+    if held is None:
+        return []
+    items = [*held.items, *held.extra.values(), *([held.sample] if held.sample is not None else [])]
+    return list(dict.fromkeys(item for item in items if isinstance(item, QueryV)))
 
 
 def _cycled(m: Machine, cycle: HeapObject, span: Span) -> Value:

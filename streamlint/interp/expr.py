@@ -304,6 +304,8 @@ def comprehension(m: Machine, e: ir.Comprehension) -> Value:
     if opened:
         m.heap[made.id].open = True
         m.heap[made.id].sample = collected[0][1] if collected else None
+        if len(collected) > 1:
+            m.heap[made.id].extra = {str(turn): value for turn, (_, value) in enumerate(collected)}
     return made
 
 
