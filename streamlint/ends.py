@@ -200,7 +200,9 @@ class Facts:
     """What the entries of a module show together."""
 
     recorded: set[Span] = field(default_factory=set)
-    """Where the events were made that some path records."""
+    """Where the events were made that some path records ..."""
+    records: set[Span] = field(default_factory=set)
+    """... and where it records them."""
     needed: set[Span] = field(default_factory=set)
     """Waits that order something on some path."""
     ends: Ends = field(default_factory=Ends)
@@ -209,13 +211,16 @@ class Facts:
         """Takes in an entry that was run, and judged if ``needed`` is to be known."""
         for trace in run.traces:
             for op in trace.ops:
-                span = trace.events[op.event].span if isinstance(op, Record) else None
-                if span is not None:
-                    self.recorded.add(span)
+                if not isinstance(op, Record):
+                    continue
+                self.records.add(op.at.span)
+                if (made := trace.events[op.event].span) is not None:
+                    self.recorded.add(made)
         self.ends.add(run.traces, owner_of(run))
         self.needed |= run.needed
 
     def update(self, other: Facts) -> None:
         self.recorded |= other.recorded
+        self.records |= other.records
         self.needed |= other.needed
         self.ends.update(other.ends)

@@ -151,7 +151,7 @@ class Session:
                 item.unless_recorded is None
                 or not (
                     item.unless_recorded.span in facts.recorded
-                    or self._may_record(module, item.unless_recorded, item.finding)
+                    or self._may_record(module, item.unless_recorded, item.finding, facts.records)
                 )
             )
         )
@@ -175,11 +175,12 @@ class Session:
                 return item.finding
         return item.finding if self._is_named_elsewhere(module, end.name) else surer
 
-    def _may_record(self, module: ir.Module, event: Event, finding: Finding) -> bool:
+    def _may_record(self, module: ir.Module, event: Event, finding: Finding, reached: set[Span]) -> bool:
         """Whether code that no path came by may record the event.
 
         It may run in a thread, or take the slot from a queue. The event of an object or a module may
-        have been recorded in any earlier call: all code that mentions it must be harmless.
+        have been recorded in any earlier call: all code that mentions it must be harmless. Of the
+        function that waits the calls in question are those that no path ``reached``.
         """
         name = event.name.partition("[")[0]
         if event.earlier:
@@ -190,8 +191,9 @@ class Session:
         return any(
             name in decl.names and not _RECORDERS.isdisjoint(decl.names)
             for decl in relevance.all_functions(module)
+            if decl.qualname.startswith(f"{owner}.")
             # What the waiting function itself records was seen: self.events[0], and not self.events[1].
-            if decl.qualname.startswith(f"{owner}.") and decl.qualname != finding.function
+            and (decl.qualname != finding.function or not _record_calls(decl) <= reached)
         )
 
     def _is_named_elsewhere(self, module: ir.Module, thing: str) -> bool:
@@ -214,6 +216,19 @@ class Session:
 
 _WAITS = re.compile(rb"wait|synchronize|record|Record")
 _RECORDERS = frozenset({"record", "record_event", "cudaEventRecord", "cuEventRecord"})
+
+
+def _record_calls(decl: ir.FunctionDecl) -> set[Span]:
+    """Where a function's text records events."""
+    try:
+        body = decl.load().body
+    except ir.LoweringError:
+        return set()
+    return {
+        node.span
+        for node in ir.walk(body)
+        if isinstance(node, ir.Call) and isinstance(node.func, ir.Attr) and node.func.name in _RECORDERS
+    }
 
 
 def _statistics(module: ir.Module, covered: set[str], approximate: set[str]) -> Statistics:

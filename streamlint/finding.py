@@ -143,13 +143,14 @@ class Report:
 
 
 def leading(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """The findings to show: a consequence only if what it follows from is not among them.
+    """The findings to show: a consequence only if what it follows from is not among them, or is less sure.
 
     So one missing edge is shown once, and suppressing the finding that stands for it brings the
     next one to light.
     """
-    shown = {finding.pair for finding in findings if not finding.follows}
+    shown = {finding.pair: finding.confidence.rank for finding in findings if not finding.follows}
     for finding in findings:
-        if finding.follows and shown.isdisjoint(finding.follows):
-            shown.add(finding.pair)
+        rank = finding.confidence.rank
+        if finding.follows and all(shown.get(cause, -1) < rank for cause in finding.follows):
+            shown[finding.pair] = rank
     return tuple(finding for finding in findings if finding.pair in shown)

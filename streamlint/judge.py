@@ -243,7 +243,7 @@ def settle(candidate: Candidate, run: Run, paths: Sequence[Judged]) -> Candidate
     if Doubt.SAME_STREAM in doubts and _are_two_streams(judged, earlier, later):
         doubts.discard(Doubt.SAME_STREAM)
         doubts |= _barriers_between(judged, problem.earlier, problem.later)
-    if _uses_signals(judged):
+    if _uses_signals(judged) or _signalled_elsewhere(problem, judged, paths):
         doubts.add(Doubt.SIGNAL)
     if _in_unrelated_threads(judged, problem.earlier, problem.later):
         doubts.add(Doubt.THREADS)
@@ -283,6 +283,21 @@ def _in_unrelated_threads(judged: Judged, earlier: OpId, later: OpId) -> bool:
 def _uses_signals(judged: Judged) -> bool:
     """Whether kernels of the path may wait for values in memory: an order that no event shows."""
     return any(isinstance(op, Barrier) and op.why is Doubt.SIGNAL for op in judged.trace.ops)
+
+
+def _signalled_elsewhere(problem: Problem, judged: Judged, paths: Sequence[Judged]) -> bool:
+    """Whether a path with the same two places uses signals: then one of them waits for a value here too.
+
+    A capture stores the value with another call: ``if capturing: memset32(flag) else: write_value32(flag)``.
+    """
+    assert problem.earlier is not None
+    return any(
+        _uses_signals(other)
+        and _same_place(other, judged, problem.earlier)
+        and _same_place(other, judged, problem.later)
+        for other in paths
+        if other is not judged
+    )
 
 
 def _caller_may_order(judged: Judged, earlier: Op, later: Op, run: Run) -> bool:

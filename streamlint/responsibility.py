@@ -48,8 +48,13 @@ _MOVES = MAY_RETURN_OPERAND | {"clone", "pin_memory", "detach"}
 
 
 def answered(judged: Judged, problem: Problem, entry: Entry) -> frozenset[Doubt]:
-    """The doubts about unseen callers that do not hold, because the order is the function's own business."""
+    """The doubts about unseen callers that do not hold, because the order is the function's own business.
+
+    Callers in the module that were not followed to their end may order what is left open: all doubts stay.
+    """
     assert problem.earlier is not None
+    if entry.callers_cut:
+        return frozenset()
     settled: set[Doubt] = set()
     if is_entry(judged.op(problem.earlier)) and _took_responsibility(judged, problem, entry):
         settled.add(Doubt.ARGUMENT)

@@ -78,8 +78,8 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
     """``array.name``"""
     if name in ("ptr", "handle", "device_ctypes_pointer", "device_pointer", "gpu_data", "gpudata"):
         return handoffs.by_address(m, view, span, name)
-    if name == "device" and view.flavor is Flavor.DEVICE_ARRAY:
-        return DeviceV(m.buffers[view.id].device)
+    if name == "device" and view.flavor in (Flavor.DEVICE_ARRAY, Flavor.WARP_ARRAY):
+        return DeviceV("cpu" if m.space(view).on_host else m.buffers[view.id].device)
     if name in ("T", "real", "imag", "base", "data", "mT", "flat", "mem"):
         return view
     if name in _meta(view):
@@ -246,7 +246,7 @@ def operator(
         if view.flavor is Flavor.TORCH:
             handoffs.by_interface(m, view, Lib.CUPY, span, name)
     targets = tensors.buffers_in(m, [out])
-    if not sources and not targets:
+    if not sources and not targets and not any(isinstance(names.settle(m, v), SymV) for v in operands):
         return m.fresh(f"{name}()", span)
     other = next((v for v in sources if v.flavor in flavors.DEVICE_FLAVORS - {Flavor.DEVICE_ARRAY}), None)
     stream = _current(m, other) if other is not None else m.current_stream(Lib.CUPY)
@@ -328,7 +328,7 @@ def launch_triton(
     m: Machine, kernel: FuncV, args: Sequence[Value], kwargs: dict[str, Value], span: Span
 ) -> Value:
     """``kernel[grid](x, y, n, BLOCK=128)`` of Triton: on PyTorch's current stream."""
-    uses = triton.uses(m, kernel)
+    uses = triton.uses(m, kernel, args, kwargs)
     if uses is None:
         return unresolved.launch_kernel(m, kernel.function.name, args, kwargs, span)
     given = dict(zip(uses, args, strict=False)) | kwargs

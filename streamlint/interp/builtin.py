@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from streamlint import ir
 from streamlint.interp import (
     arrays,
     callbacks,
     calls,
     containers,
+    decide,
     functions,
     handoffs,
     monitors,
@@ -32,8 +34,10 @@ from streamlint.interp.values import (
     Flavor,
     FuncV,
     GeneratorV,
+    HeapObject,
     HeapV,
     PartialV,
+    QueryV,
     Shape,
     StreamV,
     SymV,
@@ -58,6 +62,8 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
     last = path.rpartition(".")[2]
     if path in ("threading.Thread", "Thread"):
         return threads.make(m, args, kwargs)
+    if path.startswith("asyncio.") and (given := threads.of_asyncio(m, last, args, kwargs, span)) is not None:
+        return given
     monitor = monitors.make(m, path, span)
     if monitor is not None:
         return monitor
@@ -104,6 +110,8 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
         if path in host.QUEUES and isinstance(result, HeapV):
             monitors.watch(m, result, MonitorKind.QUEUE, span)
         return result
+    if path == "random.choice" and args:
+        return containers.index(m, args[0], m.fresh("choice", span), span)
     if path.startswith(("time.", "logging.")):
         return m.fresh(f"{path}()", span)
     return None
@@ -141,7 +149,10 @@ def make_view(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value]
         if isinstance(source, (FuncV, PartialV)):
             return source
         if isinstance(source, SymV):
-            return BufferV(tensors.as_buffer(m, source, Flavor.ARRAY).id, (), Flavor.ARRAY)
+            view = tensors.as_buffer(m, source, Flavor.ARRAY)
+            if path == "torch.from_numpy":
+                m.is_host_array(view)
+            return BufferV(view.id, (), Flavor.TORCH if path == "torch.from_numpy" else Flavor.ARRAY)
         return m.new_buffer("", Space.PAGEABLE, Origin.ALLOCATED, Flavor.ARRAY, span)
     seen = found[0]
     if path in ("ctypes.cast", "ctypes.addressof", "ctypes.byref", "ctypes.pointer"):
@@ -242,6 +253,10 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
         case "len":
             items = containers.listed(m, first)
             return ConstV(len(items)) if items is not None else SymV(f"len({key_of(first)})")
+        case "cycle":
+            return containers.lazy(m, "cycle", [first])
+        case "next" if isinstance(first, HeapV) and m.heap[first.id].key == "cycle":
+            return _cycled(m, m.heap[first.id], span)
         case "next":
             items = containers.listed(m, first)
             if items:
@@ -266,6 +281,12 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
             for view in tensors.buffers_in(m, args, unknown=False):
                 tensors.read_on_host(m, view, span, f"{name}()")
             return _text(m, name, args, span)
+        case "min" | "max" if "key" in kwargs and len(args) == 1:
+            return containers.index(m, first, m.fresh(name, span), span)
+        case "all" | "any" if queries := _queries(m, first):
+            stop = name == "any"
+            done = (decide.truth(m, query, ir.Const(span, value=True)) for query in queries)
+            return ConstV(stop if any(answer == stop for answer in done) else not stop)
         case "float" | "int" | "bool" | "complex" | "abs" | "sum" | "max" | "min" | "any" | "all" | "round":
             return _number(m, name, args, span)
         case "map" | "filter" if len(args) == 2:
@@ -421,6 +442,23 @@ def _isinstance(m: Machine, args: list[Value]) -> Value:
             )
         )
     return SymV(f"isinstance({key_of(value)},{','.join(key_of(o) for o in options)})")
+
+
+def _queries(m: Machine, value: Value) -> list[QueryV]:
+    """What ``all(event.query() for event in events)`` asks."""
+    held = m.heap[value.id] if isinstance(value, HeapV) else None
+    if held is None:
+        return []
+    items = [*held.items, *held.extra.values(), *([held.sample] if held.sample is not None else [])]
+    return list(dict.fromkeys(item for item in items if isinstance(item, QueryV)))
+
+
+def _cycled(m: Machine, cycle: HeapObject, span: Span) -> Value:
+    """``next(itertools.cycle(streams))``: one after the other, and again from the first."""
+    source, turn = cycle.items[0], len(cycle.items) - 1
+    cycle.items.append(NONE)
+    items = containers.listed(m, source)
+    return items[turn % len(items)] if items else containers.nth(m, source, turn, span)
 
 
 def _number(m: Machine, name: str, args: list[Value], span: Span) -> Value:

@@ -6,7 +6,6 @@ method that no entry reached is in the text only. It counts against a finding, n
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING
 
 from streamlint import ir
@@ -91,7 +90,7 @@ def may_be_recorded(module: ir.Module, name: str) -> bool:
         bodies += [decl.load().body for decl in all_functions(module) if name in decl.names]
     except ir.LoweringError:
         return True
-    for node in (node for body in bodies for node in _nodes(body)):
+    for node in (node for body in bodies for node in ir.walk(body, functions=True)):
         mentions += isinstance(node, (ir.Name, ir.Attr)) and _is(name, node)
         harmless += sum(_is(name, part) for part in _harmless(node))
     return mentions > harmless
@@ -124,19 +123,7 @@ def _harmless(node: object) -> tuple[ir.Expr, ...]:
 
 
 def _inside(node: object) -> Iterator[ir.Call]:
-    return (part for part in _nodes(node) if isinstance(part, ir.Call))
-
-
-def _nodes(node: object) -> Iterator[object]:
-    """All parts, those of functions defined inside too."""
-    if isinstance(node, tuple):
-        for item in node:
-            yield from _nodes(item)
-    elif is_dataclass(node) and not isinstance(node, ir.ClassDecl):
-        yield node
-        for field in fields(node):
-            if field.name != "span":
-                yield from _nodes(getattr(node, field.name))
+    return (part for part in ir.walk(node, functions=True) if isinstance(part, ir.Call))
 
 
 def _among(name: str, args: tuple[ir.Arg, ...]) -> bool:

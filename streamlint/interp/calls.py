@@ -17,6 +17,7 @@ from streamlint.interp import (
     functions,
     graphs,
     kernels,
+    modules,
     monitors,
     names,
     objects,
@@ -164,6 +165,7 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
             # A method of an unresolved result: symm_mem.get_buffer(...)
             return call_method(m, BufferV(func.id, tuple(owner), func.flavor), part[1:], args, kwargs, span)
         case BufferV():
+            modules.called(m, func)
             return unresolved.opaque(m, m.buffers[func.id].name or "call", [func, *args], kwargs, span)
         case (
             ConstV()
@@ -313,6 +315,11 @@ def symbolic_method(
         return builtin.make_view(m, "numpy.frombuffer", args, kwargs, span)
     if name == "submit" and args and threads.runs_code(names.settle(m, args[0])):
         return threads.submit(m, args, kwargs, span)
+    if name in ("run_in_executor", "create_task"):
+        settled = [names.settle(m, arg) for arg in args]
+        given = threads.of_asyncio(m, name, settled, kwargs, span)
+        if given is not None:
+            return given
     if name in ("capture_begin", "capture_end"):
         return graphs.by_hand(m, receiver, args, kwargs, span, begins=name == "capture_begin")
     if name in STREAM_ONLY:

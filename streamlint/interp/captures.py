@@ -142,7 +142,9 @@ class Captures:
                     self._events.clear()
             case _ if not self.active:
                 pass
-            case Record(event=event) | Wait(event=event) if event in self.external:
+            case Record(event=event, stream=on) | Wait(event=event, stream=on) if (
+                event in self.external and self.has(on)
+            ):
                 self.add_node(op)
                 return ()
             case Record(stream=stream, event=event):
@@ -161,10 +163,9 @@ class Captures:
         return (op,)
 
     def add_node(self, op: Record | Wait) -> None:
-        """An external event becomes a node: each launch records it, or waits for it."""
-        if self.has(op.stream):
-            recording = self._streams[op.stream]
-            (recording.waits if isinstance(op, Wait) else recording.records).append(op.event)
+        """An external event becomes a node of the capture: each launch records it, or waits for it."""
+        recording = self._streams[op.stream]
+        (recording.waits if isinstance(op, Wait) else recording.records).append(op.event)
 
     def _captured(self, op: Launch | Copy) -> tuple[Op, ...]:
         if op.stream in self._streams:
@@ -211,7 +212,10 @@ def predicate(m: Machine, name: str, receiver: Value, lib: Lib) -> bool | None:
 
 
 def is_external(flags: Value) -> bool:
-    """``cudaEventWaitExternal`` and ``cudaEventRecordExternal``: a capture makes a node of the call."""
+    """``cudaEventWaitExternal`` and ``cudaEventRecordExternal``: a capture makes a node of the call.
+
+    Outside of a capture the call is one like any other.
+    """
     match flags:
         case ConstV(1):
             return True

@@ -281,6 +281,23 @@ def select(value: BufferV, at: Value) -> Region:
     return (*value.region, *chosen)
 
 
+def along(view: BufferV, name: str, args: list[Value]) -> BufferV:
+    """``x.narrow(axis, start, length)`` and ``x.select(axis, i)``; other axes than 0 select nothing here."""
+    match name, args:
+        case "narrow", [ConstV(0), ConstV(int() as start), ConstV(int() as length)] if start >= 0:
+            return BufferV(view.id, (*view.region, Interval(start, start + length)), view.flavor)
+        case "narrow", [ConstV(0), start, length]:
+            end = key_of(length) if start == ConstV(0) else f"({key_of(start)}+{key_of(length)})"
+            lower = None if start == ConstV(0) else key_of(start)
+            return BufferV(view.id, (*view.region, SymbolSlice(lower, end)), view.flavor)
+        case "select", [ConstV(0), ConstV(int() as at)] if at >= 0:
+            return BufferV(view.id, (*view.region, Interval(at, at + 1)), view.flavor)
+        case "select", [ConstV(0), at]:
+            return BufferV(view.id, (*view.region, Symbol(key_of(at))), view.flavor)
+        case _:
+            return view
+
+
 def _is_ellipsis(part: Value) -> bool:
     return part == NONE
 
@@ -369,7 +386,9 @@ def method(
             found = held.attrs.get(key_of(at))
             if found is not None:
                 return found
-            return _extra(m, held, receiver, key_of(at)) if held.open else (rest[0] if rest else NONE)
+            if held.open or _may_hit(m, held, receiver, at):
+                return _extra(m, held, receiver, key_of(at))
+            return rest[0] if rest else NONE
         case "get", _ if held.shape is Shape.LIST and held.sample is not None and not held.items:
             # A queue that other code fills.
             return like(m, held.sample, f"get{m.steps}")
@@ -386,7 +405,11 @@ def method(
             sample = (
                 TupleV((SymV(f"object{receiver.id}.key"), held.sample)) if held.sample is not None else None
             )
-            return _like_list(m, held, pairs, sample=sample)
+            listed_pairs = _like_list(m, held, pairs, sample=sample)
+            m.heap[listed_pairs.id].extra = {
+                key: TupleV((SymV(key), item)) for key, item in held.extra.items()
+            }
+            return listed_pairs
         case "clear", _:
             held.items.clear()
             held.attrs.clear()
@@ -417,6 +440,19 @@ def method(
             return SymV(f"object{receiver.id}.{name}")
         case _:
             return None
+
+
+def _may_hit(m: Machine, held: HeapObject, owner: HeapV, at: Value) -> bool:
+    """Whether an unknown key is taken to be one of those stored; that it is none is explored first.
+
+    ``group = self.groups.get(layer)``, then ``if group:``. A lazily made stream is made for each key.
+    """
+    if not held.attrs or isinstance(at, ConstV):
+        return False
+    key = f"({key_of(at)} in {key_of(owner)})"
+    orders = any(isinstance(value, (StreamV, EventV)) for value in held.attrs.values())
+    relevant = orders and m.frame.touches and not m.constructing
+    return m.oracle.choose(key, f"{key_of(at)} is a key", default=1, relevant=relevant) == 0
 
 
 def _extend(m: Machine, held: HeapObject, source: Value) -> Value:
@@ -454,7 +490,7 @@ def _pop(m: Machine, held: HeapObject, receiver: HeapV, name: str, args: list[Va
     return SymV(f"object{receiver.id}.{name}#{m.steps}")
 
 
-def _like_list(m: Machine, held: HeapObject, items: list[Value], sample: Value | None = None) -> Value:
+def _like_list(m: Machine, held: HeapObject, items: list[Value], sample: Value | None = None) -> HeapV:
     made = m.new_list(items)
     if held.open:
         m.heap[made.id].open = True

@@ -10,6 +10,7 @@ from streamlint.interp import (
     captures,
     devices,
     effects,
+    escape,
     expr,
     functions,
     graphs,
@@ -36,6 +37,7 @@ from streamlint.interp.values import (
     SymV,
     TupleV,
     Value,
+    key_of,
 )
 from streamlint.models.schema import Lib
 from streamlint.trace import MonitorKind, Record, StreamKind, SyncDevice, SyncStream, Wait
@@ -66,7 +68,7 @@ def run_with(m: Machine, items: Sequence[ir.WithItem], body: Sequence[ir.Stmt]) 
             finally:
                 if not m.cut:
                     monitors.signal(m, value, item.context.span, "leaving the block")
-        case HeapV() if m.heap[value.id].shape is Shape.INSTANCE and objects.method(m, value, "__enter__"):
+        case HeapV() if m.heap[value.id].shape is Shape.INSTANCE and _manager(m, value) is not None:
             _user_manager(m, value, item, rest, body)
         case _:
             bound, leave = enter(m, value, item.context.span)
@@ -80,6 +82,9 @@ def run_with(m: Machine, items: Sequence[ir.WithItem], body: Sequence[ir.Stmt]) 
                 raise
             finally:
                 leave()
+                if not m.cut and isinstance(value, SymV):
+                    # with pool.lease() as stream: what is not seen may wait for it in the end.
+                    escape.through(m, [value, bound], item.context.span, "leaving the block")
 
 
 class _Restore:
@@ -127,7 +132,7 @@ def enter(m: Machine, value: Value, span: Span) -> tuple[Value, _Restore]:
         # with kvikio.CuFile(path) as file:
         return value, restore
     if context is None:
-        return SymV(f"{names.settle(m, value)}.entered"), restore
+        return SymV(f"entering({key_of(names.settle(m, value))})"), restore
     match context.kind:
         case ContextKind.STREAM:
             if isinstance(context.value, StreamV):
@@ -297,14 +302,22 @@ def _generator(
 def _user_manager(
     m: Machine, value: HeapV, item: ir.WithItem, rest: Sequence[ir.WithItem], body: Sequence[ir.Stmt]
 ) -> None:
-    enter_method = objects.method(m, value, "__enter__")
-    bound = calls.call(m, enter_method, [], {}, item.context.span) if enter_method else NONE
+    entering, leaving = _manager(m, value) or (None, None)
+    bound = calls.call(m, entering, [], {}, item.context.span) if entering else NONE
     if item.target is not None:
         names.assign(m, item.target, bound)
     try:
         with lifetime.holding(m, value):
             run_with(m, rest, body)
     finally:
-        exit_method = objects.method(m, value, "__exit__")
-        if exit_method is not None and not m.cut:
-            calls.call(m, exit_method, [NONE, NONE, NONE], {}, item.context.span)
+        if leaving is not None and not m.cut:
+            calls.call(m, leaving, [NONE, NONE, NONE], {}, item.context.span)
+
+
+def _manager(m: Machine, value: HeapV) -> tuple[Value, Value | None] | None:
+    """What a class does when a block is entered and left: ``with``, or ``async with``."""
+    for enter_name, exit_name in (("__enter__", "__exit__"), ("__aenter__", "__aexit__")):
+        entering = objects.method(m, value, enter_name)
+        if entering is not None:
+            return entering, objects.method(m, value, exit_name)
+    return None

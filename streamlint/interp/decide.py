@@ -89,7 +89,6 @@ def constant(m: Machine, value: Value) -> bool | None:
             | FuncV()
             | ClassV()
             | ModuleV()
-            | MethodV()
             | PartialV()
             | ContextV()
             | DeviceV()
@@ -101,7 +100,8 @@ def constant(m: Machine, value: Value) -> bool | None:
             return not path.endswith(SUCCESS_NAMES)
         case BufferV(flavor=Flavor.POINTER):
             return True
-        case BufferV() | QueryV() | SymV():
+        case BufferV() | QueryV() | SymV() | MethodV():
+            # An attribute without a row may be a property: `if stream.is_blocking:`
             return None
 
 

@@ -71,8 +71,20 @@ def made(m: Machine, number: Value) -> DeviceV:
             return known
         case SymV(key):
             return DeviceV(f"?{key}")
+        case ConstV(str() as text):
+            return _named(text)
         case _:
             return current(m)
+
+
+def attribute(device: DeviceV, name: str) -> Value | None:
+    """``device.is_cuda`` and ``device.is_cpu``, which exclude each other; None for other attributes."""
+    if name not in ("is_cuda", "is_cpu"):
+        return None
+    if not device.id.startswith("?"):
+        return ConstV(device.is_host == (name == "is_cpu"))
+    key = f"{device.id.removeprefix('?')}.is_cuda"
+    return SymV(key if name == "is_cuda" else f"not {key}")
 
 
 def current(m: Machine) -> DeviceV:

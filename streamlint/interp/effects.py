@@ -388,7 +388,7 @@ class Call:
     def _emit_wait(self, stream: StreamId, event: EventV, flags: str = "flags") -> None:
         m = self.m
         wait = Wait(m.site(self.span), m.lane, stream=stream, event=event.id, name=self.name())
-        if captures.is_external(self.value(flags)):
+        if captures.is_external(self.value(flags)) and m.captures.has(stream):
             m.captures.add_node(wait)
         else:
             m.emit(wait)
@@ -435,7 +435,7 @@ class Call:
             # PyTorch makes the event when it is first recorded; cuda.core makes it for the stream.
             m.events[made.id] = replace(known, made_on=making.event_device(self) or where)
         recorded = Record(m.site(self.span), m.lane, stream=on.id, event=made.id, issued_on=where)
-        if captures.is_external(self.value(effect.flags)):
+        if captures.is_external(self.value(effect.flags)) and m.captures.has(on.id):
             m.captures.add_node(recorded)
         else:
             m.emit(recorded)

@@ -13,14 +13,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp import guesses, outside, stmt
+from streamlint.interp import closures, guesses, outside, stmt
 from streamlint.interp.construction import Construction
 from streamlint.interp.decisions import Exploration, Oracle
 from streamlint.interp.machine import Cut, Frame, Jumped, Machine, PathEnds, Returned
 from streamlint.interp.relevance import (
     all_classes,
     all_functions,
+    callers_first,
     is_relevant,
+    mentioned_in,
     queues_work,
     relevant_names,
 )
@@ -77,6 +79,8 @@ class Entry:
     """Methods of the class that order streams, other than those called or as callers of the first."""
     after_others: bool = False
     """Whether the object is taken to have had calls that are not in the trace."""
+    callers_cut: bool = False
+    """Whether functions of the module that mention this one were not followed to their end."""
 
     @property
     def is_method(self) -> bool:
@@ -92,6 +96,8 @@ class Run:
     covered: set[str] = field(default_factory=set)
     needed: set[Span] = field(default_factory=set)
     """Waits that order something on some path; filled in when the run is judged."""
+    closures: set[str] = field(default_factory=set)
+    """Functions that some path defines inside of another one, and does not call."""
     cut: int = 0
 
 
@@ -123,6 +129,7 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
         if steps > ENTRY_STEPS:
             exploration.limit = exploration.quiet_limit = 0
         run.covered |= machine.covered
+        run.closures |= closures.left(machine).keys()
         trace = machine.trace()
         alike = told.setdefault(outline(machine.ops), [])
         if not any(is_same(trace, other) for other in alike):
@@ -162,6 +169,7 @@ def module_runs(
     """Runs every entry of a module, callers before helpers; with ``only``, those whose label it accepts."""
     relevant = relevant_names(project, module)
     covered: set[str] = set()
+    cut: set[str] = set()
     issuing: set[str] = set()
 
     def started(entries: Iterator[Entry]) -> Iterator[Run]:
@@ -170,16 +178,23 @@ def module_runs(
                 continue
             run = run_entry(project, entry, default_stream)
             covered.update(run.covered)
+            if any(trace.cut for trace in run.traces):
+                cut.update(run.covered)
             issuing.update(op.at.function for trace in run.traces for op in trace.ops if op.at.calls)
             yield run
+            names = frozenset(run.closures - covered)
+            if names:
+                hooks = run_entry(project, closures.entry_of(entry, names), default_stream)
+                covered.update(hooks.covered)
+                yield hooks
 
     yield from started(_body_entry(module))
-    yield from started(_functions(module, relevant, called=False, covered=covered))
+    yield from started(_functions(module, relevant, called=False, covered=covered, cut=cut))
     for cls in all_classes(module):
         yield from started(_class_entries(project, module, cls, relevant))
-    yield from started(_functions(module, relevant, called=True, covered=covered))
+    yield from started(_functions(module, relevant, called=True, covered=covered, cut=cut))
     for cls in all_classes(module):
-        yield from started(_left_methods(module, cls, covered))
+        yield from started(_left_methods(module, cls, covered, cut))
         yield from started(_waiting_methods(project, module, cls, issuing))
 
 
@@ -230,7 +245,7 @@ def _is_constant(statement: ir.Stmt) -> bool:
 
 
 def _functions(
-    module: ir.Module, relevant: frozenset[str], *, called: bool, covered: set[str]
+    module: ir.Module, relevant: frozenset[str], *, called: bool, covered: set[str], cut: set[str]
 ) -> Iterator[Entry]:
     """Functions by themselves: first those that nothing calls, then those that nobody reached."""
     mentions: dict[str, int] = {}
@@ -238,12 +253,13 @@ def _functions(
         for name in decl.names & module.functions.keys():
             if name != decl.name:
                 mentions[name] = mentions.get(name, 0) + 1
-    for decl in module.functions.values():
-        if bool(mentions.get(decl.name)) != called or f"{module.name}:{decl.qualname}" in covered:
+    waiting = [decl for decl in module.functions.values() if bool(mentions.get(decl.name)) == called]
+    for decl in callers_first([decl for decl in waiting if f"{module.name}:{decl.qualname}" not in covered]):
+        if f"{module.name}:{decl.qualname}" in covered:
             continue
         if not is_relevant(decl, relevant) if not called else not words.touches(decl.names):
             continue
-        yield function_entry(module, decl)
+        yield replace(function_entry(module, decl), callers_cut=mentioned_in(module, decl, cut))
 
 
 def function_entry(module: ir.Module, decl: ir.FunctionDecl) -> Entry:
@@ -383,7 +399,8 @@ def _sequence(
         order[0].span,
         PATHS if repeat else PAIR_PATHS,
         outside_calls=names,
-        joined_elsewhere=joined(module, *order),
+        # Of two methods each may join what the other leaves.
+        joined_elsewhere=frozenset().union(*(joined(module, decl) for decl in dict.fromkeys(order))),
         orders_elsewhere=elsewhere,
     )
 
@@ -448,10 +465,11 @@ def index_state(m: Machine, made: HeapV) -> tuple[tuple[str, object], ...]:
     return tuple(state)
 
 
-def _left_methods(module: ir.Module, cls: ir.ClassDecl, covered: set[str]) -> Iterator[Entry]:
+def _left_methods(module: ir.Module, cls: ir.ClassDecl, covered: set[str], cut: set[str]) -> Iterator[Entry]:
     """Methods that touch streams and that no caller reached: helpers of subclasses, hooks, private steps."""
     construction = Construction(cls)
-    for decl in cls.methods.values():
+    left = [decl for decl in cls.methods.values() if f"{module.name}:{decl.qualname}" not in covered]
+    for decl in callers_first(left):
         key = f"{module.name}:{decl.qualname}"
         if key in covered or decl.name == "__init__" or not words.touches(decl.names):
             continue
@@ -464,7 +482,8 @@ def _left_methods(module: ir.Module, cls: ir.ClassDecl, covered: set[str]) -> It
                 m, FuncV(decl, None, ClassV(cls) if "classmethod" in decl.decorators else made), 1
             )
 
-        yield Entry(decl.qualname, module.name, body, decl.span, PAIR_PATHS)
+        unknown = mentioned_in(module, decl, cut)
+        yield Entry(decl.qualname, module.name, body, decl.span, PAIR_PATHS, callers_cut=unknown)
 
 
 def _waiting_methods(

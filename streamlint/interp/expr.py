@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import assert_never
 
 from streamlint import ir
-from streamlint.interp import calls, containers, decide, functions, guesses, names, objects, tensors
+from streamlint.interp import calls, containers, decide, functions, guesses, names, objects, tensors, threads
 from streamlint.interp.values import (
     NONE,
     ApiV,
@@ -98,7 +98,7 @@ def evaluate(m: Machine, e: ir.Expr) -> Value:
             names.store(m, e.name, value)
             return value
         case ir.Await():
-            return evaluate(m, e.value)
+            return threads.awaited(m, names.settle(m, evaluate(m, e.value)), e.span)
         case ir.Yield():
             return yielded(m, e)
         case ir.Opaque():
@@ -246,6 +246,9 @@ def compare(m: Machine, op: str, left: Value, right: Value, e: ir.Compare) -> Va
                 return ConstV(_ORDER[op](a, b))
             except TypeError:
                 return NONE
+        case BufferV(flavor=Flavor.OPAQUE, region=(Symbol(part), *_)), ConstV() if part.startswith("."):
+            # if plan.version == 0: an attribute of an unresolved result is hardly a tensor here.
+            return decide.comparison(op, left, right)
         case (BufferV(flavor=flavor), _) | (_, BufferV(flavor=flavor)) if (
             op not in ("is", "is not") and flavor is not Flavor.POINTER
         ):
@@ -301,6 +304,8 @@ def comprehension(m: Machine, e: ir.Comprehension) -> Value:
     if opened:
         m.heap[made.id].open = True
         m.heap[made.id].sample = collected[0][1] if collected else None
+        if len(collected) > 1:
+            m.heap[made.id].extra = {str(turn): value for turn, (_, value) in enumerate(collected)}
     return made
 
 
@@ -317,9 +322,10 @@ def _clause(m: Machine, e: ir.Comprehension, depth: int, out: list[tuple[Value |
         return True
     items = containers.listed(m, source)
     opened = items is None or len(items) > COMPREHENSION_SAMPLES
+    asked = objects.asked_for(m, source) if items is None else []
     if items is None:
-        items = [containers.nth(m, source, None, clause.iter.span)]
-    for item in items[: 1 if opened else None]:
+        items = [*asked, containers.nth(m, source, None, clause.iter.span)]
+    for item in items[: 1 + len(asked) if opened else None]:
         names.assign(m, clause.target, item)
         taken = True
         for condition in clause.tests:

@@ -64,6 +64,10 @@ def call_function(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, 
     if func.function.name == "current_stream" and func.receiver is None and depth:
         # A project's cached variant of torch.cuda.current_stream, kept up to date by patching set_stream.
         return calls.call_api(m, "torch.cuda.current_stream", args, kwargs, span)
+    if (wrapper := _wrapper(m, func, span)) is not None:
+        return calls.call(
+            m, wrapper, [*([] if func.receiver is None else [func.receiver]), *args], kwargs, span
+        )
     active = sum(1 for frame in m.frames if frame.function == func.name)
     if depth >= MAX_DEPTH or active > 1 or _is_remote(func, depth):
         return _not_followed(m, func, args, kwargs, span)
@@ -80,6 +84,41 @@ def call_function(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, 
     return caching.remembered(
         m, func, args, kwargs, lambda: run_function(m, func, function, args, kwargs, span)
     )
+
+
+def _wrapper(m: Machine, func: FuncV, span: Span) -> FuncV | None:
+    """What decorators of the tree that touch streams make of a function: ``@on_side_stream``.
+
+    Those of other packages are taken to change nothing.
+    """
+    if func.bare or not isinstance(func.function, ir.FunctionDecl) or not func.function.decorators:
+        return None
+    module = m.project.module(func.function.module)
+    if module is None or not any(_orders(m, module, text) for text in func.function.decorators):
+        return None
+    try:
+        decorators = func.function.load().decorators
+    except ir.LoweringError:
+        return None
+    made = FuncV(func.function, func.closure, bare=True)
+    for decorator in reversed(decorators):
+        if not _orders(m, module, decide_text(decorator)):
+            continue
+        # @on_side_stream, or @on_stream("copy"), which gives the decorator.
+        found = stmt.at_module_level(m, module, decorator)
+        result = calls.call(m, found, [made], {}, span) if isinstance(found, FuncV) else None
+        made = result if isinstance(result, FuncV) else made
+    return None if made.bare else made
+
+
+def _orders(m: Machine, module: ir.Module, name: str) -> bool:
+    found = m.project.member(module.name, name) if name.isidentifier() else None
+    return isinstance(found, FuncV) and stmt.function_touches(found.function)
+
+
+def runs_on_host(m: Machine, func: FuncV) -> bool:
+    """Whether a function is code of the host: no kernel, and none that a compiler takes to the device."""
+    return kernels.library(m, func) is None and not kernels.is_foreign(m, func)
 
 
 def _is_abstract(function: ir.Function) -> bool:

@@ -2,7 +2,8 @@
 
 ``h = x * 2`` on an unknown ``x`` may be device work. An empty op marks where and on which stream;
 when the path is done and ``h`` turned out to be a tensor (``h.record_stream(s)``, ``h.sum()``), or one
-of its operands did, the op gets its reads and its write. Numbers stay empty ops, which order nothing.
+of its operands did, the op gets its reads and its write. Numbers stay empty ops, which order nothing; on a
+default stream, where work would stand between two blocking streams, nothing is left of them.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 from streamlint.interp import flavors
 from streamlint.interp.values import BufferV, ConstV, Flavor, SymV, TupleV, Value
 from streamlint.models.schema import Lib
-from streamlint.trace import Access, Launch, Mode, Origin, Space
+from streamlint.trace import Access, Barrier, Launch, Mode, Origin, Space
 
 if TYPE_CHECKING:
     from streamlint.interp.machine import Machine
@@ -89,7 +90,11 @@ def settle(m: Machine) -> None:
         roles = [_role(m, value) for value in guess.operands]
         # Adding to an address computes an address.
         reads = [role for role in roles if isinstance(role, BufferV) and role.flavor is not Flavor.POINTER]
-        if not isinstance(op, Launch) or not (reads or isinstance(result, BufferV)):
+        if not isinstance(op, Launch):
+            continue
+        if not (reads or isinstance(result, BufferV)):
+            if m.streams[op.stream].is_default:
+                m.ops[guess.op] = Barrier(op.at, op.lane, streams=(), name=op.name)
             continue
         made = result if isinstance(result, BufferV) else buffer(m, guess)
         accesses = [Access(view.id, Mode.READ, view.region) for view in reads]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from streamlint import ir
@@ -15,7 +15,7 @@ from streamlint.models.schema import Lib
 from streamlint.trace import Mode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from streamlint.interp.machine import Machine
 
@@ -122,7 +122,7 @@ class _Body:
                     self._passed(called, args)
                     self.scan(called, *(arg.value for arg in args if not isinstance(arg.value, ir.Name)))
                 case _:
-                    self.scan(*children(node))
+                    self.scan(*ir.children(node))
 
     def _note(self, name: str, mode: Mode, *, indexed: bool = True) -> None:
         if name not in self.names:
@@ -168,16 +168,6 @@ class _Body:
             use = known[i] if i < len(known) else Use(Mode.UPDATE)
             if use.mode is not None:
                 self._note(name, use.mode, indexed=use.indexed)
-
-
-def children(node: object) -> Iterator[object]:
-    """The nodes right below one, in order."""
-    if isinstance(node, tuple):
-        yield from node
-    elif is_dataclass(node) and not isinstance(node, type):
-        for part in fields(node):
-            if part.name != "span":
-                yield getattr(node, part.name)
 
 
 def _base(e: ir.Expr) -> str:

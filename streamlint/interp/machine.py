@@ -16,6 +16,7 @@ from streamlint.interp.values import (
     Env,
     EventV,
     Flavor,
+    FuncV,
     GraphV,
     HeapObject,
     HeapV,
@@ -160,6 +161,12 @@ class Machine:
     """That op, by call number."""
     flat: set[BufferId] = field(default_factory=set)
     """Buffers known to have one axis: indexing a host view of them with an integer reads."""
+    closures: dict[str, FuncV] = field(default_factory=dict)
+    """Functions defined inside of others, by module and qualified name: see ``interp/closures.py``."""
+    plain: set[str] = field(default_factory=set)
+    """Parameters that are annotated as numbers, texts and the like, by key: they are no memory."""
+    objects: set[BufferId] = field(default_factory=set)
+    """What was taken for a tensor and turned out to be a module: ``build().cuda().eval()``."""
     spread: set[Span] = field(default_factory=set)
     """Calls with keywords that are not all known: ``DataLoader(dataset, **options)``."""
     bound: dict[str, dict[str, Value]] = field(default_factory=dict)
@@ -342,6 +349,13 @@ class Machine:
 
     def set_space(self, view: BufferV, space: Space) -> None:
         self.buffers[view.id] = replace(self.buffers[view.id], space=space)
+
+    def is_host_array(self, view: BufferV) -> None:
+        """An argument that turned out to be a numpy array: no stream writes it."""
+        if self.buffers[view.id].space is Space.UNKNOWN:
+            self.set_space(view, Space.PAGEABLE)
+            for accesses in self.pending.values():
+                accesses[:] = [access for access in accesses if access.buffer != view.id]
 
     def rename(self, value: Value, name: str, depth: int = 3) -> None:
         """Names things after the variable that holds them.

@@ -65,14 +65,15 @@ ADDRESS_ATTRIBUTES = (".handle", ".ptr", ".data_ptr")
 def copy(call: Call, effect: fx.Copies) -> Value | None:
     """A copy between two parameters, or into memory that it allocates and returns."""
     m = call.m
-    stream = stream_of(call, effect.stream)
     dst, src = call.buffer(effect.dst), call.buffer(effect.src)
+    stream = _of_other_device(call, effect, stream_of(call, effect.stream), (dst, src))
     if effect.view_on_host and src is not None and m.space(src).on_host:
         return BufferV(src.id, src.region, Flavor.ARRAY)
     if dst is None and effect.makes is not None:
-        flavor = flavors.flavor_of(call.lib, effect.makes)
-        on = stream.id if not effect.makes.on_host else None
-        dst = m.new_buffer("", effect.makes, Origin.RESULT, flavor, call.span, on)
+        stays = effect.pinned is not None and call.value("device") == NONE and src is not None
+        space = m.space(src) if stays and src is not None else _space(call, effect.makes, effect.pinned)
+        on = stream.id if not space.on_host else None
+        dst = m.new_buffer("", space, Origin.RESULT, flavors.flavor_of(call.lib, space), call.span, on)
     if dst is not None and src is not None:
         to_host = _by_kind(call, dst, src)
         copies.on_stream(
@@ -102,6 +103,26 @@ def copy(call: Call, effect: fx.Copies) -> Value | None:
     if effect.makes is not None:
         return dst
     return call.value(effect.returns) if effect.returns is not None else None
+
+
+def _of_other_device(
+    call: Call, effect: fx.Copies, stream: StreamV, views: Sequence[BufferV | None]
+) -> StreamV:
+    """CuPy copies an array of another device on the current stream while that device is current.
+
+    The null stream, handle 0, is then that device's null stream (``get`` and ``set`` in cupy/_core/core.pyx).
+    """
+    m = call.m
+    if (
+        call.lib is not fx.Lib.CUPY
+        or call.value(effect.stream) != NONE
+        or not m.streams[stream.id].is_default
+    ):
+        return stream
+    devices_of = {
+        m.buffers[view.id].device for view in views if view is not None and not m.space(view).on_host
+    }
+    return m.current_stream(call.lib, devices_of.pop()) if len(devices_of) == 1 else stream
 
 
 def _blocks(call: Call, effect: fx.Copies, stream: StreamV, dst: BufferV) -> bool:
@@ -314,7 +335,7 @@ def allocate(call: Call, effect: fx.Allocates) -> Value:
         if effect.stream is not None
         else None
     )
-    space = _space(call, effect)
+    space = _space(call, effect.space, effect.pinned)
     flavor = Flavor.POINTER if effect.address else flavors.flavor_of(call.lib, space)
     made = call.m.new_buffer(
         "", space, Origin.ALLOCATED, flavor, call.span, on, by=call.api.name.rpartition(".")[2]
@@ -334,17 +355,16 @@ def allocate(call: Call, effect: fx.Allocates) -> Value:
     return made
 
 
-def _space(call: Call, effect: fx.Allocates) -> Space:
+def _space(call: Call, space: Space, pinned: str | None) -> Space:
     """``wp.zeros(n, device="cpu", pinned=True)`` is not on the device."""
-    if effect.pinned is None:
-        return effect.space
+    if pinned is None:
+        return space
     device = devices.as_device(call.m, call.value("device"))
     if device is None:
         return Space.UNKNOWN
     if not device.is_host:
-        return effect.space
-    pinned = copies.is_true(call.m, call.value(effect.pinned), call.span, effect.pinned)
-    return Space.PINNED if pinned else Space.PAGEABLE
+        return space
+    return Space.PINNED if copies.is_true(call.m, call.value(pinned), call.span, pinned) else Space.PAGEABLE
 
 
 def _bound(call: Call) -> list[Access]:

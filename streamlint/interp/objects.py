@@ -27,6 +27,7 @@ from streamlint.interp.values import (
     Shape,
     StreamV,
     SymV,
+    TupleV,
     Value,
 )
 from streamlint.models.cuda_runtime import SUCCESS_NAMES
@@ -61,6 +62,8 @@ def attribute(m: Machine, value: Value, name: str, span: Span) -> Value:
             return _read_row(m, Role.STREAM, lib, value, name, span)
         case EventV(_, lib):
             return _read_row(m, Role.EVENT, lib, value, name, span)
+        case DeviceV() if (known := devices.attribute(value, name)) is not None:
+            return known
         case DeviceV():
             return _read_row(m, Role.DEVICE, None, value, name, span)
         case BufferV():
@@ -361,3 +364,19 @@ def key_of_function(call: ir.Call) -> str:
             return name
         case _:
             return ""
+
+
+def asked_for(m: Machine, value: Value) -> list[Value]:
+    """Elements of an open list that were asked for by an unknown index: a loop over the list has them too.
+
+    ``s = self.streams[k]``, and later ``for s in self.streams: current.wait_stream(s)``.
+    """
+    held = m.heap[value.id] if isinstance(value, HeapV) else None
+    match held:
+        case HeapObject(key="enumerate", items=[_, inner]):
+            return [TupleV((m.fresh("index"), item)) for item in asked_for(m, inner)]
+        case HeapObject(shape=Shape.LIST, open=True, extra=extra):
+            unknown = (item for key, item in extra.items() if not key.isdigit())
+            return [item for item in unknown if isinstance(item, (StreamV, EventV, HeapV, TupleV))]
+        case _:
+            return []

@@ -115,7 +115,34 @@ def _outside_value(m: Machine, param: ir.Param, number: int) -> Value:
         case _ if param.default is None and _is_tensor(param.annotation):
             return m.argument(f"{number}:{param.name}")
         case _:
-            return SymV(f"{number}:{param.name}")
+            key = f"{number}:{param.name}"
+            if _is_plain(param.annotation):
+                m.plain.add(key)
+            return SymV(key)
+
+
+_PLAIN_TYPES = frozenset(
+    "int float complex bool str bytes slice range Callable Path device dtype ProcessGroup Generator".split()
+)
+
+
+def _is_plain(annotation: ir.Expr | None) -> bool:
+    """Whether an annotation says that it is no memory: ``rank: int``, ``group: ProcessGroup | None``."""
+    match annotation:
+        case ir.Name(id=name) | ir.Attr(name=name):
+            return name in _PLAIN_TYPES
+        case ir.Const(value=str() as text):
+            return text.removeprefix("torch.") in _PLAIN_TYPES
+        case ir.Const(value=None):
+            return True
+        case ir.Binary(op="|", left=left, right=right):
+            return _is_plain(left) and _is_plain(right)
+        case ir.Index(value=ir.Name(id="Optional") | ir.Attr(name="Optional"), index=inner):
+            return _is_plain(inner)
+        case ir.Index(value=ir.Name(id="Callable") | ir.Attr(name="Callable")):
+            return True
+        case _:
+            return False
 
 
 def _is_tensor(annotation: ir.Expr | None) -> bool:

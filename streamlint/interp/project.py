@@ -11,6 +11,7 @@ from streamlint.interp.values import ApiV, ClassV, FuncV, ModuleV, Value
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from streamlint.interp.kernels import Use
     from streamlint.interp.scopes import Scope
     from streamlint.interp.variables import StreamAttribute
     from streamlint.source import Span
@@ -36,6 +37,12 @@ class Project:
     """Names that functions treat as tensors: see ``interp/evidence.py``."""
     slots: dict[Span, bool] = field(default_factory=dict)
     """Whether a loop computes slot numbers, by its place."""
+    touching: dict[Span, bool] = field(default_factory=dict)
+    """Whether a function defined inside of another one touches streams, by its place."""
+    triton_uses: dict[tuple[Span, int, tuple[tuple[str, object], ...]], dict[str, Use] | None] = field(
+        default_factory=dict
+    )
+    """What Triton kernels do to their parameters, by place, depth and what they are compiled for."""
     stream_attributes: dict[ir.ClassDecl, dict[str, list[StreamAttribute]]] = field(default_factory=dict)
     """Attributes for which a class creates streams or events: see ``interp/variables.py``."""
     calls_of: dict[Span, list[tuple[Scope, ir.Call]]] = field(default_factory=dict)

@@ -9,7 +9,7 @@ from streamlint.interp.values import ClassV, FuncV
 from streamlint.models import words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from streamlint.interp.project import Project
 
@@ -72,3 +72,30 @@ def all_functions(module: ir.Module) -> Iterator[ir.FunctionDecl]:
     yield from module.functions.values()
     for cls in all_classes(module):
         yield from cls.methods.values()
+
+
+def callers_first(decls: Sequence[ir.FunctionDecl]) -> list[ir.FunctionDecl]:
+    """Functions before those that they mention, as far as there are no cycles."""
+    by_name = {decl.name: decl for decl in decls}
+    placed: dict[str, ir.FunctionDecl] = {}
+    seen: set[str] = set()
+
+    def place(decl: ir.FunctionDecl) -> None:
+        if decl.name in seen:
+            return
+        seen.add(decl.name)
+        for name in sorted(decl.names & by_name.keys(), key=lambda name: -by_name[name].span.line):
+            place(by_name[name])
+        placed[decl.name] = decl
+
+    for decl in reversed(decls):
+        place(decl)
+    return list(reversed(placed.values()))
+
+
+def mentioned_in(module: ir.Module, decl: ir.FunctionDecl, functions: set[str]) -> bool:
+    """Whether one of ``functions``, by module and qualified name, mentions ``decl``."""
+    return any(
+        decl.name in other.names and other is not decl and f"{module.name}:{other.qualname}" in functions
+        for other in all_functions(module)
+    )

@@ -10,6 +10,7 @@ from streamlint import ir
 from streamlint.interp import (
     callbacks,
     calls,
+    closures,
     containers,
     contexts,
     decide,
@@ -109,6 +110,7 @@ def run(m: Machine, s: ir.Stmt) -> None:
             names.store(m, s.name, m.project.imported(s))
         case ir.FunctionDef():
             made = FuncV(s.function, m.frame.env)
+            closures.note(m, made)
             names.store(m, s.function.name, callbacks.decorated(m, s.function, made))
         case ir.ClassDef():
             names.store(m, s.cls.name, ClassV(s.cls))
@@ -204,7 +206,10 @@ def _turns(m: Machine, s: ir.For, source: Value) -> Iterator[Value]:
         return
     counted = isinstance(source, HeapV) and m.heap[source.id].key in ("range", "enumerate")
     # for i in range(n): ring.push(i): the slots may be computed in what the loop calls.
-    for turn in range(INDEXED_TURNS if counted and m.loops == 1 else turns_for(m, s)):
+    turns = INDEXED_TURNS if counted and m.loops == 1 else turns_for(m, s)
+    asked = objects.asked_for(m, source)
+    yield from asked[:MOST_TURNS]
+    for turn in range(len(asked), turns):
         if step is None:
             yield containers.nth(m, source, turn, s.iter.span)
             continue

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 from streamlint import models
 from streamlint.interp import (
     arrays,
+    containers,
     copies,
     effects,
     flavors,
     guesses,
     handoffs,
     host_arrays,
+    modules,
     names,
     operators,
     unresolved,
@@ -40,14 +42,12 @@ from streamlint.trace import (
     Access,
     Doubt,
     HostAccess,
-    Interval,
     Launch,
     Mode,
     Origin,
     Space,
     StreamChoice,
     Symbol,
-    SymbolSlice,
     SyncStream,
 )
 
@@ -161,8 +161,9 @@ def buffers_in(m: Machine, values: Iterable[Value], *, unknown: bool = True, dep
     found: list[BufferV] = []
     for value in values:
         match names.settle(m, value):
-            case BufferV() as view:
-                found.append(view)
+            case BufferV(number) as view:
+                if number not in m.objects:
+                    found.append(view)
             case TupleV(items) if depth:
                 found += buffers_in(m, items, unknown=unknown, depth=depth - 1)
             case HeapV(number) if depth and m.heap[number].shape is not Shape.INSTANCE:
@@ -171,7 +172,9 @@ def buffers_in(m: Machine, values: Iterable[Value], *, unknown: bool = True, dep
                     [held.sample] if held.open and held.sample is not None else []
                 )
                 found += buffers_in(m, inside, unknown=unknown, depth=depth - 1)
-            case SymV(key) as symbol if unknown and _is_plain(key) and not holds_stream(m, symbol):
+            case SymV(key) as symbol if (
+                unknown and _is_plain(key) and key not in m.plain and not holds_stream(m, symbol)
+            ):
                 found.append(as_buffer(m, symbol, Flavor.OPAQUE))
             case _:
                 pass
@@ -415,6 +418,8 @@ def method(
     m: Machine, view: BufferV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
 ) -> Value:
     """``tensor.name(...)``"""
+    if modules.is_module(m, view, name):
+        return modules.method(m, view, name, args, kwargs, span)
     row = models.find_method(Role.BUFFER, flavors.library(view), name)
     if view.flavor is Flavor.POINTER:
         # An address of any library: cupy.cuda.alloc(n), pycuda.driver.mem_alloc(n).
@@ -433,7 +438,7 @@ def method(
         m.heap[parts.id].open, m.heap[parts.id].sample = True, view
         return parts
     if name in ("narrow", "select"):
-        return _along(view, name, [names.settle(m, a) for a in (*args, *kwargs.values())])
+        return containers.along(view, name, [names.settle(m, a) for a in (*args, *kwargs.values())])
     if name == "data_ptr":
         return handoffs.by_address(m, view, span, "data_ptr()")
     if name == "view" and args and isinstance(given := names.settle(m, args[0]), StreamV):
@@ -464,23 +469,6 @@ def method(
     if name in model.DRAINING_METHODS and not on_host(m, [view]):
         m.emit(SyncStream(m.site(span), m.lane, stream=m.current_stream(flavors.library(view)).id, name=name))
     return made
-
-
-def _along(view: BufferV, name: str, args: list[Value]) -> BufferV:
-    """``x.narrow(axis, start, length)`` and ``x.select(axis, i)``; other axes than 0 select nothing here."""
-    match name, args:
-        case "narrow", [ConstV(0), ConstV(int() as start), ConstV(int() as length)] if start >= 0:
-            return BufferV(view.id, (*view.region, Interval(start, start + length)), view.flavor)
-        case "narrow", [ConstV(0), start, length]:
-            end = key_of(length) if start == ConstV(0) else f"({key_of(start)}+{key_of(length)})"
-            lower = None if start == ConstV(0) else key_of(start)
-            return BufferV(view.id, (*view.region, SymbolSlice(lower, end)), view.flavor)
-        case "select", [ConstV(0), ConstV(int() as at)] if at >= 0:
-            return BufferV(view.id, (*view.region, Interval(at, at + 1)), view.flavor)
-        case "select", [ConstV(0), at]:
-            return BufferV(view.id, (*view.region, Symbol(key_of(at))), view.flavor)
-        case _:
-            return view
 
 
 def in_place(

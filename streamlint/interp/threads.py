@@ -10,7 +10,19 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp import calls, containers, devices, lifetime, tensors
 from streamlint.interp.machine import PathEnds, Returned
-from streamlint.interp.values import NONE, ClassV, ConstV, FuncV, HeapV, MethodV, PartialV, Shape, Value
+from streamlint.interp.values import (
+    NONE,
+    ClassV,
+    ConstV,
+    FuncV,
+    HeapV,
+    MethodV,
+    PartialV,
+    Shape,
+    SymV,
+    TupleV,
+    Value,
+)
 from streamlint.trace import Join, LaneId, Spawn
 
 if TYPE_CHECKING:
@@ -47,6 +59,38 @@ def submit(m: Machine, args: list[Value], kwargs: dict[str, Value], span: Span) 
     made = m.new_object(Shape.INSTANCE, key=_THREAD)
     m.heap[made.id].attrs[_RESULT] = _run(m, made, args[0], args[1:], kwargs, span)
     return made
+
+
+_HANDS_ON = frozenset({"create_task", "ensure_future", "wait_for", "shield", "run", "run_until_complete"})
+"""Calls of asyncio that give what the coroutine gives. A coroutine is run where it is made."""
+
+
+def of_asyncio(
+    m: Machine, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value | None:
+    """Functions of ``asyncio`` and methods of event loops; None for others."""
+    match name, args:
+        case "to_thread", [target, *_] if runs_code(target):
+            return submit(m, args, kwargs, span)
+        case "run_in_executor", [_, target, *rest] if runs_code(target):
+            return submit(m, [target, *rest], kwargs, span)
+        case "gather", [_, *_] if not any(isinstance(arg, SymV) and arg.key.startswith("*") for arg in args):
+            return TupleV(tuple(args))
+        case _, [first, *_] if name in _HANDS_ON:
+            return first
+        case _:
+            return None
+
+
+def awaited(m: Machine, value: Value, span: Span) -> Value:
+    """``await value``: the result of a thread's function, of several coroutines, or the value itself."""
+    match value:
+        case HeapV() if is_thread(m, value):
+            return method(m, value, "result", span)
+        case TupleV(items):
+            return TupleV(tuple(awaited(m, item, span) for item in items))
+        case _:
+            return value
 
 
 def method(m: Machine, thread: HeapV, name: str, span: Span) -> Value:

@@ -110,6 +110,8 @@ class FuncV:
     function: ir.Function | ir.FunctionDecl
     closure: Env | None = None
     receiver: Value | None = None
+    bare: bool = False
+    """Without its decorators, as they are given it."""
 
     @property
     def name(self) -> str:

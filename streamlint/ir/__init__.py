@@ -59,7 +59,7 @@ from streamlint.ir.nodes import (
     WithItem,
     Yield,
 )
-from streamlint.ir.walk import walk
+from streamlint.ir.walk import children, walk
 
 __all__ = [
     "Arg",
@@ -114,5 +114,6 @@ __all__ = [
     "With",
     "WithItem",
     "Yield",
+    "children",
     "walk",
 ]

@@ -3,21 +3,44 @@
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from streamlint.ir.decls import ClassDecl, Function
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 
-def walk(node: object) -> Iterator[object]:
-    """A statement or expression and everything in it, outside in; definitions inside it are not entered."""
+def walk(node: object, *, functions: bool = False) -> Iterator[object]:
+    """A statement or expression and everything in it, outside in.
+
+    Classes defined inside it are not entered, and functions only if asked for.
+    """
     if isinstance(node, tuple):
         for item in node:
-            yield from walk(item)
-    elif is_dataclass(node) and not isinstance(node, (Function, ClassDecl)):
-        yield node
-        for field in fields(node):
-            if field.name != "span":
-                yield from walk(getattr(node, field.name))
+            yield from walk(item, functions=functions)
+        return
+    kind: type[Any] = type(node)
+    names = _parts(kind)
+    if names is None or (isinstance(node, Function) and not functions):
+        return
+    yield node
+    for name in names:
+        yield from walk(getattr(node, name), functions=functions)
+
+
+def children(node: object) -> Sequence[object]:
+    """What stands right below a node, in order: nodes, tuples of nodes, and plain values."""
+    if isinstance(node, tuple):
+        return node
+    kind: type[Any] = type(node)
+    return [getattr(node, name) for name in _parts(kind) or ()]
+
+
+@cache
+def _parts(kind: type[Any]) -> tuple[str, ...] | None:
+    """The fields of a node's class; None for plain values, and for classes defined in the code."""
+    if not is_dataclass(kind) or issubclass(kind, ClassDecl):
+        return None
+    return tuple(field.name for field in fields(kind) if field.name != "span")

@@ -100,6 +100,6 @@ HANDOFF_METHODS = frozenset(
     "set_materialize_grads add_scalar register_buffer register_parameter register_hook isinstance "
     "issubclass id type len hasattr callable super getattr zip enumerate iter next reversed "
     "dataclass replace weakref set_result record_function nvtx range_push range_pop mark annotate "
-    "tree_flatten tree_unflatten".split()
+    "tree_flatten tree_unflatten clear items keys popitem".split()
 )
 """Names of calls that keep a value or look at its type, and do not read device memory."""

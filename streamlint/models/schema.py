@@ -214,6 +214,9 @@ class Copies:
     """A parameter that, when given and false, makes the copy not block (``blocking=False``)."""
     makes: Space | None = None
     """Where the destination is allocated if ``dst`` is not given; the copy then returns it."""
+    pinned: str | None = None
+    """A parameter that, when true, asks for pinned memory, if ``device`` names the host. Without ``device``
+    the copy stays where the source is."""
     view_on_host: bool = False
     """What is on the host already is not copied (``wp.array.numpy()``)."""
     documented: bool = False

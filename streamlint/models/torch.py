@@ -179,6 +179,18 @@ META_METHODS = frozenset(
     "stop_gradient".split()
 )
 
+MODULE_METHODS = frozenset(
+    "eval train parameters named_parameters state_dict load_state_dict modules named_modules children "
+    "named_children buffers named_buffers zero_grad to_empty get_submodule get_parameter add_module "
+    "register_forward_hook register_forward_pre_hook register_full_backward_hook forward".split()
+)
+"""Methods of ``torch.nn.Module`` that tensors do not have (https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html)."""
+
+MODULE_RETURNS_SELF = frozenset(
+    "eval train to cuda cpu half float bfloat16 double type requires_grad_ to_empty apply".split()
+)
+"""Methods of a module that return the module: what ``to`` and ``cuda`` move are its parameters."""
+
 HOST_READ_METHODS = frozenset(
     "item tolist __bool__ __int__ __float__ __array__ __repr__ __index__ __format__".split()
 )
@@ -208,5 +220,5 @@ PURE_FUNCTIONS = frozenset(
     "is_inference_mode_enabled is_autocast_enabled get_autocast_gpu_dtype autocast strided "
     "contiguous_format preserve_format channels_last iscomplex is_floating_point is_complex numel "
     "typename broadcast_shapes set_num_threads get_num_threads promote_types result_type can_cast "
-    "use_deterministic_algorithms".split()
+    "use_deterministic_algorithms record_function".split()
 )

@@ -14,6 +14,7 @@ from streamlint.models.schema import (
     CaptureStarts,
     Copies,
     CurrentStream,
+    DefaultStream,
     EnterCapture,
     EnterDevice,
     EnterStream,
@@ -24,6 +25,7 @@ from streamlint.models.schema import (
     HostWaitsStream,
     Launches,
     Lib,
+    NewDevice,
     NewEvent,
     NewStream,
     Pure,
@@ -45,6 +47,7 @@ _FILLED = Allocates(Space.DEVICE, "current", pinned="pinned", filled=True)
 # On the legacy default stream, which waits for all streams that Warp makes.
 _FETCH = Copies("", "self", "default", blocking=True, makes=Space.PAGEABLE, view_on_host=True)
 _UPLOAD = Copies("", "data", None, makes=Space.DEVICE)
+_CLONE = Copies("", "src", None, makes=Space.DEVICE, pinned="pinned")
 
 WARP = Framework(
     lib=Lib.WARP,
@@ -58,6 +61,7 @@ WARP = Framework(
             "device cuda_event enable_timing interprocess",
             (NewEvent("enable_timing", timed=False),),
         ),
+        Api("get_device", "ident", (NewDevice("ident"),)),
         Api("get_stream", "device", (CurrentStream(),)),
         Api("set_stream", "stream device sync", (EnterStream(now=True, forks="sync"),)),
         Api(
@@ -93,7 +97,7 @@ WARP = Framework(
         Api("full_like", f"src value {_LIKE}", (_FILLED,)),
         Api("array", "data dtype shape strides ptr capacity device pinned", (_UPLOAD,)),
         Api("from_numpy", "arr dtype shape device", (Copies("", "arr", None, makes=Space.DEVICE),)),
-        Api("clone", "src device requires_grad pinned", (Copies("", "src", None, makes=Space.DEVICE),)),
+        Api("clone", "src device requires_grad pinned", (_CLONE,)),
         Api("copy", "dest src dest_offset src_offset count stream", (Copies("dest", "src", "stream"),)),
         # Kernels.
         Api(
@@ -111,8 +115,13 @@ WARP = Framework(
         Api("wait_event", "event external", (StreamWaitsEvent("event", "self", "external"),)),
         Api("record_event", "event external", (Records("event", "self", "external"),)),
         Api("is_complete", "", (Queries(),), attribute=True),
+        Api("is_capturing", "", (Pure(),), attribute=True),
     ),
     event_methods=(Api("is_complete", "", (Queries(),), attribute=True),),
+    device_methods=(
+        Api("stream", "", (CurrentStream("self"),), attribute=True),
+        Api("null_stream", "", (DefaultStream(),), attribute=True),
+    ),
     buffer_methods=(
         Api("numpy", "", (_FETCH,)),
         Api("list", "", (_FETCH,)),

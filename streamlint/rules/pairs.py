@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 from streamlint.conflicts import Conflict, ConflictKind
@@ -19,7 +20,7 @@ from streamlint.rules.base import (
     what,
 )
 from streamlint.rules.handed_over import between_defaults
-from streamlint.trace import HostAccess, Mode, Op, Space
+from streamlint.trace import HostAccess, Mode, Op, Space, Symbol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,7 +73,12 @@ def _when(earlier: Op, later: Op) -> str:
 
 
 def subject(judged: Judged, conflict: Conflict) -> str:
-    return quoted(judged.buffer_name(conflict.buffer))
+    """What the pair is about; of an object that is not resolved, the attribute: ``context.requests``."""
+    name = judged.buffer_name(conflict.buffer)
+    if " " in name:
+        return name
+    attributes = (part.text for part in conflict.later_access.region if isinstance(part, Symbol))
+    return quoted(name + "".join(itertools.takewhile(lambda text: text.startswith("."), attributes)))
 
 
 def place(judged: Judged, conflict: Conflict) -> Space:

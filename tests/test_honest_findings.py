@@ -1,0 +1,77 @@
+"""What is shown of findings that are not sure: the right subject, and nothing surer hidden behind them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from streamlint import engine
+from streamlint.finding import Confidence, Finding, Severity, leading
+from streamlint.source import Span
+from tests.test_tree import written
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SCALED = """\
+import torch
+from steps import find
+
+class Scaled:
+    def __init__(self):
+        self.stream = torch.cuda.Stream()
+
+    def run(self, other{annotation}):
+        with torch.cuda.stream(self.stream):
+            y = find("scale")(other)
+        return y
+"""
+
+
+def subjects(root: Path, annotation: str) -> set[str]:
+    files = written(root, {"run.py": SCALED.format(annotation=annotation)})
+    report = engine.analyze(root, files, engine.Settings())
+    return {one.message.split("`")[1] for one in report.findings if "is read" in one.message}
+
+
+@pytest.mark.parametrize(
+    "annotation", ["", ": Batch", ": Optional[Batch]", ": torch.Tensor | None", " = None"]
+)
+def test_an_unresolved_call_may_read_its_argument(tmp_path: Path, annotation: str) -> None:
+    assert subjects(tmp_path, annotation) == {"other"}
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        *(": float", ": int | None", ': "str"', ": Optional[bool]", ": Callable[[int], int]"),
+        *(": typing.Optional[int]", ": torch.dtype", ": dist.ProcessGroup | None", ": float = 0.5"),
+    ],
+)
+def test_numbers_and_the_like_are_not_read(tmp_path: Path, annotation: str) -> None:
+    assert subjects(tmp_path, annotation) == set()
+
+
+def finding(line: int, confidence: Confidence, *causes: Finding) -> Finding:
+    return Finding(
+        code="SL101",
+        name="unordered-read",
+        message="",
+        help="",
+        confidence=confidence,
+        severity=Severity.ERROR,
+        primary=Span("run.py", line, 0, line, 1),
+        label="",
+        function="run",
+        follows=tuple(cause.pair for cause in causes),
+    )
+
+
+def test_a_consequence_is_shown_if_its_cause_is_less_sure() -> None:
+    cause = finding(1, Confidence.POSSIBLE)
+    equal, surer = finding(2, Confidence.POSSIBLE, cause), finding(3, Confidence.LIKELY, cause)
+    last = finding(4, Confidence.LIKELY, surer)
+    assert leading([cause, equal, surer, last]) == (cause, surer)
+    assert leading([equal, surer, last]) == (equal, surer)
+    assert leading([equal, last]) == (equal, last)
