@@ -30,7 +30,7 @@ from streamlint.trace import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from streamlint.interp.entries import Run
+    from streamlint.interp.runs import Run
     from streamlint.source import Span
 
 

@@ -13,6 +13,7 @@ from streamlint.ends import Ends, Facts, TwoStreams
 from streamlint.finding import Finding, Report, SourceError, Statistics
 from streamlint.interp import by_name, entries, relevance
 from streamlint.interp.project import Project
+from streamlint.interp.runs import run_entry
 from streamlint.judge import Conditional, findings_of, merge
 from streamlint.lower import may_touch_gpu
 from streamlint.models import words
@@ -259,7 +260,7 @@ def traces_of(root: Path, file: Path, function: str, settings: Settings | None =
     head, _, rest = function.partition(".")
     if head in module.functions:
         entry = entries.function_entry(module, module.functions[head])
-        return entries.run_entry(session.project, entry, session.settings.default_kind).traces
+        return run_entry(session.project, entry, session.settings.default_kind).traces
     cls = module.classes.get(head)
     if cls is None or rest not in cls.methods:
         raise LookupError(function)

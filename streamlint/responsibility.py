@@ -38,7 +38,7 @@ from streamlint.trace import (
 )
 
 if TYPE_CHECKING:
-    from streamlint.interp.entries import Entry
+    from streamlint.interp.runs import Entry
 
 _PARAMETER = re.compile(r"\d+:\w+")
 """The name of a parameter of a call from outside."""

@@ -28,7 +28,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "hb": {"trace", "source"},
     "rules": {"hb", "trace", "finding", "source", "witness"},
     "responsibility": {"interp", "hb", "rules", "trace", "source"},
-    "judge": {"interp", "hb", "rules", "responsibility", "trace", "finding", "source"},
+    "doubts": {"interp", "hb", "rules", "responsibility", "trace"},
+    "judge": {"interp", "hb", "rules", "doubts", "responsibility", "trace", "finding", "source"},
     "tree": {"lower", "ir", "finding", "source"},
     "engine": {
         *("lower", "ir", "models", "interp", "judge", "responsibility", "tree", "trace"),

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp import (
-    arrays,
     callbacks,
     calls,
     containers,
     decide,
     functions,
-    handoffs,
+    host_arrays,
     monitors,
     names,
     objects,
@@ -32,7 +31,6 @@ from streamlint.interp.values import (
     DeviceV,
     EventV,
     Flavor,
-    FuncV,
     GeneratorV,
     HeapObject,
     HeapV,
@@ -46,8 +44,7 @@ from streamlint.interp.values import (
     key_of,
 )
 from streamlint.models import host
-from streamlint.models.schema import Lib
-from streamlint.trace import Access, HostAccess, Mode, MonitorKind, Origin, Space
+from streamlint.trace import MonitorKind
 
 if TYPE_CHECKING:
     from streamlint.interp.machine import Machine
@@ -94,15 +91,15 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
     if path == "ctypes.sizeof":
         return SymV(f"sizeof({','.join(key_of(a) for a in args)})")
     if path in host.VIEW_FUNCTIONS:
-        return make_view(m, path, args, kwargs, span)
+        return host_arrays.view(m, path, args, kwargs, span)
     if path in host.ALLOCATORS:
-        return _host_array(m, last, args, span)
+        return host_arrays.allocate(m, last, args, span)
     if path in host.COPIES_INTO:
-        return _copy_into(m, path, args, span)
+        return host_arrays.copy_into(m, path, args, span)
     if path.startswith(("numpy.", "np.")) or (
         path.startswith("ctypes.") and not path.startswith("ctypes.c_")
     ):
-        return _numpy(m, path, args, kwargs, span)
+        return host_arrays.function(m, path, args, kwargs, span)
     if "." not in path or path.startswith(
         ("itertools.", "operator.", "collections.", "queue.", "copy.", "math.")
     ):
@@ -136,82 +133,6 @@ def _transparent(args: list[Value], kwargs: dict[str, Value]) -> Value:
         if not isinstance(value, ConstV):
             return value
     return args[0] if args else NONE
-
-
-def make_view(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
-    found = tensors.buffers_in(
-        m, [*args[:1], *(v for k, v in kwargs.items() if k in ("buffer", "obj", "a"))], unknown=False
-    )
-    if not found:
-        source = args[0] if args else NONE
-        if isinstance(source, CallbackV):
-            return source if path in host.KEEPS_ITS_OBJECT else replace(source, address=True)
-        if isinstance(source, (FuncV, PartialV)):
-            return source
-        if isinstance(source, SymV):
-            view = tensors.as_buffer(m, source, Flavor.ARRAY)
-            if path == "torch.from_numpy":
-                m.is_host_array(view)
-            return BufferV(view.id, (), Flavor.TORCH if path == "torch.from_numpy" else Flavor.ARRAY)
-        return m.new_buffer("", Space.PAGEABLE, Origin.ALLOCATED, Flavor.ARRAY, span)
-    seen = found[0]
-    if path in ("ctypes.cast", "ctypes.addressof", "ctypes.byref", "ctypes.pointer"):
-        return seen
-    if path in host.FLAT_VIEW_FUNCTIONS:
-        m.flat.add(seen.id)
-    on_device = m.space(seen) is Space.DEVICE and seen.flavor is not Flavor.ARRAY
-    if on_device and path.startswith("numpy."):
-        tensors.read_on_host(m, seen, span, path)
-    if path.endswith("from_dlpack") and path.startswith("torch."):
-        handoffs.by_dlpack(m, seen, Lib.TORCH, m.current_stream(Lib.TORCH).id, span)
-    elif path.endswith("to_dlpack"):
-        return handoffs.by_address(m, seen, span, "to_dlpack()")
-    elif path == "torch.as_tensor":
-        handoffs.by_interface(m, seen, Lib.TORCH, span, "as_tensor")
-    flavor = Flavor.TORCH if path.startswith("torch.") else Flavor.ARRAY
-    return BufferV(seen.id, seen.region, flavor)
-
-
-def _host_array(m: Machine, name: str, args: list[Value], span: Span) -> Value:
-    given = tensors.buffers_in(m, args, unknown=False)
-    if name in ("array", "bytearray"):
-        for view in given:
-            tensors.read_on_host(m, view, span, f"{name}()")
-    made = m.new_buffer("", Space.PAGEABLE, Origin.ALLOCATED, Flavor.ARRAY, span)
-    if args and not isinstance(args[0], TupleV):
-        m.flat.add(made.id)
-    listed = containers.listed(m, args[0]) if args and name == "array" else None
-    if listed is not None and given:
-        m.addresses[made.id] = tuple(listed)
-    return made
-
-
-def _copy_into(m: Machine, path: str, args: list[Value], span: Span) -> Value:
-    to, of = host.COPIES_INTO[path]
-    accesses: list[Access] = []
-    for position, mode in ((to, Mode.WRITE), (of, Mode.READ)):
-        if position is not None and position < len(args):
-            accesses += [
-                Access(v.id, mode, v.region) for v in tensors.buffers_in(m, [args[position]], unknown=False)
-            ]
-    m.emit(HostAccess(m.site(span), m.lane, accesses=tuple(accesses), name=path.rpartition(".")[2]))
-    return NONE
-
-
-def _numpy(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
-    """A numpy function reads its arrays and writes ``out``."""
-    out = kwargs.get("out")
-    reads = tensors.buffers_in(m, [*args, *(v for k, v in kwargs.items() if k != "out")], unknown=False)
-    if any(view.flavor is Flavor.DEVICE_ARRAY for view in reads):
-        # numpy hands its functions over to CuPy for CuPy's arrays.
-        return arrays.operator(m, path.rpartition(".")[2], args, kwargs, span)
-    for view in reads:
-        tensors.read_on_host(m, view, span, path.rpartition(".")[2])
-    for view in tensors.buffers_in(m, [out] if out is not None else [], unknown=False):
-        tensors.write_on_host(m, view, span, path.rpartition(".")[2])
-    if reads and not kwargs.get("dtype"):
-        return m.fresh(f"{path}()", span)
-    return out if out is not None else m.fresh(f"{path}()", span)
 
 
 def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value | None:

@@ -16,6 +16,7 @@ from streamlint.interp import (
     flavors,
     functions,
     graphs,
+    host_arrays,
     kernels,
     modules,
     monitors,
@@ -210,7 +211,7 @@ def call_api(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value],
         if made is not None:
             return made
     if last in ("from_address", "from_buffer"):
-        return builtin.make_view(m, "numpy.frombuffer", args, kwargs, span)
+        return host_arrays.view(m, "numpy.frombuffer", args, kwargs, span)
     if last.startswith("cu") and path.startswith("cuda."):
         return unresolved.unknown_runtime_call(m, path, args, span)
     return unresolved.opaque(m, path, args, kwargs, span)
@@ -312,7 +313,7 @@ def symbolic_method(
     ):
         return _handle_call(m, SymV(f"{receiver.key}.{name}"), args, kwargs, span)
     if name in ("from_address", "from_buffer"):
-        return builtin.make_view(m, "numpy.frombuffer", args, kwargs, span)
+        return host_arrays.view(m, "numpy.frombuffer", args, kwargs, span)
     if name == "submit" and args and threads.runs_code(names.settle(m, args[0])):
         return threads.submit(m, args, kwargs, span)
     if name in ("run_in_executor", "create_task"):

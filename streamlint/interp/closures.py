@@ -17,8 +17,8 @@ from streamlint.models import words
 from streamlint.trace import SyncDevice
 
 if TYPE_CHECKING:
-    from streamlint.interp.entries import Entry
     from streamlint.interp.machine import Machine
+    from streamlint.interp.runs import Entry
     from streamlint.interp.values import FuncV
 
 PATHS = 4

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp import objects, outside, scopes
+from streamlint.interp import objects, outside, scopes, snapshots
 from streamlint.interp.machine import Machine, PathEnds
 from streamlint.interp.values import FuncV, HeapV, SymV, Value
 from streamlint.trace import Copy, HostEffect, Space, SyncDevice
@@ -59,13 +59,13 @@ class Construction:
         return made
 
     def _keep(self, m: Machine, made: HeapV) -> None:
-        self._kept = _Kept(made, m.state(), tuple(m.oracle.taken), dict(m.oracle.memo))
+        self._kept = _Kept(made, snapshots.take(m), tuple(m.oracle.taken), dict(m.oracle.memo))
 
     def _again(self, m: Machine) -> HeapV | None:
         kept = self._kept
         if kept is None or m.oracle.forced[: len(kept.taken)] not in ((), kept.chosen):
             return None
-        m.restore(kept.state)
+        snapshots.restore(m, kept.state)
         m.oracle.taken[:] = kept.taken
         m.oracle.memo.update(kept.memo)
         return kept.made

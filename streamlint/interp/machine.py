@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NoReturn
 
 from streamlint import models
 from streamlint.interp.captures import Captures, Recording
@@ -426,22 +426,6 @@ class Machine:
         where = f"@{span.line}:{span.col}" if span is not None else ""
         return SymV(f"{label}{where}#{turn}.{self.call}.{len(self.calls)}", holds)
 
-    # ------------------------------------------------------------------ copies
-
-    def state(self) -> dict[str, object]:
-        """A copy of all that the path has done so far, to be restored on another machine.
-
-        Values are immutable and shared; variables of closures are shared too.
-        """
-        return {name: _copied(getattr(self, name)) for name in _STATE}
-
-    def restore(self, state: dict[str, object]) -> None:
-        """Continues as the machine did whose ``state`` this is; the op that opened the trace stays."""
-        first = self.ops[0]
-        for name, value in state.items():
-            setattr(self, name, _copied(value))
-        self.ops[0] = first
-
     # ------------------------------------------------------------------ result
 
     def trace(self) -> Trace:
@@ -504,26 +488,3 @@ class Machine:
             first = self.ops[number]
             assert isinstance(first, Launch)
             self.ops[number] = replace(first, accesses=tuple(accesses))
-
-
-_STATE = tuple(
-    f.name
-    for f in fields(Machine)
-    if f.name not in ("project", "oracle", "entry", "default_stream", "frames")
-)
-
-
-def _copied(value: object) -> object:
-    """A copy of a container or a mutable record, and of those in it; the rest is immutable."""
-    match value:
-        case dict():
-            return {key: _copied(item) for key, item in value.items()}
-        case list():
-            return [_copied(item) for item in value]
-        case set():
-            return set(value)
-        case HeapObject() | Lifetimes() | Captures() | Recording():
-            changes: dict[str, Any] = {f.name: _copied(getattr(value, f.name)) for f in fields(value)}
-            return replace(value, **changes)
-        case _:
-            return value

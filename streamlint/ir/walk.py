@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from streamlint.ir.decls import ClassDecl, Function
 
@@ -21,8 +20,7 @@ def walk(node: object, *, functions: bool = False) -> Iterator[object]:
         for item in node:
             yield from walk(item, functions=functions)
         return
-    kind: type[Any] = type(node)
-    names = _parts(kind)
+    names = _parts(node)
     if names is None or (isinstance(node, Function) and not functions):
         return
     yield node
@@ -34,13 +32,17 @@ def children(node: object) -> Sequence[object]:
     """What stands right below a node, in order: nodes, tuples of nodes, and plain values."""
     if isinstance(node, tuple):
         return node
-    kind: type[Any] = type(node)
-    return [getattr(node, name) for name in _parts(kind) or ()]
+    return [getattr(node, name) for name in _parts(node) or ()]
 
 
-@cache
-def _parts(kind: type[Any]) -> tuple[str, ...] | None:
+_KNOWN: dict[type[object], tuple[str, ...] | None] = {}
+
+
+def _parts(node: object) -> tuple[str, ...] | None:
     """The fields of a node's class; None for plain values, and for classes defined in the code."""
-    if not is_dataclass(kind) or issubclass(kind, ClassDecl):
-        return None
-    return tuple(field.name for field in fields(kind) if field.name != "span")
+    kind = type(node)
+    if kind not in _KNOWN:
+        _KNOWN[kind] = None
+        if is_dataclass(node) and not isinstance(node, (ClassDecl, type)):
+            _KNOWN[kind] = tuple(part.name for part in fields(node) if part.name != "span")
+    return _KNOWN[kind]

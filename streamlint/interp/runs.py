@@ -1,0 +1,123 @@
+"""An entry, and the paths through it that are run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from streamlint.interp import closures, guesses
+from streamlint.interp.decisions import Exploration, Oracle
+from streamlint.interp.machine import Cut, Frame, Jumped, Machine, PathEnds, Returned
+from streamlint.interp.values import Env
+from streamlint.trace import Callback, Copy, HostEffect, Launch, StreamKind, Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from streamlint.interp.project import Project
+    from streamlint.source import Span
+    from streamlint.trace import Op
+PATHS = 16
+"""Paths explored for a function or a method by itself."""
+PAIR_PATHS = 4
+"""Paths explored for two methods in a row."""
+QUIET_PATHS = 4
+"""Paths explored while none of them uses a second stream, an asynchronous copy or a callback."""
+ENTRY_STEPS = 60_000
+"""Expressions and statements evaluated for one entry, over all its paths."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One way in: a label for messages, and what to run on a fresh machine."""
+
+    label: str
+    module: str
+    body: Callable[[Machine], None]
+    start: Span
+    paths: int = PATHS
+    outside_calls: tuple[str, ...] = ()
+    """Names of the methods called from outside, by call number."""
+    joined_elsewhere: frozenset[str] = frozenset()
+    """Names that functions of the module use which wait for a stream and enter none: a stream among them
+    may be joined by its name there."""
+    orders_elsewhere: frozenset[str] = frozenset()
+    """Methods of the class that order streams, other than those called or as callers of the first."""
+    after_others: bool = False
+    """Whether the object is taken to have had calls that are not in the trace."""
+    callers_cut: bool = False
+    """Whether functions of the module that mention this one were not followed to their end."""
+
+    @property
+    def is_method(self) -> bool:
+        return self.label != self.module and "." in self.label
+
+
+@dataclass(slots=True)
+class Run:
+    """All paths of one entry."""
+
+    entry: Entry
+    traces: list[Trace] = field(default_factory=list)
+    covered: set[str] = field(default_factory=set)
+    needed: set[Span] = field(default_factory=set)
+    """Waits that order something on some path; filled in when the run is judged."""
+    closures: set[str] = field(default_factory=set)
+    """Functions that some path defines inside of another one, and does not call."""
+    cut: int = 0
+
+
+def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run:
+    """Explores an entry's paths."""
+    run = Run(entry)
+
+    def one(oracle: Oracle) -> Machine:
+        m = Machine(project, oracle, entry.label, default_stream)
+        m.frames.append(Frame(Env({}, entry.module), entry.label, touches=True))
+        m.begin(entry.start)
+        try:
+            entry.body(m)
+        except (Returned, PathEnds, Jumped, Cut):
+            pass
+        except RecursionError:
+            m.cut.append("recursion")
+        guesses.settle(m)
+        m.close()
+        return m
+
+    exploration = Exploration(
+        one, entry.paths, QUIET_PATHS, lambda m: is_busy(m.ops), lambda m: outline(m.ops)
+    )
+    steps = 0
+    told: dict[object, list[Trace]] = {}
+    for machine in exploration:
+        steps += machine.steps
+        if steps > ENTRY_STEPS:
+            exploration.limit = exploration.quiet_limit = 0
+        run.covered |= machine.covered
+        run.closures |= closures.left(machine).keys()
+        trace = machine.trace()
+        alike = told.setdefault(outline(machine.ops), [])
+        if not any(is_same(trace, other) for other in alike):
+            alike.append(trace)
+            run.traces.append(trace)
+    run.cut = exploration.cut
+    return run
+
+
+def is_busy(ops: Sequence[Op]) -> bool:
+    """Whether a path has anything that could be unordered."""
+    streams = {op.stream for op in ops if isinstance(op, (Launch, Copy))}
+    return len(streams) > 1 or any(
+        isinstance(op, Callback) or (isinstance(op, Copy) and op.host is HostEffect.ASYNC) for op in ops
+    )
+
+
+def outline(ops: Sequence[Op]) -> object:
+    """What a path did: each operation's kind, place and stream."""
+    return tuple((type(op), op.at.span, op.at.call, getattr(op, "stream", None)) for op in ops)
+
+
+def is_same(trace: Trace, other: Trace) -> bool:
+    """Whether nothing but the decisions differs: then the second path shows what the first does."""
+    return replace(trace, path=other.path) == other
