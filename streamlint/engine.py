@@ -184,6 +184,9 @@ class Session:
         function that waits the calls in question are those that no path ``reached``.
         """
         name = event.name.partition("[")[0]
+        if event.earlier and ":" in name:
+            # An argument: whoever passes it has another name for it.
+            return True
         if event.earlier:
             return by_name.may_be_recorded(module, name) or self._is_named_elsewhere(module, name)
         if event.function == finding.function:

@@ -375,7 +375,13 @@ def _named_like(receiver: SymV, word: str) -> bool:
 
 def _handle_call(m: Machine, func: SymV, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
     """``device_module.current_stream()``: the method's name shows that the receiver is a device module."""
-    row = models.find_function(f"torch.cuda.{func.key.rpartition('.')[2]}")
+    owner, _, name = func.key.rpartition(".")
+    row = models.find_function(f"torch.cuda.{name}")
+    if name != "set_stream":
+        m.device_modules.add(owner)
+    elif owner not in m.device_modules:
+        # communicator.set_stream(side) keeps the stream for itself: others have such a method too.
+        row = None
     if row is None:
         return unresolved.opaque(m, func.key, args, kwargs, span)
     return effects.apply(m, row[0], row[1], None, args, kwargs, span)

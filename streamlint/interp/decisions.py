@@ -63,8 +63,8 @@ class Exploration(Generic[T]):
     """Iterates over the results of up to ``limit`` paths, breadth first over flipped decisions.
 
     Decisions that are not relevant are flipped last: those that relevant code asked again, and then, if
-    some path was ``busy``, at most ``quiet_limit`` others. As long as no path was busy, no more than
-    ``quiet_limit`` are run. Afterwards ``cut`` tells how many known paths were left out.
+    some path was ``busy`` or none was ``whole``, at most ``quiet_limit`` others. As long as no path was
+    busy, no more than ``quiet_limit`` are run. Afterwards ``cut`` tells how many known paths were left out.
 
     A path that did what an earlier one did (equal ``outcome``) is not combined with the decisions
     that have been asked before: only what its other arm asks for the first time is flipped.
@@ -74,6 +74,8 @@ class Exploration(Generic[T]):
     limit: int
     quiet_limit: int
     is_busy: Callable[[T], bool]
+    is_whole: Callable[[T], bool]
+    """Whether a path came to its end: no ``assert self.stream is not None`` stopped it."""
     outcome: Callable[[T], object]
     cut: int = 0
 
@@ -81,11 +83,11 @@ class Exploration(Generic[T]):
         waiting: deque[tuple[int, ...]] = deque([()])
         again: deque[tuple[int, ...]] = deque()
         later: deque[tuple[int, ...]] = deque()
-        busy = False
+        busy = whole = False
         runs = others = 0
         outcomes: set[object] = set()
         asked: set[str] = set()
-        while waiting or again or (busy and later and others < self.quiet_limit):
+        while waiting or again or ((busy or not whole) and later and others < self.quiet_limit):
             if runs >= (self.limit if busy else self.quiet_limit):
                 self.cut = len(waiting)
                 return
@@ -96,6 +98,7 @@ class Exploration(Generic[T]):
             oracle = Oracle(forced)
             result = self.run(oracle)
             busy = busy or self.is_busy(result)
+            whole = whole or self.is_whole(result)
             outcome = self.outcome(result)
             is_new = outcome not in outcomes
             outcomes.add(outcome)

@@ -82,24 +82,31 @@ def settle(m: Machine) -> None:
     Tensors come from tensors and make tensors: ``g = h + 1; g.sum()`` shows that ``h`` is one too.
     """
     for guess in reversed(list(m.guesses.values())):
-        if isinstance(m.roles.get(guess.result), BufferV):
+        result = m.roles.get(guess.result)
+        if _is_host_array(m, result):
+            _operands_are_host_arrays(m, guess)
+        elif isinstance(result, BufferV):
             _operands_are_tensors(m, guess)
     for guess in m.guesses.values():
         op = m.ops[guess.op]
+        if not isinstance(op, Launch):
+            continue
         result = m.roles.get(guess.result)
         roles = [_role(m, value) for value in guess.operands]
         # Adding to an address computes an address.
         reads = [role for role in roles if isinstance(role, BufferV) and role.flavor is not Flavor.POINTER]
-        if not isinstance(op, Launch):
-            continue
-        if not (reads or isinstance(result, BufferV)):
-            if m.streams[op.stream].is_default:
-                m.ops[guess.op] = Barrier(op.at, op.lane, streams=(), name=op.name)
-            continue
-        made = result if isinstance(result, BufferV) else buffer(m, guess)
-        accesses = [Access(view.id, Mode.READ, view.region) for view in reads]
-        accesses.append(Access(made.id, Mode.WRITE))
-        m.ops[guess.op] = replace(op, accesses=tuple(accesses), library=flavors.product(made))
+        is_work = bool(reads) or isinstance(result, BufferV)
+        if _is_host_array(m, result) or (not is_work and m.streams[op.stream].is_default):
+            m.ops[guess.op] = Barrier(op.at, op.lane, streams=(), name=op.name)
+        elif is_work:
+            made = result if isinstance(result, BufferV) else buffer(m, guess)
+            accesses = [Access(view.id, Mode.READ, view.region) for view in reads]
+            accesses.append(Access(made.id, Mode.WRITE))
+            m.ops[guess.op] = replace(op, accesses=tuple(accesses), library=flavors.product(made))
+
+
+def _is_host_array(m: Machine, value: Value | None) -> bool:
+    return isinstance(value, BufferV) and m.space(value) is Space.PAGEABLE
 
 
 def _operands_are_tensors(m: Machine, guess: Guess) -> None:
@@ -110,6 +117,14 @@ def _operands_are_tensors(m: Machine, guess: Guess) -> None:
             buffer(m, made)
         elif value.key not in m.roles and len(unknown) == 1 and "(" not in value.key:
             m.roles[value.key] = m.argument(value.key)
+
+
+def _operands_are_host_arrays(m: Machine, guess: Guess) -> None:
+    """What numpy computes comes from numpy: ``torch.from_numpy(positions + offsets)``."""
+    for value in guess.operands:
+        made = m.guesses.get(value.key) if isinstance(value, SymV) else None
+        if made is not None and made.result not in m.roles:
+            m.is_host_array(buffer(m, made))
 
 
 def _role(m: Machine, value: Value) -> Value | None:

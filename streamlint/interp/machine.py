@@ -169,6 +169,8 @@ class Machine:
     """What was taken for a tensor and turned out to be a module: ``build().cuda().eval()``."""
     spread: set[Span] = field(default_factory=set)
     """Calls with keywords that are not all known: ``DataLoader(dataset, **options)``."""
+    device_modules: set[str] = field(default_factory=set)
+    """Keys of unknown values whose methods have shown that they are device modules, like ``torch.cuda``."""
     bound: dict[str, dict[str, Value]] = field(default_factory=dict)
     """Addresses that objects keep for their later work, by the object's key and by name."""
     addresses: dict[BufferId, tuple[Value, ...]] = field(default_factory=dict)
@@ -183,6 +185,8 @@ class Machine:
     """Qualified names of functions that were run."""
     constructing: bool = False
     """Whether the object that the entry is about is being made; its branches are explored last."""
+    whole: bool = False
+    """Whether the path came to the end of its entry."""
     rebound: bool = False
     """Whether a ``nonlocal`` variable of a function that has returned was assigned."""
     loops: int = 0

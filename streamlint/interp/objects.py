@@ -305,6 +305,7 @@ def initialize(
             m.heap[made.id].attrs[name] = bound[name]
         elif default is not None:
             m.heap[made.id].attrs[name] = _default(m, decl, default)
+            m.rename(m.heap[made.id].attrs[name], name)
     after = method(m, made, "__post_init__")
     if after is not None:
         calls.call(m, after, [], {}, span)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -76,8 +77,10 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
         m.frames.append(Frame(Env({}, entry.module), entry.label, touches=True))
         m.begin(entry.start)
         try:
-            entry.body(m)
-        except (Returned, PathEnds, Jumped, Cut):
+            with suppress(Returned, Jumped):
+                entry.body(m)
+            m.whole = True
+        except (PathEnds, Cut):
             pass
         except RecursionError:
             m.cut.append("recursion")
@@ -86,7 +89,12 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
         return m
 
     exploration = Exploration(
-        one, entry.paths, QUIET_PATHS, lambda m: is_busy(m.ops), lambda m: outline(m.ops)
+        one,
+        entry.paths,
+        QUIET_PATHS,
+        is_busy=lambda m: is_busy(m.ops),
+        is_whole=lambda m: m.whole,
+        outcome=lambda m: outline(m.ops),
     )
     steps = 0
     told: dict[object, list[Trace]] = {}

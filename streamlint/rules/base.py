@@ -243,7 +243,7 @@ def last_barrier(judged: Judged, earlier: OpId, later: OpId) -> Note | None:
     """An unresolved call between the two that received one of the streams."""
     for number in range(later - 1, earlier, -1):
         op = judged.op(OpId(number))
-        if isinstance(op, Barrier):
+        if isinstance(op, Barrier) and op.streams:
             name = op.name.rpartition(".")[2] if "#" in op.name else op.name
             return Note(op.at.span, f"`{name}` received the stream and may order it")
     return None
