@@ -19,6 +19,9 @@ class ByValue:
 class ByReuse:
     """A wrong value, where the last use is held back and the memory is handed out again meanwhile."""
 
+    stale: bool = False
+    """Whether the use comes after the free: nothing is held back, and the memory is handed out in between."""
+
 
 @dataclass(frozen=True, slots=True)
 class ByError:

@@ -310,6 +310,10 @@ def test_a_deadlock_is_a_program_that_does_not_end(workshop: Workshop) -> None:
     plan = workshop.plan("stuck.py", None, "fakegpu.hang()", ByDeadlock())
     (done,) = workshop.confirm(sys.executable, str(script), plans=[plan], timeout_s=3)
     assert done.decision.verdict is Verdict.CONFIRMED, done.decision
+    # Without the place of the finding it must end.
+    script.write_text("import fakegpu\nfakegpu.hang()\nfakegpu.hang()\n", "utf-8")
+    (done,) = workshop.confirm(sys.executable, str(script), plans=[plan], timeout_s=3)
+    assert done.decision.verdict is Verdict.NOISY, done.decision
     # Being slow somewhere else is no deadlock.
     script.write_text("import fakegpu\nif fakegpu.quiet():\n    fakegpu.hang()\nfakegpu.hang()\n", "utf-8")
     plan = replace(plan, later=Place(2))

@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from streamlint.confirm import child, cuda_errors
+from streamlint.confirm import probe as probes
 from streamlint.confirm.gate import Gate
 from streamlint.confirm.instrument import Place
 from streamlint.confirm.plan import Plan, Target, of_each_statement
 from streamlint.confirm.probe import Mode, Probe
 from streamlint.confirm.runner import Limits, Server, confirm_all
 from streamlint.confirm.verdict import Verdict
-from tests.confirm_support import PROGRAM, Device, alive, library
+from streamlint.witness import ByDeadlock
+from tests.confirm_support import CALLBACKS, PROGRAM, Device, alive, library
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from streamlint.confirm.runner import Confirmation
+    from streamlint.confirm.verdict import Decision
 
 # Forking is the point here; the threads that Python warns of belong to the pool that waits for it.
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -183,6 +188,71 @@ def test_a_broken_device_and_a_full_one_are_left_behind(
     assert Verdict.CONFIRMED in {c.decision.verdict for c in done if c.plan.function == "bad"}
 
 
+@pytest.fixture
+def callbacks(program: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Programs with host callbacks, called once before. In a callback no stream can be looked up."""
+
+    def looked_up() -> list[int]:
+        assert not isinstance(threading.current_thread(), threading._DummyThread), "not permitted"
+        return [1]
+
+    monkeypatch.setattr(child, "_COMPILERS", ("fakegpu",))
+    monkeypatch.setattr(probes, "current_streams", looked_up)
+    program.write_text(CALLBACKS, "utf-8")
+    return program
+
+
+def deadlock(path: Path, function: str, line_of: str, later: str) -> Decision:
+    plan = Plan(
+        path,
+        path.parent,
+        function,
+        place(path, function, line_of),
+        place(path, function, later),
+        witness=ByDeadlock(),
+    )
+    (done,) = confirm_all([plan], Limits(timeout_s=1))
+    return done.decision
+
+
+def test_a_deadlock_ends_without_the_wait_of_the_callback(callbacks: Path) -> None:
+    found = deadlock(callbacks, "event_bad", "call_back", "ready.wait")
+    assert found.verdict is Verdict.CONFIRMED
+    assert "program.py, line 14, in event_bad, and another thread at program.py, line 10" in found.reason
+    assert "without that wait it ends" in found.reason
+
+
+def test_the_wait_of_a_lambda_is_left_out_too(callbacks: Path) -> None:
+    queued = place(callbacks, "lambda_bad", "call_back")
+    column = callbacks.read_text("utf-8").splitlines()[queued.line - 1].index("ready")
+    waiting = Place(queued.line, column)
+    plan = Plan(callbacks, callbacks.parent, "lambda_bad", queued, waiting, witness=ByDeadlock())
+    (done,) = confirm_all([plan], Limits(timeout_s=1))
+    assert done.decision.verdict is Verdict.CONFIRMED, done.decision
+
+
+def test_a_program_that_hangs_without_the_wait_is_no_evidence(callbacks: Path) -> None:
+    found = deadlock(callbacks, "hangs_anyway", "call_back", "fakegpu.synchronize")
+    assert (found.verdict, "nor does it" in found.reason) == (Verdict.NOISY, True)
+
+
+@pytest.mark.parametrize("function", ["event_ok", "pool_ok", "signal_ok"])
+def test_probes_make_no_deadlock(callbacks: Path, function: str) -> None:
+    plans = of_each_statement(Target(callbacks, function), callbacks.parent)
+    stuck = [replace(plan, witness=ByDeadlock()) for plan in plans]
+    done = confirm_all(stuck, Limits(delay_ms=10, timeout_s=5, shared=True))
+    assert {c.decision.verdict for c in done} <= {Verdict.ORDERED, Verdict.NOT_REACHED}, done
+    assert Verdict.ORDERED in {c.decision.verdict for c in done}
+
+
+def test_a_probe_that_waits_is_told_from_a_program_that_waits(callbacks: Path) -> None:
+    # The serialized run waits for the device before the flag is set for which the callback waits.
+    plan = Plan(callbacks, callbacks.parent, "event_ok", place(callbacks, "event_ok", "call_back"))
+    (done,) = confirm_all([plan], Limits(timeout_s=1))
+    assert done.decision.verdict is Verdict.NOT_RUN
+    assert "because a probe waits" in done.decision.reason
+
+
 def test_a_hanging_program_is_killed(program: Path) -> None:
     plan = Plan(program, program.parent, "hang", place(program, "hang", "hang()"))
     before = time.monotonic()
@@ -205,7 +275,8 @@ def test_what_a_program_started_is_killed_too(tmp_path: Path, program: Path) -> 
         "earlier": None,
         "later": None,
         "turn": None,
-        "frees": False,
+        "purpose": "order",
+        "rehearsal": None,
     }
     job = {"root": str(tmp_path), "delay_ms": 1, "runs": [run]}
     (result,) = child._forked({"job": job, "timeout_s": 5, "log": str(tmp_path / "log")})

@@ -14,13 +14,14 @@ import gc
 import importlib
 import json
 import os
+import re
 import signal
 import sys
 import time
 import traceback
 import types
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from itertools import chain
@@ -29,9 +30,10 @@ from typing import TYPE_CHECKING, Any
 
 from streamlint.confirm.driver import NOT_READY, Driver, DriverError, DriverUnavailableError
 from streamlint.confirm.gate import Gate
-from streamlint.confirm.instrument import PROBE, Place, instrument
+from streamlint.confirm.instrument import PROBE, Place, Purpose, instrument
 from streamlint.confirm.probe import Mode, Probe
 from streamlint.confirm.processes import tail
+from streamlint.confirm.reuse import Past
 from streamlint.confirm.values import snapshot
 from streamlint.confirm.verdict import Cause
 from streamlint.confirm.warm import warm
@@ -82,9 +84,7 @@ def _forked(request: dict[str, Any]) -> list[dict[str, Any]]:
         return results
     done = results if last is None else [*results, last]
     if status is None:
-        where = _waiting_at(Path(request["log"]))
-        reason = f"the program did not end within {request['timeout_s']:g} s{where}"
-        return [*done, _failed(reason, Cause.TIMEOUT)]
+        return [*done, _timeout(request, request["job"]["runs"][len(done)])]
     cause = Cause.CRASH if _crashed(status) else Cause.UNABLE
     return [*done, _failed(f"the program {_ending(status)}{tail(Path(request['log']))}", cause)]
 
@@ -142,13 +142,58 @@ def _crashed(status: int) -> bool:
     return -os.waitstatus_to_exitcode(status) in _CRASHES
 
 
-def _waiting_at(log: Path) -> str:
-    """The innermost frame of the main thread, which ``faulthandler`` lists last."""
-    text = log.read_text("utf-8", errors="replace") if log.exists() else ""
-    _, _, stack = text.rpartition("most recent call first):")
-    frames = [line.strip() for line in stack.splitlines() if line.strip().startswith("File ")]
-    own = [frame for frame in frames if "streamlint/confirm" not in frame]
-    return f"; it waits at {own[0]}" if own else ""
+def _timeout(request: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
+    log = Path(request["log"])
+    stacks = read_stacks(log.read_text("utf-8", errors="replace") if log.exists() else "")
+    reason = f"the program did not end within {request['timeout_s']:g} s"
+    if not stacks:
+        return _failed(reason, Cause.TIMEOUT)
+    *others, main = stacks
+    seen = [frame.file for frame in main if frame.file == run["path"] or frame.file.startswith(_OWN)]
+    if seen and seen[0] != run["path"]:
+        # A right program may not end where a probe waits: while it holds what a callback asks for.
+        where = (
+            ", because a probe waits"
+            if run["path"] in seen
+            else ": its function did, but not the work it queued"
+        )
+        return _failed(f"{reason}{where}", Cause.ELSEWHERE)
+    places = [place for stack in (main, *others) if (place := _place_in(stack, run["path"]))]
+    where = f"; it waits at {', and another thread at '.join(places[:2])}" if places else ""
+    return _failed(f"{reason}{where}", Cause.TIMEOUT)
+
+
+_OWN = str(Path(__file__).parent)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    file: str
+    line: int
+    function: str
+
+
+def read_stacks(text: str) -> list[list[Frame]]:
+    """The last stacks that ``faulthandler`` wrote, innermost frame first; that of the main thread is last."""
+    _, _, dump = text.rpartition("Timeout (")
+    stacks: list[list[Frame]] = []
+    for line in dump.splitlines():
+        if line.endswith("most recent call first):"):
+            stacks.append([])
+        elif stacks and (found := _FRAME.fullmatch(line)):
+            stacks[-1].append(Frame(found["file"], int(found["line"]), found["function"]))
+    return stacks
+
+
+_FRAME = re.compile(r' *File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>.*)')
+
+
+def _place_in(stack: list[Frame], path: str) -> str:
+    """Where a thread is in the user's file, else wherever it is."""
+    own = [frame for frame in stack if frame.file == path] or [
+        f for f in stack if not f.file.startswith(_OWN)
+    ]
+    return f"{Path(own[0].file).name}, line {own[0].line}, in {own[0].function}" if own else ""
 
 
 def _results(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -171,15 +216,19 @@ def _result(driver: Driver, job: dict[str, Any], run: dict[str, Any]) -> dict[st
     path = Path(run["path"])
     try:
         source = path.read_text("utf-8")
-        tree = instrument(source, str(path), _place(run["earlier"]), _place(run["later"]), frees=run["frees"])
+        purpose = Purpose(run["purpose"])
+        tree = instrument(source, str(path), _place(run["earlier"]), _place(run["later"]), purpose)
         if imports(tree, "torch"):
             _warm_torch()
         gate = Gate(driver, job["delay_ms"])
-        probe = Probe(Mode(run["mode"]), driver, gate, run["turn"], str(path))
-        call = Switch(Probe(Mode.REFERENCE, driver, gate))
+        mode = Mode(run["mode"])
+        probe = Probe(mode, driver, gate, run["turn"], str(path), _past(purpose, mode, driver))
+        call = Switch(probe)
         function = _load(tree, path, Path(job["root"]), run["function"], call)
-        if any(imports(tree, compiler) for compiler in _COMPILERS) and probe.mode is not Mode.PLAIN:
+        if run["rehearsal"] is not None and any(imports(tree, compiler) for compiler in _COMPILERS):
             # Kernels are compiled at their first launch, which takes longer than a gate holds.
+            rehearsal = Mode(run["rehearsal"])
+            call.probe = Probe(rehearsal, driver, gate, past=_past(purpose, rehearsal, driver))
             _rehearse(function, driver)
         call.probe = probe
     except ImportError as error:
@@ -190,6 +239,10 @@ def _result(driver: Driver, job: dict[str, Any], run: dict[str, Any]) -> dict[st
     result = _call(function, probe, driver, gate)
     result["errors"] = [asdict(e) for e in probe.errors]
     return {**result, "environment": _environment(driver)}
+
+
+def _past(purpose: Purpose, mode: Mode, driver: Driver) -> Past | None:
+    return Past(driver, keeps=mode.serialized) if purpose is Purpose.STALE else None
 
 
 class Switch:

@@ -114,6 +114,12 @@ class Driver:
             return 0
         return base.value + size.value - address
 
+    def is_pooled(self, address: int) -> bool:
+        """Whether the address is in memory of a pool, as that of ``cudaMallocAsync``."""
+        pool, its_pool = ctypes.c_void_p(), 17
+        code = self._cuda.cuPointerGetAttribute(ctypes.byref(pool), its_pool, ctypes.c_uint64(address))
+        return bool(code == _SUCCESS and pool.value)
+
     def _is_pinned(self, address: int) -> bool:
         kind, memory_type, host = ctypes.c_uint(), 2, 1
         code = self._cuda.cuPointerGetAttribute(ctypes.byref(kind), memory_type, ctypes.c_uint64(address))
@@ -181,6 +187,17 @@ class Driver:
         stream, non_blocking = ctypes.c_void_p(), 1
         self._check("cuStreamCreate", ctypes.byref(stream), non_blocking)
         return stream.value or 0
+
+    def allocated(self, size: int) -> int:
+        """Memory of its own, as that of ``cudaMalloc``; it is never freed."""
+        address = ctypes.c_uint64()
+        self._check("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(size))
+        return address.value
+
+    def fill(self, address: int, size: int, value: int) -> None:
+        """Set each byte, before the call returns."""
+        self._check("cuMemsetD8_v2", ctypes.c_uint64(address), ctypes.c_ubyte(value), ctypes.c_size_t(size))
+        self.synchronize()
 
     def overwritten(self, size: int, stream: int, value: int) -> int:
         """Memory of the pool, allocated on the stream and filled there; it is never freed."""

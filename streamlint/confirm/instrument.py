@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from streamlint.confirm.streams import (
@@ -52,21 +53,38 @@ class Place:
     col: int | None = None
 
 
+class Purpose(Enum):
+    """What the two statements are to show."""
+
+    ORDER = "order"
+    """That the later one does not wait for the earlier one."""
+    REUSE = "reuse"
+    """That the later one gives back memory which the earlier one still uses."""
+    STALE = "stale"
+    """That the earlier one gives back memory which the later one uses."""
+    DEADLOCK = "deadlock"
+    """That the later one, in a host callback, never ends."""
+
+
 Node: TypeAlias = ast.stmt | ast.Lambda
 """What can be held back: a statement, or the body of a lambda each time it is called."""
 
 
 def instrument(
-    source: str, path: str, earlier: Place | None, later: Place | None, *, frees: bool = False
+    source: str,
+    path: str,
+    earlier: Place | None,
+    later: Place | None,
+    purpose: Purpose = Purpose.ORDER,
 ) -> ast.Module:
-    """The program with probes; ``frees`` says that the later statement gives its arguments back.
+    """The program with probes.
 
     :raises SyntaxError: the source is not Python.
     :raises LookupError: no statement of a function is at ``earlier`` or ``later``.
     """
     tree = ast.parse(source, path)
     places = _require(tree, source, earlier), _require(tree, source, later)
-    _Rewriter(*places, compiled(tree), frees=frees).module(tree)
+    _Rewriter(*places, compiled(tree), purpose).module(tree)
     return ast.fix_missing_locations(tree)
 
 
@@ -131,9 +149,9 @@ def _any_has(nodes: list[ast.expr], words: tuple[str, ...]) -> bool:
 
 class _Rewriter:
     def __init__(
-        self, earlier: Node | None, later: Node | None, compiled_names: frozenset[str], *, frees: bool
+        self, earlier: Node | None, later: Node | None, compiled_names: frozenset[str], purpose: Purpose
     ) -> None:
-        self._frees = frees
+        self._purpose = purpose
         self._earlier = earlier
         self._later = later
         self._compiled = compiled_names
@@ -175,19 +193,23 @@ class _Rewriter:
     def _statement(self, node: ast.stmt) -> list[ast.stmt]:
         before: list[ast.stmt] = []
         after: list[ast.stmt] = []
+        stale = self._purpose is Purpose.STALE
         if node is self._later:
             before.append(_probe("begin_later", node))
-        header = _Header(self._earlier, self._later, node, frees=self._frees)
+        header = _Header(self._earlier, self._later, node, self._purpose)
         header.rewrite(node)
-        if node is self._earlier and not header.streams:
+        if stale and isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp):
+            # What calls return is seen anyway.
+            node.value = _call("made", [node.value], node)
+        if node is self._earlier and stale:
+            after += _end(node, "gave_back")
+        elif node is self._earlier and not header.streams:
             before.append(_probe("hold_current", node))
         if node is self._later:
-            if isinstance(node, ast.Return):
-                # return x.item()  ->  return __streamlint__.end_later(x.item())
-                node.value = _call("end_later", [node.value or ast.Constant(None)], node)
-            else:
-                after.append(_probe("end_later", node))
+            after += _end(node, "end_later")
         self._inner(node)
+        if node is self._later and self._purpose is Purpose.DEADLOCK:
+            node = ast.copy_location(ast.If(_call("proceeds", [], node), [node], []), node)
         return [*before, node, *after]
 
     def _inner(self, node: ast.stmt) -> None:
@@ -213,16 +235,29 @@ class _Rewriter:
                 pass
 
 
+def _end(node: ast.stmt, method: str) -> list[ast.stmt]:
+    """The probe after a statement; that of ``return x.item()`` goes around what is returned."""
+    if isinstance(node, ast.Return):
+        # return x.item()  ->  return __streamlint__.end_later(x.item())
+        node.value = _call(method, [node.value or ast.Constant(None)], node)
+        return []
+    return [_probe(method, node)]
+
+
 class _Header(ast.NodeTransformer):
     """Rewrites the expressions that a statement itself evaluates, not those of its blocks."""
 
-    def __init__(self, earlier: Node | None, later: Node | None, node: Node, *, frees: bool = False) -> None:
+    def __init__(self, earlier: Node | None, later: Node | None, node: Node, purpose: Purpose) -> None:
         self._earlier = earlier
         self._later = later
-        self._frees = frees and node is later
+        self._purpose = purpose
         is_earlier, is_later = node is earlier, node is later
-        self._role = "hold" if is_earlier and not is_later else "later" if is_later and not is_earlier else ""
-        self._both = is_earlier and is_later
+        stale = purpose is Purpose.STALE
+        self._frees = (purpose is Purpose.REUSE and is_later) or (stale and is_earlier)
+        # Nothing is held back where memory is given back first and used afterwards.
+        is_held = is_earlier and not stale
+        self._role = "hold" if is_held and not is_later else "later" if is_later and not is_held else ""
+        self._both = is_held and is_later
         self.streams = 0
 
     def rewrite(self, statement: ast.stmt) -> None:
@@ -242,13 +277,17 @@ class _Header(ast.NodeTransformer):
         if node is not self._earlier and node is not self._later:
             self.generic_visit(node)
             return node
-        inner = _Header(self._earlier, self._later, node)
+        inner = _Header(self._earlier, self._later, node, self._purpose)
         body: ast.expr = inner.visit(node.body)
         before: list[ast.expr] = []
         if node is self._later:
+            if self._purpose is Purpose.DEADLOCK:
+                body = ast.BoolOp(ast.And(), [_call("proceeds", [], node), body])
             before.append(_call("begin_later", [], node))
             body = _call("end_later", [body], node)
-        if node is self._earlier and not inner.streams:
+        if node is self._earlier and self._purpose is Purpose.STALE:
+            body = _call("gave_back", [body], node)
+        elif node is self._earlier and not inner.streams:
             before.append(_call("hold_current", [], node))
         # The probes return None, so `or` goes on to the body.
         node.body = ast.copy_location(ast.BoolOp(ast.Or(), [*before, body]), node.body) if before else body
@@ -258,7 +297,9 @@ class _Header(ast.NodeTransformer):
         argument = stream_argument(node)
         self.generic_visit(node)
         if self._frees:
-            node.args = [_call("freed", [a], a) if isinstance(a, ast.Name) else a for a in node.args]
+            node.args = [_freed(argument) for argument in node.args]
+            if isinstance(node.func, ast.Attribute):
+                node.func.value = _freed(node.func.value)
         if argument is not None and (self._role or self._both):
             self._wrap_stream(node, argument)
         return _call(capture_role(node), [ast.Constant(node.lineno), node], node)
@@ -271,6 +312,11 @@ class _Header(ast.NodeTransformer):
         if self._both:
             return _call(f"hold{kind}", [_call(f"later{kind}", [value], value)], value)
         return _call(f"{self._role}{kind}", [value], value)
+
+
+def _freed(value: ast.expr) -> ast.expr:
+    """What a call may give back: ``cudaFree(x)``, ``x.close()``."""
+    return _call("freed", [value], value) if isinstance(value, ast.Name) else value
 
 
 def wrap_stream(node: ast.Call, argument: Argument, wrapped: Callable[[ast.expr, str], ast.expr]) -> None:

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import tempfile
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -88,7 +88,7 @@ class Seen:
             reason = f"the program did not end within {timeout_s:g} s"
             if self.inside.get(finding, 0) > 0:
                 return Failed(f"{reason}: it is still in the place of the finding", Cause.TIMEOUT)
-            return Failed(reason)
+            return Failed(reason, Cause.ELSEWHERE)
         if self.ended < 0:
             name = signal.Signals(-self.ended).name
             cause = Cause.CRASH if -self.ended in CRASHES else Cause.UNABLE
@@ -152,8 +152,12 @@ class Program:
                 return decide(plan.witness, runs, delay_s), plain.environment
             case ByDeadlock():
                 gated = self._run(Mode.GATED, number, 0)
-                runs = Runs(NOT_MADE, NOT_MADE, gated.outcome(number, 0, limit), NOT_MADE)
-                return decide(plan.witness, runs, delay_s), gated.environment
+                hung, control = gated.outcome(number, 0, limit), NOT_MADE
+                if isinstance(hung, Failed) and hung.cause is Cause.TIMEOUT:
+                    control = self._run(Mode.UNBLOCKED, number, 0).outcome(number, 0, limit)
+                return decide(
+                    plan.witness, Runs(NOT_MADE, control, hung, NOT_MADE), delay_s
+                ), gated.environment
             case ByValue(names_earlier=False):
                 reason = "it names no earlier operation; confirm a function that returns what it computes"
                 return Decision(Verdict.NOT_RUN, reason), {}
@@ -332,7 +336,8 @@ def _sites(number: int, plan: Plan) -> Iterator[Site]:
         path = plan.earlier_path or plan.path
         yield Site(number, Role.EARLIER, str(path), plan.earlier)
     if plan.later is not None:
-        yield Site(number, Role.LATER, str(plan.path), plan.later)
+        role = Role.STUCK if isinstance(plan.witness, ByDeadlock) else Role.LATER
+        yield Site(number, role, str(plan.path), plan.later)
     if isinstance(plan.witness, ByError | ByLateError) and plan.later is not None:
         yield Site(number, Role.GUARD, str(plan.path), plan.later)
     for other, place in plan.related:

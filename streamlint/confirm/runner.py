@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import assert_never
 
 from streamlint.confirm.child import imports
+from streamlint.confirm.instrument import Purpose
 from streamlint.confirm.probe import Mode
 from streamlint.confirm.processes import end_all, tidy_environment
 from streamlint.confirm.verdict import (
@@ -327,6 +328,10 @@ class _Session:
         for plan in plans:
             reference = self._seen(plan, seen, Mode.REFERENCE).outcome
             gated = self._seen(plan, seen, Mode.GATED).outcome
+            if isinstance(plan.witness, ByDeadlock):
+                if isinstance(gated, Failed) and gated.cause is Cause.TIMEOUT:
+                    wanted.append(Run(plan, Mode.UNBLOCKED))
+                continue
             if suspicious(reference, gated) and Run(plan, Mode.CONTROL) not in seen:
                 wanted.append(Run(plan, Mode.CONTROL))
         return wanted
@@ -341,9 +346,10 @@ class _Session:
 
     def _decide(self, plan: Plan, seen: dict[Run, Seen]) -> Confirmation:
         by_mode = {mode: self._seen(plan, seen, mode) for mode in Mode}
+        control = Mode.UNBLOCKED if isinstance(plan.witness, ByDeadlock) else Mode.CONTROL
         runs = Runs(
             by_mode[Mode.REFERENCE].outcome,
-            by_mode[Mode.CONTROL].outcome,
+            by_mode[control].outcome,
             by_mode[Mode.GATED].outcome,
             by_mode[Mode.PLAIN].outcome,
         )
@@ -367,11 +373,32 @@ def _job(runs: Sequence[Run], limits: Limits) -> dict[str, Any]:
                 "earlier": _place(run.plan.earlier),
                 "later": _place(run.plan.later),
                 "turn": run.plan.turn,
-                "frees": isinstance(run.plan.witness, ByReuse),
+                "purpose": _purpose(run.plan.witness).value,
+                "rehearsal": None if (mode := _rehearsal(run)) is None else mode.value,
             }
             for run in runs
         ],
     }
+
+
+def _purpose(witness: Witness) -> Purpose:
+    match witness:
+        case ByReuse(stale=stale):
+            return Purpose.STALE if stale else Purpose.REUSE
+        case ByDeadlock():
+            return Purpose.DEADLOCK
+        case ByValue() | ByError() | ByLateError() | ByTime() | NoWitness():
+            return Purpose.ORDER
+        case _:
+            assert_never(witness)
+
+
+def _rehearsal(run: Run) -> Mode | None:
+    """How the function is called once before, so that its kernels are compiled and loaded."""
+    if run.mode in (Mode.PLAIN, Mode.UNBLOCKED):
+        return None
+    # Serialized, a right program may hang: where the device is waited for before `ready.set()`.
+    return Mode.PLAIN if isinstance(run.plan.witness, ByDeadlock) else Mode.REFERENCE
 
 
 def _place(place: Place | None) -> list[int | None] | None:

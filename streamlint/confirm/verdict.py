@@ -103,6 +103,8 @@ class Cause(Enum):
     CRASH = "crash"
     """A signal ended the process."""
     TIMEOUT = "timeout"
+    ELSEWHERE = "elsewhere"
+    """It took too long, but not where the finding is: in a probe, for one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +139,8 @@ class Runs:
     """What the runs of one program gave; a run that the witness does not need is ``NOT_MADE``.
 
     ``reference`` is serialized, ``control`` serialized with the delays, ``gated`` has the delays
-    alone, and ``plain`` is the program as it is.
+    alone, and ``plain`` is the program as it is. Of a program that may hang, ``control`` has the
+    delays, and leaves out the statement that is said to wait without end.
     """
 
     reference: Outcome
@@ -159,7 +162,7 @@ def decide(witness: Witness, runs: Runs, delay_s: float) -> Decision:
         case ByLateError():
             return _by_late_error(witness, runs)
         case ByDeadlock():
-            return _by_deadlock(runs.gated)
+            return _by_deadlock(runs.control, runs.gated)
         case ByTime():
             return _by_time(runs, delay_s)
         case NoWitness(reason=reason):
@@ -253,10 +256,10 @@ def _by_late_error(witness: ByLateError, runs: Runs) -> Decision:
     return _by_value(runs.reference, runs.control, runs.gated)
 
 
-def _by_deadlock(gated: Outcome) -> Decision:
+def _by_deadlock(control: Outcome, gated: Outcome) -> Decision:
     match gated:
         case Failed(cause=Cause.TIMEOUT):
-            return Decision(Verdict.CONFIRMED, gated.reason)
+            return _unless_it_hangs_anyway(control, gated)
         case Failed():
             return Decision(Verdict.NOT_RUN, gated.reason)
         case Raised():
@@ -267,6 +270,18 @@ def _by_deadlock(gated: Outcome) -> Decision:
             return Decision(Verdict.ORDERED, "the program ended")
         case _:
             assert_never(gated)
+
+
+def _unless_it_hangs_anyway(control: Outcome, gated: Failed) -> Decision:
+    match control:
+        case Failed(cause=Cause.TIMEOUT | Cause.ELSEWHERE):
+            return Decision(Verdict.NOISY, f"{gated.reason}; nor does it without the wait of the finding")
+        case Failed():
+            return Decision(Verdict.NOT_RUN, control.reason)
+        case Raised() | Returned():
+            return Decision(Verdict.CONFIRMED, f"{gated.reason}; without that wait it ends")
+        case _:
+            assert_never(control)
 
 
 def _by_time(runs: Runs, delay_s: float) -> Decision:

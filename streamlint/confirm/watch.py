@@ -180,9 +180,16 @@ class Watch:
                 site = self._sites[number]
                 if site.role is Role.LATER:
                     self._end_later(site.finding, value)
+                elif site.role is Role.STUCK:
+                    self._say(f"watched {site.finding}", {"event": "watched", "finding": site.finding})
                 elif site.role is Role.EARLIER:
                     self._after_earlier(site.finding)
         return value
+
+    def proceeds(self, numbers: tuple[int, ...]) -> bool:
+        """Whether a statement that may never end is to run."""
+        findings = {self._sites[number].finding for number in numbers}
+        return self._order.mode is not Mode.UNBLOCKED or self._order.active not in findings
 
     def _pass(self, numbers: tuple[int, ...], event: str) -> None:
         """Note where the program is, on every thread: it may not come back from there."""
