@@ -152,12 +152,11 @@ class Program:
                 return decide(plan.witness, runs, delay_s), plain.environment
             case ByDeadlock():
                 gated = self._run(Mode.GATED, number, 0)
-                hung, control = gated.outcome(number, 0, limit), NOT_MADE
-                if isinstance(hung, Failed) and hung.cause is Cause.TIMEOUT:
-                    control = self._run(Mode.UNBLOCKED, number, 0).outcome(number, 0, limit)
-                return decide(
-                    plan.witness, Runs(NOT_MADE, control, hung, NOT_MADE), delay_s
-                ), gated.environment
+                runs = Runs(NOT_MADE, NOT_MADE, gated.outcome(number, 0, limit), NOT_MADE)
+                if isinstance(runs.gated, Failed) and runs.gated.cause is Cause.TIMEOUT:
+                    control = self._run(Mode.UNBLOCKED, number, 0)
+                    runs = replace(runs, control=control.outcome(number, 0, limit))
+                return decide(plan.witness, runs, delay_s), gated.environment
             case ByValue(names_earlier=False):
                 reason = "it names no earlier operation; confirm a function that returns what it computes"
                 return Decision(Verdict.NOT_RUN, reason), {}
