@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from streamlint.finding import Finding
 
 _EPILOG = """\
-Each function runs three times, each time in a process of its own: serialized, serialized with
-delays, and with the earlier operation held back. Files are instrumented in memory only.
+Each function runs serialized, with the earlier operation held back, and if that shows something,
+serialized with the same delays; each time in a process of its own. Files are instrumented in memory only.
 Exit status: 0 nothing confirmed, 1 something confirmed, 2 could not run."""
 
 

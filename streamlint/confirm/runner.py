@@ -240,12 +240,19 @@ def _function_of(plan: Plan) -> tuple[Path, str]:
     return plan.path, plan.function
 
 
+def _reference_of(plan: Plan) -> tuple[Path, str, Place | None]:
+    """What plans that are compared with the same run have in common.
+
+    Where memory is used after it was given back, the reference of a plan keeps that very memory.
+    """
+    stale = isinstance(plan.witness, ByReuse) and plan.witness.stale
+    return plan.path, plan.function, plan.earlier if stale else None
+
+
 def modes_for(witness: Witness) -> tuple[Mode, ...]:
     """The runs to make at first; a control with the delays of the plan follows if something shows."""
     match witness:
-        case ByValue() | ByReuse() | ByLateError():
-            return (Mode.REFERENCE, Mode.CONTROL, Mode.GATED)
-        case ByTime():
+        case ByValue() | ByReuse() | ByLateError() | ByTime():
             return (Mode.REFERENCE, Mode.GATED)
         case ByError():
             return (Mode.PLAIN,)
@@ -269,11 +276,10 @@ class _Session:
         runs: list[Run] = []
         for _, group in groupby(plans, _function_of):
             own = list(group)
-            shared = {mode for plan in own for mode in modes_for(plan.witness) if mode.serialized}
-            runs += [Run(own[0], mode) for mode in Mode if mode in shared]
-            runs += [
-                Run(plan, mode) for plan in own for mode in modes_for(plan.witness) if not mode.serialized
-            ]
+            made = [Run(plan, mode) for plan in own for mode in modes_for(plan.witness)]
+            references = {_reference_of(run.plan): run for run in reversed(made) if run.mode.serialized}
+            runs += references.values()
+            runs += [run for run in made if not run.mode.serialized]
         seen = self._run(runs)
         seen |= self._run(self._controls(plans, seen))
         done = [self._decide(plan, seen) for plan in plans]
@@ -319,37 +325,40 @@ class _Session:
         return seen
 
     def _controls(self, plans: Sequence[Plan], seen: dict[Run, Seen]) -> list[Run]:
-        """The control runs that are still missing.
+        """Before anything is claimed for a plan, its very delays must be shown to be harmless.
 
-        One for each function tells noise. Before anything is claimed for a plan, its very delays
-        must be shown to be harmless to the serialized program.
+        That is, to the serialized program, or to the one that leaves out what may never end.
         """
         wanted = []
         for plan in plans:
             reference = self._seen(plan, seen, Mode.REFERENCE).outcome
             gated = self._seen(plan, seen, Mode.GATED).outcome
-            if isinstance(plan.witness, ByDeadlock):
-                if isinstance(gated, Failed) and gated.cause is Cause.TIMEOUT:
-                    wanted.append(Run(plan, Mode.UNBLOCKED))
-                continue
-            if suspicious(reference, gated) and Run(plan, Mode.CONTROL) not in seen:
-                wanted.append(Run(plan, Mode.CONTROL))
+            match plan.witness:
+                case ByDeadlock():
+                    hangs = isinstance(gated, Failed) and gated.cause is Cause.TIMEOUT
+                    wanted += [Run(plan, Mode.UNBLOCKED)] if hangs else []
+                case ByValue() | ByReuse() | ByLateError():
+                    wanted += [Run(plan, Mode.CONTROL)] if suspicious(reference, gated) else []
+                case ByError() | ByTime() | NoWitness():
+                    pass
+                case _:
+                    assert_never(plan.witness)
         return wanted
 
     def _seen(self, plan: Plan, seen: dict[Run, Seen], mode: Mode) -> Seen:
-        """The plan's own run in this mode, else the one that the plans of a function share."""
-        own = seen.get(Run(plan, mode))
-        if own is not None or not mode.serialized:
-            return own or _NOT_MADE
-        same = (s for r, s in seen.items() if r.mode is mode and _function_of(r.plan) == _function_of(plan))
+        """The plan's own run in this mode; the reference is shared by the plans of a function."""
+        if mode is not Mode.REFERENCE:
+            return seen.get(Run(plan, mode), _NOT_MADE)
+        same = (s for r, s in seen.items() if r.mode is mode and _reference_of(r.plan) == _reference_of(plan))
         return next(same, _NOT_MADE)
 
     def _decide(self, plan: Plan, seen: dict[Run, Seen]) -> Confirmation:
         by_mode = {mode: self._seen(plan, seen, mode) for mode in Mode}
-        control = Mode.UNBLOCKED if isinstance(plan.witness, ByDeadlock) else Mode.CONTROL
+        control = by_mode[Mode.UNBLOCKED if isinstance(plan.witness, ByDeadlock) else Mode.CONTROL]
+        # Where nothing differs from the reference, there is no control to make.
         runs = Runs(
             by_mode[Mode.REFERENCE].outcome,
-            by_mode[control].outcome,
+            by_mode[Mode.REFERENCE].outcome if control is _NOT_MADE else control.outcome,
             by_mode[Mode.GATED].outcome,
             by_mode[Mode.PLAIN].outcome,
         )
