@@ -16,6 +16,7 @@ from streamlint.confirm.instrument import Place
 from streamlint.confirm.plan import Plan, places, witness_for
 from streamlint.confirm.reuse import CupyBlock, Past, PlainBlock, PoolBlock, block_of, hand_out
 from streamlint.confirm.runner import Limits, Server, confirm_all
+from streamlint.confirm.variables import Variables
 from streamlint.confirm.verdict import Decision, Verdict
 from streamlint.engine import Settings, analyze
 from streamlint.witness import ByReuse, ByValue
@@ -268,3 +269,31 @@ def test_freed_memory_of_graphs_is_handed_out_again(
     earlier, later = places(found, witness)
     assert earlier is not None
     assert earlier != later
+
+
+# ----------------------------------------------------------------------------- variables of a module
+
+
+class UnownedMemory: ...
+
+
+class MemoryPointer:
+    def __init__(self, address: int, mem: object) -> None:
+        self.ptr, self.mem = address, mem
+
+
+def test_a_variable_of_a_module_gets_its_first_contents_again() -> None:
+    memory = Memory()
+    variable, array = memory.new(8), memory.new(16)
+    written: list[tuple[int, bytes]] = []
+    memory.__dict__.update(
+        peek=lambda address, size: bytes([memory.content[address]] * size),
+        poke=lambda address, content: written.append((address, content)),
+    )
+    variables = Variables(cast("Driver", memory))
+    variables.see(MemoryPointer(variable, UnownedMemory()))
+    variables.see(MemoryPointer(array, object()))
+    memory.content[variable] = 7
+    variables.see(MemoryPointer(variable, UnownedMemory()))
+    variables.restore()
+    assert written == [(variable, bytes(8))]

@@ -26,7 +26,7 @@ from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from streamlint.confirm.driver import NOT_READY, Driver, DriverError, DriverUnavailableError
 from streamlint.confirm.gate import Gate
@@ -35,11 +35,14 @@ from streamlint.confirm.probe import Mode, Probe
 from streamlint.confirm.processes import tail
 from streamlint.confirm.reuse import Past
 from streamlint.confirm.values import snapshot
+from streamlint.confirm.variables import Variables
 from streamlint.confirm.verdict import Cause
 from streamlint.confirm.warm import warm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+T = TypeVar("T")
 
 _POLL_S = 0.005
 _POISONED_BYTES = 256 << 20
@@ -204,15 +207,16 @@ def _results(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
     except (DriverUnavailableError, DriverError) as error:
         yield _failed(str(error))
         return
+    variables = Variables(driver)
     for run in job["runs"]:
-        result = _result(driver, job, run)
+        result = _result(driver, job, run, variables)
         yield result
         if result["status"] != "returned" or any(e["code"] != NOT_READY for e in result["errors"]):
             return
         _forget()
 
 
-def _result(driver: Driver, job: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
+def _result(driver: Driver, job: dict[str, Any], run: dict[str, Any], variables: Variables) -> dict[str, Any]:
     path = Path(run["path"])
     try:
         source = path.read_text("utf-8")
@@ -228,9 +232,11 @@ def _result(driver: Driver, job: dict[str, Any], run: dict[str, Any]) -> dict[st
         if run["rehearsal"] is not None and any(imports(tree, compiler) for compiler in _COMPILERS):
             # Kernels are compiled at their first launch, which takes longer than a gate holds.
             rehearsal = Mode(run["rehearsal"])
-            call.probe = Probe(rehearsal, driver, gate, past=_past(purpose, rehearsal, driver))
+            call.probe = Rehearsal(rehearsal, driver, gate, variables, _past(purpose, rehearsal, driver))
             _rehearse(function, driver)
-        call.probe = probe
+            call.probe = probe  # what the other one kept goes now
+            variables.restore()
+            _forget()
     except ImportError as error:
         return _failed(f"the program needs {error.name or 'a module'}, which cannot be imported: {error}")
     except (OSError, SyntaxError, AttributeError, LookupError, DriverError) as error:
@@ -255,12 +261,26 @@ class Switch:
         return getattr(self.probe, name)
 
 
+class Rehearsal(Probe):
+    """The probe of a call before the run itself."""
+
+    def __init__(
+        self, mode: Mode, driver: Driver, gate: Gate, variables: Variables, past: Past | None
+    ) -> None:
+        super().__init__(mode, driver, gate, past=past)
+        self._variables = variables
+
+    def made(self, value: T) -> T:
+        if self.mode.serialized and not self._out_of_bounds():
+            self._variables.see(value)
+        return super().made(value)
+
+
 def _rehearse(function: Callable[[], object], driver: Driver) -> None:
     with suppress(Exception):  # the run itself reports it
         function()
     with suppress(DriverError):
         driver.synchronize()
-    _forget()
 
 
 def _call(function: Callable[[], object], probe: Probe, driver: Driver, gate: Gate) -> dict[str, Any]:

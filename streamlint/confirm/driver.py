@@ -106,6 +106,11 @@ class Driver:
             return content.raw
         return ctypes.string_at(address, most) if self._is_pinned(address) else b""
 
+    def poke(self, address: int, content: bytes) -> None:
+        """Write the bytes to the address. The device must be idle."""
+        self._check("cuMemcpyHtoD_v2", ctypes.c_uint64(address), content, ctypes.c_size_t(len(content)))
+        self.synchronize()
+
     def rest_of_range(self, address: int) -> int:
         """Bytes from the address to the end of its device allocation; 0 if it is in none."""
         base, size = ctypes.c_uint64(), ctypes.c_size_t()
