@@ -6,14 +6,14 @@ import json
 import sys
 import threading
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from streamlint.confirm import child, cuda_errors
-from streamlint.confirm import probe as probes
+from streamlint.confirm import child, cuda_errors, gate
 from streamlint.confirm.gate import Gate
 from streamlint.confirm.instrument import Place
 from streamlint.confirm.plan import Plan, Target, of_each_statement
@@ -24,7 +24,7 @@ from streamlint.witness import ByDeadlock
 from tests.confirm_support import CALLBACKS, PROGRAM, Device, alive, library
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from streamlint.confirm.runner import Confirmation
@@ -197,7 +197,7 @@ def callbacks(program: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         return [1]
 
     monkeypatch.setattr(child, "_COMPILERS", ("fakegpu",))
-    monkeypatch.setattr(probes, "current_streams", looked_up)
+    monkeypatch.setattr(gate, "current_streams", looked_up)
     program.write_text(CALLBACKS, "utf-8")
     return program
 
@@ -350,3 +350,35 @@ def test_the_errors_that_an_error_came_from_count() -> None:
     except ValueError as error:
         found = list(cuda_errors.of_exception(error, "", cast("Any", Device()), in_callback=False))
     assert [one.code for one in found] == [900]
+
+
+def test_the_current_streams_of_all_devices_are_held_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[tuple[str, int]] = []
+
+    class TwoDevices(Device):
+        current = "own"
+
+        def active_devices(self) -> list[int]:
+            return [0, 1]
+
+        @contextmanager
+        def on(self, device: int) -> Iterator[None]:
+            self.current = f"device {device}"
+            yield
+            self.current = "own"
+
+        def launch(self, function: object, stream: int, arguments: object) -> None:
+            del function, arguments
+            held.append((self.current, stream))
+
+    def current_stream(device: int = 0) -> SimpleNamespace:
+        return SimpleNamespace(cuda_stream=5 + device)
+
+    cuda = SimpleNamespace(
+        is_initialized=lambda: True, current_device=lambda: 0, current_stream=current_stream
+    )
+    for name in ("cupy", "numba.cuda"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setitem(sys.modules, "torch", cast("Any", SimpleNamespace(cuda=cuda)))
+    Gate(cast("Any", TwoDevices()), 1).hold_current()
+    assert held == [("own", 5), ("device 1", 6)]

@@ -25,7 +25,7 @@ from streamlint.confirm.plan import (
 from streamlint.confirm.program import Program, cases_of
 from streamlint.confirm.runner import Confirmation, Limits, confirm_all
 from streamlint.confirm.verdict import Decision, Verdict
-from streamlint.witness import ByValue, NoWitness
+from streamlint.witness import ByError, ByValue, NoWitness
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -125,7 +125,7 @@ def _confirmed(planned: _Planned, gpus: int, limits: Limits, jobs: int) -> list[
 
 
 def _gpus(plan: Plan) -> int:
-    return plan.witness.gpus if isinstance(plan.witness, ByValue) else 1
+    return plan.witness.gpus if isinstance(plan.witness, ByValue | ByError) else 1
 
 
 def _too_few(plan: Plan, gpus: int) -> Confirmation:

@@ -132,18 +132,30 @@ class Driver:
 
     def synchronize(self) -> None:
         """Wait for every device on which this process has a primary context."""
+        for device in self.active_devices():
+            with self.on(device):
+                self._check("cuCtxSynchronize")
+
+    def active_devices(self) -> list[int]:
+        """Those on which this process has a primary context."""
+        found = []
         for device in range(self.device_count()):
             flags, active = ctypes.c_uint(), ctypes.c_int()
             self._check("cuDevicePrimaryCtxGetState", device, ctypes.byref(flags), ctypes.byref(active))
-            if not active.value:
-                continue
-            context = ctypes.c_void_p()
-            self._check("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
-            try:
-                with self.pushed(context):
-                    self._check("cuCtxSynchronize")
-            finally:
-                self._check("cuDevicePrimaryCtxRelease_v2", device)
+            if active.value:
+                found.append(device)
+        return found
+
+    @contextmanager
+    def on(self, device: int) -> Iterator[None]:
+        """With the primary context of the device."""
+        context = ctypes.c_void_p()
+        self._check("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+        try:
+            with self.pushed(context):
+                yield
+        finally:
+            self._check("cuDevicePrimaryCtxRelease_v2", device)
 
     @contextmanager
     def pushed(self, context: ctypes.c_void_p) -> Iterator[None]:

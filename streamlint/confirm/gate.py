@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from streamlint.confirm.driver import DriverError
+from streamlint.confirm.handles import current_streams, streams_elsewhere
 
 if TYPE_CHECKING:
     import ctypes
@@ -58,6 +59,14 @@ class Gate:
         self._pending: list[ctypes.c_void_p] = []
         # Compiling and loading take longer than a gate holds, so they must not happen behind one.
         self._kernel(driver.context_of(0))
+
+    def hold_current(self) -> None:
+        """Queue the gate on each stream on which a call that names none may run."""
+        for stream in current_streams():
+            self.hold(stream)
+        for device, stream in streams_elsewhere(self._driver.active_devices()):
+            with self._driver.on(device):
+                self.hold(stream)
 
     def hold(self, stream: int) -> None:
         """Queue the gate on the stream with this handle (0 is the legacy default stream)."""

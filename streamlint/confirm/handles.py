@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _PER_THREAD: Final = 2
 """``CU_STREAM_PER_THREAD``."""
@@ -58,6 +61,18 @@ def current_streams() -> list[int]:
         per_thread = os.environ.get("NUMBA_CUDA_PER_THREAD_DEFAULT_STREAM", "0")
         found.add(_PER_THREAD if per_thread not in ("", "0") else 0)
     return sorted(found) or [0]
+
+
+def streams_elsewhere(devices: Iterable[int]) -> list[tuple[int, int]]:
+    """PyTorch's current streams of the other ``devices``, with their device.
+
+    ``host.copy_(x)`` runs on the current stream of the device where ``x`` is, whichever is current.
+    """
+    torch = _loaded("torch", "cuda")
+    if torch is None or not torch.cuda.is_initialized():
+        return []
+    own = torch.cuda.current_device()
+    return [(d, int(torch.cuda.current_stream(d).cuda_stream)) for d in devices if d != own]
 
 
 def library_is_capturing() -> bool:

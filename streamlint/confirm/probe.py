@@ -99,7 +99,7 @@ class Probe:
     def hold_current(self) -> None:
         """Before an earlier statement that names no stream: it runs on the current one."""
         if self._is_held():
-            self._hold(current_streams())
+            self._gate.hold_current()
 
     def hold(self, stream: T) -> T:
         """Around the stream argument of the earlier operation."""

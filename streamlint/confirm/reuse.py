@@ -35,6 +35,7 @@ class TorchBlock:
     address: int
     size: int
     stream: int
+    device: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ def _torch_block(torch: Any, tensor: Any) -> TorchBlock | None:  # noqa: ANN401
     address = storage.data_ptr()
     for segment in torch.cuda.memory_snapshot():
         if segment["address"] <= address < segment["address"] + segment["total_size"]:
-            return TorchBlock(address, storage.nbytes(), int(segment["stream"]))
+            return TorchBlock(address, storage.nbytes(), int(segment["stream"]), int(segment["device"]))
     return None
 
 
@@ -130,11 +131,12 @@ def hand_out(block: Block, driver: Driver, streams: list[int]) -> object:
 def _overwritten(block: Findable, driver: Driver) -> tuple[int, object]:
     """The address of an equal block, filled, and what keeps it."""
     match block:
-        case TorchBlock(size=size, stream=stream):
+        case TorchBlock(size=size, stream=stream, device=device):
             torch = sys.modules["torch"]
-            owner = torch.cuda.ExternalStream(stream) if stream else torch.cuda.default_stream()
+            where = torch.device("cuda", device)
+            owner = torch.cuda.ExternalStream(stream, where) if stream else torch.cuda.default_stream(where)
             with torch.cuda.stream(owner):
-                tensor = torch.full((size,), _POISON, dtype=torch.uint8, device="cuda")
+                tensor = torch.full((size,), _POISON, dtype=torch.uint8, device=where)
             return tensor.data_ptr(), tensor
         case CupyBlock(size=size, stream=stream):
             cupy = sys.modules["cupy"]

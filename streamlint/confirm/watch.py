@@ -126,7 +126,7 @@ class Watch:
         """Before an earlier statement that names no stream."""
         with self._acting():
             for number in self._active(numbers):
-                self._hold(self._sites[number].finding, current_streams())
+                self._hold(self._sites[number].finding, None)
 
     def on(self, numbers: tuple[int, ...], stream: T) -> T:
         """Around a stream argument."""
@@ -220,10 +220,12 @@ class Watch:
             elif site.finding in self._later:
                 self._later[site.finding][2].extend(streams)
 
-    def _hold(self, finding: int, streams: list[int]) -> None:
+    def _hold(self, finding: int, streams: list[int] | None) -> None:
         if self._current(finding) is None or not self._order.mode.delays or self._gate is None:
             return
-        for stream in streams:
+        if streams is None:
+            self._gate.hold_current()
+        for stream in streams or ():
             self._gate.hold(stream)
         self._emit({"event": "held", "finding": finding})
 
