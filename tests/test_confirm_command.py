@@ -217,7 +217,7 @@ def test_the_environment_hides_no_race(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
     monkeypatch.setenv("CUDA_DEVICE_MAX_CONNECTIONS", "8")
     monkeypatch.delenv("CUDA_MODULE_LOADING", raising=False)
-    environment = server_environment(tmp_path, tmp_path, shared=False)
+    environment = server_environment(tmp_path, tmp_path, lazy=False)
     assert "CUDA_LAUNCH_BLOCKING" not in environment
     assert environment["CUDA_MODULE_LOADING"] == "EAGER"
     assert environment["CUDA_DEVICE_MAX_CONNECTIONS"] == "8"

@@ -194,22 +194,10 @@ def _possible(case: Case, gpus: int) -> str | None:
 BROKEN = (
     "numba-cuda 0.30.4 cannot queue callbacks with cuda-bindings 13: it asks a `CUstream` for its `value`"
 )
-LIFETIME = "what frees the memory does not overwrite it, and it is not handed out again in the run"
 KNOWN = {
-    "torch/sl504_graph_buffer_race::dropped_bad": LIFETIME,
-    "torch/sl504_graph_buffer_race::rebound_bad": LIFETIME,
-    "cuda_runtime/sl504_graph_buffer_race::freed_bad": LIFETIME,
-    "cuda_runtime/sl504_graph_buffer_race::freed_in_order_bad": LIFETIME,
-    "cuda_runtime/sl504_graph_buffer_race::two_executables_bad": "both graphs write the same value",
-    "cuda_core/sl504_graph_buffer_race::closed_bad": LIFETIME,
-    "cupy/sl504_graph_buffer_race::dropped_bad": LIFETIME,
-    "cupy/sl101_kernels::variable_bad": (
-        "a variable of a module keeps the value of an earlier run of the same process"
-    ),
     "cupy/sl601_handoff_without_stream::after_dlpack_bad": (
         "shown in one of two runs: where nothing names the stream, those of both libraries are held back"
     ),
-    "numba/sl104_launch_off_stream::stream_as_data_bad": "Numba refuses a stream among the arguments",
     "numba/sl302_blocking_host_callback::event_bad": BROKEN,
     "numba/sl302_blocking_host_callback::event_ok": BROKEN,
     "numba/sl601_handoff_without_stream::back_ok": BROKEN,

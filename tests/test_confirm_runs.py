@@ -196,7 +196,7 @@ def callbacks(program: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         assert not isinstance(threading.current_thread(), threading._DummyThread), "not permitted"
         return [1]
 
-    monkeypatch.setattr(child, "_COMPILERS", ("fakegpu",))
+    monkeypatch.setattr(child, "_LOADING", ("fakegpu",))
     monkeypatch.setattr(gate, "current_streams", looked_up)
     program.write_text(CALLBACKS, "utf-8")
     return program

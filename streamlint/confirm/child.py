@@ -45,9 +45,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _POLL_S = 0.005
-_POISONED_BYTES = 256 << 20
+_POISON = 0xA5
 _END = {"status": "end"}
-_COMPILERS = ("numba", "cupy", "triton")
+_LOADING = ("numba", "cupy", "triton", "torch")
+"""They compile or load a kernel when it is first launched."""
 _CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)
 
 
@@ -208,12 +209,13 @@ def _results(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield _failed(str(error))
         return
     variables = Variables(driver)
-    for run in job["runs"]:
+    for number, run in enumerate(job["runs"]):
+        if number:
+            _forget(driver)
         result = _result(driver, job, run, variables)
         yield result
         if result["status"] != "returned" or any(e["code"] != NOT_READY for e in result["errors"]):
             return
-        _forget()
 
 
 def _result(driver: Driver, job: dict[str, Any], run: dict[str, Any], variables: Variables) -> dict[str, Any]:
@@ -229,14 +231,14 @@ def _result(driver: Driver, job: dict[str, Any], run: dict[str, Any], variables:
         probe = Probe(mode, driver, gate, run["turn"], str(path), _past(purpose, mode, driver))
         call = Switch(probe)
         function = _load(tree, path, Path(job["root"]), run["function"], call)
-        if run["rehearsal"] is not None and any(imports(tree, compiler) for compiler in _COMPILERS):
-            # Kernels are compiled at their first launch, which takes longer than a gate holds.
+        if run["rehearsal"] is not None and any(imports(tree, one) for one in _LOADING):
+            # At the run itself it takes longer than a gate holds, and may wait for the device.
             rehearsal = Mode(run["rehearsal"])
             call.probe = Rehearsal(rehearsal, driver, gate, variables, _past(purpose, rehearsal, driver))
             _rehearse(function, driver)
             call.probe = probe  # what the other one kept goes now
             variables.restore()
-            _forget()
+            _forget(driver)
     except ImportError as error:
         return _failed(f"the program needs {error.name or 'a module'}, which cannot be imported: {error}")
     except (OSError, SyntaxError, AttributeError, LookupError, DriverError) as error:
@@ -371,7 +373,7 @@ def _warm_torch() -> None:
     torch.cuda.empty_cache()
 
 
-def _forget() -> None:
+def _forget(driver: Driver) -> None:
     """Give memory back and overwrite it, so that the next run does not find this one's results there."""
     gc.collect()
     cupy = sys.modules.get("cupy")
@@ -384,10 +386,10 @@ def _forget() -> None:
         return
     # Fresh pinned pages are zero; only this private function gives the cached ones back.
     getattr(torch._C, "_host_emptyCache", lambda: None)()
-    torch.cuda.empty_cache()
-    poison = torch.full((_POISONED_BYTES,), 0xA5, dtype=torch.uint8, device="cuda")
-    torch.cuda.synchronize()
-    del poison
+    for segment in torch.cuda.memory_snapshot():
+        of_graph = segment.get("segment_pool_id", (0, 0)) != (0, 0)
+        if segment["active_size"] == 0 and not of_graph and not segment.get("is_expandable", False):
+            driver.fill(segment["address"], segment["total_size"], _POISON)
     torch.cuda.empty_cache()
 
 

@@ -155,7 +155,9 @@ class Server:
 def serving(root: Path, preload: Sequence[str], limits: Limits) -> Iterator[Server]:
     """A server for programs below ``root``, gone when the block is left."""
     with tempfile.TemporaryDirectory(prefix="streamlint-confirm-") as folder:
-        environment = server_environment(Path(folder), root, shared=limits.shared)
+        # All kernels of PyTorch take 3 s to load; its programs are called once before the run instead.
+        lazy = limits.shared or "torch" in preload
+        environment = server_environment(Path(folder), root, lazy=lazy)
         process = subprocess.Popen(
             [limits.python, "-m", "streamlint.confirm.child", *preload],
             stdin=subprocess.PIPE,
@@ -174,13 +176,13 @@ def serving(root: Path, preload: Sequence[str], limits: Limits) -> Iterator[Serv
             end_all(environment[_FOLDER])
 
 
-def server_environment(folder: Path, root: Path, *, shared: bool) -> dict[str, str]:
+def server_environment(folder: Path, root: Path, *, lazy: bool) -> dict[str, str]:
     """The environment of the runs of functions; ``folder`` is the server's own."""
     own = folder / "own"
     own.mkdir()
     # Only this package: what else is installed beside it may not fit the program's interpreter.
     (own / "streamlint").symlink_to(Path(__file__).resolve().parents[1], target_is_directory=True)
-    environment = tidy_environment(own, lazy=shared) | {_FOLDER: str(folder)}
+    environment = tidy_environment(own, lazy=lazy) | {_FOLDER: str(folder)}
     environment["PYTHONPATH"] += os.pathsep + str(root)
     return environment
 
