@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
@@ -48,7 +48,7 @@ from streamlint.witness import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from streamlint.confirm.instrument import Place
     from streamlint.confirm.plan import Plan
@@ -209,21 +209,37 @@ def _children(pid: int) -> list[int]:
 
 
 def confirm_all(
-    plans: Sequence[Plan], limits: Limits, jobs: int = 1, say: Callable[[str], None] | None = None
+    plans: Sequence[Plan],
+    limits: Limits,
+    jobs: int = 1,
+    say: Callable[[str], None] | None = None,
+    started: Server | None = None,
 ) -> list[Confirmation]:
-    """Run plans of one root; up to ``jobs`` functions at the same time. ``say`` is told of each run."""
+    """Run plans of one root; up to ``jobs`` functions at the same time. ``say`` is told of each run.
+
+    ``started`` is a server for them that was started before, one that imports what they need.
+    """
     if not plans:
         return []
-    trees = [ast.parse(path.read_bytes()) for path in {plan.path for plan in plans}]
-    preload = [slow for name, slow in _PRELOAD.items() if any(imports(tree, name) for tree in trees)]
+    preload = slow_imports({plan.path for plan in plans})
     chunks = _chunks(plans, jobs)
 
-    def work(chunk: Sequence[Plan]) -> list[Confirmation]:
-        with serving(plans[0].root, preload, limits) as server:
-            return _Session(server, limits, say).confirm(chunk)
+    def work(number: int) -> list[Confirmation]:
+        ready = started if number == 0 else None
+        with serving(plans[0].root, preload, limits) if ready is None else nullcontext(ready) as server:
+            return _Session(server, limits, say).confirm(chunks[number])
 
     with ThreadPoolExecutor(len(chunks)) as pool:
-        return [confirmation for done in pool.map(work, chunks) for confirmation in done]
+        return [confirmation for done in pool.map(work, range(len(chunks))) for confirmation in done]
+
+
+def slow_imports(paths: Iterable[Path]) -> list[str]:
+    """What programs in these files import and a server can import before them.
+
+    :raises SyntaxError: a file is not Python.
+    """
+    trees = [ast.parse(path.read_bytes()) for path in paths]
+    return [slow for name, slow in _PRELOAD.items() if any(imports(tree, name) for tree in trees)]
 
 
 def _chunks(plans: Sequence[Plan], jobs: int) -> list[list[Plan]]:
