@@ -14,14 +14,13 @@ import gc
 import importlib
 import json
 import os
-import re
 import signal
 import sys
 import time
 import traceback
 import types
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from itertools import chain
@@ -34,6 +33,7 @@ from streamlint.confirm.instrument import PROBE, Place, Purpose, instrument
 from streamlint.confirm.probe import Mode, Probe
 from streamlint.confirm.processes import tail
 from streamlint.confirm.reuse import Past
+from streamlint.confirm.stacks import stuck_at
 from streamlint.confirm.values import snapshot
 from streamlint.confirm.variables import Variables
 from streamlint.confirm.verdict import Cause
@@ -148,56 +148,8 @@ def _crashed(status: int) -> bool:
 
 def _timeout(request: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
     log = Path(request["log"])
-    stacks = read_stacks(log.read_text("utf-8", errors="replace") if log.exists() else "")
-    reason = f"the program did not end within {request['timeout_s']:g} s"
-    if not stacks:
-        return _failed(reason, Cause.TIMEOUT)
-    *others, main = stacks
-    seen = [frame.file for frame in main if frame.file == run["path"] or frame.file.startswith(_OWN)]
-    if seen and seen[0] != run["path"]:
-        # A right program may not end where a probe waits: while it holds what a callback asks for.
-        where = (
-            ", because a probe waits"
-            if run["path"] in seen
-            else ": its function did, but not the work it queued"
-        )
-        return _failed(f"{reason}{where}", Cause.ELSEWHERE)
-    places = [place for stack in (main, *others) if (place := _place_in(stack, run["path"]))]
-    where = f"; it waits at {', and another thread at '.join(places[:2])}" if places else ""
-    return _failed(f"{reason}{where}", Cause.TIMEOUT)
-
-
-_OWN = str(Path(__file__).parent)
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    file: str
-    line: int
-    function: str
-
-
-def read_stacks(text: str) -> list[list[Frame]]:
-    """The last stacks that ``faulthandler`` wrote, innermost frame first; that of the main thread is last."""
-    _, _, dump = text.rpartition("Timeout (")
-    stacks: list[list[Frame]] = []
-    for line in dump.splitlines():
-        if line.endswith("most recent call first):"):
-            stacks.append([])
-        elif stacks and (found := _FRAME.fullmatch(line)):
-            stacks[-1].append(Frame(found["file"], int(found["line"]), found["function"]))
-    return stacks
-
-
-_FRAME = re.compile(r' *File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>.*)')
-
-
-def _place_in(stack: list[Frame], path: str) -> str:
-    """Where a thread is in the user's file, else wherever it is."""
-    own = [frame for frame in stack if frame.file == path] or [
-        f for f in stack if not f.file.startswith(_OWN)
-    ]
-    return f"{Path(own[0].file).name}, line {own[0].line}, in {own[0].function}" if own else ""
+    where, cause = stuck_at(log.read_text("utf-8", errors="replace") if log.exists() else "", run["path"])
+    return _failed(f"the program did not end within {request['timeout_s']:g} s{where}", cause)
 
 
 def _results(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
