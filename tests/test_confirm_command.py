@@ -23,7 +23,8 @@ from streamlint.confirm.plan import (
     of_findings,
     parse_target,
 )
-from streamlint.confirm.runner import Confirmation, Limits, server_environment
+from streamlint.confirm.runner import Confirmation
+from streamlint.confirm.server import Limits, server_environment
 from streamlint.confirm.verdict import Decision, Difference, Verdict
 from streamlint.errors import UserError
 from streamlint.finding import Confidence, Finding, Related, Severity

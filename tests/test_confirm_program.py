@@ -11,7 +11,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -21,11 +21,14 @@ from streamlint.confirm.instrument import Place
 from streamlint.confirm.plan import Plan
 from streamlint.confirm.probe import Mode
 from streamlint.confirm.program import Program, cases_of
-from streamlint.confirm.runner import Confirmation, Limits
+from streamlint.confirm.server import Limits
 from streamlint.confirm.verdict import Verdict
 from streamlint.confirm.weave import Role, Site
 from streamlint.witness import ByDeadlock, ByError, ByTime, ByValue, NoWitness, Witness
 from tests.confirm_support import SITECUSTOMIZE, Array, Device, alive
+
+if TYPE_CHECKING:
+    from streamlint.confirm.runner import Confirmation
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -374,7 +377,7 @@ def test_an_interrupt_leaves_no_process_and_no_file(workshop: Workshop, tmp_path
         from streamlint.confirm.instrument import Place
         from streamlint.confirm.plan import Plan
         from streamlint.confirm.program import Program, cases_of
-        from streamlint.confirm.runner import Limits
+        from streamlint.confirm.server import Limits
         here = Path({str(tmp_path)!r})
         plan = Plan(here / "work.py", here, "", Place(4), Place(7))
         Program([sys.executable, {str(script)!r}], cases_of([plan]), Limits()).confirm(print)

@@ -15,7 +15,8 @@ from streamlint.confirm import child
 from streamlint.confirm.instrument import Place
 from streamlint.confirm.plan import Plan, places, witness_for
 from streamlint.confirm.reuse import CupyBlock, Past, PlainBlock, PoolBlock, block_of, hand_out
-from streamlint.confirm.runner import Limits, Server, confirm_all
+from streamlint.confirm.runner import confirm_all
+from streamlint.confirm.server import Limits, Server
 from streamlint.confirm.variables import Variables
 from streamlint.confirm.verdict import Decision, Verdict
 from streamlint.engine import Settings, analyze

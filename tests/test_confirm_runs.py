@@ -18,7 +18,8 @@ from streamlint.confirm.gate import Gate
 from streamlint.confirm.instrument import Place
 from streamlint.confirm.plan import Plan, Target, of_each_statement
 from streamlint.confirm.probe import Mode, Probe
-from streamlint.confirm.runner import Limits, Server, confirm_all
+from streamlint.confirm.runner import confirm_all
+from streamlint.confirm.server import Limits, Server
 from streamlint.confirm.verdict import Verdict
 from streamlint.witness import ByDeadlock
 from tests.confirm_support import CALLBACKS, PROGRAM, Device, alive, library

@@ -24,7 +24,8 @@ from streamlint.confirm.plan import (
     parse_target,
 )
 from streamlint.confirm.program import Program, cases_of
-from streamlint.confirm.runner import Confirmation, Limits, Server, confirm_all, serving, slow_imports
+from streamlint.confirm.runner import Confirmation, confirm_all
+from streamlint.confirm.server import Limits, Server, serving, slow_imports
 from streamlint.confirm.verdict import Decision, Verdict
 from streamlint.witness import ByError, ByValue, NoWitness
 

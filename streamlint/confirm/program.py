@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from streamlint.confirm.hook import JOB, SITECUSTOMIZE
 from streamlint.confirm.probe import Mode
 from streamlint.confirm.processes import end_all, tail, tidy_environment
-from streamlint.confirm.runner import Confirmation, Limits, modes_for
+from streamlint.confirm.runner import Confirmation, modes_for
 from streamlint.confirm.verdict import (
     NOT_MADE,
     SAYS_MOST,
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from streamlint.confirm.plan import Plan
+    from streamlint.confirm.server import Limits
     from streamlint.confirm.values import Snapshot
 
 _POLL_S: Final = 0.05
