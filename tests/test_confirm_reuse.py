@@ -163,6 +163,12 @@ def test_a_program_that_reuses_the_memory_itself_is_compared_with_one_that_keeps
     assert (found.verdict, found.difference.reference) == (Verdict.CONFIRMED, "3")
 
 
+def test_a_statement_that_frees_nothing_gets_its_own_memory(program: Path) -> None:
+    # As where the earlier statement drops an array of which the text tells nothing.
+    found = stale(program, "freed_ok", freed="launch = copying", used="fakegpu.at")
+    assert found.verdict is Verdict.ORDERED
+
+
 # ----------------------------------------------------------------------------- blocks and arrays
 
 

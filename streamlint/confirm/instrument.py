@@ -29,6 +29,7 @@ from streamlint.confirm.streams import (
     Element,
     Keyword,
     Position,
+    call_name,
     capture_role,
     stream_argument,
 )
@@ -296,7 +297,7 @@ class _Header(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.expr:
         argument = stream_argument(node)
         self.generic_visit(node)
-        if self._frees:
+        if self._frees and (self._purpose is Purpose.REUSE or _gives_back(node)):
             node.args = [_freed(argument) for argument in node.args]
             if isinstance(node.func, ast.Attribute):
                 node.func.value = _freed(node.func.value)
@@ -312,6 +313,14 @@ class _Header(ast.NodeTransformer):
         if self._both:
             return _call(f"hold{kind}", [_call(f"later{kind}", [value], value)], value)
         return _call(f"{self._role}{kind}", [value], value)
+
+
+def _gives_back(node: ast.Call) -> bool:
+    """``cudaFree(x)``, ``x.close()``: in a serialized run other memory is given back instead.
+
+    ``graph = captured(x)`` may be the end of other memory, and must get its own.
+    """
+    return any(word in call_name(node).lower() for word in ("free", "close"))
 
 
 def _freed(value: ast.expr) -> ast.expr:
