@@ -116,6 +116,16 @@ def test_a_program_that_varies_by_itself_is_noisy(program: Path) -> None:
     assert confirm(program, "noisy", "count").decision.verdict is Verdict.NOISY
 
 
+@pytest.mark.parametrize(("shared", "calls"), [(False, 6), (True, 5)])
+def test_a_program_that_loads_kernels_is_called_once_before_in_each_process(
+    program: Path, monkeypatch: pytest.MonkeyPatch, shared: bool, calls: int
+) -> None:
+    monkeypatch.setattr(child, "_LOADING", ("fakegpu",))
+    # The reference, the gated run, and for the difference a control, in a process of its own.
+    assert confirm(program, "noisy", "count", shared=shared).decision.verdict is Verdict.NOISY
+    assert len((program.parent / "runs").read_text()) == calls
+
+
 def test_a_program_that_always_fails_is_not_run(program: Path) -> None:
     decision = confirm(program, "fails", "raise").decision
     assert decision.verdict is Verdict.NOT_RUN
@@ -197,7 +207,7 @@ def callbacks(program: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         assert not isinstance(threading.current_thread(), threading._DummyThread), "not permitted"
         return [1]
 
-    monkeypatch.setattr(child, "_LOADING", ("fakegpu",))
+    monkeypatch.setattr(child, "_COMPILING", ("fakegpu",))
     monkeypatch.setattr(gate, "current_streams", looked_up)
     program.write_text(CALLBACKS, "utf-8")
     return program

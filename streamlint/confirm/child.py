@@ -20,7 +20,7 @@ import time
 import traceback
 import types
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from itertools import chain
@@ -47,8 +47,11 @@ T = TypeVar("T")
 _POLL_S = 0.005
 _POISON = 0xA5
 _END = {"status": "end"}
-_LOADING = ("numba", "cupy", "triton", "torch")
-"""They compile or load a kernel when it is first launched."""
+_COMPILING = ("numba", "cupy", "triton")
+"""They compile or load a kernel at its first launch, and here each run has new kernel objects."""
+
+_LOADING = ("torch",)
+"""It loads a kernel at the first launch in a process."""
 _CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)
 
 
@@ -160,17 +163,32 @@ def _results(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
     except (DriverUnavailableError, DriverError) as error:
         yield _failed(str(error))
         return
-    variables = Variables(driver)
+    before = Before(Variables(driver))
     for number, run in enumerate(job["runs"]):
         if number:
             _forget(driver)
-        result = _result(driver, job, run, variables)
+        result = _result(driver, job, run, before)
         yield result
         if result["status"] != "returned" or any(e["code"] != NOT_READY for e in result["errors"]):
             return
 
 
-def _result(driver: Driver, job: dict[str, Any], run: dict[str, Any], variables: Variables) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What earlier runs of the process leave to later ones."""
+
+    variables: Variables
+    called: set[tuple[str, str]] = field(default_factory=set)
+
+    def must_call(self, run: dict[str, Any], tree: ast.Module) -> bool:
+        """Whether the function is to be called once before its run."""
+        key = run["path"], run["function"]
+        needed = _COMPILING if key in self.called else (*_COMPILING, *_LOADING)
+        self.called.add(key)
+        return run["rehearsal"] is not None and any(imports(tree, one) for one in needed)
+
+
+def _result(driver: Driver, job: dict[str, Any], run: dict[str, Any], before: Before) -> dict[str, Any]:
     path = Path(run["path"])
     try:
         source = path.read_text("utf-8")
@@ -183,13 +201,13 @@ def _result(driver: Driver, job: dict[str, Any], run: dict[str, Any], variables:
         probe = Probe(mode, driver, gate, run["turn"], str(path), _past(purpose, mode, driver))
         call = Switch(probe)
         function = _load(tree, path, Path(job["root"]), run["function"], call)
-        if run["rehearsal"] is not None and any(imports(tree, one) for one in _LOADING):
-            # At the run itself it takes longer than a gate holds, and may wait for the device.
-            rehearsal = Mode(run["rehearsal"])
-            call.probe = Rehearsal(rehearsal, driver, gate, variables, _past(purpose, rehearsal, driver))
-            _rehearse(function, driver)
-            call.probe = probe  # what the other one kept goes now
-            variables.restore()
+        if before.must_call(run, tree):
+            # To compile takes longer than a gate holds, and to load may wait for the device.
+            first = Rehearsal(Mode(run["rehearsal"]), driver, gate, before.variables, purpose)
+            _rehearse(function, call, driver, first)
+            call.probe = probe
+            del first  # and what it kept
+            before.variables.restore()
             _forget(driver)
     except ImportError as error:
         return _failed(f"the program needs {error.name or 'a module'}, which cannot be imported: {error}")
@@ -219,9 +237,9 @@ class Rehearsal(Probe):
     """The probe of a call before the run itself."""
 
     def __init__(
-        self, mode: Mode, driver: Driver, gate: Gate, variables: Variables, past: Past | None
+        self, mode: Mode, driver: Driver, gate: Gate, variables: Variables, purpose: Purpose
     ) -> None:
-        super().__init__(mode, driver, gate, past=past)
+        super().__init__(mode, driver, gate, past=_past(purpose, mode, driver))
         self._variables = variables
 
     def made(self, value: T) -> T:
@@ -230,7 +248,8 @@ class Rehearsal(Probe):
         return super().made(value)
 
 
-def _rehearse(function: Callable[[], object], driver: Driver) -> None:
+def _rehearse(function: Callable[[], object], call: Switch, driver: Driver, probe: Rehearsal) -> None:
+    call.probe = probe
     with suppress(Exception):  # the run itself reports it
         function()
     with suppress(DriverError):
