@@ -81,3 +81,8 @@ def describe(witness: Witness) -> str:
             return "time"
         case NoWitness(reason=reason):
             return f"none: {reason}"
+
+
+def treatment(witness: Witness) -> str:
+    """What is done to the earlier operation, or what it does: for tables."""
+    return "gives memory back" if isinstance(witness, ByReuse) and witness.stale else "held back"

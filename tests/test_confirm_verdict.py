@@ -235,3 +235,10 @@ def test_values_that_contain_themselves_end() -> None:
     value: list[object] = []
     value.append(value)
     assert snapshot(value)
+
+
+def test_memory_that_was_handed_out_again_is_told_from_an_operation_held_back() -> None:
+    for witness, words in ((ByReuse(stale=True), "handed out again"), (ByReuse(), "held back")):
+        right = verdict_of(witness, reference=RIGHT, control=RIGHT, gated=RIGHT)
+        assert (right.verdict, words in right.reason) == (Verdict.ORDERED, True)
+        assert verdict_of(witness, reference=RIGHT, control=RIGHT, gated=WRONG).verdict is Verdict.CONFIRMED

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -155,8 +155,12 @@ NOT_MADE = Failed("not run")
 def decide(witness: Witness, runs: Runs, delay_s: float) -> Decision:
     """The verdict on a finding whose rule declares ``witness``; a gate holds for ``delay_s``."""
     match witness:
-        case ByValue() | ByReuse():
+        case ByValue() | ByReuse(stale=False):
             return _by_value(runs.reference, runs.control, runs.gated)
+        case ByReuse():
+            decision = _by_value(runs.reference, runs.control, runs.gated)
+            right = "the value was right although the memory was handed out again"
+            return replace(decision, reason=right) if decision.verdict is Verdict.ORDERED else decision
         case ByError():
             return _by_error(witness, runs.plain)
         case ByLateError():
