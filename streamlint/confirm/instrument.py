@@ -29,6 +29,7 @@ from streamlint.confirm.streams import (
     Element,
     Keyword,
     Position,
+    Receiver,
     call_name,
     capture_role,
     stream_argument,
@@ -345,6 +346,9 @@ def wrap_stream(node: ast.Call, argument: Argument, wrapped: Callable[[ast.expr,
             launch = node.func
             assert isinstance(launch, ast.Subscript)
             launch.slice = wrapped(launch.slice, "_launch")
+        case Receiver():
+            assert isinstance(node.func, ast.Attribute)
+            node.func.value = wrapped(node.func.value, "")
         case _:
             assert_never(argument)
 
