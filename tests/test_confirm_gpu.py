@@ -152,7 +152,7 @@ class Machine:
         hanging = [plan for plan in every if isinstance(plan.witness, ByDeadlock)]
         usual = [plan for plan in every if plan not in hanging]
         done = confirm_all(usual, Limits(timeout_s=30, shared=True), jobs)
-        done += confirm_all(hanging, Limits(timeout_s=10, shared=True), jobs)
+        done += confirm_all(hanging, Limits(timeout_s=15, shared=True), jobs)
         for case in cases:
             self._done[case] = [
                 c for c in done if c.plan.path == case.path and c.plan.function == case.function

@@ -46,6 +46,9 @@ T = TypeVar("T")
 
 _POLL_S = 0.005
 _POISON = 0xA5
+_BEGIN = {"status": "begin"}
+"""The GPU is ready: what that took is no part of the first run's time."""
+
 _END = {"status": "end"}
 _COMPILING = ("numba", "cupy", "triton")
 """They compile or load a kernel at its first launch, and here each run has new kernel objects."""
@@ -86,7 +89,8 @@ def _forked(request: dict[str, Any]) -> list[dict[str, Any]]:
         os.killpg(child, signal.SIGKILL)
     if status is None:
         os.waitpid(child, 0)
-    *results, last = [json.loads(line) for line in data.splitlines() if line.endswith(b"}")] or [None]
+    lines = [json.loads(line) for line in data.splitlines() if line.endswith(b"}")]
+    *results, last = [line for line in lines if line != _BEGIN] or [None]
     if last == _END:
         return results
     done = results if last is None else [*results, last]
@@ -163,6 +167,7 @@ def _results(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
     except (DriverUnavailableError, DriverError) as error:
         yield _failed(str(error))
         return
+    yield _BEGIN
     before = Before(Variables(driver))
     for number, run in enumerate(job["runs"]):
         if number:

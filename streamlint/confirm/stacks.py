@@ -29,7 +29,7 @@ def stuck_at(text: str, path: str) -> tuple[str, Cause]:
     *others, main = stacks
     files = [frame.file for frame in main if frame.file == path or frame.file.startswith(_OWN)]
     if path not in files:
-        return ": its function did, but not the work that it queued", Cause.ELSEWHERE
+        return ": none of its code was running", Cause.ELSEWHERE
     if files[0] != path:
         # A right program may not end there: it holds what a callback asks for, and the probe waits for that.
         return ", because a probe waits", Cause.ELSEWHERE
