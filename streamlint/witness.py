@@ -19,6 +19,9 @@ class ByValue:
 class ByReuse:
     """A wrong value, where the last use is held back and the memory is handed out again meanwhile."""
 
+    stale: bool = False
+    """Whether the use comes after the free: nothing is held back, and the memory is handed out in between."""
+
 
 @dataclass(frozen=True, slots=True)
 class ByError:
@@ -83,3 +86,8 @@ def describe(witness: Witness) -> str:
             return "time"
         case NoWitness(reason=reason):
             return f"none: {reason}"
+
+
+def treatment(witness: Witness) -> str:
+    """What is done to the earlier operation, or what it does: for tables."""
+    return "gives memory back" if isinstance(witness, ByReuse) and witness.stale else "held back"

@@ -6,9 +6,11 @@ that the programs under test import. What a held stream was given waits until th
 
 from __future__ import annotations
 
+import _thread
 import ctypes
 import os
 import signal
+import threading
 import time
 import types
 from contextlib import contextmanager
@@ -18,6 +20,74 @@ from streamlint.confirm.driver import DriverError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+CALLBACKS = """\
+import threading
+
+import fakegpu
+
+
+def event_bad():
+    ready, seen = threading.Event(), []
+
+    def finished():
+        ready.wait()
+        seen.append(7)
+
+    fakegpu.call_back(finished)
+    fakegpu.synchronize()
+    ready.set()
+    return seen
+
+
+def event_ok():
+    ready, seen = threading.Event(), []
+
+    def finished():
+        ready.wait()
+        seen.append(7)
+
+    fakegpu.call_back(finished)
+    ready.set()
+    fakegpu.synchronize()
+    return seen
+
+
+def pool_ok():
+    lock, seen = threading.RLock(), []
+
+    def finished():
+        lock.acquire()
+        seen.append(7)
+        lock.release()
+
+    fakegpu.call_back(finished)
+    fakegpu.synchronize()
+    lock.acquire()
+    lock.release()
+    return seen
+
+
+def signal_ok():
+    done = threading.Event()
+    fakegpu.call_back(lambda: done.set())
+    done.wait()
+    return 7
+
+
+def lambda_bad():
+    ready = threading.Event()
+    fakegpu.call_back(lambda: ready.wait())
+    fakegpu.synchronize()
+    ready.set()
+
+
+def hangs_anyway():
+    ready = threading.Event()
+    fakegpu.call_back(lambda: None)
+    ready.wait()
+    fakegpu.synchronize()
+"""
 
 PROGRAM = """\
 import fakegpu
@@ -161,6 +231,7 @@ class Device:
         self.synchronizations = 0
         self.broken = False
         self.device = 1
+        self.called_back: list[threading.Event] = []
 
     def queue(self, stream: int, work: Callable[[], None]) -> None:
         if self.waiting.get(stream):
@@ -171,6 +242,19 @@ class Device:
     def queue_of(self, stream: int) -> int:
         """The default stream of each device has the handle 0."""
         return stream if stream or self.device == 1 else -self.device
+
+    def call_back(self, function: Callable[[], object]) -> None:
+        """Call it on a thread that Python does not know, as the driver does."""
+        ended = threading.Event()
+        self.called_back.append(ended)
+
+        def call() -> None:
+            try:
+                function()
+            finally:
+                ended.set()
+
+        _thread.start_new_thread(call, ())
 
     def drain(self, stream: int) -> None:
         while self.waiting.get(stream):
@@ -196,6 +280,8 @@ class Device:
             raise DriverError("cuCtxSynchronize returned CUDA_ERROR_ILLEGAL_ADDRESS (700)")
         for stream in sorted(self.waiting):
             self.drain(stream)
+        for ended in self.called_back:
+            ended.wait()
 
     def context_of(self, stream: int) -> ctypes.c_void_p:
         return ctypes.c_void_p(self.device if stream == 0 else 1)
@@ -334,6 +420,7 @@ def library(device: Device, counter: Callable[[], int]) -> types.ModuleType:  # 
         synchronize=device.synchronize,
         synchronize_here=lambda: device.drain(0),
         count=counter,
+        call_back=device.call_back,
         crash=lambda: os.kill(os.getpid(), signal.SIGKILL),
         hang=hang,
         raises=raises,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,7 +23,8 @@ from streamlint.confirm.plan import (
     of_findings,
     parse_target,
 )
-from streamlint.confirm.runner import Confirmation, server_environment
+from streamlint.confirm.runner import Confirmation
+from streamlint.confirm.server import Limits, server_environment
 from streamlint.confirm.verdict import Decision, Difference, Verdict
 from streamlint.errors import UserError
 from streamlint.finding import Confidence, Finding, Related, Severity
@@ -29,6 +32,7 @@ from streamlint.source import Span
 from streamlint.witness import ByValue, NoWitness
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 PROGRAM = """\
@@ -217,7 +221,7 @@ def test_the_environment_hides_no_race(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
     monkeypatch.setenv("CUDA_DEVICE_MAX_CONNECTIONS", "8")
     monkeypatch.delenv("CUDA_MODULE_LOADING", raising=False)
-    environment = server_environment(tmp_path, tmp_path, shared=False)
+    environment = server_environment(tmp_path, tmp_path, lazy=False)
     assert "CUDA_LAUNCH_BLOCKING" not in environment
     assert environment["CUDA_MODULE_LOADING"] == "EAGER"
     assert environment["CUDA_DEVICE_MAX_CONNECTIONS"] == "8"
@@ -328,3 +332,35 @@ def test_what_has_no_witness_does_not_count_as_not_run(program: Path) -> None:
     nothing = shown(program, Verdict.NOT_RUN)
     nothing = replace(nothing, plan=replace(nothing.plan, witness=NoWitness("it is so")))
     assert command.exit_status([nothing]) == 0
+
+
+def test_the_runs_are_prepared_while_files_are_analyzed(
+    race: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+
+    @contextmanager
+    def serving(_root: Path, preload: list[str], _limits: Limits) -> Iterator[str]:
+        steps.append(f"started with {', '.join(preload)}")
+        yield "server"
+        steps.append("ended")
+
+    def planned(*_: object) -> command._Planned:
+        steps.append("planned")
+        return command._Planned([shown(race, Verdict.ORDERED).plan])
+
+    def confirm_all(*arguments: object) -> list[Confirmation]:
+        steps.append(f"run by {arguments[-1]}")
+        return [shown(race, Verdict.ORDERED)]
+
+    monkeypatch.setattr(command, "Driver", lambda: SimpleNamespace(device_count=lambda: 1))
+    for name, function in (("serving", serving), ("_planned", planned), ("confirm_all", confirm_all)):
+        monkeypatch.setattr(command, name, function)
+    assert confirm.main([str(race)]) == 0
+    assert steps == ["started with torch", "planned", "run by server", "ended"]
+    # Nothing is known yet of what the files of a folder need, nor of what a command does.
+    steps.clear()
+    confirm.main([str(race.parent)])
+    confirm.main([str(race), "--plan"])
+    assert steps == ["planned", "run by None", "planned"]
+    capsys.readouterr()

@@ -21,6 +21,7 @@ from streamlint.confirm.timeline import Box, Part, Timeline, svg, timeline
 from streamlint.confirm.verdict import Decision, Difference, Verdict
 from streamlint.engine import Settings, analyze
 from streamlint.trace import OpId
+from streamlint.witness import ByReuse, ByValue
 from tests.test_synthesize import finding
 from tests.traces import Program
 
@@ -224,6 +225,17 @@ def test_no_two_boxes_of_a_lane_overlap_and_all_are_in_the_frame() -> None:
         for other in boxes:
             if one < other and one[1] == other[1]:
                 assert one[0] + one[2] <= other[0]
+
+
+def test_memory_that_is_given_back_is_not_drawn_behind_a_gate(source: Path) -> None:
+    found = the_finding(source)
+    done = shown(source, Verdict.CONFIRMED, found.fingerprint, Difference("[0]", "3", "165"))
+    for witness, pictures, label in (
+        (ByValue(), 1, "with the earlier operation held back"),
+        (ByReuse(stale=True), 0, "with the memory handed out again"),
+    ):
+        text = html.page([replace(done, plan=replace(done.plan, witness=witness))], [found], 200)
+        assert (text.count("<svg"), label in text) == (pictures, True)
 
 
 # The command

@@ -94,6 +94,13 @@ def test_a_named_stream_is_held_back_instead(call: str) -> None:
     assert seen == ["hold s", "do 2"]
 
 
+def test_the_stream_of_a_callback_is_held_back() -> None:
+    source = "def f():\n    do.launch_host_func(do, 1)\n"
+    tree = instrument(source, "f.py", Place(2), None)
+    assert f"{PROBE}.hold(do).launch_host_func(do, 1)" in ast.unparse(tree)
+    assert "hold_current" not in ast.unparse(tree)
+
+
 def test_positions_of_streams_are_those_of_the_bindings() -> None:
     bindings = [pytest.importorskip(f"cuda.bindings.{name}") for name in ("runtime", "driver")]
     for name, position in streams._POSITIONS.items():

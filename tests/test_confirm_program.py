@@ -10,22 +10,20 @@ import textwrap
 import time
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import TYPE_CHECKING
 
 import pytest
 
-from streamlint.confirm import processes, watch
-from streamlint.confirm.hook import script_of
 from streamlint.confirm.instrument import Place
 from streamlint.confirm.plan import Plan
-from streamlint.confirm.probe import Mode
 from streamlint.confirm.program import Program, cases_of
-from streamlint.confirm.runner import Confirmation, Limits
+from streamlint.confirm.server import Limits
 from streamlint.confirm.verdict import Verdict
-from streamlint.confirm.weave import Role, Site
 from streamlint.witness import ByDeadlock, ByError, ByTime, ByValue, NoWitness, Witness
-from tests.confirm_support import SITECUSTOMIZE, Array, Device, alive
+from tests.confirm_support import SITECUSTOMIZE, alive
+
+if TYPE_CHECKING:
+    from streamlint.confirm.runner import Confirmation
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -199,6 +197,21 @@ def test_each_of_the_first_executions_is_held_back_alone(workshop: Workshop) -> 
     assert done.decision.verdict is Verdict.ORDERED, done.decision
 
 
+def test_the_other_device_is_held_back_where_the_finding_is_about_two(workshop: Workshop) -> None:
+    text = """\
+    import fakegpu
+    side, x, y = fakegpu.Stream(), fakegpu.Array(0), fakegpu.Array(0)
+    fakegpu.copy_there(x, fakegpu.Array(7))
+    fakegpu.copy(y, x, stream=side)
+    fakegpu.synchronize()
+    """
+    script = workshop.write("two.py", text)
+    one = workshop.plan("two.py", "copy_there", "copy(y")
+    plans = [one, replace(one, witness=ByValue(gpus=2))]
+    done = workshop.confirm(sys.executable, str(script), plans=plans)
+    assert [c.decision.verdict for c in done] == [Verdict.UNORDERED, Verdict.CONFIRMED], done
+
+
 ENDINGS = {
     "exits at once": "import os\nos._exit(0)",
     "prints bytes": "import os\nos.write(1, bytes(range(256)) * 5000)\nos.write(2, bytes(range(256)))",
@@ -310,6 +323,10 @@ def test_a_deadlock_is_a_program_that_does_not_end(workshop: Workshop) -> None:
     plan = workshop.plan("stuck.py", None, "fakegpu.hang()", ByDeadlock())
     (done,) = workshop.confirm(sys.executable, str(script), plans=[plan], timeout_s=3)
     assert done.decision.verdict is Verdict.CONFIRMED, done.decision
+    # Without the place of the finding it must end.
+    script.write_text("import fakegpu\nfakegpu.hang()\nfakegpu.hang()\n", "utf-8")
+    (done,) = workshop.confirm(sys.executable, str(script), plans=[plan], timeout_s=3)
+    assert done.decision.verdict is Verdict.NOISY, done.decision
     # Being slow somewhere else is no deadlock.
     script.write_text("import fakegpu\nif fakegpu.quiet():\n    fakegpu.hang()\nfakegpu.hang()\n", "utf-8")
     plan = replace(plan, later=Place(2))
@@ -370,7 +387,7 @@ def test_an_interrupt_leaves_no_process_and_no_file(workshop: Workshop, tmp_path
         from streamlint.confirm.instrument import Place
         from streamlint.confirm.plan import Plan
         from streamlint.confirm.program import Program, cases_of
-        from streamlint.confirm.runner import Limits
+        from streamlint.confirm.server import Limits
         here = Path({str(tmp_path)!r})
         plan = Plan(here / "work.py", here, "", Place(4), Place(7))
         Program([sys.executable, {str(script)!r}], cases_of([plan]), Limits()).confirm(print)
@@ -390,38 +407,6 @@ def test_an_interrupt_leaves_no_process_and_no_file(workshop: Workshop, tmp_path
         process.kill()
     assert not alive(int(started.read_text("ascii")))
     assert list(temporary.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("command", "expected"),
-    [
-        (["python", "a.py"], ([], "a.py", [])),
-        (["python", "-u", "-X", "dev", "a.py", "-c", "x"], (["-u", "-X", "dev"], "a.py", ["-c", "x"])),
-        (["python", "-Wonce", "-Xdev", "-OO", "a.py"], (["-Wonce", "-Xdev", "-OO"], "a.py", [])),
-        (["python", "-W", "once", "a.py"], (["-W", "once"], "a.py", [])),
-        (["python", "-c", "pass"], None),
-        (["python", "-m", "pytest"], None),
-        (["python", "-Bm", "pytest"], None),
-        (["python", "-"], None),
-        (["python"], None),
-    ],
-)
-def test_the_script_of_a_command(command: list[str], expected: object) -> None:
-    assert script_of(command) == expected
-
-
-def test_the_environment_keeps_what_the_user_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", "/of/the/user")
-    monkeypatch.setenv("PYTEST_ADDOPTS", "-q")
-    environment = processes.tidy_environment(tmp_path)
-    assert environment["PYTHONPATH"].split(os.pathsep) == [str(tmp_path), "/of/the/user"]
-    assert environment["PYTEST_ADDOPTS"] == "-q --assert=plain"
-
-
-def test_a_reason_holds_no_control_characters(tmp_path: Path) -> None:
-    (tmp_path / "log").write_bytes(b"first\n\xff\x1b[31mred\x07\n")
-    assert processes.tail(tmp_path / "log") == ": \ufffd?[31mred?"
-    assert processes.tail(tmp_path / "none") == ""
 
 
 HIDING = """\
@@ -502,23 +487,3 @@ def test_a_device_that_is_always_broken_is_no_evidence(workshop: Workshop) -> No
     script = workshop.write("broken.py", WORK + "\nfakegpu.corrupt()\nstep(False)\n")
     (done,) = workshop.confirm(sys.executable, str(script), plans=[workshop.plan("broken.py")])
     assert done.decision.verdict is not Verdict.CONFIRMED, done.decision
-
-
-def test_pytorch_is_warmed_up_once_and_not_before_the_program_uses_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    begun: list[bool] = [False]
-    warmed: list[object] = []
-    cuda = SimpleNamespace(is_initialized=lambda: begun[0], is_current_stream_capturing=lambda: False)
-    cuda.current_stream = lambda: SimpleNamespace(cuda_stream=0)
-    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda, Tensor=Array))
-    monkeypatch.setattr(watch, "warm", warmed.append)
-    device = cast("Any", Device())
-    site = Site(0, Role.EARLIER, "f.py", Place(1))
-    probes = watch.Watch([site], watch.Order(Mode.GATED, 0), lambda _event: None, lambda: device)
-    probes.enter((0,))
-    assert warmed == []
-    begun[0] = True
-    probes.enter((0,))
-    probes.enter((0,))
-    assert len(warmed) == 1

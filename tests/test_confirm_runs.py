@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from streamlint.confirm import child, cuda_errors
+from streamlint.confirm import child, cuda_errors, gate, handles, probe
 from streamlint.confirm.gate import Gate
 from streamlint.confirm.instrument import Place
 from streamlint.confirm.plan import Plan, Target, of_each_statement
 from streamlint.confirm.probe import Mode, Probe
-from streamlint.confirm.runner import Limits, Server, confirm_all
+from streamlint.confirm.runner import confirm_all
+from streamlint.confirm.server import Limits, Server
 from streamlint.confirm.verdict import Verdict
-from streamlint.witness import ByValue
-from tests.confirm_support import PROGRAM, Device, alive, library
+from streamlint.witness import ByDeadlock, ByValue
+from tests.confirm_support import CALLBACKS, PROGRAM, Device, alive, library
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from streamlint.confirm.runner import Confirmation
+    from streamlint.confirm.verdict import Decision
 
 # Forking is the point here; the threads that Python warns of belong to the pool that waits for it.
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -130,6 +134,16 @@ def test_what_an_earlier_run_left_in_the_process_is_no_evidence(program: Path) -
     assert {c.decision.verdict for c in done} == {Verdict.ORDERED}
 
 
+@pytest.mark.parametrize(("shared", "calls"), [(False, 6), (True, 5)])
+def test_a_program_that_loads_kernels_is_called_once_before_in_each_process(
+    program: Path, monkeypatch: pytest.MonkeyPatch, shared: bool, calls: int
+) -> None:
+    monkeypatch.setattr(child, "_LOADING", ("fakegpu",))
+    # The reference, the gated run, and for the difference a control, in a process of its own.
+    assert confirm(program, "noisy", "count", shared=shared).decision.verdict is Verdict.NOISY
+    assert len((program.parent / "runs").read_text()) == calls
+
+
 def test_a_program_that_always_fails_is_not_run(program: Path) -> None:
     decision = confirm(program, "fails", "raise").decision
     assert decision.verdict is Verdict.NOT_RUN
@@ -203,6 +217,74 @@ def test_a_broken_device_and_a_full_one_are_left_behind(
     assert Verdict.CONFIRMED in {c.decision.verdict for c in done if c.plan.function == "bad"}
 
 
+@pytest.fixture
+def callbacks(program: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Programs with host callbacks, called once before. In a callback no stream can be looked up."""
+
+    def looked_up(device: int | None = None) -> list[int]:
+        del device
+        assert not isinstance(threading.current_thread(), threading._DummyThread), "not permitted"
+        return [1]
+
+    monkeypatch.setattr(child, "_COMPILING", ("fakegpu",))
+    for module in (handles, gate, probe):
+        monkeypatch.setattr(module, "current_streams", looked_up)
+    program.write_text(CALLBACKS, "utf-8")
+    return program
+
+
+def deadlock(path: Path, function: str, line_of: str, later: str) -> Decision:
+    plan = Plan(
+        path,
+        path.parent,
+        function,
+        place(path, function, line_of),
+        place(path, function, later),
+        witness=ByDeadlock(),
+    )
+    (done,) = confirm_all([plan], Limits(timeout_s=1))
+    return done.decision
+
+
+def test_a_deadlock_ends_without_the_wait_of_the_callback(callbacks: Path) -> None:
+    found = deadlock(callbacks, "event_bad", "call_back", "ready.wait")
+    assert found.verdict is Verdict.CONFIRMED
+    assert "program.py, line 14, in event_bad, and another thread at program.py, line 10" in found.reason
+    assert "without that wait it ends" in found.reason
+
+
+def test_the_wait_of_a_lambda_is_left_out_too(callbacks: Path) -> None:
+    queued = place(callbacks, "lambda_bad", "call_back")
+    column = callbacks.read_text("utf-8").splitlines()[queued.line - 1].index("ready")
+    waiting = Place(queued.line, column)
+    plan = Plan(callbacks, callbacks.parent, "lambda_bad", queued, waiting, witness=ByDeadlock())
+    (done,) = confirm_all([plan], Limits(timeout_s=1))
+    assert done.decision.verdict is Verdict.CONFIRMED, done.decision
+
+
+def test_a_program_that_hangs_without_the_wait_is_no_evidence(callbacks: Path) -> None:
+    found = deadlock(callbacks, "hangs_anyway", "call_back", "fakegpu.synchronize")
+    assert (found.verdict, "nor does it" in found.reason) == (Verdict.NOISY, True)
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+@pytest.mark.parametrize("function", ["event_ok", "pool_ok", "signal_ok"])
+def test_probes_make_no_deadlock(callbacks: Path, function: str, elsewhere: bool) -> None:
+    plans = of_each_statement(Target(callbacks, function), callbacks.parent)
+    stuck = [replace(plan, witness=ByDeadlock(), elsewhere=elsewhere) for plan in plans]
+    done = confirm_all(stuck, Limits(delay_ms=10, timeout_s=5, shared=True))
+    assert {c.decision.verdict for c in done} <= {Verdict.ORDERED, Verdict.NOT_REACHED}, done
+    assert Verdict.ORDERED in {c.decision.verdict for c in done}
+
+
+def test_a_probe_that_waits_is_told_from_a_program_that_waits(callbacks: Path) -> None:
+    # The serialized run waits for the device before the flag is set for which the callback waits.
+    plan = Plan(callbacks, callbacks.parent, "event_ok", place(callbacks, "event_ok", "call_back"))
+    (done,) = confirm_all([plan], Limits(timeout_s=1))
+    assert done.decision.verdict is Verdict.NOT_RUN
+    assert "because a probe waits" in done.decision.reason
+
+
 def test_a_hanging_program_is_killed(program: Path) -> None:
     plan = Plan(program, program.parent, "hang", place(program, "hang", "hang()"))
     before = time.monotonic()
@@ -226,7 +308,8 @@ def test_what_a_program_started_is_killed_too(tmp_path: Path, program: Path) -> 
         "later": None,
         "turn": None,
         "elsewhere": False,
-        "frees": False,
+        "purpose": "order",
+        "rehearsal": None,
     }
     job = {"root": str(tmp_path), "delay_ms": 1, "runs": [run]}
     (result,) = child._forked({"job": job, "timeout_s": 5, "log": str(tmp_path / "log")})
@@ -302,3 +385,49 @@ def test_the_errors_that_an_error_came_from_count() -> None:
     except ValueError as error:
         found = list(cuda_errors.of_exception(error, "", cast("Any", Device()), in_callback=False))
     assert [one.code for one in found] == [900]
+
+
+def test_the_current_streams_of_the_other_devices_are_held_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[int] = []
+
+    class Launching(Device):
+        def launch(self, function: object, stream: int, arguments: object) -> None:
+            del function, arguments
+            held.append(stream)
+
+    def current_stream(device: int) -> SimpleNamespace:
+        return SimpleNamespace(cuda_stream=5 + device)
+
+    cuda = SimpleNamespace(is_initialized=lambda: True, current_stream=current_stream)
+    for name in ("cupy", "numba.cuda"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setitem(sys.modules, "torch", cast("Any", SimpleNamespace(cuda=cuda)))
+    Gate(cast("Any", Launching()), 1).hold_elsewhere()
+    assert held == [7]
+
+
+def test_cached_memory_is_overwritten_on_its_own_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    filled: list[tuple[int, int]] = []
+
+    class Filling(Device):
+        @contextmanager
+        def on(self, device: int) -> Iterator[None]:
+            self.device = device
+            yield
+
+        def fill(self, address: int, size: int, value: int) -> None:
+            del size, value
+            filled.append((self.device, address))
+
+    cached = {"address": 64, "total_size": 8, "active_size": 0, "device": 0}
+    there, used = {**cached, "address": 96, "device": 3}, {**cached, "active_size": 8}
+    cuda = SimpleNamespace(
+        is_initialized=lambda: True,
+        empty_cache=lambda: None,
+        memory_snapshot=lambda: [cached, there, used],
+    )
+    torch = SimpleNamespace(cuda=cuda, _C=SimpleNamespace())
+    monkeypatch.delitem(sys.modules, "cupy", raising=False)
+    monkeypatch.setitem(sys.modules, "torch", cast("Any", torch))
+    child._forget(cast("Any", Filling()))
+    assert filled == [(0, 64), (3, 96)]

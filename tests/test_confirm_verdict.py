@@ -56,6 +56,7 @@ REFUSED_IN_CAPTURE = CudaError("cudaErrorStreamCaptureUnsupported", 900, 7)
 NOT_READY = CudaError("cudaErrorNotReady", 600, 9)
 CRASHED = Failed("the program was ended by SIGSEGV", Cause.CRASH)
 HANGING = Failed("the program did not end within 5 s; it waits at line 4", Cause.TIMEOUT)
+ELSEWHERE = Failed("the program did not end within 5 s, because a probe waits", Cause.ELSEWHERE)
 WATCHED = Returned((("", "7.0"),), watched=1)
 
 
@@ -137,17 +138,22 @@ def test_an_error_that_comes_of_the_delay() -> None:
 
 
 @pytest.mark.parametrize(
-    ("gated", "expected"),
+    ("gated", "without_the_wait", "expected"),
     [
-        (HANGING, Verdict.CONFIRMED),
-        (CRASHED, Verdict.NOT_RUN),
-        (RAISED, Verdict.NOT_RUN),
-        (WATCHED, Verdict.ORDERED),
-        (replace(WATCHED, watched=0), Verdict.NOT_REACHED),
+        (HANGING, WATCHED, Verdict.CONFIRMED),
+        (HANGING, RAISED, Verdict.CONFIRMED),
+        (HANGING, HANGING, Verdict.NOISY),
+        (HANGING, ELSEWHERE, Verdict.NOISY),
+        (HANGING, CRASHED, Verdict.NOT_RUN),
+        (ELSEWHERE, NOT_MADE, Verdict.NOT_RUN),
+        (CRASHED, NOT_MADE, Verdict.NOT_RUN),
+        (RAISED, NOT_MADE, Verdict.NOT_RUN),
+        (WATCHED, NOT_MADE, Verdict.ORDERED),
+        (replace(WATCHED, watched=0), NOT_MADE, Verdict.NOT_REACHED),
     ],
 )
-def test_deadlocks(gated: Outcome, expected: Verdict) -> None:
-    assert verdict_of(ByDeadlock(), gated=gated).verdict is expected
+def test_deadlocks(gated: Outcome, without_the_wait: Outcome, expected: Verdict) -> None:
+    assert verdict_of(ByDeadlock(), control=without_the_wait, gated=gated).verdict is expected
 
 
 @pytest.mark.parametrize(
@@ -229,3 +235,10 @@ def test_values_that_contain_themselves_end() -> None:
     value: list[object] = []
     value.append(value)
     assert snapshot(value)
+
+
+def test_memory_that_was_handed_out_again_is_told_from_an_operation_held_back() -> None:
+    for witness, words in ((ByReuse(stale=True), "handed out again"), (ByReuse(), "held back")):
+        right = verdict_of(witness, reference=RIGHT, control=RIGHT, gated=RIGHT)
+        assert (right.verdict, words in right.reason) == (Verdict.ORDERED, True)
+        assert verdict_of(witness, reference=RIGHT, control=RIGHT, gated=WRONG).verdict is Verdict.CONFIRMED

@@ -20,29 +20,41 @@ import time
 import traceback
 import types
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from streamlint.confirm.driver import NOT_READY, Driver, DriverError, DriverUnavailableError
 from streamlint.confirm.gate import Gate
-from streamlint.confirm.instrument import PROBE, Place, instrument
+from streamlint.confirm.instrument import PROBE, Place, Purpose, instrument
 from streamlint.confirm.probe import Mode, Probe
 from streamlint.confirm.processes import tail
+from streamlint.confirm.reuse import Past
+from streamlint.confirm.stacks import stuck_at
 from streamlint.confirm.values import snapshot
+from streamlint.confirm.variables import Variables
 from streamlint.confirm.verdict import Cause
 from streamlint.confirm.warm import warm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+T = TypeVar("T")
+
 _POLL_S = 0.005
-_POISONED_BYTES = 256 << 20
+_POISON = 0xA5
+_BEGIN = {"status": "begin"}
+"""The GPU is ready: what that took is no part of the first run's time."""
+
 _END = {"status": "end"}
-_COMPILERS = ("numba", "cupy", "triton")
+_COMPILING = ("numba", "cupy", "triton")
+"""They compile or load a kernel at its first launch, and here each run has new kernel objects."""
+
+_LOADING = ("torch",)
+"""It loads a kernel at the first launch in a process."""
 _CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)
 
 
@@ -77,14 +89,13 @@ def _forked(request: dict[str, Any]) -> list[dict[str, Any]]:
         os.killpg(child, signal.SIGKILL)
     if status is None:
         os.waitpid(child, 0)
-    *results, last = [json.loads(line) for line in data.splitlines() if line.endswith(b"}")] or [None]
+    lines = [json.loads(line) for line in data.splitlines() if line.endswith(b"}")]
+    *results, last = [line for line in lines if line != _BEGIN] or [None]
     if last == _END:
         return results
     done = results if last is None else [*results, last]
     if status is None:
-        where = _waiting_at(Path(request["log"]))
-        reason = f"the program did not end within {request['timeout_s']:g} s{where}"
-        return [*done, _failed(reason, Cause.TIMEOUT)]
+        return [*done, _timeout(request, request["job"]["runs"][len(done)])]
     cause = Cause.CRASH if _crashed(status) else Cause.UNABLE
     return [*done, _failed(f"the program {_ending(status)}{tail(Path(request['log']))}", cause)]
 
@@ -142,13 +153,10 @@ def _crashed(status: int) -> bool:
     return -os.waitstatus_to_exitcode(status) in _CRASHES
 
 
-def _waiting_at(log: Path) -> str:
-    """The innermost frame of the main thread, which ``faulthandler`` lists last."""
-    text = log.read_text("utf-8", errors="replace") if log.exists() else ""
-    _, _, stack = text.rpartition("most recent call first):")
-    frames = [line.strip() for line in stack.splitlines() if line.strip().startswith("File ")]
-    own = [frame for frame in frames if "streamlint/confirm" not in frame]
-    return f"; it waits at {own[0]}" if own else ""
+def _timeout(request: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
+    log = Path(request["log"])
+    where, cause = stuck_at(log.read_text("utf-8", errors="replace") if log.exists() else "", run["path"])
+    return _failed(f"the program did not end within {request['timeout_s']:g} s{where}", cause)
 
 
 def _results(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -159,30 +167,54 @@ def _results(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
     except (DriverUnavailableError, DriverError) as error:
         yield _failed(str(error))
         return
-    for run in job["runs"]:
-        result = _result(driver, job, run)
+    yield _BEGIN
+    before = Before(Variables(driver))
+    for number, run in enumerate(job["runs"]):
+        if number:
+            _forget(driver)
+        result = _result(driver, job, run, before)
         yield result
         if result["status"] != "returned" or any(e["code"] != NOT_READY for e in result["errors"]):
             return
-        _forget()
 
 
-def _result(driver: Driver, job: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What earlier runs of the process leave to later ones."""
+
+    variables: Variables
+    called: set[tuple[str, str]] = field(default_factory=set)
+
+    def must_call(self, run: dict[str, Any], tree: ast.Module) -> bool:
+        """Whether the function is to be called once before its run."""
+        key = run["path"], run["function"]
+        needed = _COMPILING if key in self.called else (*_COMPILING, *_LOADING)
+        self.called.add(key)
+        return run["rehearsal"] is not None and any(imports(tree, one) for one in needed)
+
+
+def _result(driver: Driver, job: dict[str, Any], run: dict[str, Any], before: Before) -> dict[str, Any]:
     path = Path(run["path"])
     try:
         source = path.read_text("utf-8")
-        tree = instrument(source, str(path), _place(run["earlier"]), _place(run["later"]), frees=run["frees"])
+        purpose = Purpose(run["purpose"])
+        tree = instrument(source, str(path), _place(run["earlier"]), _place(run["later"]), purpose)
         if imports(tree, "torch"):
             _warm_torch()
         gate = Gate(driver, job["delay_ms"])
-        mode, turn, elsewhere = Mode(run["mode"]), run["turn"], run["elsewhere"]
-        probe = Probe(mode, driver, gate, turn, str(path), elsewhere=elsewhere)
-        call = Switch(Probe(Mode.REFERENCE, driver, gate))
+        mode = Mode(run["mode"])
+        past = _past(purpose, mode, driver)
+        probe = Probe(mode, driver, gate, run["turn"], str(path), past, elsewhere=run["elsewhere"])
+        call = Switch(probe)
         function = _load(tree, path, Path(job["root"]), run["function"], call)
-        if any(imports(tree, compiler) for compiler in _COMPILERS) and probe.mode is not Mode.PLAIN:
-            # Kernels are compiled at their first launch, which takes longer than a gate holds.
-            _rehearse(function, driver)
-        call.probe = probe
+        if before.must_call(run, tree):
+            # To compile takes longer than a gate holds, and to load may wait for the device.
+            first = Rehearsal(Mode(run["rehearsal"]), driver, gate, before.variables, purpose)
+            _rehearse(function, call, driver, first)
+            call.probe = probe
+            del first  # and what it kept
+            before.variables.restore()
+            _forget(driver)
     except ImportError as error:
         return _failed(f"the program needs {error.name or 'a module'}, which cannot be imported: {error}")
     except (OSError, SyntaxError, AttributeError, LookupError, DriverError) as error:
@@ -191,6 +223,10 @@ def _result(driver: Driver, job: dict[str, Any], run: dict[str, Any]) -> dict[st
     result = _call(function, probe, driver, gate)
     result["errors"] = [asdict(e) for e in probe.errors]
     return {**result, "environment": _environment(driver)}
+
+
+def _past(purpose: Purpose, mode: Mode, driver: Driver) -> Past | None:
+    return Past(driver, keeps=mode.serialized) if purpose is Purpose.STALE else None
 
 
 class Switch:
@@ -203,12 +239,27 @@ class Switch:
         return getattr(self.probe, name)
 
 
-def _rehearse(function: Callable[[], object], driver: Driver) -> None:
+class Rehearsal(Probe):
+    """The probe of a call before the run itself."""
+
+    def __init__(
+        self, mode: Mode, driver: Driver, gate: Gate, variables: Variables, purpose: Purpose
+    ) -> None:
+        super().__init__(mode, driver, gate, past=_past(purpose, mode, driver))
+        self._variables = variables
+
+    def made(self, value: T) -> T:
+        if self.mode.serialized and not self._out_of_bounds():
+            self._variables.see(value)
+        return super().made(value)
+
+
+def _rehearse(function: Callable[[], object], call: Switch, driver: Driver, probe: Rehearsal) -> None:
+    call.probe = probe
     with suppress(Exception):  # the run itself reports it
         function()
     with suppress(DriverError):
         driver.synchronize()
-    _forget()
 
 
 def _call(function: Callable[[], object], probe: Probe, driver: Driver, gate: Gate) -> dict[str, Any]:
@@ -299,7 +350,7 @@ def _warm_torch() -> None:
     torch.cuda.empty_cache()
 
 
-def _forget() -> None:
+def _forget(driver: Driver) -> None:
     """Give memory back and overwrite it, so that the next run does not find this one's results there."""
     gc.collect()
     cupy = sys.modules.get("cupy")
@@ -312,10 +363,11 @@ def _forget() -> None:
         return
     # Fresh pinned pages are zero; only this private function gives the cached ones back.
     getattr(torch._C, "_host_emptyCache", lambda: None)()
-    torch.cuda.empty_cache()
-    poison = torch.full((_POISONED_BYTES,), 0xA5, dtype=torch.uint8, device="cuda")
-    torch.cuda.synchronize()
-    del poison
+    for segment in torch.cuda.memory_snapshot():
+        of_graph = segment.get("segment_pool_id", (0, 0)) != (0, 0)
+        if segment["active_size"] == 0 and not of_graph and not segment.get("is_expandable", False):
+            with driver.on(segment["device"]):
+                driver.fill(segment["address"], segment["total_size"], _POISON)
     torch.cuda.empty_cache()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,18 +24,19 @@ from streamlint.confirm.plan import (
     parse_target,
 )
 from streamlint.confirm.program import Program, cases_of
-from streamlint.confirm.runner import Confirmation, Limits, confirm_all
+from streamlint.confirm.runner import Confirmation, confirm_all
+from streamlint.confirm.server import Limits, Server, serving, slow_imports
 from streamlint.confirm.verdict import Decision, Verdict
 from streamlint.witness import NoWitness, gpus_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from streamlint.finding import Finding
 
 _EPILOG = """\
-Each function runs three times, each time in a process of its own: serialized, serialized with
-delays, and with the earlier operation held back. Files are instrumented in memory only.
+Each function runs serialized, with the earlier operation held back, and if that shows something,
+serialized with the same delays; each time in a process of its own. Files are instrumented in memory only.
 Exit status: 0 nothing confirmed, 1 something confirmed, 2 could not run."""
 
 
@@ -51,6 +53,12 @@ def main(argv: Sequence[str]) -> int:
     options = _parser().parse_args(words[:cut])
     if options.synthesize is not None:
         return _synthesize(options)
+    signal.signal(signal.SIGTERM, _stop)  # as Ctrl-C: what was started is ended first
+    with _ahead(options, command) as server:
+        return _confirm(options, command, server)
+
+
+def _confirm(options: argparse.Namespace, command: list[str] | None, server: Server | None) -> int:
     try:
         planned = _planned(options, command)
     except PlanError as error:
@@ -68,9 +76,7 @@ def main(argv: Sequence[str]) -> int:
         gpus = Driver().device_count()
     except DriverUnavailableError as error:
         return _refuse(f"confirm needs an NVIDIA GPU: {error}; --plan shows what would be run")
-    signal.signal(signal.SIGTERM, _stop)  # as Ctrl-C: what was started is ended first
-    limits = Limits(options.delay, options.timeout, options.python, shared=options.each)
-    confirmations = _confirmed(planned, gpus, limits, options.jobs)
+    confirmations = _confirmed(planned, gpus, options, server)
     if options.output_format == "json":
         print(report.as_json(confirmations, planned.findings))
     else:
@@ -78,6 +84,28 @@ def main(argv: Sequence[str]) -> int:
     if options.html is not None:
         return _write_html(options, confirmations, planned.findings) or exit_status(confirmations)
     return exit_status(confirmations)
+
+
+@contextmanager
+def _ahead(options: argparse.Namespace, command: list[str] | None) -> Iterator[Server | None]:
+    """The process of the runs. It imports what the files import, while these are analyzed."""
+    files = [Path(target.partition("::")[0]).resolve() for target in options.targets]
+    if options.plan or command is not None or not all(file.is_file() for file in files):
+        yield None
+        return
+    try:
+        Driver()
+        preload = slow_imports(files)
+        root, _ = find_root(files)
+    except (DriverUnavailableError, OSError, ValueError, SyntaxError):
+        yield None  # it is told where it happens again
+        return
+    with serving(root, preload, _limits(options)) as server:
+        yield server
+
+
+def _limits(options: argparse.Namespace) -> Limits:
+    return Limits(options.delay, options.timeout, options.python, shared=options.each)
 
 
 def _write_html(
@@ -113,10 +141,13 @@ class _Planned:
     nothing: str = "nothing to confirm"
 
 
-def _confirmed(planned: _Planned, gpus: int, limits: Limits, jobs: int) -> list[Confirmation]:
+def _confirmed(
+    planned: _Planned, gpus: int, options: argparse.Namespace, server: Server | None
+) -> list[Confirmation]:
+    limits = _limits(options)
     able = [plan for plan in planned.plans if gpus_of(plan.witness) <= gpus]
     if planned.command is None:
-        done = confirm_all(able, limits, jobs, _complain)
+        done = confirm_all(able, limits, options.jobs, _complain, server)
     else:
         program = Program(planned.command, cases_of(able), limits)
         done = program.confirm(_complain)

@@ -106,6 +106,11 @@ class Driver:
             return content.raw
         return ctypes.string_at(address, most) if self._is_pinned(address) else b""
 
+    def poke(self, address: int, content: bytes) -> None:
+        """Write the bytes to the address. The device must be idle."""
+        self._check("cuMemcpyHtoD_v2", ctypes.c_uint64(address), content, ctypes.c_size_t(len(content)))
+        self.synchronize()
+
     def rest_of_range(self, address: int) -> int:
         """Bytes from the address to the end of its device allocation; 0 if it is in none."""
         base, size = ctypes.c_uint64(), ctypes.c_size_t()
@@ -114,6 +119,12 @@ class Driver:
             return 0
         return base.value + size.value - address
 
+    def is_pooled(self, address: int) -> bool:
+        """Whether the address is in memory of a pool, as that of ``cudaMallocAsync``."""
+        pool, its_pool = ctypes.c_void_p(), 17
+        code = self._cuda.cuPointerGetAttribute(ctypes.byref(pool), its_pool, ctypes.c_uint64(address))
+        return bool(code == _SUCCESS and pool.value)
+
     def _is_pinned(self, address: int) -> bool:
         kind, memory_type, host = ctypes.c_uint(), 2, 1
         code = self._cuda.cuPointerGetAttribute(ctypes.byref(kind), memory_type, ctypes.c_uint64(address))
@@ -121,9 +132,39 @@ class Driver:
 
     def synchronize(self) -> None:
         """Wait for every device on which this process has a primary context."""
-        for _, context in self._primary_contexts():
-            with self.pushed(context):
+        for device in self._active_devices():
+            with self.on(device):
                 self._check("cuCtxSynchronize")
+
+    def elsewhere(self) -> Iterator[int]:
+        """The other devices on which this process has a primary context; each is current in its turn."""
+        current = ctypes.c_void_p()
+        self._check("cuCtxGetCurrent", ctypes.byref(current))
+        for device in self._active_devices():
+            with self.on(device) as context:
+                if context.value != current.value:
+                    yield device
+
+    def _active_devices(self) -> list[int]:
+        """Those on which this process has a primary context."""
+        found = []
+        for device in range(self.device_count()):
+            flags, active = ctypes.c_uint(), ctypes.c_int()
+            self._check("cuDevicePrimaryCtxGetState", device, ctypes.byref(flags), ctypes.byref(active))
+            if active.value:
+                found.append(device)
+        return found
+
+    @contextmanager
+    def on(self, device: int) -> Iterator[ctypes.c_void_p]:
+        """With the primary context of the device."""
+        context = ctypes.c_void_p()
+        self._check("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+        try:
+            with self.pushed(context):
+                yield context
+        finally:
+            self._check("cuDevicePrimaryCtxRelease_v2", device)
 
     @contextmanager
     def pushed(self, context: ctypes.c_void_p) -> Iterator[None]:
@@ -133,29 +174,6 @@ class Driver:
         finally:
             popped = ctypes.c_void_p()
             self._check("cuCtxPopCurrent_v2", ctypes.byref(popped))
-
-    def elsewhere(self) -> Iterator[int]:
-        """The other devices on which this process has a primary context; each is current in its turn."""
-        current = ctypes.c_void_p()
-        self._check("cuCtxGetCurrent", ctypes.byref(current))
-        for device, context in self._primary_contexts():
-            if context.value != current.value:
-                with self.pushed(context):
-                    yield device
-
-    def _primary_contexts(self) -> Iterator[tuple[int, ctypes.c_void_p]]:
-        """Those that are in use, by device."""
-        for device in range(self.device_count()):
-            flags, active = ctypes.c_uint(), ctypes.c_int()
-            self._check("cuDevicePrimaryCtxGetState", device, ctypes.byref(flags), ctypes.byref(active))
-            if not active.value:
-                continue
-            context = ctypes.c_void_p()
-            self._check("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
-            try:
-                yield device, context
-            finally:
-                self._check("cuDevicePrimaryCtxRelease_v2", device)
 
     def context_of(self, stream: int) -> ctypes.c_void_p:
         context = ctypes.c_void_p()
@@ -195,6 +213,17 @@ class Driver:
         stream, non_blocking = ctypes.c_void_p(), 1
         self._check("cuStreamCreate", ctypes.byref(stream), non_blocking)
         return stream.value or 0
+
+    def allocated(self, size: int) -> int:
+        """Memory of its own, as that of ``cudaMalloc``; it is never freed."""
+        address = ctypes.c_uint64()
+        self._check("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(size))
+        return address.value
+
+    def fill(self, address: int, size: int, value: int) -> None:
+        """Set each byte, before the call returns."""
+        self._check("cuMemsetD8_v2", ctypes.c_uint64(address), ctypes.c_ubyte(value), ctypes.c_size_t(size))
+        self.synchronize()
 
     def overwritten(self, size: int, stream: int, value: int) -> int:
         """Memory of the pool, allocated on the stream and filled there; it is never freed."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from streamlint.confirm.slicing import NothingToReplayError, slice_of
 from streamlint.confirm.timeline import svg, timeline
 from streamlint.confirm.verdict import Verdict
+from streamlint.witness import treatment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -118,6 +119,12 @@ def _card(number: int, each: Confirmation, finding: Finding | None, delay_ms: fl
     yield "</section>"
 
 
+_WRONG: Final = {
+    "held back": "with the earlier operation held back",
+    "gives memory back": "with the memory handed out again",
+}
+
+
 def _difference(each: Confirmation) -> Iterator[str]:
     wrong = each.decision.difference
     if wrong is None:
@@ -125,7 +132,7 @@ def _difference(each: Confirmation) -> Iterator[str]:
     yield '<div class="values">'
     for label, value, style in (
         ("serialized", wrong.reference, "right"),
-        ("with the earlier operation held back", wrong.gated, "wrong"),
+        (_WRONG[treatment(each.plan.witness)], wrong.gated, "wrong"),
     ):
         yield f'<div class="value {style}"><span>{label}</span><code>{escape(value)}</code></div>'
     yield "</div>"
@@ -135,7 +142,7 @@ def _difference(each: Confirmation) -> Iterator[str]:
 
 
 def _timeline(each: Confirmation, finding: Finding | None, delay_ms: float) -> Iterator[str]:
-    if finding is None:
+    if finding is None or treatment(each.plan.witness) != "held back":
         return
     try:
         piece = slice_of(finding)

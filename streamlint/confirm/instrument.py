@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from streamlint.confirm.streams import (
@@ -28,6 +29,8 @@ from streamlint.confirm.streams import (
     Element,
     Keyword,
     Position,
+    Receiver,
+    call_name,
     capture_role,
     plain_call,
     stream_argument,
@@ -53,21 +56,38 @@ class Place:
     col: int | None = None
 
 
+class Purpose(Enum):
+    """What the two statements are to show."""
+
+    ORDER = "order"
+    """That the later one does not wait for the earlier one."""
+    REUSE = "reuse"
+    """That the later one gives back memory which the earlier one still uses."""
+    STALE = "stale"
+    """That the earlier one gives back memory which the later one uses."""
+    DEADLOCK = "deadlock"
+    """That the later one, in a host callback, never ends."""
+
+
 Node: TypeAlias = ast.stmt | ast.Lambda
 """What can be held back: a statement, or the body of a lambda each time it is called."""
 
 
 def instrument(
-    source: str, path: str, earlier: Place | None, later: Place | None, *, frees: bool = False
+    source: str,
+    path: str,
+    earlier: Place | None,
+    later: Place | None,
+    purpose: Purpose = Purpose.ORDER,
 ) -> ast.Module:
-    """The program with probes; ``frees`` says that the later statement gives its arguments back.
+    """The program with probes.
 
     :raises SyntaxError: the source is not Python.
     :raises LookupError: no statement of a function is at ``earlier`` or ``later``.
     """
     tree = ast.parse(source, path)
     places = _require(tree, source, earlier), _require(tree, source, later)
-    _Rewriter(*places, compiled(tree), frees=frees).module(tree)
+    _Rewriter(*places, compiled(tree), purpose).module(tree)
     return ast.fix_missing_locations(tree)
 
 
@@ -132,9 +152,9 @@ def _any_has(nodes: list[ast.expr], words: tuple[str, ...]) -> bool:
 
 class _Rewriter:
     def __init__(
-        self, earlier: Node | None, later: Node | None, compiled_names: frozenset[str], *, frees: bool
+        self, earlier: Node | None, later: Node | None, compiled_names: frozenset[str], purpose: Purpose
     ) -> None:
-        self._frees = frees
+        self._purpose = purpose
         self._earlier = earlier
         self._later = later
         self._compiled = compiled_names
@@ -176,25 +196,31 @@ class _Rewriter:
     def _statement(self, node: ast.stmt) -> list[ast.stmt]:
         before: list[ast.stmt] = []
         after: list[ast.stmt] = []
+        stale = self._purpose is Purpose.STALE
         if node is self._later:
             before.append(_probe("begin_later", node))
-        header = _Header(self._earlier, self._later, node, frees=self._frees)
+        header = _Header(self._earlier, self._later, node, self._purpose)
         plain = plain_call(node)
         header.rewrite(node)
-        if node is self._earlier and not header.streams:
+        if stale and isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp):
+            # What calls return is seen anyway.
+            node.value = _call("made", [node.value], node)
+        if node is self._earlier and stale:
+            after += _end(node, "gave_back")
+        elif node is self._earlier and not header.streams:
             if plain is None:
                 before.append(_probe("hold_current", node))
             else:
                 # fill(x, n, s)  ->  fill(*__streamlint__.hold_among(x, n, s))
                 plain.args = [ast.Starred(_call("hold_among", plain.args, plain), ast.Load())]
         if node is self._later:
-            if isinstance(node, ast.Return):
-                # return x.item()  ->  return __streamlint__.end_later(x.item())
-                node.value = _call("end_later", [node.value or ast.Constant(None)], node)
-            else:
-                after.append(_probe("end_later", node))
+            after += _end(node, "end_later")
         self._inner(node)
-        return [*before, _told(node) if node is self._later else node, *after]
+        if node is self._later:
+            node = _told(node)
+            if self._purpose is Purpose.DEADLOCK:
+                node = ast.copy_location(ast.If(_call("proceeds", [], node), [node], []), node)
+        return [*before, node, *after]
 
     def _inner(self, node: ast.stmt) -> None:
         match node:
@@ -219,16 +245,29 @@ class _Rewriter:
                 pass
 
 
+def _end(node: ast.stmt, method: str) -> list[ast.stmt]:
+    """The probe after a statement; that of ``return x.item()`` goes around what is returned."""
+    if isinstance(node, ast.Return):
+        # return x.item()  ->  return __streamlint__.end_later(x.item())
+        node.value = _call(method, [node.value or ast.Constant(None)], node)
+        return []
+    return [_probe(method, node)]
+
+
 class _Header(ast.NodeTransformer):
     """Rewrites the expressions that a statement itself evaluates, not those of its blocks."""
 
-    def __init__(self, earlier: Node | None, later: Node | None, node: Node, *, frees: bool = False) -> None:
+    def __init__(self, earlier: Node | None, later: Node | None, node: Node, purpose: Purpose) -> None:
         self._earlier = earlier
         self._later = later
-        self._frees = frees and node is later
+        self._purpose = purpose
         is_earlier, is_later = node is earlier, node is later
-        self._role = "hold" if is_earlier and not is_later else "later" if is_later and not is_earlier else ""
-        self._both = is_earlier and is_later
+        stale = purpose is Purpose.STALE
+        self._frees = (purpose is Purpose.REUSE and is_later) or (stale and is_earlier)
+        # Nothing is held back where memory is given back first and used afterwards.
+        is_held = is_earlier and not stale
+        self._role = "hold" if is_held and not is_later else "later" if is_later and not is_held else ""
+        self._both = is_held and is_later
         self.streams = 0
 
     def rewrite(self, statement: ast.stmt) -> None:
@@ -248,13 +287,17 @@ class _Header(ast.NodeTransformer):
         if node is not self._earlier and node is not self._later:
             self.generic_visit(node)
             return node
-        inner = _Header(self._earlier, self._later, node)
+        inner = _Header(self._earlier, self._later, node, self._purpose)
         body: ast.expr = inner.visit(node.body)
         before: list[ast.expr] = []
         if node is self._later:
+            if self._purpose is Purpose.DEADLOCK:
+                body = ast.BoolOp(ast.And(), [_call("proceeds", [], node), body])
             before.append(_call("begin_later", [], node))
             body = _call("end_later", [body], node)
-        if node is self._earlier and not inner.streams:
+        if node is self._earlier and self._purpose is Purpose.STALE:
+            body = _call("gave_back", [body], node)
+        elif node is self._earlier and not inner.streams:
             before.append(_call("hold_current", [], node))
         # The probes return None, so `or` goes on to the body.
         node.body = ast.copy_location(ast.BoolOp(ast.Or(), [*before, body]), node.body) if before else body
@@ -263,10 +306,10 @@ class _Header(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.expr:
         argument = stream_argument(node)
         self.generic_visit(node)
-        if self._frees:
-            node.args = [_freed(one) for one in node.args]
+        if self._frees and (self._purpose is Purpose.REUSE or _gives_back(node)):
+            node.args = [_freed(argument) for argument in node.args]
             if isinstance(node.func, ast.Attribute):
-                node.func.value = _freed(node.func.value)  # buffer.close(stream)
+                node.func.value = _freed(node.func.value)
         if argument is not None and (self._role or self._both):
             self._wrap_stream(node, argument)
         return _call(capture_role(node), [ast.Constant(node.lineno), node], node)
@@ -281,7 +324,16 @@ class _Header(ast.NodeTransformer):
         return _call(f"{self._role}{kind}", [value], value)
 
 
+def _gives_back(node: ast.Call) -> bool:
+    """``cudaFree(x)``, ``x.close()``: in a serialized run other memory is given back instead.
+
+    ``graph = captured(x)`` may be the end of other memory, and must get its own.
+    """
+    return any(word in call_name(node).lower() for word in ("free", "close"))
+
+
 def _freed(value: ast.expr) -> ast.expr:
+    """What a call may give back: ``cudaFree(x)``, ``x.close()``."""
     return _call("freed", [value], value) if isinstance(value, ast.Name) else value
 
 
@@ -302,6 +354,9 @@ def wrap_stream(node: ast.Call, argument: Argument, wrapped: Callable[[ast.expr,
             launch = node.func
             assert isinstance(launch, ast.Subscript)
             launch.slice = wrapped(launch.slice, "_launch")
+        case Receiver():
+            assert isinstance(node.func, ast.Attribute)
+            node.func.value = wrapped(node.func.value, "")
         case _:
             assert_never(argument)
 

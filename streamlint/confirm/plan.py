@@ -12,6 +12,7 @@ from typing_extensions import assert_never
 
 from streamlint.confirm.instrument import Place, node_at
 from streamlint.confirm.streams import call_name, takes_stream
+from streamlint.trace import Free
 from streamlint.witness import (
     UNDECLARED,
     ByDeadlock,
@@ -305,7 +306,7 @@ def of_program(findings: Iterable[Finding], root: Path) -> list[Plan]:
     """The findings for a command that runs them in its own way."""
     plans = []
     for finding in findings:
-        witness = witness_of(finding.code)
+        witness = witness_for(finding)
         earlier, later = places(finding, witness)
         related = finding.related if isinstance(witness, ByError) else ()
         plans.append(
@@ -332,8 +333,21 @@ def witness_of(code: str) -> Witness:
     return next((rule.witness for rule in RULES if rule.code == code), UNDECLARED)
 
 
+def witness_for(finding: Finding) -> Witness:
+    """What shows this finding: memory that is freed in one of its places has to be handed out again.
+
+    SL504 is about both: a graph whose input is refilled too early, and one whose input is freed.
+    """
+    declared, evidence = witness_of(finding.code), finding.evidence
+    if not isinstance(declared, ByValue) or evidence is None:
+        return declared
+    if isinstance(evidence.trace.ops[evidence.earlier], Free):
+        return ByReuse(stale=True)
+    return ByReuse() if isinstance(evidence.trace.ops[evidence.later], Free) else declared
+
+
 def _of_finding(finding: Finding, driver: str, path: Path, root: Path, program: Program) -> list[Plan]:
-    witness = witness_of(finding.code)
+    witness = witness_for(finding)
     earlier, later = places(finding, witness)
     if root / later.path != path or (earlier is not None and root / earlier.path != path):
         return []

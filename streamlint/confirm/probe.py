@@ -21,6 +21,7 @@ from streamlint.confirm.reuse import Block, block_of, hand_out
 if TYPE_CHECKING:
     from streamlint.confirm.driver import Driver
     from streamlint.confirm.gate import Gate
+    from streamlint.confirm.reuse import Past
     from streamlint.confirm.verdict import CudaError
 
 T = TypeVar("T")
@@ -42,6 +43,8 @@ class Mode(Enum):
     """Serialized, with the delay: differs from the reference only if the program is noisy."""
     GATED = "gated"
     """The delay alone."""
+    UNBLOCKED = "unblocked"
+    """The delay, and the later statement left out: nothing waits there."""
     PLAIN = "plain"
     """The program as it is."""
 
@@ -51,7 +54,7 @@ class Mode(Enum):
 
     @property
     def delays(self) -> bool:
-        return self in (Mode.CONTROL, Mode.GATED)
+        return self in (Mode.CONTROL, Mode.GATED, Mode.UNBLOCKED)
 
 
 class Probe:
@@ -64,13 +67,16 @@ class Probe:
         gate: Gate,
         turn: int | None = None,
         path: str = "",
+        past: Past | None = None,
         *,
         elsewhere: bool = False,
     ) -> None:
         """``turn`` selects one execution of the earlier statement, counted from 0; ``None`` is each.
 
-        ``path`` is the user's file, for the lines of errors. ``elsewhere``: see ``Plan``.
+        ``path`` is the user's file, for the lines of errors. ``past`` is for an earlier statement
+        that gives back memory which is used afterwards. ``elsewhere``: see ``Plan``.
         """
+        self._past = past
         self._path = path
         self._elsewhere = elsewhere
         self.mode = mode
@@ -96,41 +102,47 @@ class Probe:
 
     def hold_current(self) -> None:
         """Before an earlier statement that names no stream: it runs on the current one."""
-        if not self._elsewhere:
-            self._hold(current_streams())
-        elif self._holds():
-            self._gate.hold_elsewhere()
+        self.hold_among()
 
     def hold(self, stream: T) -> T:
         """Around the stream argument of the earlier operation."""
-        self._hold(handles(stream))
+        if self._is_held():
+            self._hold(handles(stream))
         return stream
 
     def hold_launch(self, configuration: T) -> T:
         """Around the launch brackets of the earlier operation."""
-        self._hold(of_launch(configuration))
+        if self._is_held():
+            self._hold(of_launch(configuration))
         return configuration
 
     def hold_among(self, *arguments: object) -> tuple[object, ...]:
         """Around the arguments of an earlier call that may have its stream among them."""
-        if self._elsewhere:
-            self.hold_current()
-        else:
-            self._hold(among(arguments))
+        if self._is_held():
+            if self._elsewhere:
+                self._gate.hold_elsewhere()
+            else:
+                self._hold(among(arguments))
         return arguments
 
-    def _hold(self, streams: list[int]) -> None:
-        if self._holds():
-            for stream in streams:
-                self._gate.hold(stream)
+    def _is_held(self) -> bool:
+        """Count this execution of the earlier operation; whether it is one to hold back.
 
-    def _holds(self) -> bool:
-        """Count this execution of the earlier statement; whether to hold it back."""
+        To look a stream up is a CUDA call already, which a host callback must not make.
+        """
         turn = self.reached
         self.reached += 1
         if not self.mode.delays or turn >= MAX_HOLDS or self._turn not in (None, turn):
             return False
         return not self._out_of_bounds()
+
+    def _hold(self, streams: list[int]) -> None:
+        for stream in streams:
+            self._gate.hold(stream)
+
+    def proceeds(self) -> bool:
+        """Whether a later statement that may never end is to run."""
+        return self.mode is not Mode.UNBLOCKED
 
     def begin_later(self) -> None:
         """Before the later statement."""
@@ -140,20 +152,38 @@ class Probe:
         self._began = time.monotonic()
 
     def freed(self, value: T) -> T:
-        """Around what the later statement may give back."""
-        block = None if self._out_of_bounds() else block_of(value, self._driver)
+        """Around what a statement may give back."""
+        if self._out_of_bounds():
+            return value
+        if self._past is not None:
+            return self._past.free(value)
+        block = block_of(value, self._driver)
         if block is not None:
             self._blocks.append(block)
         return value
 
+    def made(self, value: T) -> T:
+        """Around what an operator returns: it may be the last reference to its memory."""
+        if self._past is not None and not self._out_of_bounds():
+            self._past.see(value)
+        return value
+
+    def gave_back(self, value: T | None = None) -> T | None:
+        """After an earlier statement that gives memory back: others own it from now on."""
+        if self._is_held() and self._past is not None:
+            self._past.hand_out()
+        return value
+
     def later(self, stream: T) -> T:
         """Around a stream argument of the later operation."""
-        self._later_streams.extend(handles(stream))
+        if not on_callback_thread():
+            self._later_streams.extend(handles(stream))
         return stream
 
     def later_launch(self, configuration: T) -> T:
         """Around the launch brackets of the later operation."""
-        self._later_streams.extend(of_launch(configuration))
+        if not on_callback_thread():
+            self._later_streams.extend(of_launch(configuration))
         return configuration
 
     def end_later(self, value: T | None = None) -> T | None:
@@ -182,7 +212,7 @@ class Probe:
             error = cuda_errors.of_status(value[0], line, in_callback=on_callback_thread())
             if error is not None:
                 self._keep(error)
-        return value
+        return self.made(value)
 
     def capture_began(self, line: int, value: T) -> T:
         """Around the result of a call that begins a capture by hand."""

@@ -16,7 +16,7 @@ _END_S: Final = 5.0
 def tidy_environment(first: Path, *, lazy: bool = False) -> dict[str, str]:
     """The user's environment, without what would hide a missing order; ``first`` leads ``PYTHONPATH``.
 
-    ``lazy``: where a process is shared, a serialized run has loaded everything before the first gate.
+    ``lazy``: where a serialized run, or a call before the run, has loaded everything before the first gate.
     """
     environment = dict(os.environ)
     # Would serialize every launch, in the gated run as well.

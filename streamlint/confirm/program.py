@@ -12,7 +12,7 @@ import signal
 import subprocess
 import tempfile
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from streamlint.confirm.hook import JOB, SITECUSTOMIZE
 from streamlint.confirm.probe import Mode
 from streamlint.confirm.processes import end_all, tail, tidy_environment
-from streamlint.confirm.runner import Confirmation, Limits, modes_for
+from streamlint.confirm.runner import Confirmation, modes_for
 from streamlint.confirm.verdict import (
     NOT_MADE,
     SAYS_MOST,
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from streamlint.confirm.plan import Plan
+    from streamlint.confirm.server import Limits
     from streamlint.confirm.values import Snapshot
 
 _POLL_S: Final = 0.05
@@ -89,7 +90,7 @@ class Seen:
             reason = f"the program did not end within {timeout_s:g} s"
             if self.inside.get(finding, 0) > 0:
                 return Failed(f"{reason}: it is still in the place of the finding", Cause.TIMEOUT)
-            return Failed(reason)
+            return Failed(reason, Cause.ELSEWHERE)
         if self.ended < 0:
             name = signal.Signals(-self.ended).name
             cause = Cause.CRASH if -self.ended in CRASHES else Cause.UNABLE
@@ -154,6 +155,9 @@ class Program:
             case ByDeadlock():
                 gated = self._run(Mode.GATED, number, 0)
                 runs = Runs(NOT_MADE, NOT_MADE, gated.outcome(number, 0, limit), NOT_MADE)
+                if isinstance(runs.gated, Failed) and runs.gated.cause is Cause.TIMEOUT:
+                    control = self._run(Mode.UNBLOCKED, number, 0)
+                    runs = replace(runs, control=control.outcome(number, 0, limit))
                 return decide(plan.witness, runs, delay_s), gated.environment
             case ByValue(names_earlier=False):
                 reason = "it names no earlier operation; confirm a function that returns what it computes"
@@ -339,7 +343,8 @@ def _sites(number: int, plan: Plan) -> Iterator[Site]:
         path = plan.earlier_path or plan.path
         yield Site(number, Role.EARLIER, str(path), plan.earlier)
     if plan.later is not None:
-        yield Site(number, Role.LATER, str(plan.path), plan.later)
+        role = Role.STUCK if isinstance(plan.witness, ByDeadlock) else Role.LATER
+        yield Site(number, role, str(plan.path), plan.later)
     if isinstance(plan.witness, ByError | ByLateError) and plan.later is not None:
         yield Site(number, Role.GUARD, str(plan.path), plan.later)
     for other, place in plan.related:

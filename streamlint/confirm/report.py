@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from streamlint.confirm.processes import printable
 from streamlint.confirm.verdict import SAYS_MOST, Verdict
 from streamlint.output.json import fields
-from streamlint.witness import describe
+from streamlint.witness import describe, treatment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,7 +76,7 @@ def _row(confirmation: Confirmation) -> tuple[str, str, str, str, str]:
     if decision.difference is not None:
         d = decision.difference
         evidence += f": {d.place or 'result'} is {d.gated}, {d.reference} when serialized"
-    held = "" if plan.earlier is None else f"{plan.earlier.line} held back"
+    held = "" if plan.earlier is None else f"{plan.earlier.line} {treatment(plan.witness)}"
     watched = "" if plan.later is None else f"{plan.later.line} watched"
     name = f"{_relative(plan.path, plan.root)}::{plan.function}"
     lines = ", ".join(part for part in (held, watched) if part)
@@ -90,7 +90,7 @@ def _summary(confirmations: Sequence[Confirmation]) -> str:
 
 def _plan_line(plan: Plan) -> str:
     code = f"{plan.code} " if plan.code else ""
-    parts = [] if plan.earlier is None else [f"line {plan.earlier.line} held back"]
+    parts = [] if plan.earlier is None else [f"line {plan.earlier.line} {treatment(plan.witness)}"]
     parts += [] if plan.later is None else [f"line {plan.later.line} watched"]
     name = f"{_relative(plan.path, plan.root)}::{plan.function}"
     return f"{name}: {code}{', '.join(parts)} ({describe(plan.witness)})"

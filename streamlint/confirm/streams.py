@@ -33,7 +33,12 @@ class Brackets:
     """Brackets that may hold a whole launch configuration: ``kernel[config](x)``."""
 
 
-Argument: TypeAlias = Keyword | Position | Element | Brackets
+@dataclass(frozen=True, slots=True)
+class Receiver:
+    """``s.launch_host_func(f, x)``."""
+
+
+Argument: TypeAlias = Keyword | Position | Element | Brackets | Receiver
 
 _KEYWORDS: Final = ("stream", "hStream")
 
@@ -83,6 +88,9 @@ _POSITIONS: Final[dict[str, int]] = {
     # cuda.core, where the stream comes first
     "launch": 0,
 }
+
+_METHODS: Final = frozenset(("launch_host_func", "add_callback"))
+"""Methods of a stream that queue work on it: CuPy, Numba."""
 
 _BEGINS_CAPTURE: Final = frozenset(
     (
@@ -157,6 +165,8 @@ def stream_argument(node: ast.Call) -> Argument | None:
             return Position(position)
         return None
     match node.func:
+        case ast.Attribute(attr=name) if name in _METHODS:
+            return Receiver()
         case ast.Subscript(slice=ast.Tuple(elts=elements)):
             return Element(_LAUNCH_STREAM) if len(elements) > _LAUNCH_STREAM else None
         case ast.Subscript(slice=ast.Name() | ast.Attribute()):

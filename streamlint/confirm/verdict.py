@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -103,6 +103,8 @@ class Cause(Enum):
     CRASH = "crash"
     """A signal ended the process."""
     TIMEOUT = "timeout"
+    ELSEWHERE = "elsewhere"
+    """It took too long, but not where the finding is: in a probe, for one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +139,8 @@ class Runs:
     """What the runs of one program gave; a run that the witness does not need is ``NOT_MADE``.
 
     ``reference`` is serialized, ``control`` serialized with the delays, ``gated`` has the delays
-    alone, and ``plain`` is the program as it is.
+    alone, and ``plain`` is the program as it is. Of a program that may hang, ``control`` has the
+    delays, and leaves out the statement that is said to wait without end.
     """
 
     reference: Outcome
@@ -152,14 +155,18 @@ NOT_MADE = Failed("not run")
 def decide(witness: Witness, runs: Runs, delay_s: float) -> Decision:
     """The verdict on a finding whose rule declares ``witness``; a gate holds for ``delay_s``."""
     match witness:
-        case ByValue() | ByReuse():
+        case ByValue() | ByReuse(stale=False):
             return _by_value(runs.reference, runs.control, runs.gated)
+        case ByReuse():
+            decision = _by_value(runs.reference, runs.control, runs.gated)
+            right = "the value was right although the memory was handed out again"
+            return replace(decision, reason=right) if decision.verdict is Verdict.ORDERED else decision
         case ByError():
             return _by_error(witness, runs.plain)
         case ByLateError():
             return _by_late_error(witness, runs)
         case ByDeadlock():
-            return _by_deadlock(runs.gated)
+            return _by_deadlock(runs.control, runs.gated)
         case ByTime():
             return _by_time(runs, delay_s)
         case NoWitness(reason=reason):
@@ -253,10 +260,10 @@ def _by_late_error(witness: ByLateError, runs: Runs) -> Decision:
     return _by_value(runs.reference, runs.control, runs.gated)
 
 
-def _by_deadlock(gated: Outcome) -> Decision:
+def _by_deadlock(control: Outcome, gated: Outcome) -> Decision:
     match gated:
         case Failed(cause=Cause.TIMEOUT):
-            return Decision(Verdict.CONFIRMED, gated.reason)
+            return _unless_it_hangs_anyway(control, gated)
         case Failed():
             return Decision(Verdict.NOT_RUN, gated.reason)
         case Raised():
@@ -267,6 +274,18 @@ def _by_deadlock(gated: Outcome) -> Decision:
             return Decision(Verdict.ORDERED, "the program ended")
         case _:
             assert_never(gated)
+
+
+def _unless_it_hangs_anyway(control: Outcome, gated: Failed) -> Decision:
+    match control:
+        case Failed(cause=Cause.TIMEOUT | Cause.ELSEWHERE):
+            return Decision(Verdict.NOISY, f"{gated.reason}; nor does it without the wait of the finding")
+        case Failed():
+            return Decision(Verdict.NOT_RUN, control.reason)
+        case Raised() | Returned():
+            return Decision(Verdict.CONFIRMED, f"{gated.reason}; without that wait it ends")
+        case _:
+            assert_never(control)
 
 
 def _by_time(runs: Runs, delay_s: float) -> Decision:

@@ -126,36 +126,29 @@ class Watch:
                     self._begin_later(site.finding)
 
     def hold_current(self, numbers: tuple[int, ...]) -> None:
-        """Before an earlier statement that names no stream."""
-        with self._acting():
-            for number in self._active(numbers):
-                finding = self._sites[number].finding
-                if not self._order.elsewhere:
-                    self._hold(finding, current_streams())
-                elif self._gate is not None and self._holds(finding):
-                    self._gate.hold_elsewhere()
-                    self._emit({"event": "held", "finding": finding})
+        """Before an earlier statement that names no stream: it runs on the current one."""
+        self.hold_among(numbers)
 
     def hold_among(self, numbers: tuple[int, ...], *arguments: object) -> tuple[object, ...]:
         """Around the arguments of an earlier call that may have its stream among them."""
-        if self._order.elsewhere:
-            self.hold_current(numbers)
-            return arguments
         with self._acting():
             for number in self._active(numbers):
-                self._hold(self._sites[number].finding, among(arguments))
+                streams = None if self._order.elsewhere else among(arguments)
+                self._hold(self._sites[number].finding, streams)
         return arguments
 
     def on(self, numbers: tuple[int, ...], stream: T) -> T:
         """Around a stream argument."""
         with self._acting():
-            self._on(numbers, handles(stream))
+            for number in self._active(numbers):
+                self._on(self._sites[number], handles(stream))
         return stream
 
     def on_launch(self, numbers: tuple[int, ...], configuration: T) -> T:
         """Around launch brackets."""
         with self._acting():
-            self._on(numbers, of_launch(configuration))
+            for number in self._active(numbers):
+                self._on(self._sites[number], of_launch(configuration))
         return configuration
 
     def see(self, numbers: tuple[int, ...], name: str, value: T) -> T:
@@ -198,9 +191,16 @@ class Watch:
                 site = self._sites[number]
                 if site.role is Role.LATER:
                     self._end_later(site.finding, value)
+                elif site.role is Role.STUCK:
+                    self._say(f"watched {site.finding}", {"event": "watched", "finding": site.finding})
                 elif site.role is Role.EARLIER:
                     self._after_earlier(site.finding)
         return value
+
+    def proceeds(self, numbers: tuple[int, ...]) -> bool:
+        """Whether a statement that may never end is to run."""
+        findings = {self._sites[number].finding for number in numbers}
+        return self._order.mode is not Mode.UNBLOCKED or self._order.active not in findings
 
     def _pass(self, numbers: tuple[int, ...], event: str) -> None:
         """Note where the program is, on every thread: it may not come back from there."""
@@ -223,21 +223,19 @@ class Watch:
         number = self._counts.get(finding, 0) - 1
         return next((t for t in self._turns if t.finding == finding and t.number == number), None)
 
-    def _on(self, numbers: tuple[int, ...], streams: list[int]) -> None:
-        for number in self._active(numbers):
-            site = self._sites[number]
-            if site.role is Role.EARLIER:
-                self._hold(site.finding, streams)
-            elif site.finding in self._later:
-                self._later[site.finding][2].extend(streams)
+    def _on(self, site: Site, streams: list[int]) -> None:
+        if site.role is Role.EARLIER:
+            self._hold(site.finding, streams)
+        elif site.finding in self._later:
+            self._later[site.finding][2].extend(streams)
 
-    def _holds(self, finding: int) -> bool:
-        return self._current(finding) is not None and self._order.mode.delays
-
-    def _hold(self, finding: int, streams: list[int]) -> None:
-        if self._gate is None or not self._holds(finding):
+    def _hold(self, finding: int, streams: list[int] | None) -> None:
+        """Hold these streams back; ``None``: those of the other devices."""
+        if self._current(finding) is None or not self._order.mode.delays or self._gate is None:
             return
-        for stream in streams:
+        if streams is None:
+            self._gate.hold_elsewhere()
+        for stream in streams or ():
             self._gate.hold(stream)
         self._emit({"event": "held", "finding": finding})
 

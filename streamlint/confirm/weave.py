@@ -25,12 +25,24 @@ if TYPE_CHECKING:
 
 _LONGEST_NAME: Final = 60
 
-_Located = TypeVar("_Located", ast.Expr, ast.Call, ast.Starred, ast.ExceptHandler, ast.Raise, ast.Try)
+_Located = TypeVar(
+    "_Located",
+    ast.BoolOp,
+    ast.Call,
+    ast.ExceptHandler,
+    ast.Expr,
+    ast.If,
+    ast.Raise,
+    ast.Starred,
+    ast.Try,
+)
 
 
 class Role(Enum):
     EARLIER = "earlier"
     LATER = "later"
+    STUCK = "stuck"
+    """A later operation that may never end; one kind of run leaves it out."""
     GUARD = "guard"
     """Where the error of a finding may come up: the end of the capture, for one."""
 
@@ -61,7 +73,8 @@ def weave(source: str, path: str, sites: Mapping[int, Site]) -> ast.Module:
             nodes.setdefault(id(node), []).append(number)
     guards = {number for number, site in sites.items() if site.role is Role.GUARD}
     earlier = {number for number, site in sites.items() if site.role is Role.EARLIER}
-    _Weaver(nodes, guards, earlier).visit(tree)
+    stuck = {number for number, site in sites.items() if site.role is Role.STUCK}
+    _Weaver(nodes, guards, earlier, stuck).visit(tree)
     return ast.fix_missing_locations(tree)
 
 
@@ -72,10 +85,13 @@ def _nodes_of(tree: ast.Module, names: frozenset[str]) -> set[int]:
 
 
 class _Weaver(ast.NodeTransformer):
-    def __init__(self, nodes: Mapping[int, list[int]], guards: set[int], earlier: set[int]) -> None:
+    def __init__(
+        self, nodes: Mapping[int, list[int]], guards: set[int], earlier: set[int], stuck: set[int]
+    ) -> None:
         self._nodes = nodes
         self._guards = guards
         self._earlier = earlier
+        self._stuck = stuck
 
     def visit(self, node: ast.AST) -> Any:  # noqa: ANN401 a node, or the statements for it
         numbers = self._nodes.get(id(node))
@@ -86,12 +102,22 @@ class _Weaver(ast.NodeTransformer):
         if numbers is None:
             return node
         if isinstance(node, ast.Lambda):
-            node.body = self._expression(node.body, numbers)
+            body = self._expression(node.body, numbers)
+            test = self._proceeds(numbers, body)
+            node.body = body if test is None else _at(ast.BoolOp(ast.And(), [test, body]), body)
             return node
         assert isinstance(node, ast.stmt)
         woven = self._statement(node, [n for n in numbers if n not in self._guards])
+        test = self._proceeds(numbers, node)
+        if test is not None:
+            woven = [_at(ast.If(test, woven, []), node)]
         guards = [n for n in numbers if n in self._guards]
         return [_guarded(woven, guards, node)] if guards else woven
+
+    def _proceeds(self, numbers: list[int], at: ast.stmt | ast.expr) -> ast.expr | None:
+        """Whether a statement that may never end is to run; ``None`` for all others."""
+        stuck = [n for n in numbers if n in self._stuck]
+        return _at(_call("proceeds", [_tuple(stuck)]), at) if stuck else None
 
     def _statement(self, node: ast.stmt, numbers: list[int]) -> list[ast.stmt]:
         if not numbers:

@@ -1,0 +1,77 @@
+"""The probes of a whole program, one by one, with a fake GPU."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from streamlint.confirm import handles, watch
+from streamlint.confirm.instrument import Place
+from streamlint.confirm.probe import Mode
+from streamlint.confirm.weave import Role, Site
+from tests.confirm_support import Array, Device
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+def test_pytorch_is_warmed_up_once_and_not_before_the_program_uses_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun: list[bool] = [False]
+    warmed: list[object] = []
+    cuda = SimpleNamespace(is_initialized=lambda: begun[0], is_current_stream_capturing=lambda: False)
+    cuda.current_stream = lambda: SimpleNamespace(cuda_stream=0)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda, Tensor=Array))
+    monkeypatch.setattr(watch, "warm", warmed.append)
+    device = cast("Any", Device())
+    site = Site(0, Role.EARLIER, "f.py", Place(1))
+    probes = watch.Watch([site], watch.Order(Mode.GATED, 0), lambda _event: None, lambda: device)
+    probes.enter((0,))
+    assert warmed == []
+    begun[0] = True
+    probes.enter((0,))
+    probes.enter((0,))
+    assert len(warmed) == 1
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+@pytest.mark.parametrize(
+    "probe",
+    [
+        lambda probes: probes.hold_current((0,)),
+        lambda probes: probes.hold_among((0,), 1),
+        lambda probes: probes.on((0,), None),
+        lambda probes: probes.on_launch((0,), ()),
+    ],
+)
+def test_nothing_looks_up_a_stream_in_a_callback(
+    monkeypatch: pytest.MonkeyPatch, probe: Callable[[watch.Watch], object], elsewhere: bool
+) -> None:
+    looked_up: list[int] = []
+
+    def current_streams() -> list[int]:
+        looked_up.append(0)
+        return [0]
+
+    class TwoDevices(Device):
+        def elsewhere(self) -> Iterator[int]:
+            looked_up.append(2)
+            yield from super().elsewhere()
+
+    monkeypatch.setattr(handles, "current_streams", current_streams)
+    device = cast("Any", TwoDevices())
+    site = Site(0, Role.EARLIER, "f.py", Place(1))
+    order = watch.Order(Mode.GATED, 0, elsewhere=elsewhere)
+    broken: list[dict[str, Any]] = []
+    probes = watch.Watch([site], order, broken.append, lambda: device)
+    probes.enter((0,))
+    device.call_back(lambda: probe(probes))
+    device.called_back[0].wait()
+    assert looked_up == []
+    probe(probes)
+    assert looked_up
+    assert not [event for event in broken if event["event"] == "broken"]
