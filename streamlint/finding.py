@@ -90,6 +90,8 @@ class Finding:
     follows: tuple[Pair, ...] = ()
     """The finding that this one is a consequence of: the same missing edge would order both."""
     seen: Seen = Seen.PREDICTED
+    at_call: bool = False
+    """The earlier operation is what an unseen caller may have queued before its call."""
 
     @property
     def pair(self) -> Pair:

@@ -249,6 +249,7 @@ def _finding(candidate: Candidate, follows: tuple[Pair, ...] = ()) -> Finding:
         function=later.at.function,
         related=tuple(related[:6]),
         earlier=judged.op(problem.earlier).at.span if problem.earlier is not None else None,
+        at_call=problem.earlier is not None and is_entry(judged.op(problem.earlier)),
         follows=follows,
         evidence=Evidence(
             judged.trace,
@@ -310,11 +311,20 @@ def _follow_callers(found: dict[Pair, Finding]) -> None:
     ``offload()`` uses a tensor too early that may be pending when it is called; so does ``offload_all()``,
     which calls it: one missing wait.
     """
-    first: dict[tuple[str, Span], Pair] = {}
-    for pair, finding in sorted(found.items(), key=lambda item: -item[1].confidence.rank):
-        evidence = finding.evidence
-        if evidence is None or not is_entry(evidence.trace.ops[evidence.earlier]):
-            continue
-        leader = first.setdefault((finding.code, finding.primary), pair)
-        if leader != pair and leader not in finding.follows:
-            found[pair] = replace(finding, follows=(*finding.follows, leader))
+    groups: dict[tuple[str, Span], list[Finding]] = {}
+    for finding in found.values():
+        if finding.at_call:
+            groups.setdefault((finding.code, finding.primary), []).append(finding)
+    for group in groups.values():
+        # They are merged for each file and then for all files: the order that they come in must not decide.
+        first, *rest = sorted(group, key=_surest)
+        pairs = {finding.pair for finding in group}
+        for finding in rest:
+            causes = (*(cause for cause in finding.follows if cause not in pairs), first.pair)
+            found[finding.pair] = replace(finding, follows=causes)
+        causes = tuple(cause for cause in first.follows if cause not in pairs)
+        found[first.pair] = replace(first, follows=causes)
+
+
+def _surest(finding: Finding) -> tuple[int, tuple[str, int, int, str, str], Span]:
+    return -finding.confidence.rank, finding.sort_key, finding.earlier or finding.primary

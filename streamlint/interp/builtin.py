@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamlint import ir
+from streamlint import ir, models
 from streamlint.interp import (
     callbacks,
     calls,
@@ -44,6 +44,7 @@ from streamlint.interp.values import (
     key_of,
 )
 from streamlint.models import host
+from streamlint.models.schema import NewEvent, NewStream
 from streamlint.trace import MonitorKind
 
 if TYPE_CHECKING:
@@ -353,6 +354,10 @@ def _isinstance(m: Machine, args: list[Value]) -> Value:
     for kind, name in kinds.items():
         if isinstance(value, kind) and not (isinstance(value, BufferV) and value.flavor is Flavor.OPAQUE):
             return ConstV(name in paths) if all(paths) else ConstV(name in paths or "" in paths)
+    if isinstance(value, (StreamV, EventV)):
+        answers = [_is_made_by(value, option) for option in options]
+        if any(answers) or None not in answers:
+            return ConstV(any(answers))
     if isinstance(value, TupleV) or (
         isinstance(value, HeapV) and m.heap[value.id].shape is not Shape.INSTANCE
     ):
@@ -363,6 +368,27 @@ def _isinstance(m: Machine, args: list[Value]) -> Value:
             )
         )
     return SymV(f"isinstance({key_of(value)},{','.join(key_of(o) for o in options)})")
+
+
+_OTHER_ACCELERATORS = ("torch.xpu.", "torch.npu.", "torch.musa.", "torch.mtia.", "torch_npu.")
+
+
+def _is_made_by(value: StreamV | EventV, cls: Value) -> bool | None:
+    """Whether a stream or event is of a library's class; None for other classes and for bare handles.
+
+    A stream of PyTorch's may be one of another accelerator's: ``torch.xpu.Stream``.
+    """
+    if not isinstance(cls, ApiV) or value.lib is None or (isinstance(value, StreamV) and value.raw):
+        return None
+    row = models.find_function(cls.path)
+    if row is None:
+        return None
+    framework, api = row
+    made = NewStream if isinstance(value, StreamV) else NewEvent
+    if any(isinstance(effect, made) for effect in api.effects):
+        of_same = framework.lib is value.lib
+        return None if of_same and cls.path.startswith(_OTHER_ACCELERATORS) else of_same
+    return False if any(isinstance(effect, (NewStream, NewEvent)) for effect in api.effects) else None
 
 
 def _queries(m: Machine, value: Value) -> list[QueryV]:

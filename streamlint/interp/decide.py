@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp import expr, names, tensors
+from streamlint.interp import expr, names, one_stream, tensors
 from streamlint.interp.values import (
     ApiV,
     BufferV,
@@ -165,7 +165,8 @@ def ask(
         return want
     relevant = m.frame.touches and not m.constructing
     default = _default(key) if first is None else int(first == negated)
-    answer = m.oracle.choose(key, text_of(e), default=default, relevant=relevant) == 0
+    label = f"not {text_of(e)}" if negated else text_of(e)
+    answer = m.oracle.choose(key, label, default=default, relevant=relevant) == 0
     return answer != negated
 
 
@@ -173,8 +174,9 @@ _UNLIKELY = ("is_compiling", "capturing", "isinstance", "cpu", "debug", "TYPE_CH
 
 
 def _default(key: str) -> int:
-    """The arm explored first: values are present, and code is not being compiled or captured."""
-    return int(key.endswith(" is None)") or any(word in key for word in _UNLIKELY))
+    """The arm explored first: values are present, streams differ, nothing is being compiled or captured."""
+    unlikely = key.endswith(" is None)") or any(word in key for word in _UNLIKELY)
+    return int(unlikely or one_stream.EQUAL_STREAMS.match(key) is not None)
 
 
 def negate(m: Machine, e: ir.Unary) -> Value:

@@ -69,6 +69,13 @@ def barrier(m: Machine, streams: Iterable[StreamV], span: Span, name: str, why: 
         m.emit(Barrier(m.site(span), m.lane, streams=ids, why=why, name=name))
 
 
+def recorded_behind(m: Machine, span: Span) -> None:
+    """A call that records an event of its own on the current stream: others will wait for it."""
+    event = m.new_event("future", None, Lib.TORCH)
+    stream = m.current_stream(Lib.TORCH)
+    m.emit(Record(m.site(span), m.lane, stream=stream.id, event=event.id))
+
+
 def by_outside_event(m: Machine, event: EventV, span: Span, name: str) -> None:
     """A wait for an event from code that was not seen: it may have been recorded after anything."""
     if m.events[event.id].span is None and _recorded_on(m, event.id) is None:

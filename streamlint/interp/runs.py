@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from streamlint.interp import closures, guesses
+from streamlint.interp import closures, guesses, one_stream
 from streamlint.interp.decisions import Exploration, Oracle
 from streamlint.interp.machine import Cut, Frame, Jumped, Machine, PathEnds, Returned
 from streamlint.interp.values import Env
@@ -104,7 +104,7 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
             exploration.limit = exploration.quiet_limit = 0
         run.covered |= machine.covered
         run.closures |= closures.left(machine).keys()
-        trace = machine.trace()
+        trace = one_stream.merged(machine, machine.trace())
         alike = told.setdefault(outline(machine.ops), [])
         if not any(is_same(trace, other) for other in alike):
             alike.append(trace)

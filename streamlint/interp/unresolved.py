@@ -65,6 +65,9 @@ def opaque(
         return m.fresh(f"{name}()", span)
     tensors_given = tensors.buffers_in(m, values)
     lifetime.escapes(m, tensors_given)
+    if last == "set_result" and tensors_given:
+        # torch.futures.Future: who asks for the result waits for an event of the future's.
+        escape.recorded_behind(m, span)
     lifetime.escapes(m, [value for value in values if isinstance(value, CallbackV) and not value.address])
     launched = _launched(values, tensors_given)
     if not launched:

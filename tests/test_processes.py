@@ -1,0 +1,58 @@
+"""The result of a run does not depend on the number of processes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint import engine
+from streamlint.finding import leading
+from tests.test_tree import written
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+BASE = """\
+import torch
+
+class Stage:
+    def __init__(self):
+        self.stream = torch.cuda.Stream()
+
+    def _scaled(self, x):
+        with torch.cuda.stream(self.stream):
+            y = x * 2
+        torch.cuda.current_stream().wait_stream(self.stream)
+        return y
+
+    def first(self, weights: torch.Tensor):
+        return self._scaled(weights)
+
+    def second(self, batch: torch.Tensor):
+        return self._scaled(batch)
+"""
+DERIVED = """\
+import torch
+from base import Stage
+
+class Late(Stage):
+    def third(self, again: torch.Tensor):
+        return self._scaled(again)
+"""
+
+
+def shown(root: Path, jobs: int) -> list[tuple[str, str, str, str]]:
+    files = written(root, {"base.py": BASE, "derived.py": DERIVED, "another.py": DERIVED})
+    report = engine.analyze(root, files, engine.Settings(jobs=jobs))
+    return [(f.code, str(f.primary), f.message, f.fingerprint) for f in leading(report.findings)]
+
+
+def test_one_finding_for_all_callers_in_any_number_of_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the methods that lead to one place, in one file and in several, the same one is shown."""
+    monkeypatch.setattr(engine, "WORTH_A_POOL", 1)
+    alone = shown(tmp_path, 1)
+    assert len(alone) == 1
+    assert shown(tmp_path, 2) == alone
