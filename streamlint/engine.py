@@ -174,7 +174,8 @@ class Session:
         for place, function in in_text(module, end.name, end.stream):
             if not end.returned or (function != end.function and not ends.was_judged(end, place)):
                 return item.finding
-        return item.finding if self._is_named_elsewhere(module, end.name) else surer
+        names = by_name.attributes(module, end.name)
+        return item.finding if any(self._is_named_elsewhere(module, name) for name in names) else surer
 
     def _may_record(self, module: ir.Module, event: Event, finding: Finding, reached: set[Span]) -> bool:
         """Whether code that no path came by may record the event.
