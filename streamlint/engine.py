@@ -188,6 +188,7 @@ class Session:
         if event.earlier and ":" in name:
             # An argument: whoever passes it has another name for it.
             return True
+        name = name.rpartition(".")[2]  # self.done, where no path has set it
         if event.earlier:
             return by_name.may_be_recorded(module, name) or self._is_named_elsewhere(module, name)
         if event.function == finding.function:
