@@ -174,7 +174,8 @@ class Session:
         for place, function in in_text(module, end.name, end.stream):
             if not end.returned or (function != end.function and not ends.was_judged(end, place)):
                 return item.finding
-        return item.finding if self._is_named_elsewhere(module, end.name) else surer
+        names = by_name.attributes(module, end.name)
+        return item.finding if any(self._is_named_elsewhere(module, name) for name in names) else surer
 
     def _may_record(self, module: ir.Module, event: Event, finding: Finding, reached: set[Span]) -> bool:
         """Whether code that no path came by may record the event.
@@ -187,6 +188,7 @@ class Session:
         if event.earlier and ":" in name:
             # An argument: whoever passes it has another name for it.
             return True
+        name = name.rpartition(".")[2]  # self.done, where no path has set it
         if event.earlier:
             return by_name.may_be_recorded(module, name) or self._is_named_elsewhere(module, name)
         if event.function == finding.function:

@@ -53,6 +53,27 @@ def test_numbers_and_the_like_are_not_read(tmp_path: Path, annotation: str) -> N
     assert subjects(tmp_path, annotation) == set()
 
 
+TESTED = """\
+import torch
+
+def is_zero(scale: torch.Tensor):
+    {loop}
+        {test}
+            return False
+    return True
+"""
+READ_AT_ONCE = 'if scale.any().to("cpu", non_blocking=True):'
+
+
+@pytest.mark.parametrize("loop", ["if scale.numel():", "for _ in range(3):"])
+def test_one_expression_that_copies_and_is_read_needs_no_earlier_pass(tmp_path: Path, loop: str) -> None:
+    files = written(tmp_path, {"zero.py": TESTED.format(loop=loop, test=READ_AT_ONCE)})
+    (found,) = (
+        one for one in engine.analyze(tmp_path, files, engine.Settings()).findings if one.code == "SL201"
+    )
+    assert [note.message for note in found.related] == ["written on the current stream here"]
+
+
 def finding(line: int, confidence: Confidence, *causes: Finding) -> Finding:
     return Finding(
         code="SL101",

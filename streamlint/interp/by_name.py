@@ -13,7 +13,7 @@ from streamlint.interp.relevance import all_functions
 from streamlint.models import words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from streamlint.source import Span
 
@@ -34,38 +34,86 @@ def forks(module: ir.Module, name: str, made: Span) -> Iterator[tuple[Span, str]
 
     ``made`` is where the stream is made: other classes that make one of that name mean their own.
     """
-    for function, call, method, receiver in _calls(module, name, made):
-        waits = method in _WAITS and _is(name, receiver)
-        if waits or (method in _FREE | {"wait"} and _among(name, call.args)):
+    for function, call, method, receiver, same in _calls(module, name, made):
+        waits = method in _WAITS and _is(same, receiver)
+        if waits or (method in _FREE | {"wait"} and _among(same, call.args)):
             yield call.span, function
 
 
 def joins(module: ir.Module, name: str, made: Span) -> Iterator[tuple[Span, str]]:
     """The same for code that waits for the stream, or records an event on it."""
-    for function, call, method, receiver in _calls(module, name, made):
-        waits = method in _JOINS and _is(name, receiver)
-        if waits or (method in _FREE | {"wait_stream", "record"} and _among(name, call.args)):
+    for function, call, method, receiver, same in _calls(module, name, made):
+        waits = method in _JOINS and _is(same, receiver)
+        if waits or (method in _FREE | {"wait_stream", "record"} and _among(same, call.args)):
             yield call.span, function
 
 
-def _calls(module: ir.Module, name: str, made: Span) -> Iterator[tuple[str, ir.Call, str, ir.Expr | None]]:
+def _calls(
+    module: ir.Module, name: str, made: Span
+) -> Iterator[tuple[str, ir.Call, str, ir.Expr | None, frozenset[str]]]:
+    """Calls in functions that mention the stream, with their receivers and the names of the stream there."""
     others = _with_own(module, name, made)
+    names = attributes(module, name)
     for decl in all_functions(module):
-        cls = decl.qualname.rpartition(".")[0]
-        if name not in decl.names or cls in others:
+        if names.isdisjoint(decl.names) or decl.qualname.rpartition(".")[0] in others:
             continue
         try:
             body = decl.load().body
         except ir.LoweringError:
             continue
+        same = names | {n for n, value in _copies(body) if _is(names, value)}
         for call in _inside(body):
             match call.func:
                 case ir.Attr(value=receiver, name=method):
-                    yield decl.qualname, call, method, receiver
+                    yield decl.qualname, call, method, receiver, same
                 case ir.Name(id=method):
-                    yield decl.qualname, call, method, None
+                    yield decl.qualname, call, method, None, same
                 case _:
                     pass
+
+
+def attributes(module: ir.Module, name: str) -> frozenset[str]:
+    """The name, and those of the attributes that a variable or attribute of that name comes from or goes to.
+
+    ``side = self.pool._side``: other functions know the stream as ``_side``.
+    """
+    names = {name}
+    for decl in all_functions(module):
+        if name not in decl.names:
+            continue
+        try:
+            body = decl.load().body
+        except ir.LoweringError:
+            continue
+        for target, value in _copies(body):
+            if target == name and isinstance(value, ir.Attr):
+                names.add(value.name)
+        for node in ir.walk(body, functions=True):
+            match node:
+                case ir.Assign(targets=(ir.Attr(name=target),), value=value) if _is({name}, value):
+                    names.add(target)
+                case _:
+                    pass
+    return frozenset(names)
+
+
+def variables(decl: ir.FunctionDecl, names: Collection[str]) -> set[str]:
+    """The variables of a function that are given the value of something with one of these names."""
+    try:
+        body = decl.load().body
+    except ir.LoweringError:
+        return set()
+    return {target for target, value in _copies(body) if _is(names, value)}
+
+
+def _copies(body: object) -> Iterator[tuple[str, ir.Expr]]:
+    """Variables that are given another name's value: ``side = self.side``."""
+    for node in ir.walk(body, functions=True):
+        match node:
+            case ir.Assign(targets=targets, value=ir.Name() | ir.Attr() | ir.Index() as value):
+                yield from ((target.id, value) for target in targets if isinstance(target, ir.Name))
+            case _:
+                pass
 
 
 def _with_own(module: ir.Module, name: str, made: Span) -> set[str]:
@@ -91,8 +139,8 @@ def may_be_recorded(module: ir.Module, name: str) -> bool:
     except ir.LoweringError:
         return True
     for node in (node for body in bodies for node in ir.walk(body, functions=True)):
-        mentions += isinstance(node, (ir.Name, ir.Attr)) and _is(name, node)
-        harmless += sum(_is(name, part) for part in _harmless(node))
+        mentions += isinstance(node, (ir.Name, ir.Attr)) and _is({name}, node)
+        harmless += sum(_is({name}, part) for part in _harmless(node))
     return mentions > harmless
 
 
@@ -126,15 +174,15 @@ def _inside(node: object) -> Iterator[ir.Call]:
     return (part for part in ir.walk(node, functions=True) if isinstance(part, ir.Call))
 
 
-def _among(name: str, args: tuple[ir.Arg, ...]) -> bool:
-    return any(_is(name, arg.value) for arg in args)
+def _among(names: Collection[str], args: tuple[ir.Arg, ...]) -> bool:
+    return any(_is(names, arg.value) for arg in args)
 
 
-def _is(name: str, value: ir.Expr | None) -> bool:
+def _is(names: Collection[str], value: ir.Expr | None) -> bool:
     match value:
         case ir.Name(id=found) | ir.Attr(name=found):
-            return found == name
+            return found in names
         case ir.Index(value=inside):
-            return _is(name, inside)
+            return _is(names, inside)
         case _:
             return False

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp import closures, outside, stmt
+from streamlint.interp import by_name, closures, outside, stmt
 from streamlint.interp.construction import Construction
 from streamlint.interp.relevance import (
     all_classes,
@@ -174,7 +174,9 @@ def joined(module: ir.Module, *own: ir.FunctionDecl) -> frozenset[str]:
         elif decl.qualname.rpartition(".")[0] in owners:
             # A stream named `stream`: self.stream looks like torch.cuda.stream(...).
             found |= _ENTERS & decl.names
-    return frozenset(found)
+    # side = self.pool._side: a stream is named after the variable.
+    touching = [decl for decl in own if words.touches(decl.names)]
+    return frozenset(found.union(*(by_name.variables(decl, found) for decl in touching)))
 
 
 # ----------------------------------------------------------------------------- classes

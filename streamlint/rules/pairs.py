@@ -69,6 +69,9 @@ def _when(earlier: Op, later: Op) -> str:
         return ", in an earlier call"
     first, second = earlier.at.span, later.at.span
     comes_around = first.path == second.path and (first.line, first.col) >= (second.line, second.col)
+    if first == second and type(earlier) is not type(later):
+        # if x.any().to("cpu", non_blocking=True): one expression copies, and is read.
+        comes_around = False
     return ", on an earlier pass" if comes_around and earlier.at.function == later.at.function else ""
 
 
