@@ -185,6 +185,8 @@ class Machine:
     """Qualified names of functions that were run."""
     constructing: bool = False
     """Whether the object that the entry is about is being made; its branches are explored last."""
+    did: object = None
+    """What the path did, as ``runs.outline`` tells it."""
     whole: bool = False
     """Whether the path came to the end of its entry."""
     rebound: bool = False

@@ -86,6 +86,7 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
             m.cut.append("recursion")
         guesses.settle(m)
         m.close()
+        m.did = outline(m.ops)
         return m
 
     exploration = Exploration(
@@ -94,7 +95,7 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
         QUIET_PATHS,
         is_busy=lambda m: is_busy(m.ops),
         is_whole=lambda m: m.whole,
-        outcome=lambda m: outline(m.ops),
+        outcome=lambda m: m.did,
     )
     steps = 0
     told: dict[object, list[Trace]] = {}
@@ -105,7 +106,7 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
         run.covered |= machine.covered
         run.closures |= closures.left(machine).keys()
         trace = one_stream.merged(machine, machine.trace())
-        alike = told.setdefault(outline(machine.ops), [])
+        alike = told.setdefault(machine.did, [])
         if not any(is_same(trace, other) for other in alike):
             alike.append(trace)
             run.traces.append(trace)
