@@ -73,7 +73,7 @@ def of_key(m: Machine, key: str) -> StreamV | EventV | None:
         value = value.value
     if not isinstance(value, (StreamV, EventV)):
         return None
-    _mark_used(m, value)
+    mark_used(m, value)
     m.keep_name(value, key)
     return value
 
@@ -93,21 +93,21 @@ def element(m: Machine, owner: ir.ClassDecl | ir.Module, name: str) -> Value | N
     where = owner.name if isinstance(owner, ir.Module) else f"{owner.module}:{owner.qualname}"
     value = _once(m, f"element of {name} of {where}", find)
     if value is not None:
-        _mark_used(m, value)
+        mark_used(m, value)
     return value
 
 
-def _mark_used(m: Machine, value: Value) -> None:
-    """Whoever made the events in a value may have recorded them."""
+def mark_used(m: Machine, value: Value | None) -> None:
+    """Notes that other code could use a value before the entry: it may have recorded the events in it."""
     match value:
         case EventV(number):
             m.events[number] = replace(m.events[number], earlier=True)
         case TupleV(items):
             for item in items:
-                _mark_used(m, item)
+                mark_used(m, item)
         case HeapV(number) if m.heap[number].cls is None:
             for item in (*m.heap[number].items, *m.heap[number].attrs.values()):
-                _mark_used(m, item)
+                mark_used(m, item)
         case _:
             pass
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from streamlint import ir
@@ -12,13 +12,11 @@ from streamlint.interp.relevance import all_functions
 from streamlint.interp.values import (
     NONE,
     ConstV,
-    EventV,
     FuncV,
     HeapObject,
     HeapV,
     Shape,
     SymV,
-    TupleV,
     Value,
 )
 from streamlint.models import words
@@ -77,7 +75,7 @@ def first_value(m: Machine, module: ir.Module, name: str) -> Value:
     unknown = SymV(f"{module.name}.{name}")
     written = assigned(module, name)
     value = stmt.at_module_level(m, module, written) if written is not None else None
-    _mark_used(m, value)
+    origins.mark_used(m, value)
     if value is None:
         return unknown
     if isinstance(value, HeapV):
@@ -111,7 +109,7 @@ def _set_later(
         finally:
             m.call, m.constructing = outside_call, constructing
         if m.globals[key] != NONE:
-            _mark_used(m, m.globals[key])
+            origins.mark_used(m, m.globals[key])
             return m.globals[key]
     return unknown
 
@@ -163,23 +161,8 @@ def _evaluate(m: Machine, made: HeapV, cls: ir.ClassDecl, found: StreamAttribute
         return None
     parameters = {param.name: SymV(f"0:{param.name}") for param in found.function.params[1:]}
     value = stmt.at_module_level(m, module, found.value, {found.receiver: made, **parameters})
-    _mark_used(m, value)
+    origins.mark_used(m, value)
     return value
-
-
-def _mark_used(m: Machine, value: Value | None) -> None:
-    """Notes that other code could use a value before the entry: it may have recorded the events in it."""
-    match value:
-        case EventV(number):
-            m.events[number] = replace(m.events[number], earlier=True)
-        case TupleV(items):
-            for item in items:
-                _mark_used(m, item)
-        case HeapV(number) if m.heap[number].cls is None:
-            for item in (*m.heap[number].items, *m.heap[number].attrs.values()):
-                _mark_used(m, item)
-        case _:
-            pass
 
 
 def _made(m: Machine, cls: ir.ClassDecl) -> dict[str, list[StreamAttribute]]:
