@@ -49,8 +49,7 @@ def settle(problem: Problem, judged: Judged, run: Run, paths: Sequence[Judged]) 
     doubts = set(problem.doubts)
     earlier, later = judged.op(problem.earlier), judged.op(problem.later)
     doubts -= answered(judged, problem, run.entry)
-    if Doubt.OPAQUE in earlier.doubts and Doubt.OPAQUE in later.doubts:
-        doubts.add(Doubt.GUESSED)
+    doubts |= guessed(judged, problem)
     doubts |= _of_outside_calls(judged, problem.earlier, problem.later, run)
     if Doubt.SAME_STREAM in doubts and _are_two_streams(judged, earlier, later):
         doubts.discard(Doubt.SAME_STREAM)
@@ -62,6 +61,14 @@ def settle(problem: Problem, judged: Judged, run: Run, paths: Sequence[Judged]) 
     if not doubts & {Doubt.SOME_PATHS, Doubt.ESCAPE} and _ordered_elsewhere(problem, judged, paths):
         doubts.add(Doubt.SOME_PATHS)
     return replace(problem, doubts=frozenset(doubts))
+
+
+def guessed(judged: Judged, problem: Problem) -> set[Doubt]:
+    """The doubt about a pair whose operations are both only taken to use their arguments."""
+    if problem.earlier is None:
+        return set()
+    both = judged.op(problem.earlier).doubts & judged.op(problem.later).doubts
+    return {Doubt.GUESSED} if Doubt.OPAQUE in both else set()
 
 
 def _of_outside_calls(judged: Judged, first: OpId, second: OpId, run: Run) -> set[Doubt]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from streamlint.conflicts import conflicts
-from streamlint.doubts import barriers_between, settle
+from streamlint.doubts import barriers_between, guessed, settle
 from streamlint.ends import OpenEnd, TwoStreams, is_given, owner_of
 from streamlint.finding import Evidence, Finding, Pair, Related, Severity
 from streamlint.hb import HappensBefore
@@ -140,21 +140,13 @@ def findings_of_recording(trace: Trace) -> Iterator[Conditional]:
     """
     judged = judge(trace)
     rules = [rule for rule in RULES if rule.severity is not Severity.ADVICE]
-    candidates = [_guessed(candidate) for candidate in _candidates(judged, rules)]
+    candidates = [
+        replace(c, problem=replace(c.problem, doubts=c.problem.doubts | guessed(judged, c.problem)))
+        for c in _candidates(judged, rules)
+    ]
     for candidate, leader in _leaders(judged, candidates):
         follows = (_finding(leader).pair,) if leader is not None else ()
         yield Conditional(_finding(candidate, follows), candidate.problem.unless_recorded)
-
-
-def _guessed(candidate: Candidate) -> Candidate:
-    """Adds the doubt about a pair whose operations are both only taken to use their arguments."""
-    problem = candidate.problem
-    if problem.earlier is None:
-        return candidate
-    both = candidate.judged.op(problem.earlier).doubts & candidate.judged.op(problem.later).doubts
-    if Doubt.OPAQUE not in both:
-        return candidate
-    return replace(candidate, problem=replace(problem, doubts=problem.doubts | {Doubt.GUESSED}))
 
 
 def _candidates(judged: Judged, rules: Sequence[Rule]) -> list[Candidate]:

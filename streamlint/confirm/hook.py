@@ -18,6 +18,7 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from streamlint.confirm.finders import spec_of_others
 from streamlint.confirm.instrument import PROBE, Place
 from streamlint.confirm.probe import Mode
 from streamlint.confirm.watch import Order, Watch
@@ -73,13 +74,8 @@ class _Finder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        for finder in sys.meta_path:
-            if finder is self or not hasattr(finder, "find_spec"):
-                continue
-            spec = finder.find_spec(name, path, target)
-            if spec is not None:
-                return self._with_probes(spec)
-        return None
+        spec = spec_of_others(self, name, path, target)
+        return self._with_probes(spec) if spec is not None else None
 
     def _with_probes(self, spec: ModuleSpec) -> ModuleSpec:
         if isinstance(spec.loader, SourceFileLoader) and spec.origin and self._weaver.weaves(spec.origin):

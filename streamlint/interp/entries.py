@@ -174,6 +174,8 @@ def joined(module: ir.Module, *own: ir.FunctionDecl) -> frozenset[str]:
         elif decl.qualname.rpartition(".")[0] in owners:
             # A stream named `stream`: self.stream looks like torch.cuda.stream(...).
             found |= _ENTERS & decl.names
+    if not found:
+        return frozenset()
     # side = self.pool._side: a stream is named after the variable.
     touching = [decl for decl in own if words.touches(decl.names)]
     return frozenset(found.union(*(by_name.variables(decl, found) for decl in touching)))

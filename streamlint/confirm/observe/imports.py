@@ -6,6 +6,8 @@ import sys
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from typing import TYPE_CHECKING, Any
 
+from streamlint.confirm.finders import spec_of_others
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import CodeType, ModuleType
@@ -34,14 +36,8 @@ class Finder:
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        for finder in sys.meta_path:
-            find = getattr(finder, "find_spec", None)
-            if finder is self or find is None:
-                continue
-            spec: ModuleSpec | None = find(name, path, target)
-            if spec is not None:
-                return self._wrapped(name, spec)
-        return None
+        spec = spec_of_others(self, name, path, target)
+        return self._wrapped(name, spec) if spec is not None else None
 
     def _wrapped(self, name: str, spec: ModuleSpec) -> ModuleSpec:
         if name in self._after and spec.loader is not None:
