@@ -157,6 +157,24 @@ def on_other_device():
     return seen
 
 
+def waits_before():
+    # As `fetch(x).add_(7)`: what is called first waits for the device, and what is queued then is late.
+    b, x, y = fakegpu.Stream(), [0], [0]
+    fakegpu.write(fakegpu.fetch(x), [7])
+    fakegpu.copy(y, x, stream=b)
+    fakegpu.synchronize()
+    return y[0]
+
+
+def two_libraries():
+    # What CuPy writes on its current stream is read by PyTorch on the one that is current there.
+    x, y = [0], [0]
+    fakegpu.write(x, [7])
+    fakegpu.copy(y, x, stream=fakegpu.OF_PYTORCH)
+    fakegpu.synchronize()
+    return y[0]
+
+
 def registers():
     stream, x = fakegpu.Stream(), [0]
     fakegpu.register()
@@ -221,6 +239,10 @@ watch = getattr(builtins, "__streamlint__", None)
 if watch is not None:
     watch._make_driver = lambda: device
 """
+
+
+OF_PYTORCH = 9
+"""A current stream."""
 
 
 class Device:
@@ -381,6 +403,10 @@ def library(device: Device, counter: Callable[[], int]) -> types.ModuleType:  # 
         with device.pushed(ctypes.c_void_p(2)):
             copy(dst, src, types.SimpleNamespace(handle=device.queue_of(0)))  # type: ignore[arg-type]
 
+    def fetch(value: list[int]) -> list[int]:
+        device.synchronize()
+        return value
+
     def copy(dst: list[int] | Array, src: list[int] | Array, stream: Stream) -> None:
         def work() -> None:
             dst[0] = src[0]
@@ -417,6 +443,9 @@ def library(device: Device, counter: Callable[[], int]) -> types.ModuleType:  # 
         copy=copy,
         wait=wait,
         copy_there=copy_there,
+        fetch=fetch,
+        write=lambda dst, src: copy(dst, src, types.SimpleNamespace(handle=0)),  # type: ignore[arg-type]
+        OF_PYTORCH=types.SimpleNamespace(handle=OF_PYTORCH),
         synchronize=device.synchronize,
         synchronize_here=lambda: device.drain(0),
         count=counter,

@@ -26,10 +26,12 @@ from streamlint.confirm.plan import (
 from streamlint.confirm.runner import Confirmation
 from streamlint.confirm.server import Limits, server_environment
 from streamlint.confirm.verdict import Decision, Difference, Verdict
+from streamlint.engine import Settings, analyze
 from streamlint.errors import UserError
 from streamlint.finding import Confidence, Finding, Related, Severity
 from streamlint.source import Span
 from streamlint.witness import ByValue, NoWitness
+from tests.expectations import FIXTURES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,6 +105,16 @@ def planned(
 
 def test_a_finding_names_both_places(program: Path) -> None:
     assert planned(program, finding("loads", 24, 22)) == [("loads", 22, 24)]
+
+
+def test_what_is_pending_at_a_call_is_each_statement_of_the_caller() -> None:
+    path = FIXTURES / "torch" / "sl101_hooks.py"
+    found = analyze(path.parent, [path], Settings()).findings
+    plans = of_findings(Target(path, "gradient_bad"), path.parent, found)
+    lines = path.read_text("utf-8").splitlines()
+    held = [lines[plan.earlier.line - 1].strip() for plan in plans if plan.earlier is not None]
+    assert "(weight * 3).sum().backward()" in held
+    assert {plan.witness for plan in plans} == {ByValue(names_earlier=False)}
 
 
 def test_a_finding_in_a_method_is_run_by_what_reaches_it(program: Path) -> None:

@@ -202,29 +202,9 @@ def _possible(case: Case, gpus: int) -> str | None:
 BROKEN = (
     "numba-cuda 0.30.4 cannot queue callbacks with cuda-bindings 13: it asks a `CUstream` for its `value`"
 )
-REUSED = "was not shown while nothing overwrote the freed memory; not run since it is handed out again"
-CONTROLLED = "not run since a deadlock is confirmed only if the program ends without the wait of the callback"
-CHANGED = "was not shown; not run since the fixture has changed"
 KNOWN = {
-    "torch/sl504_graph_buffer_race::dropped_bad": REUSED,
-    "cuda_runtime/sl504_graph_buffer_race::freed_bad": REUSED,
-    "cuda_runtime/sl504_graph_buffer_race::freed_in_order_bad": REUSED,
-    "cuda_core/sl504_graph_buffer_race::closed_bad": REUSED,
-    "cupy/sl504_graph_buffer_race::dropped_bad": REUSED,
-    "cupy/sl101_kernels::variable_bad": (
-        "was not shown while a variable kept the value of the call before; not run since it is restored"
-    ),
-    "cuda_runtime/sl504_graph_buffer_race::two_executables_bad": CHANGED,
-    "numba/sl104_launch_off_stream::stream_as_data_bad": CHANGED,
-    "torch/sl101_handed_in::forked_by_caller_bad": CHANGED,
-    "cuda_runtime/sl302_blocking_host_callback::counted_bad": CONTROLLED,
-    "cupy/sl302_blocking_host_callback::lock_bad": CONTROLLED,
-    "cupy/sl302_blocking_host_callback::pool_bad": CONTROLLED,
-    "cupy/sl302_blocking_host_callback::event_bad": CONTROLLED,
-    "cupy/sl302_blocking_host_callback::queue_bad": CONTROLLED,
-    "cupy/sl302_blocking_host_callback::future_bad": CONTROLLED,
-    "cupy/sl601_handoff_without_stream::after_dlpack_bad": (
-        "shown in one of two runs: where nothing names the stream, those of both libraries are held back"
+    "torch/sl102_signals::polled_ok": (
+        "cannot be serialized: a kernel polls the value that a later statement stores"
     ),
     "numba/sl302_blocking_host_callback::event_bad": BROKEN,
     "numba/sl302_blocking_host_callback::event_ok": BROKEN,

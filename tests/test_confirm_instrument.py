@@ -50,6 +50,13 @@ class Log:
         self.seen.append(f"hold {named[0] if named else 'current'}")
         return arguments
 
+    def hold_after(self, operand: object) -> object:
+        self.seen.append("hold current")
+        return operand
+
+    def end_earlier(self, value: object = None) -> object:
+        return value
+
     def hold(self, stream: object) -> object:
         self.seen.append(f"hold {stream}")
         return stream
@@ -92,6 +99,40 @@ def test_a_statement_is_held_back_on_the_current_stream() -> None:
 def test_a_named_stream_is_held_back_instead(call: str) -> None:
     seen, _ = run(f"def f():\n    {call}\n", Place(2))
     assert seen == ["hold s", "do 2"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "held"),
+    [
+        ("x = ones().add_(2)", "x = ones().add_(HOLD(2))"),
+        ("x = ones().double()", "x = HOLD(ones()).double()"),
+        ("x = f(ones(), *a)", "x = f(ones(), *HOLD(a))"),
+        ("x = f(ones(), n=1)", "x = f(ones(), n=HOLD(1))"),
+        ("x = ones() + y", "x = ones() + HOLD(y)"),
+        ("x += ones()", "x += HOLD(ones())"),
+        ("return ones() * 2", "return ones() * HOLD(2)"),
+    ],
+)
+def test_a_statement_can_be_held_back_after_its_operands(statement: str, held: str) -> None:
+    source = f"def f():\n    {statement}\n"
+    place = Place(2, source.splitlines()[1].index("ones()" if "return" in statement else "x"))
+    tree = instrument(source, "f.py", place, None, late=True)
+    text = _without_calls(ast.unparse(tree)).replace(f"{PROBE}.hold_after", "HOLD")
+    assert held in text
+    assert "hold_current" not in text
+
+
+def _without_calls(text: str) -> str:
+    """The program without the probes around what calls return."""
+    tree = ast.parse(text)
+
+    class Bare(ast.NodeTransformer):
+        def visit_Call(self, node: ast.Call) -> ast.expr:
+            self.generic_visit(node)
+            probe = ast.unparse(node.func).removeprefix(f"{PROBE}.")
+            return node.args[-1] if probe in ("call", "end_earlier") and node.args else node
+
+    return ast.unparse(Bare().visit(tree))
 
 
 def test_the_stream_of_a_callback_is_held_back() -> None:

@@ -174,12 +174,14 @@ def test_a_statement_that_frees_nothing_gets_its_own_memory(program: Path) -> No
 
 def test_a_pointer_stands_for_a_block_of_its_kind() -> None:
     memory = Memory()
-    plain, pooled = memory.new(64), memory.new(32, pooled=True)
+    plain, pooled, other = memory.new(64), memory.new(32, pooled=True), memory.new(32, pooled=True)
     driver = cast("Driver", memory)
     assert block_of(plain, driver) == PlainBlock(plain, 64)
     assert block_of(pooled, driver) == PoolBlock(pooled, 32)
     memory.free(pooled)
     assert block_of(pooled, driver) is None
+    # The pool has another free block of the size, which it hands out first.
+    memory.free(other)
     hand_out(PoolBlock(pooled, 32), driver, [4])
     assert memory.content[pooled] == POISON
 
@@ -281,7 +283,9 @@ def test_freed_memory_of_graphs_is_handed_out_again(
 # ----------------------------------------------------------------------------- variables of a module
 
 
-class UnownedMemory: ...
+class UnownedMemory:
+    def __init__(self, size: int = 0) -> None:
+        self.size = size
 
 
 class MemoryPointer:
@@ -300,6 +304,8 @@ def test_a_variable_of_a_module_gets_its_first_contents_again() -> None:
     variables = Variables(cast("Driver", memory))
     variables.see(MemoryPointer(variable, UnownedMemory()))
     variables.see(MemoryPointer(array, object()))
+    # That of another library, which is gone when the variables are restored.
+    variables.see(MemoryPointer(memory.new(4), UnownedMemory(4)))
     memory.content[variable] = 7
     variables.see(MemoryPointer(variable, UnownedMemory()))
     variables.restore()

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from streamlint.confirm import child, cuda_errors, gate, handles, probe
+from streamlint.confirm import child, cuda_errors, gate, handles, hold, probe
 from streamlint.confirm.gate import Gate
+from streamlint.confirm.hold import Hold
 from streamlint.confirm.instrument import Place
 from streamlint.confirm.plan import Plan, Target, of_each_statement
 from streamlint.confirm.probe import Mode, Probe
@@ -22,7 +23,7 @@ from streamlint.confirm.runner import confirm_all
 from streamlint.confirm.server import Limits, Server
 from streamlint.confirm.verdict import Verdict
 from streamlint.witness import ByDeadlock, ByValue
-from tests.confirm_support import CALLBACKS, PROGRAM, Device, alive, library
+from tests.confirm_support import CALLBACKS, OF_PYTORCH, PROGRAM, Device, alive, library
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -111,6 +112,33 @@ def test_one_turn_of_a_loop_is_held_back_alone(program: Path) -> None:
 def test_a_stream_among_the_arguments_is_held_back(program: Path) -> None:
     decision = confirm(program, "hands_its_stream_over", "give(x").decision
     assert decision.verdict is Verdict.CONFIRMED
+
+
+def test_what_waits_before_it_queues_is_held_back_after_that(program: Path) -> None:
+    done = confirm(program, "waits_before", "write(fakegpu")
+    assert (done.decision.verdict, done.plan.hold) == (Verdict.CONFIRMED, Hold.LATE)
+
+
+def test_of_two_libraries_one_is_held_back_alone(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    current = {"torch": OF_PYTORCH, "cupy": 0}
+    monkeypatch.setattr(hold, "streams_by_library", lambda: current)
+    done = confirm(program, "two_libraries", "write(x")
+    assert (done.decision.verdict, done.plan.hold) == (Verdict.CONFIRMED, Hold.CUPY)
+    current["torch"] = 0
+    assert confirm(program, "two_libraries", "write(x").plan.hold is Hold.CURRENT
+
+
+def test_the_threads_of_backward_are_not_those_of_callbacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[bool] = []
+    task = [3]
+    torch = SimpleNamespace(_C=SimpleNamespace(_current_graph_task_id=lambda: task[0]))
+    monkeypatch.setitem(sys.modules, "torch", cast("Any", torch))
+    for device in (Device(), Device()):
+        device.call_back(lambda: seen.append(handles.on_callback_thread()))
+        device.called_back[0].wait()
+        task[0] = -1
+    assert seen == [False, True]
+    assert not handles.on_callback_thread()
 
 
 def test_the_other_device_is_held_back_where_the_finding_is_about_two(program: Path) -> None:
@@ -267,11 +295,11 @@ def test_a_program_that_hangs_without_the_wait_is_no_evidence(callbacks: Path) -
     assert (found.verdict, "nor does it" in found.reason) == (Verdict.NOISY, True)
 
 
-@pytest.mark.parametrize("elsewhere", [False, True])
+@pytest.mark.parametrize("how", [Hold.CURRENT, Hold.CUPY, Hold.ELSEWHERE])
 @pytest.mark.parametrize("function", ["event_ok", "pool_ok", "signal_ok"])
-def test_probes_make_no_deadlock(callbacks: Path, function: str, elsewhere: bool) -> None:
+def test_probes_make_no_deadlock(callbacks: Path, function: str, how: Hold) -> None:
     plans = of_each_statement(Target(callbacks, function), callbacks.parent)
-    stuck = [replace(plan, witness=ByDeadlock(), elsewhere=elsewhere) for plan in plans]
+    stuck = [replace(plan, witness=ByDeadlock(), hold=how) for plan in plans]
     done = confirm_all(stuck, Limits(delay_ms=10, timeout_s=5, shared=True))
     assert {c.decision.verdict for c in done} <= {Verdict.ORDERED, Verdict.NOT_REACHED}, done
     assert Verdict.ORDERED in {c.decision.verdict for c in done}
@@ -307,7 +335,7 @@ def test_what_a_program_started_is_killed_too(tmp_path: Path, program: Path) -> 
         "earlier": None,
         "later": None,
         "turn": None,
-        "elsewhere": False,
+        "hold": "current",
         "purpose": "order",
         "rehearsal": None,
     }

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from streamlint.confirm import handles, watch
+from streamlint.confirm import hold as hold_module
+from streamlint.confirm.hold import Hold
 from streamlint.confirm.instrument import Place
 from streamlint.confirm.probe import Mode
 from streamlint.confirm.weave import Role, Site
@@ -38,7 +40,7 @@ def test_pytorch_is_warmed_up_once_and_not_before_the_program_uses_it(
     assert len(warmed) == 1
 
 
-@pytest.mark.parametrize("elsewhere", [False, True])
+@pytest.mark.parametrize("hold", [Hold.CURRENT, Hold.CUPY, Hold.ELSEWHERE])
 @pytest.mark.parametrize(
     "probe",
     [
@@ -49,7 +51,7 @@ def test_pytorch_is_warmed_up_once_and_not_before_the_program_uses_it(
     ],
 )
 def test_nothing_looks_up_a_stream_in_a_callback(
-    monkeypatch: pytest.MonkeyPatch, probe: Callable[[watch.Watch], object], elsewhere: bool
+    monkeypatch: pytest.MonkeyPatch, probe: Callable[[watch.Watch], object], hold: Hold
 ) -> None:
     looked_up: list[int] = []
 
@@ -63,9 +65,10 @@ def test_nothing_looks_up_a_stream_in_a_callback(
             yield from super().elsewhere()
 
     monkeypatch.setattr(handles, "current_streams", current_streams)
+    monkeypatch.setattr(hold_module, "streams_by_library", lambda: {"cupy": current_streams()[0]})
     device = cast("Any", TwoDevices())
     site = Site(0, Role.EARLIER, "f.py", Place(1))
-    order = watch.Order(Mode.GATED, 0, elsewhere=elsewhere)
+    order = watch.Order(Mode.GATED, 0, hold=hold)
     broken: list[dict[str, Any]] = []
     probes = watch.Watch([site], order, broken.append, lambda: device)
     probes.enter((0,))

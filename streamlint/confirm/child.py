@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from streamlint.confirm.driver import NOT_READY, Driver, DriverError, DriverUnavailableError
 from streamlint.confirm.gate import Gate
+from streamlint.confirm.hold import Hold
 from streamlint.confirm.instrument import PROBE, Place, Purpose, instrument
 from streamlint.confirm.probe import Mode, Probe
 from streamlint.confirm.processes import tail
@@ -198,13 +199,15 @@ def _result(driver: Driver, job: dict[str, Any], run: dict[str, Any], before: Be
     try:
         source = path.read_text("utf-8")
         purpose = Purpose(run["purpose"])
-        tree = instrument(source, str(path), _place(run["earlier"]), _place(run["later"]), purpose)
+        hold = Hold(run["hold"])
+        places = _place(run["earlier"]), _place(run["later"])
+        tree = instrument(source, str(path), *places, purpose, late=hold is Hold.LATE)
         if imports(tree, "torch"):
             _warm_torch()
         gate = Gate(driver, job["delay_ms"])
         mode = Mode(run["mode"])
         past = _past(purpose, mode, driver)
-        probe = Probe(mode, driver, gate, run["turn"], str(path), past, elsewhere=run["elsewhere"])
+        probe = Probe(mode, driver, gate, run["turn"], str(path), past, hold=hold)
         call = Switch(probe)
         function = _load(tree, path, Path(job["root"]), run["function"], call)
         if before.must_call(run, tree):
@@ -278,6 +281,7 @@ def _call(function: Callable[[], object], probe: Probe, driver: Driver, gate: Ga
         "value": leaves,
         "held": probe.reached,
         "overtaken": probe.overtaken,
+        "others": [hold.value for hold in probe.others],
         "watched": probe.watched,
         "waited_s": probe.waited_s,
     }

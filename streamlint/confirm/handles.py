@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _PER_THREAD: Final = 2
 """``CU_STREAM_PER_THREAD``."""
@@ -37,9 +40,9 @@ def handles(stream: Any) -> list[int]:  # noqa: ANN401
     return [handle] if handle <= _PER_THREAD or handle >= _LOWEST_ADDRESS else current_streams()
 
 
-def among(values: tuple[object, ...]) -> list[int]:
-    """The streams among the arguments of a call, ``side`` of ``fill(x, 7, side)``; else the current ones."""
-    return [handle for value in values if _is_stream(value) for handle in handles(value)] or current_streams()
+def named_among(values: Sequence[object]) -> list[int]:
+    """The streams among the arguments of a call: ``side`` of ``fill(x, 7, side)``."""
+    return [handle for value in values if _is_stream(value) for handle in handles(value)]
 
 
 def _is_stream(value: object) -> bool:
@@ -59,18 +62,23 @@ def current_streams(device: int | None = None) -> list[int]:
 
     ``device``: the stream current there, instead of on the current device.
     """
-    found: set[int] = set()
+    return sorted(set(streams_by_library(device).values())) or [0]
+
+
+def streams_by_library(device: int | None = None) -> dict[str, int]:
+    """The same, by the names of the libraries that are in use."""
+    found: dict[str, int] = {}
     torch = _loaded("torch", "cuda")
     if torch is not None and torch.cuda.is_initialized():
-        found.add(int(torch.cuda.current_stream(device).cuda_stream))
+        found["torch"] = int(torch.cuda.current_stream(device).cuda_stream)
     cupy = _loaded("cupy", "cuda")
     if cupy is not None:
-        found.add(int(cupy.cuda.get_current_stream(-1 if device is None else device).ptr))
+        found["cupy"] = int(cupy.cuda.get_current_stream(-1 if device is None else device).ptr)
     if "numba.cuda" in sys.modules:
         # Numba has no current stream: what names none runs on the default stream.
         per_thread = os.environ.get("NUMBA_CUDA_PER_THREAD_DEFAULT_STREAM", "0")
-        found.add(_PER_THREAD if per_thread not in ("", "0") else 0)
-    return sorted(found) or [0]
+        found["numba"] = _PER_THREAD if per_thread not in ("", "0") else 0
+    return found
 
 
 def library_is_capturing() -> bool:
@@ -84,7 +92,12 @@ def library_is_capturing() -> bool:
 
 def on_callback_thread() -> bool:
     """Host callbacks run on a thread of the driver, which Python knows only as a dummy."""
-    return isinstance(threading.current_thread(), threading._DummyThread)
+    if not isinstance(threading.current_thread(), threading._DummyThread):
+        return False
+    # So does Python know the threads on which PyTorch runs backward with its hooks; CUDA may be called there.
+    torch = _loaded("torch", "_C")
+    backward = getattr(torch._C, "_current_graph_task_id", None) if torch is not None else None
+    return backward is None or backward() < 0
 
 
 def _loaded(name: str, part: str) -> Any:  # noqa: ANN401

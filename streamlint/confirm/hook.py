@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from streamlint.confirm.finders import spec_of_others
+from streamlint.confirm.hold import Hold
 from streamlint.confirm.instrument import PROBE, Place
 from streamlint.confirm.probe import Mode
 from streamlint.confirm.watch import Order, Watch
@@ -128,7 +129,7 @@ def _install(job: dict[str, Any]) -> None:
         job["delay_ms"],
         frozenset(job["reuse"]),
         frozenset(job["stuck"]),
-        job["elsewhere"],
+        Hold(job["hold"]),
     )
     setattr(builtins, PROBE, Watch(sites, order, out))
     setattr(builtins, _WEAVER, weaver)

@@ -79,15 +79,20 @@ def instrument(
     earlier: Place | None,
     later: Place | None,
     purpose: Purpose = Purpose.ORDER,
+    *,
+    late: bool = False,
 ) -> ast.Module:
-    """The program with probes.
+    """The program with probes. ``late``: the operands are evaluated before anything is held back.
 
     :raises SyntaxError: the source is not Python.
     :raises LookupError: no statement of a function is at ``earlier`` or ``later``.
     """
     tree = ast.parse(source, path)
     places = _require(tree, source, earlier), _require(tree, source, later)
-    _Rewriter(*places, compiled(tree), purpose).module(tree)
+    operand = (
+        None if places[0] is None or earlier is None or not late else _operand(places[0], source, earlier)
+    )
+    _Rewriter(*places, compiled(tree), purpose, operand).module(tree)
     return ast.fix_missing_locations(tree)
 
 
@@ -132,6 +137,54 @@ def _code_points(lines: list[str], line: int, offset: int) -> int:
     return len(lines[line - 1].encode()[:offset].decode(errors="ignore"))
 
 
+@dataclass(frozen=True, slots=True)
+class _Operand:
+    """A part of an operation: the one that is evaluated last."""
+
+    operation: ast.AST
+    field: str
+    index: int | None = None
+
+    def wrap(self, method: str) -> None:
+        """``ones().add_(2)`` becomes ``ones().add_(__streamlint__.method(2))``."""
+        value = getattr(self.operation, self.field)
+        if self.index is None:
+            setattr(self.operation, self.field, _call(method, [value], value))
+        else:
+            value[self.index] = _call(method, [value[self.index]], value[self.index])
+
+
+def _operand(statement: Node, source: str, place: Place) -> _Operand | None:
+    """Of the outermost operation that begins at ``place``, or of what the statement evaluates."""
+    lines = source.splitlines()
+    operations = [node for node in ast.walk(statement) if isinstance(node, ast.Call | ast.BinOp)]
+    for node in operations:  # from the outside in
+        if place.col is None or (node.lineno, _code_points(lines, node.lineno, node.col_offset)) == (
+            place.line,
+            place.col,
+        ):
+            return _last_of(node)
+    if isinstance(statement, ast.AugAssign):
+        return _Operand(statement, "value")
+    return _last_of(operations[0]) if operations else None
+
+
+def _last_of(operation: ast.Call | ast.BinOp) -> _Operand | None:
+    match operation:
+        case ast.BinOp():
+            return _Operand(operation, "right")
+        case ast.Call(keywords=[*_, keyword]):
+            return _Operand(keyword, "value")
+        case ast.Call(args=[*_, ast.Starred() as starred]):
+            return _Operand(starred, "value")
+        case ast.Call(args=[_, *_] as arguments):
+            return _Operand(operation, "args", len(arguments) - 1)
+        case ast.Call(func=ast.Attribute() as method):
+            return _Operand(method, "value")
+        case _:
+            return None
+
+
 def compiled(tree: ast.Module) -> frozenset[str]:
     """Functions that a GPU compiler reads: ``@cuda.jit``, and ``kernel = cuda.jit(f)``."""
     names: set[str] = set()
@@ -152,8 +205,15 @@ def _any_has(nodes: list[ast.expr], words: tuple[str, ...]) -> bool:
 
 class _Rewriter:
     def __init__(
-        self, earlier: Node | None, later: Node | None, compiled_names: frozenset[str], purpose: Purpose
+        self,
+        earlier: Node | None,
+        later: Node | None,
+        compiled_names: frozenset[str],
+        purpose: Purpose,
+        operand: _Operand | None,
     ) -> None:
+        """``operand``: after which the earlier statement is held back, if not at its start."""
+        self._operand = operand
         self._purpose = purpose
         self._earlier = earlier
         self._later = later
@@ -208,11 +268,14 @@ class _Rewriter:
         if node is self._earlier and stale:
             after += _end(node, "gave_back")
         elif node is self._earlier and not header.streams:
-            if plain is None:
+            if self._operand is not None:
+                self._operand.wrap("hold_after")
+            elif plain is None:
                 before.append(_probe("hold_current", node))
             else:
                 # fill(x, n, s)  ->  fill(*__streamlint__.hold_among(x, n, s))
                 plain.args = [ast.Starred(_call("hold_among", plain.args, plain), ast.Load())]
+            after += _end(node, "end_earlier")
         if node is self._later:
             after += _end(node, "end_later")
         self._inner(node)

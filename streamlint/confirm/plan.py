@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from typing_extensions import assert_never
 
+from streamlint.confirm.hold import Hold
 from streamlint.confirm.instrument import Place, node_at
 from streamlint.confirm.streams import call_name, takes_stream
 from streamlint.trace import Free
@@ -97,9 +98,8 @@ class Plan:
     fingerprint: str = ""
     turn: int | None = None
     """Hold back only this execution of the statement, counted from 0; ``None``: every one."""
-    elsewhere: bool = False
-    """Where the statement names no stream, hold back those of the other devices and not that of the current
-    one: ``host.copy_(x)`` runs on the device of ``x``."""
+    hold: Hold = Hold.CURRENT
+    """What is held back where the statement names no stream."""
     witness: Witness = _BY_VALUE
     earlier_path: Path | None = None
     """The file of the earlier operation, if it is another one: only in a whole program."""
@@ -338,21 +338,24 @@ def witness_for(finding: Finding) -> Witness:
 
     SL504 is about both: a graph whose input is refilled too early, and one whose input is freed.
     """
+    from streamlint.rules.base import is_entry  # as above
+
     declared, evidence = witness_of(finding.code), finding.evidence
     if not isinstance(declared, ByValue) or evidence is None:
         return declared
-    if isinstance(evidence.trace.ops[evidence.earlier], Free):
+    earlier, later = evidence.trace.ops[evidence.earlier], evidence.trace.ops[evidence.later]
+    if is_entry(earlier):
+        # Something that is pending when the function is called: whatever its caller has queued.
+        return replace(declared, names_earlier=False)
+    if isinstance(earlier, Free):
         return ByReuse(stale=True)
-    return ByReuse() if isinstance(evidence.trace.ops[evidence.later], Free) else declared
+    return ByReuse() if isinstance(later, Free) else declared
 
 
 def _of_finding(finding: Finding, driver: str, path: Path, root: Path, program: Program) -> list[Plan]:
     witness = witness_for(finding)
     earlier, later = places(finding, witness)
     if root / later.path != path or (earlier is not None and root / earlier.path != path):
-        return []
-    if earlier is not None and not program.holds(Place(earlier.line)):
-        # What may be pending when a function is called is shown at its `def`: nothing there can be held back.
         return []
     plan = Plan(path, root, driver, None, _place(later), finding.code, finding.fingerprint, witness=witness)
     if earlier is not None:

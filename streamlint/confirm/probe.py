@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from streamlint.confirm import cuda_errors
 from streamlint.confirm.handles import (
-    among,
     current_streams,
     handles,
     library_is_capturing,
     of_launch,
     on_callback_thread,
 )
+from streamlint.confirm.hold import Hold, hold_back
 from streamlint.confirm.reuse import Block, block_of, hand_out
 
 if TYPE_CHECKING:
@@ -69,16 +69,16 @@ class Probe:
         path: str = "",
         past: Past | None = None,
         *,
-        elsewhere: bool = False,
+        hold: Hold = Hold.CURRENT,
     ) -> None:
         """``turn`` selects one execution of the earlier statement, counted from 0; ``None`` is each.
 
         ``path`` is the user's file, for the lines of errors. ``past`` is for an earlier statement
-        that gives back memory which is used afterwards. ``elsewhere``: see ``Plan``.
+        that gives back memory which is used afterwards. ``hold``: see ``Plan``.
         """
         self._past = past
         self._path = path
-        self._elsewhere = elsewhere
+        self._how = hold
         self.mode = mode
         self._turn = turn
         self._driver = driver
@@ -89,6 +89,7 @@ class Probe:
         self._blocks: list[Block] = []
         self._kept: list[object] = []
         self._captures = 0
+        self._others: dict[Hold, None] = {}
         self.reached = 0
         self.watched = 0
         self.waited_s = 0.0
@@ -119,11 +120,25 @@ class Probe:
     def hold_among(self, *arguments: object) -> tuple[object, ...]:
         """Around the arguments of an earlier call that may have its stream among them."""
         if self._is_held():
-            if self._elsewhere:
-                self._gate.hold_elsewhere()
-            else:
-                self._hold(among(arguments))
+            self._others |= dict.fromkeys(hold_back(self._gate, self._how, arguments))
         return arguments
+
+    def hold_after(self, operand: T) -> T:
+        """Around the operand of an earlier operation that is evaluated last."""
+        self.hold_among()
+        return operand
+
+    def end_earlier(self, value: T | None = None) -> T | None:
+        """After an earlier statement that names no stream: it may have waited for what was held back."""
+        late = self._how is Hold.CURRENT and self.mode is Mode.GATED and not self._out_of_bounds()
+        if late and not self._gate.closed:
+            self._others[Hold.LATE] = None
+        return value
+
+    @property
+    def others(self) -> tuple[Hold, ...]:
+        """Other schedules, if nothing shows in this one."""
+        return tuple(self._others)
 
     def _is_held(self) -> bool:
         """Count this execution of the earlier operation; whether it is one to hold back.

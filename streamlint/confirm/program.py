@@ -13,10 +13,10 @@ import subprocess
 import tempfile
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from streamlint.confirm.hold import Hold
 from streamlint.confirm.hook import JOB, SITECUSTOMIZE
 from streamlint.confirm.probe import Mode
 from streamlint.confirm.processes import end_all, tail, tidy_environment
@@ -69,6 +69,8 @@ class Seen:
     parts: dict[tuple[int, int], list[tuple[str, Snapshot]]] = field(default_factory=dict)
     """The contents at the end of a turn, by process."""
     held: set[int] = field(default_factory=set)
+    others: dict[int, list[Hold]] = field(default_factory=dict)
+    """What else could be held back."""
     watched: set[int] = field(default_factory=set)
     overtaken: set[tuple[int, int]] = field(default_factory=set)
     waited: dict[tuple[int, int], float] = field(default_factory=dict)
@@ -179,30 +181,35 @@ class Program:
             reason = "the earlier operation was not issued" + (ended if reference.ended else "")
             return Decision(Verdict.NOT_REACHED, reason)
         decisions = []
-        # What names no stream may run on a device that is not current: `host.copy_(x)`.
-        devices = (False, True) if gpus_of(self._cases[number].plan.witness) > 1 else (False,)
-        for turn, elsewhere in product(range(reached), devices):
-            decision = self._turn(number, turn, reference, elsewhere=elsewhere)
-            if decision.verdict in (Verdict.CONFIRMED, Verdict.NOISY):
-                return decision
-            decisions.append(decision)
+        several_gpus = gpus_of(self._cases[number].plan.witness) > 1
+        for turn in range(reached):
+            holds = [Hold.CURRENT, Hold.ELSEWHERE] if several_gpus else [Hold.CURRENT]
+            while holds:
+                decision, others = self._turn(number, turn, reference, holds.pop(0))
+                if decision.verdict in (Verdict.CONFIRMED, Verdict.NOISY):
+                    return decision
+                decisions.append(decision)
+                holds += others
         return min(decisions, key=lambda one: SAYS_MOST.index(one.verdict))
 
-    def _turn(self, number: int, turn: int, reference: Seen, *, elsewhere: bool) -> Decision:
+    def _turn(self, number: int, turn: int, reference: Seen, hold: Hold) -> tuple[Decision, list[Hold]]:
+        """What holding back one execution shows, and what else could be held back there."""
         plan, limit = self._cases[number].plan, self._limits.timeout_s
         expected = reference.outcome(number, turn, limit)
-        gated = self._run(Mode.GATED, number, turn, elsewhere=elsewhere)
+        gated = self._run(Mode.GATED, number, turn, hold)
         got = gated.outcome(number, turn, limit)
         looked = (number, turn) in reference.parts, (number, turn) in gated.parts
         if looked == (True, False) and (gated.ended, gated.broken) == (reference.ended, reference.broken):
-            return Decision(Verdict.NOT_REACHED, "the later operation was not reached in the delayed run")
+            reason = "the later operation was not reached in the delayed run"
+            return Decision(Verdict.NOT_REACHED, reason), []
         control = expected
         if suspicious(expected, got) and not isinstance(plan.witness, ByTime):
-            again = self._run(Mode.CONTROL, number, turn, elsewhere=elsewhere)
+            again = self._run(Mode.CONTROL, number, turn, hold)
             control = again.outcome(number, turn, limit)
-        return decide(plan.witness, Runs(expected, control, got, NOT_MADE), self._limits.delay_ms / 1e3)
+        runs = Runs(expected, control, got, NOT_MADE)
+        return decide(plan.witness, runs, self._limits.delay_ms / 1e3), gated.others.get(number, [])
 
-    def _run(self, mode: Mode, active: int | None, turn: int, *, elsewhere: bool = False) -> Seen:
+    def _run(self, mode: Mode, active: int | None, turn: int, hold: Hold = Hold.CURRENT) -> Seen:
         with tempfile.TemporaryDirectory(prefix="streamlint-confirm-") as name:
             folder = Path(name)
             out = folder / "out"
@@ -213,7 +220,7 @@ class Program:
             # Only this package: what else is installed beside it may not fit the program's interpreter.
             (hooks / "streamlint").symlink_to(Path(__file__).resolve().parents[1], target_is_directory=True)
             job = folder / "job.json"
-            job.write_text(json.dumps(self._job(mode, active, turn, out, elsewhere=elsewhere)), "utf-8")
+            job.write_text(json.dumps(self._job(mode, active, turn, out, hold)), "utf-8")
             environment = tidy_environment(hooks) | {JOB: str(job)}
             with _started(self._command, environment, folder) as process:
                 ended = _wait(process, self._limits.timeout_s)
@@ -222,15 +229,13 @@ class Program:
             seen.last_line = tail(folder / "stderr")
             return seen
 
-    def _job(
-        self, mode: Mode, active: int | None, turn: int, out: Path, *, elsewhere: bool
-    ) -> dict[str, Any]:
+    def _job(self, mode: Mode, active: int | None, turn: int, out: Path, hold: Hold) -> dict[str, Any]:
         sites = [site for case in self._cases for site in case.sites]
         return {
             "mode": mode.value,
             "active": active,
             "turn": turn,
-            "elsewhere": elsewhere,
+            "hold": hold.value,
             "delay_ms": self._limits.delay_ms,
             "out": str(out),
             "stuck": [active] if active is not None and self._is_about_deadlock(active) else [],
@@ -311,6 +316,8 @@ def _add(seen: Seen, event: dict[str, Any]) -> None:  # noqa: C901 one case an e
             parts.append((event["process"], leaves))
         case "held":
             seen.held.add(finding)
+        case "other":
+            seen.others.setdefault(finding, []).append(Hold(event["hold"]))
         case "watched":
             seen.watched.add(finding)
         case "waited":

@@ -120,12 +120,19 @@ def hand_out(block: Block, driver: Driver, streams: list[int]) -> object:
     ``streams`` are those that the free named; memory that was freed on none may go to any stream.
     """
     match block:
-        case PoolBlock(size=size):
+        case PoolBlock():
             for stream in streams or [driver.new_stream()]:
-                driver.overwritten(size, stream, _POISON)
+                _overwrite_of_pool(block, driver, stream)
             return None
         case TorchBlock() | CupyBlock() | CoreBlock() | PlainBlock():
             return _overwritten(block, driver)[1]
+
+
+def _overwrite_of_pool(block: PoolBlock, driver: Driver, stream: int) -> None:
+    """Equal blocks are asked for on the stream until one is where the freed one was."""
+    for _ in range(_TRIES):
+        if driver.overwritten(block.size, stream, _POISON) == block.address:
+            return
 
 
 def _overwritten(block: Findable, driver: Driver) -> tuple[int, object]:
@@ -210,7 +217,7 @@ class Past:
 
     def _hand_out(self, block: Block) -> None:
         if isinstance(block, PoolBlock):
-            self._driver.overwritten(block.size, self._driver.new_stream(), _POISON)
+            _overwrite_of_pool(block, self._driver, self._driver.new_stream())
             return
         for _ in range(_TRIES):
             address, owner = _overwritten(block, self._driver)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import assert_never
 
+from streamlint.confirm.hold import Hold
 from streamlint.confirm.probe import Mode
 from streamlint.confirm.server import Limits, Run, Seen, Server, serving, slow_imports
 from streamlint.confirm.verdict import (
@@ -17,6 +18,7 @@ from streamlint.confirm.verdict import (
     Cause,
     Decision,
     Failed,
+    Outcome,
     Raised,
     Returned,
     Runs,
@@ -162,8 +164,7 @@ class _Session:
             plan = confirmation.plan
             outcome = self._seen(plan, seen, Mode.GATED).outcome
             if confirmation.decision.verdict in (Verdict.ORDERED, Verdict.UNORDERED) and plan.turn is None:
-                held = outcome.held if isinstance(outcome, Returned) else 0
-                others[index] = list(_narrower(plan, held))
+                others[index] = list(_narrower(plan, outcome))
         plans = [plan for few in others.values() for plan in few]
         seen |= self._run([Run(plan, Mode.GATED) for plan in plans])
         seen |= self._run(self._controls(plans, seen))
@@ -236,15 +237,19 @@ class _Session:
 _NOT_MADE = Seen(NOT_MADE, {})
 
 
-def _narrower(plan: Plan, held: int) -> Iterator[Plan]:
-    """Other schedules for a statement that was held back so many times.
+def _narrower(plan: Plan, outcome: Outcome) -> Iterator[Plan]:
+    """Other schedules for a statement whose delay showed nothing.
 
     One execution at a time: in ``for s in streams: launch(s)`` with a wait for the first stream only,
-    holding both back delays the reader too, and it comes late enough to be right by luck. And the
-    other devices, for what runs on one that is not current.
+    holding both back delays the reader too, and it comes late enough to be right by luck. For the same
+    reason the stream of one library at a time. And the other devices, for what runs on one that is not
+    current.
     """
-    if held > 1:
-        for turn in range(min(held, MAX_TURNS)):
-            yield replace(plan, turn=turn)
+    if isinstance(outcome, Returned):
+        if outcome.held > 1:
+            for turn in range(min(outcome.held, MAX_TURNS)):
+                yield replace(plan, turn=turn)
+        for other in outcome.others:
+            yield replace(plan, hold=Hold(other))
     if gpus_of(plan.witness) > 1:
-        yield replace(plan, elsewhere=True)
+        yield replace(plan, hold=Hold.ELSEWHERE)

@@ -204,7 +204,7 @@ def _job(runs: Sequence[Run], limits: Limits) -> dict[str, Any]:
                 "earlier": _place(run.plan.earlier),
                 "later": _place(run.plan.later),
                 "turn": run.plan.turn,
-                "elsewhere": run.plan.elsewhere,
+                "hold": run.plan.hold.value,
                 "purpose": _purpose(run.plan.witness).value,
                 "rehearsal": None if (mode := _rehearsal(run)) is None else mode.value,
             }
@@ -246,8 +246,15 @@ def parse_outcome(data: dict[str, Any]) -> Seen:
     match data["status"]:
         case "returned":
             value = tuple((str(place), str(text)) for place, text in data["value"])
-            held, overtaken = data["held"], data["overtaken"]
-            returned = Returned(value, held, overtaken, errors, data["watched"], data["waited_s"])
+            returned = Returned(
+                value,
+                data["held"],
+                data["overtaken"],
+                errors,
+                data["watched"],
+                data["waited_s"],
+                tuple(data["others"]),
+            )
             return Seen(returned, environment)
         case "raised":
             return Seen(Raised(data["error"], errors), environment)

@@ -23,8 +23,11 @@ class Variables:
 
     def see(self, value: Any) -> None:  # noqa: ANN401
         """Look at what a call returned; the device must be idle."""
-        # The MemoryPointer of `get_global`; those of arrays own their memory.
+        # The MemoryPointer of `get_global`: arrays own their memory, and whoever wraps that of another
+        # library, which will free it, knows its size. `get_global` does not, and gives 0.
         if type(value).__name__ != "MemoryPointer" or type(value.mem).__name__ != "UnownedMemory":
+            return
+        if value.mem.size > 0:
             return
         address = int(value.ptr)
         size = self._driver.rest_of_range(address)

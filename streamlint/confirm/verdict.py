@@ -85,6 +85,8 @@ class Returned:
     """How often the later statement ran."""
     waited_s: float = 0.0
     """The longest time that the host spent in the later statement."""
+    others: tuple[str, ...] = ()
+    """Values of ``Hold`` that would be other schedules."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,13 +24,13 @@ from streamlint.confirm import cuda_errors
 from streamlint.confirm.driver import Driver, DriverError, DriverUnavailableError
 from streamlint.confirm.gate import Gate
 from streamlint.confirm.handles import (
-    among,
     current_streams,
     handles,
     library_is_capturing,
     of_launch,
     on_callback_thread,
 )
+from streamlint.confirm.hold import Hold, hold_back
 from streamlint.confirm.probe import Mode
 from streamlint.confirm.reuse import hand_out
 from streamlint.confirm.sight import Sight, sight_of
@@ -80,8 +80,8 @@ class Order:
     """Findings about memory that is handed out again."""
     stuck: frozenset[int] = frozenset()
     """Findings about statements that never end."""
-    elsewhere: bool = False
-    """Hold back the other devices, for what runs on one that is not current."""
+    hold: Hold = Hold.CURRENT
+    """What is held back where the statement names no stream."""
 
 
 class Watch:
@@ -133,8 +133,7 @@ class Watch:
         """Around the arguments of an earlier call that may have its stream among them."""
         with self._acting():
             for number in self._active(numbers):
-                streams = None if self._order.elsewhere else among(arguments)
-                self._hold(self._sites[number].finding, streams)
+                self._hold_among(self._sites[number].finding, arguments)
         return arguments
 
     def on(self, numbers: tuple[int, ...], stream: T) -> T:
@@ -229,15 +228,24 @@ class Watch:
         elif site.finding in self._later:
             self._later[site.finding][2].extend(streams)
 
-    def _hold(self, finding: int, streams: list[int] | None) -> None:
-        """Hold these streams back; ``None``: those of the other devices."""
-        if self._current(finding) is None or not self._order.mode.delays or self._gate is None:
-            return
-        if streams is None:
-            self._gate.hold_elsewhere()
-        for stream in streams or ():
-            self._gate.hold(stream)
-        self._emit({"event": "held", "finding": finding})
+    def _hold(self, finding: int, streams: list[int]) -> None:
+        gate = self._gate_for(finding)
+        if gate is not None:
+            for stream in streams:
+                gate.hold(stream)
+            self._emit({"event": "held", "finding": finding})
+
+    def _hold_among(self, finding: int, arguments: tuple[object, ...]) -> None:
+        gate = self._gate_for(finding)
+        if gate is not None:
+            for other in hold_back(gate, self._order.hold, arguments):
+                self._emit({"event": "other", "finding": finding, "hold": other.value})
+            self._emit({"event": "held", "finding": finding})
+
+    def _gate_for(self, finding: int) -> Gate | None:
+        """The gate, if this execution of the earlier operation is to be held back."""
+        wanted = self._current(finding) is not None and self._order.mode.delays
+        return self._gate if wanted else None
 
     def _after_earlier(self, finding: int) -> None:
         turn = self._current(finding)
