@@ -114,6 +114,7 @@ def test_what_is_pending_at_a_call_is_each_statement_of_the_caller() -> None:
     lines = path.read_text("utf-8").splitlines()
     held = [lines[plan.earlier.line - 1].strip() for plan in plans if plan.earlier is not None]
     assert "(weight * 3).sum().backward()" in held
+    assert not any("view.copy_" in line for line in held)
     assert {plan.witness for plan in plans} == {ByValue(names_earlier=False)}
 
 

@@ -395,7 +395,8 @@ class AcceleratorError(RuntimeError): ...
         ("the current stream is capturing, so D2H transfers are disallowed", [900]),
         ("no GPU was asked", []),
         ("CUDA_ERROR_ILLEGAL_ADDRESS: While executing a kernel, the device met an invalid address", [700]),
-        ("Event device 0 does not match recording stream's device 1.", [400]),
+        ("Event device \x01 does not match recording stream's device ", [400]),
+        ("Event device ", [400]),
     ],
 )
 def test_the_code_of_an_error_is_found_in_its_text(text: str, codes: list[int]) -> None:

@@ -169,6 +169,11 @@ class Program:
         """Whether a statement of a function is there."""
         return node_at(self.tree, self.source, place) is not None
 
+    def lines(self, name: str) -> range:
+        """The lines of the function or method in which ``name`` is defined."""
+        function = self._functions.get(self.resolve(name))
+        return range(0) if function is None else range(function.lineno, (function.end_lineno or 0) + 1)
+
     def reachable(self, name: str) -> list[str]:
         """``name`` and the functions and methods of its file that it names, and so on from there."""
         found: list[str] = []
@@ -338,18 +343,22 @@ def witness_for(finding: Finding) -> Witness:
 
     SL504 is about both: a graph whose input is refilled too early, and one whose input is freed.
     """
-    from streamlint.rules.base import is_entry  # as above
-
     declared, evidence = witness_of(finding.code), finding.evidence
     if not isinstance(declared, ByValue) or evidence is None:
         return declared
-    earlier, later = evidence.trace.ops[evidence.earlier], evidence.trace.ops[evidence.later]
-    if is_entry(earlier):
-        # Something that is pending when the function is called: whatever its caller has queued.
+    if _is_pending_before(finding):
         return replace(declared, names_earlier=False)
-    if isinstance(earlier, Free):
+    if isinstance(evidence.trace.ops[evidence.earlier], Free):
         return ByReuse(stale=True)
-    return ByReuse() if isinstance(later, Free) else declared
+    return ByReuse() if isinstance(evidence.trace.ops[evidence.later], Free) else declared
+
+
+def _is_pending_before(finding: Finding) -> bool:
+    """Whether the earlier operation is whatever the caller of the finding's function has queued."""
+    from streamlint.rules.base import is_entry  # as above
+
+    evidence = finding.evidence
+    return evidence is not None and is_entry(evidence.trace.ops[evidence.earlier])
 
 
 def _of_finding(finding: Finding, driver: str, path: Path, root: Path, program: Program) -> list[Plan]:
@@ -361,7 +370,8 @@ def _of_finding(finding: Finding, driver: str, path: Path, root: Path, program: 
     if earlier is not None:
         return [replace(plan, earlier=_place(earlier))]
     if isinstance(witness, ByValue):
-        return [replace(plan, earlier=place) for place in program.work(driver)]
+        own = program.lines(finding.function) if _is_pending_before(finding) else range(0)
+        return [replace(plan, earlier=place) for place in program.work(driver) if place.line not in own]
     return [plan]
 
 
