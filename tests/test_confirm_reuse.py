@@ -13,6 +13,7 @@ import pytest
 
 from streamlint.confirm import child
 from streamlint.confirm.instrument import Place
+from streamlint.confirm.pinned import Pinned
 from streamlint.confirm.plan import Plan, places, witness_for
 from streamlint.confirm.reuse import CupyBlock, Past, PlainBlock, PoolBlock, block_of, hand_out
 from streamlint.confirm.runner import confirm_all
@@ -310,3 +311,26 @@ def test_a_variable_of_a_module_gets_its_first_contents_again() -> None:
     variables.see(MemoryPointer(variable, UnownedMemory()))
     variables.restore()
     assert written == [(variable, bytes(8))]
+
+
+# ----------------------------------------------------------------------------- small pinned buffers
+
+
+def test_small_pinned_buffers_are_overwritten_in_their_sizes() -> None:
+    sizes = {256: 64, 512: 64, 1024: 32, 2048: 1 << 21}
+    overwritten: list[tuple[int, int, int]] = []
+    driver = types.SimpleNamespace(
+        pinned_size=lambda address: sizes.get(address, 0),
+        overwrite_pinned=lambda *arguments: overwritten.append(arguments),
+    )
+    pinned = Pinned(cast("Driver", driver))
+    for address in (256, 512, 1024, 2048, 4096):
+        pinned.see(PinnedMemoryPointer(address))
+    pinned.see(7)
+    pinned.overwrite(POISON)
+    assert overwritten == [(64, 4, POISON), (32, 3, POISON)]
+
+
+class PinnedMemoryPointer:
+    def __init__(self, address: int) -> None:
+        self.ptr = address

@@ -17,6 +17,7 @@ from streamlint.confirm import child, cuda_errors, gate, handles, hold, probe
 from streamlint.confirm.gate import Gate
 from streamlint.confirm.hold import Hold
 from streamlint.confirm.instrument import Place
+from streamlint.confirm.pinned import Pinned
 from streamlint.confirm.plan import Plan, Target, of_each_statement
 from streamlint.confirm.probe import Mode, Probe
 from streamlint.confirm.runner import confirm_all
@@ -458,5 +459,6 @@ def test_cached_memory_is_overwritten_on_its_own_device(monkeypatch: pytest.Monk
     torch = SimpleNamespace(cuda=cuda, _C=SimpleNamespace())
     monkeypatch.delitem(sys.modules, "cupy", raising=False)
     monkeypatch.setitem(sys.modules, "torch", cast("Any", torch))
-    child._forget(cast("Any", Filling()))
+    filling = cast("Any", Filling())
+    child._forget(filling, Pinned(filling))
     assert filled == [(0, 64), (3, 96)]

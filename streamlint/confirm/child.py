@@ -31,6 +31,7 @@ from streamlint.confirm.driver import NOT_READY, Driver, DriverError, DriverUnav
 from streamlint.confirm.gate import Gate
 from streamlint.confirm.hold import Hold
 from streamlint.confirm.instrument import PROBE, Place, Purpose, instrument
+from streamlint.confirm.pinned import Pinned
 from streamlint.confirm.probe import Mode, Probe
 from streamlint.confirm.processes import tail
 from streamlint.confirm.reuse import Past
@@ -169,10 +170,10 @@ def _results(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield _failed(str(error))
         return
     yield _BEGIN
-    before = Before(Variables(driver))
+    before = Before(Variables(driver), Pinned(driver))
     for number, run in enumerate(job["runs"]):
         if number:
-            _forget(driver)
+            _forget(driver, before.pinned)
         result = _result(driver, job, run, before)
         yield result
         if result["status"] != "returned" or any(e["code"] != NOT_READY for e in result["errors"]):
@@ -184,6 +185,7 @@ class Before:
     """What earlier runs of the process leave to later ones."""
 
     variables: Variables
+    pinned: Pinned
     called: set[tuple[str, str]] = field(default_factory=set)
 
     def must_call(self, run: dict[str, Any], tree: ast.Module) -> bool:
@@ -212,12 +214,12 @@ def _result(driver: Driver, job: dict[str, Any], run: dict[str, Any], before: Be
         function = _load(tree, path, Path(job["root"]), run["function"], call)
         if before.must_call(run, tree):
             # To compile takes longer than a gate holds, and to load may wait for the device.
-            first = Rehearsal(Mode(run["rehearsal"]), driver, gate, before.variables, purpose)
+            first = Rehearsal(Mode(run["rehearsal"]), driver, gate, before, purpose)
             _rehearse(function, call, driver, first)
             call.probe = probe
             del first  # and what it kept
             before.variables.restore()
-            _forget(driver)
+            _forget(driver, before.pinned)
     except ImportError as error:
         return _failed(f"the program needs {error.name or 'a module'}, which cannot be imported: {error}")
     except (OSError, SyntaxError, AttributeError, LookupError, DriverError) as error:
@@ -245,15 +247,14 @@ class Switch:
 class Rehearsal(Probe):
     """The probe of a call before the run itself."""
 
-    def __init__(
-        self, mode: Mode, driver: Driver, gate: Gate, variables: Variables, purpose: Purpose
-    ) -> None:
+    def __init__(self, mode: Mode, driver: Driver, gate: Gate, before: Before, purpose: Purpose) -> None:
         super().__init__(mode, driver, gate, past=_past(purpose, mode, driver))
-        self._variables = variables
+        self._before = before
 
     def made(self, value: T) -> T:
         if self.mode.serialized and not self._out_of_bounds():
-            self._variables.see(value)
+            self._before.variables.see(value)
+            self._before.pinned.see(value)
         return super().made(value)
 
 
@@ -354,7 +355,7 @@ def _warm_torch() -> None:
     torch.cuda.empty_cache()
 
 
-def _forget(driver: Driver) -> None:
+def _forget(driver: Driver, pinned: Pinned) -> None:
     """Give memory back and overwrite it, so that the next run does not find this one's results there."""
     gc.collect()
     cupy = sys.modules.get("cupy")
@@ -363,10 +364,14 @@ def _forget(driver: Driver) -> None:
         cupy.get_default_memory_pool().free_all_blocks()
         cupy.get_default_pinned_memory_pool().free_all_blocks()
     torch = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_initialized():
-        return
-    # Fresh pinned pages are zero; only this private function gives the cached ones back.
-    getattr(torch._C, "_host_emptyCache", lambda: None)()
+    if torch is not None and torch.cuda.is_initialized():
+        # Only this private function gives cached pinned memory back.
+        getattr(torch._C, "_host_emptyCache", lambda: None)()
+        _overwrite_cached(torch, driver)
+    pinned.overwrite(_POISON)
+
+
+def _overwrite_cached(torch: Any, driver: Driver) -> None:  # noqa: ANN401
     for segment in torch.cuda.memory_snapshot():
         of_graph = segment.get("segment_pool_id", (0, 0)) != (0, 0)
         if segment["active_size"] == 0 and not of_graph and not segment.get("is_expandable", False):

@@ -130,6 +130,23 @@ class Driver:
         code = self._cuda.cuPointerGetAttribute(ctypes.byref(kind), memory_type, ctypes.c_uint64(address))
         return bool(code == _SUCCESS and kind.value == host)
 
+    def pinned_size(self, address: int) -> int:
+        """Bytes of the pinned host allocation that the address is in; 0 if it is in none."""
+        size, its_range = ctypes.c_size_t(), 12
+        if not self._is_pinned(address):
+            return 0
+        code = self._cuda.cuPointerGetAttribute(ctypes.byref(size), its_range, ctypes.c_uint64(address))
+        return size.value if code == _SUCCESS else 0
+
+    def overwrite_pinned(self, size: int, count: int, value: int) -> None:
+        """Set each byte of so many new pinned blocks, which are free again when this returns."""
+        blocks = [ctypes.c_void_p() for _ in range(count)]
+        for block in blocks:
+            self._check("cuMemHostAlloc", ctypes.byref(block), ctypes.c_size_t(size), 0)
+            ctypes.memset(block, value, size)
+        for block in blocks:
+            self._check("cuMemFreeHost", block)
+
     def synchronize(self) -> None:
         """Wait for every device on which this process has a primary context."""
         for device in self._active_devices():
