@@ -6,6 +6,7 @@ import ctypes
 import sys
 import weakref
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from streamlint.confirm.reuse import Block, block_of
@@ -24,6 +25,7 @@ _POINTED_AT: Final = 64
 """Bytes compared behind a raw pointer: nobody says how many there are."""
 
 _MOST_MEMBERS: Final = 16
+_DEEPEST: Final = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,17 +76,26 @@ class Sight:
         return None if base is None or not self.geometry else base.detach().as_strided(*self.geometry)
 
 
-def sight_of(name: str, value: object, driver: Driver | None, *, inner: bool = False) -> Sight | None:
-    """What can be compared of ``value``; ``None`` if nothing can."""
+def sight_of(name: str, value: object, driver: Driver | None, depth: int = 0) -> Sight | None:
+    """What can be compared of ``value``; ``None`` if nothing can.
+
+    ``depth``: in how many containers it is. ``{"x": x, "y": [y]}`` and ``[(1, 2.0)]`` are seen to the ground.
+    """
     if value is None or isinstance(value, bool | float | complex):
         return None if value is None else Sight(name, text=repr(value))
     if type(value) is int:
         return _number(name, value, driver)
     if isinstance(value, str):
         return Sight(name, text=repr(value[:200])) if " at 0x" not in value else None
-    if isinstance(value, tuple | list) and not inner:
-        members = list(value)[:_MOST_MEMBERS]
-        parts = [sight_of(f"{name}[{i}]", one, driver, inner=True) for i, one in enumerate(members)]
+    if isinstance(value, tuple | list | dict):
+        if depth >= _DEEPEST:
+            return None
+        members = islice(value.items() if isinstance(value, dict) else enumerate(value), _MOST_MEMBERS)
+        parts = [
+            sight_of(f"{name}[{key!r}]", one, driver, depth + 1)
+            for key, one in members
+            if isinstance(key, str | int)
+        ]
         return Sight(name, parts=tuple(part for part in parts if part is not None))
     pointer = _pointer(value)
     return _array_sight(name, value) if pointer is None else _number(name, pointer, driver)
