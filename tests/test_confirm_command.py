@@ -107,6 +107,10 @@ def test_a_finding_names_both_places(program: Path) -> None:
     assert planned(program, finding("loads", 24, 22)) == [("loads", 22, 24)]
 
 
+def test_nothing_is_held_back_in_the_body_of_a_module(program: Path) -> None:
+    assert planned(program, finding("loads", 24, 1)) == []
+
+
 def test_what_is_pending_at_a_call_is_each_statement_of_the_caller() -> None:
     path = FIXTURES / "torch" / "sl101_hooks.py"
     found = analyze(path.parent, [path], Settings()).findings

@@ -366,6 +366,9 @@ def _of_finding(finding: Finding, driver: str, path: Path, root: Path, program: 
     earlier, later = places(finding, witness)
     if root / later.path != path or (earlier is not None and root / earlier.path != path):
         return []
+    if earlier is not None and not program.holds(Place(earlier.line)):
+        # In the body of a module, which is not probed: importing the file must do what it always does.
+        return []
     plan = Plan(path, root, driver, None, _place(later), finding.code, finding.fingerprint, witness=witness)
     if earlier is not None:
         return [replace(plan, earlier=_place(earlier))]
