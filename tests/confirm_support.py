@@ -166,6 +166,19 @@ def waits_before():
     return y[0]
 
 
+def load(x):
+    fakegpu.synchronize()
+    fakegpu.write(x, [7])
+
+
+def waits_inside():
+    b, x, y = fakegpu.Stream(), [0], [0]
+    load(x)
+    fakegpu.copy(y, x, stream=b)
+    fakegpu.synchronize()
+    return y[0]
+
+
 def two_libraries():
     # What CuPy writes on its current stream is read by PyTorch on the one that is current there.
     x, y = [0], [0]

@@ -197,6 +197,39 @@ def test_each_of_the_first_executions_is_held_back_alone(workshop: Workshop) -> 
     assert done.decision.verdict is Verdict.ORDERED, done.decision
 
 
+def test_statements_that_name_no_memory_in_common_are_compared_all_the_same(workshop: Workshop) -> None:
+    text = """\
+    import sys
+    import fakegpu
+    first, side = fakegpu.Stream(), fakegpu.Stream()
+    loss, grad, bucket = fakegpu.Array(0), fakegpu.Array(0), fakegpu.Array(0)
+
+    def backward(of, stream):
+        fakegpu.copy(grad, fakegpu.Array(7), stream=stream)
+
+    backward(loss, first)
+    if sys.argv[1:]:
+        fakegpu.wait(side, first)
+    fakegpu.copy(bucket, grad, stream=side)
+    fakegpu.synchronize()
+    """
+    script = workshop.write("hooks.py", textwrap.dedent(text))
+    plan = workshop.plan("hooks.py", "backward(loss", "copy(bucket")
+    (racing,) = workshop.confirm(sys.executable, str(script), plans=[plan])
+    assert racing.decision.verdict is Verdict.CONFIRMED, racing.decision
+    (ordered,) = workshop.confirm(sys.executable, str(script), "ordered", plans=[plan])
+    assert ordered.decision.verdict is Verdict.ORDERED, ordered.decision
+
+
+def test_a_statement_that_waits_by_itself_shows_no_order(workshop: Workshop) -> None:
+    text = "import fakegpu\nx, y = fakegpu.Array(0), fakegpu.Array(0)\nside = fakegpu.Stream()\n"
+    text += "fakegpu.write(fakegpu.fetch(x), fakegpu.Array(7))\nfakegpu.copy(y, x, stream=side)\n"
+    script = workshop.write("waits.py", text)
+    plan = workshop.plan("waits.py", "write(", "copy(y")
+    (done,) = workshop.confirm(sys.executable, str(script), plans=[plan])
+    assert (done.decision.verdict, "itself waited" in done.decision.reason) == (Verdict.ORDERED, True)
+
+
 def test_the_other_device_is_held_back_where_the_finding_is_about_two(workshop: Workshop) -> None:
     text = """\
     import fakegpu

@@ -120,6 +120,12 @@ def test_what_waits_before_it_queues_is_held_back_after_that(program: Path) -> N
     assert (done.decision.verdict, done.plan.hold) == (Verdict.CONFIRMED, Hold.LATE)
 
 
+def test_a_statement_that_waits_by_itself_shows_no_order(program: Path) -> None:
+    decision = confirm(program, "waits_inside", "load(x)").decision
+    assert (decision.verdict, "itself waited" in decision.reason) == (Verdict.ORDERED, True)
+    assert "itself waited" not in confirm(program, "ok", "copy(x").decision.reason
+
+
 def test_of_two_libraries_one_is_held_back_alone(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     current = {"torch": OF_PYTORCH, "cupy": 0}
     monkeypatch.setattr(hold, "streams_by_library", lambda: current)

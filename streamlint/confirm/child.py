@@ -282,6 +282,7 @@ def _call(function: Callable[[], object], probe: Probe, driver: Driver, gate: Ga
         "value": leaves,
         "held": probe.reached,
         "overtaken": probe.overtaken,
+        "outlasted": probe.outlasted,
         "others": [hold.value for hold in probe.others],
         "watched": probe.watched,
         "waited_s": probe.waited_s,

@@ -94,6 +94,7 @@ class Probe:
         self.watched = 0
         self.waited_s = 0.0
         self.overtaken = False
+        self.outlasted = False
         self.errors: list[CudaError] = []
 
     def step(self) -> None:
@@ -130,9 +131,10 @@ class Probe:
 
     def end_earlier(self, value: T | None = None) -> T | None:
         """After an earlier statement that names no stream: it may have waited for what was held back."""
-        late = self._how is Hold.CURRENT and self.mode is Mode.GATED and not self._out_of_bounds()
-        if late and not self._gate.closed:
-            self._others[Hold.LATE] = None
+        if self.mode is Mode.GATED and not self._out_of_bounds() and not self._gate.closed:
+            self.outlasted = True
+            if self._how is Hold.CURRENT:
+                self._others[Hold.LATE] = None
         return value
 
     @property

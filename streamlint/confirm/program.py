@@ -73,6 +73,7 @@ class Seen:
     """What else could be held back."""
     watched: set[int] = field(default_factory=set)
     overtaken: set[tuple[int, int]] = field(default_factory=set)
+    outlasted: set[int] = field(default_factory=set)
     waited: dict[tuple[int, int], float] = field(default_factory=dict)
     errors: dict[int, list[CudaError]] = field(default_factory=dict)
     inside: dict[int, int] = field(default_factory=dict)
@@ -109,6 +110,7 @@ class Seen:
             (*self.leaves(finding, turn), *status),
             held=int(finding in self.held),
             overtaken=(finding, turn) in self.overtaken,
+            outlasted=finding in self.outlasted,
             errors=tuple(self.errors.get(finding, ())),
             watched=int(finding in self.watched),
             waited_s=self.waited.get((finding, turn), 0.0),
@@ -324,6 +326,8 @@ def _add(seen: Seen, event: dict[str, Any]) -> None:  # noqa: C901 one case an e
             seen.waited[finding, turn] = max(seen.waited.get((finding, turn), 0.0), event["seconds"])
         case "overtaken":
             seen.overtaken.add((finding, turn))
+        case "outlasted":
+            seen.outlasted.add(finding)
         case "error":
             error = event["error"]
             found = CudaError(error["name"], error["code"], error["line"], error["in_callback"])

@@ -254,6 +254,7 @@ def parse_outcome(data: dict[str, Any]) -> Seen:
                 data["watched"],
                 data["waited_s"],
                 tuple(data["others"]),
+                data["outlasted"],
             )
             return Seen(returned, environment)
         case "raised":

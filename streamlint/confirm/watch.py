@@ -64,6 +64,9 @@ class Turn:
     sights: list[Sight] = field(default_factory=list)
     keys: set[int] = field(default_factory=set)
     laters: int = 0
+    strangers: list[Sight] = field(default_factory=list)
+    """Of later operations that name no memory of this one: `loss.backward()`, then `bucket.copy_(p.grad)`.
+    They may belong to it all the same, if no other does."""
     blocks: list[Block] = field(default_factory=list)
 
 
@@ -253,6 +256,9 @@ class Watch:
             turn.blocks = [b for sight in turn.sights if (b := sight.block(self._driver)) is not None]
         if self._order.mode.serialized:
             self._synchronize()
+        gate = self._gate_for(finding)
+        if gate is not None and self._order.mode is Mode.GATED and not gate.closed:
+            self._emit({"event": "outlasted", "finding": finding})
 
     # ------------------------------------------------------------------ later
 
@@ -274,12 +280,14 @@ class Watch:
         for turn in [turn for turn in self._turns if turn.finding == finding]:
             turn.laters += 1
             same = not keys or not turn.keys or bool(keys & turn.keys) or finding in self._order.reuse
-            if not same and turn.laters < _MAX_LATERS:
-                continue
+            if not same:
+                turn.strangers += sights
+                if turn.laters < _MAX_LATERS:
+                    continue
             self._emit({"event": "waited", "finding": finding, "turn": turn.number, "seconds": waited})
             if closed and self._overtakes(streams):
                 self._emit({"event": "overtaken", "finding": finding, "turn": turn.number})
-            self._end_turn(turn, sights, streams)
+            self._end_turn(turn, sights if same else turn.strangers, streams)
 
     def _overtakes(self, streams: list[int]) -> bool:
         """Whether the later operation is done while the earlier one is still held back."""
@@ -312,7 +320,7 @@ class Watch:
         with self._acting():
             if self._driver is not None and not self._refused():
                 for turn in list(self._turns):
-                    self._end_turn(turn, [], [])
+                    self._end_turn(turn, turn.strangers, [])
 
     # ------------------------------------------------------------------ the rest
 
