@@ -353,7 +353,10 @@ def _isinstance(m: Machine, args: list[Value]) -> Value:
     kinds = {BufferV: "Tensor", DeviceV: "device"}
     for kind, name in kinds.items():
         if isinstance(value, kind) and not (isinstance(value, BufferV) and value.flavor is Flavor.OPAQUE):
-            return ConstV(name in paths) if all(paths) else ConstV(name in paths or "" in paths)
+            if name in paths or all(paths):
+                return ConstV(name in paths)
+            # A class of the program: isinstance(x, QuantizedTensor)
+            return SymV(f"isinstance({key_of(value)},{','.join(key_of(o) for o in options)})")
     if isinstance(value, (StreamV, EventV)):
         answers = [_is_made_by(value, option) for option in options]
         if any(answers) or None not in answers:

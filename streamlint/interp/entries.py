@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 from streamlint.interp import by_name, closures, outside, stmt
 from streamlint.interp.construction import Construction
+from streamlint.interp.histories import Histories
 from streamlint.interp.relevance import (
     all_classes,
     all_functions,
@@ -24,7 +25,7 @@ from streamlint.interp.relevance import (
     queues_work,
     relevant_names,
 )
-from streamlint.interp.runs import PAIR_PATHS, PATHS, Entry, Run, run_entry
+from streamlint.interp.runs import PAIR_PATHS, PATHS, PREPARING_PATHS, Entry, Run, is_busy, run_entry
 from streamlint.interp.values import (
     ClassV,
     ConstV,
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 MOST_PAIRS = 12
 QUEUED_CALLS = 3
 MOST_CALLS = 6
+MOST_PREPARING = 40
+"""Public methods of a class; of larger ones nobody calls a few only."""
 
 PUBLIC_SPECIALS = frozenset(
     {"__call__", "__next__", "__iter__", "__getitem__", "__enter__", "__exit__", "__len__"}
@@ -61,6 +64,7 @@ def module_runs(
     covered: set[str] = set()
     cut: set[str] = set()
     issuing: set[str] = set()
+    told: dict[str, bool] = {}
 
     def started(entries: Iterator[Entry]) -> Iterator[Run]:
         for entry in entries:
@@ -71,6 +75,7 @@ def module_runs(
             if any(trace.cut for trace in run.traces):
                 cut.update(run.covered)
             issuing.update(op.at.function for trace in run.traces for op in trace.ops if op.at.calls)
+            told[entry.label] = any(is_busy(trace.ops) for trace in run.traces)
             yield run
             names = frozenset(run.closures - covered)
             if names:
@@ -85,6 +90,7 @@ def module_runs(
     yield from started(_functions(module, relevant, called=True, covered=covered, cut=cut))
     for cls in all_classes(module):
         yield from started(_left_methods(module, cls, covered, cut))
+        yield from started(_prepared_methods(project, module, cls, told))
         yield from started(_waiting_methods(project, module, cls, issuing))
 
 
@@ -378,6 +384,31 @@ def _left_methods(module: ir.Module, cls: ir.ClassDecl, covered: set[str], cut: 
 
         unknown = mentioned_in(module, decl, cut)
         yield Entry(decl.qualname, module.name, body, decl.span, PAIR_PATHS, callers_cut=unknown)
+
+
+def _prepared_methods(
+    project: Project, module: ir.Module, cls: ir.ClassDecl, told: dict[str, bool]
+) -> Iterator[Entry]:
+    """Methods that did nothing on a second stream by themselves, after the calls that prepare the object for them.
+
+    ``push(x)`` fills the list, ``start()`` copies what is in it, ``pop()`` waits for the copies. ``told`` has
+    which entries did something on a second stream.
+    """
+    methods = _methods(project, cls)
+    public = frozenset(name for name, decl in methods.items() if is_public(decl))
+    if len(public) > MOST_PREPARING:
+        return
+    construction, histories = Construction(cls), Histories(methods, public)
+    for decl in cls.methods.values():
+        if not is_public(decl) or not words.touches(decl.names) or told.get(decl.qualname):
+            continue
+        for last in (False, True):
+            before = histories.before(decl.name, last=last)
+            entry = _sequence(module, construction, [*(methods[n] for n in before), decl], methods, repeat=False)
+            if before and entry.label not in told:
+                yield replace(entry, prepared=True, paths=PREPARING_PATHS)
+            if told.get(entry.label):
+                break
 
 
 def _waiting_methods(

@@ -265,7 +265,7 @@ def compare(m: Machine, op: str, left: Value, right: Value, e: ir.Compare) -> Va
 def _contents(m: Machine, value: Value) -> Value:
     """A list of constants by what is in it: ``device in ["cuda", "mtia"]`` is one question, asked twice."""
     items = containers.listed(m, value)
-    if items is None or not all(isinstance(item, ConstV) for item in items):
+    if not items or not all(isinstance(item, ConstV) for item in items):
         return value
     return TupleV(tuple(items))
 

@@ -24,6 +24,10 @@ PAIR_PATHS = 4
 """Paths explored for two methods in a row."""
 QUIET_PATHS = 4
 """Paths explored while none of them uses a second stream, an asynchronous copy or a callback."""
+PREPARING_PATHS = 8
+"""The same for calls that prepare an object for the last one."""
+PREPARING_STEPS = 6_000
+"""Expressions and statements evaluated for such calls, over all paths: there are many ways to call a large object."""
 ENTRY_STEPS = 60_000
 """Expressions and statements evaluated for one entry, over all its paths."""
 
@@ -46,6 +50,8 @@ class Entry:
     """Methods of the class that order streams, other than those called or as callers of the first."""
     after_others: bool = False
     """Whether the object is taken to have had calls that are not in the trace."""
+    prepared: bool = False
+    """Whether the last call needs those before it: by itself it does nothing."""
     callers_cut: bool = False
     """Whether functions of the module that mention this one were not followed to their end."""
 
@@ -92,16 +98,18 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
     exploration = Exploration(
         one,
         entry.paths,
-        QUIET_PATHS,
+        PREPARING_PATHS if entry.prepared else QUIET_PATHS,
         is_busy=lambda m: is_busy(m.ops),
-        is_whole=lambda m: m.whole,
+        # Calls that prepare an object have done so when the last one has something to do.
+        is_whole=lambda m: m.whole and (not entry.prepared or is_busy(m.ops)),
         outcome=lambda m: m.did,
+        preparing=entry.prepared,
     )
     steps = 0
     told: dict[object, list[Trace]] = {}
     for machine in exploration:
         steps += machine.steps
-        if steps > ENTRY_STEPS:
+        if steps > (PREPARING_STEPS if entry.prepared else ENTRY_STEPS):
             exploration.limit = exploration.quiet_limit = 0
         run.covered |= machine.covered
         run.closures |= closures.left(machine).keys()

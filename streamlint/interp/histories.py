@@ -1,0 +1,224 @@
+"""The calls that an object must have had before one of its methods does anything, read from the text of its class.
+
+``push()`` fills what ``start()`` walks, and ``pop()`` takes what ``start()`` has put aside: a method that uses an
+attribute which the constructor leaves empty comes after a method that fills it, and one that accepts a state only
+(``assert self.state == "started"``) after a method that sets that state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from streamlint import ir
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+MOST_EARLIER = 5
+"""Calls before the one in question."""
+
+_FILLS = frozenset({"append", "appendleft", "add", "put", "put_nowait", "insert", "extend", "update", "setdefault"})
+
+
+@dataclass(slots=True)
+class Uses:
+    """What a method does with the attributes of its object, with the methods of its own that it calls."""
+
+    reads: set[str] = field(default_factory=set)
+    grows: set[str] = field(default_factory=set)
+    """Attributes of which it fills a part: ``self.queue.append(x)``, ``self.group.events[i] = event``."""
+    sets: set[str] = field(default_factory=set)
+    """Attributes that it assigns, and not just empties."""
+    states: dict[str, set[str]] = field(default_factory=dict)
+    """The texts that it assigns: ``self.state = "started"``."""
+    texts: set[str] = field(default_factory=set)
+    """All texts in it."""
+
+    @property
+    def fills(self) -> set[str]:
+        return self.grows | self.sets
+
+    def include(self, other: Uses) -> None:
+        self.reads |= other.reads
+        self.grows |= other.grows
+        self.sets |= other.sets
+        self.texts |= other.texts
+        for name, texts in other.states.items():
+            self.states.setdefault(name, set()).update(texts)
+
+
+class Histories:
+    """Of the methods of one class, inherited ones too."""
+
+    def __init__(self, methods: Mapping[str, ir.FunctionDecl], public: frozenset[str]) -> None:
+        self._methods = methods
+        self._public = public
+        self._known: dict[str, Uses] = {}
+        self._reached_names: dict[str, set[str]] = {}
+        init = self._uses("__init__")
+        # What only others set is empty at first; a constructor that sets an attribute has filled it.
+        self._begun = init.fills
+        self._states = init.states
+
+    def before(self, name: str, *, last: bool = False) -> tuple[str, ...]:
+        """The methods to call before the one with this name, in order; none if it needs no other, or too many.
+
+        Of several that could do the same the first of the class is taken, or with ``last`` the last one.
+        """
+        order: list[str] = []
+        self._require(name, order, set(), last=last)
+        return tuple(order[:-1]) if len(order) <= MOST_EARLIER + 1 else ()
+
+    def _require(self, name: str, order: list[str], asked: set[str], *, last: bool) -> None:
+        """Puts a method behind those that it needs."""
+        asked.add(name)
+        uses = self._uses(name)
+        missing = {attribute for attribute in uses.reads - uses.grows if attribute not in self._begun}
+        states = self._needed_states(uses)
+        while missing or states:
+            for done in order:
+                missing -= self._uses(done).fills
+                reached = {attribute for attribute, _ in self._reached(done, states)}
+                states = {state for state in states if state[0] not in reached}
+            found = self._best(name, missing, states, asked, last=last)
+            if found is None:
+                break
+            self._require(found, order, asked, last=last)
+        order.append(name)
+
+    def _needed_states(self, uses: Uses) -> set[tuple[str, str]]:
+        """The states that a method mentions, where others set them; none if it accepts the first one only."""
+        return {
+            (attribute, text)
+            for attribute, first in self._states.items()
+            if attribute in uses.reads
+            for text in uses.texts - first - uses.states.get(attribute, set())
+            if any(
+                text in self._uses(name).states.get(attribute, ())
+                for name in self._public
+                if attribute in self._methods[name].names
+            )
+        }
+
+    def _reached(self, name: str, states: set[tuple[str, str]]) -> set[tuple[str, str]]:
+        mine = self._uses(name).states
+        return {(attribute, text) for attribute, text in states if text in mine.get(attribute, ())}
+
+    def _best(
+        self, name: str, missing: set[str], states: set[tuple[str, str]], asked: set[str], *, last: bool
+    ) -> str | None:
+        """The public method that provides most of what is missing; a state goes before all."""
+        best, most = None, (0, 0)
+        wanted = missing.union(attribute for attribute, _ in states)
+        for other in reversed(self._public_names()) if last else self._public_names():
+            if other in asked or other in self._methods[name].names or wanted.isdisjoint(self._reach(other)):
+                continue
+            score = (len(self._reached(other, states)), len(missing & self._uses(other).fills))
+            if score > most:
+                best, most = other, score
+        return best
+
+    def _public_names(self) -> list[str]:
+        return [name for name in self._methods if name in self._public and name != "__init__"]
+
+    def _reach(self, name: str) -> set[str]:
+        """The names that a method mentions, with the methods that it mentions."""
+        known = self._reached_names.get(name)
+        if known is None:
+            known = self._reached_names[name] = set(self._methods[name].names)
+            for other in self._methods[name].names & self._methods.keys():
+                known |= self._reach(other)
+        return known
+
+    def _uses(self, name: str) -> Uses:
+        known = self._known.get(name)
+        if known is None:
+            known = self._known[name] = Uses()
+            decl = self._methods.get(name)
+            if decl is not None:
+                self._look(decl, known)
+        return known
+
+    def _look(self, decl: ir.FunctionDecl, uses: Uses) -> None:
+        try:
+            function = decl.load()
+        except ir.LoweringError:
+            return
+        if not function.params or "staticmethod" in decl.decorators:
+            return
+        receiver = function.params[0].name
+        written: set[int] = set()
+        for node in ir.walk(function.body):
+            match node:
+                case ir.Assign(targets=targets, value=value):
+                    for target in _targets(targets):
+                        self._assigned(uses, target, value, receiver, written)
+                case ir.Call(func=ir.Attr(value=held, name=called)) if called in _FILLS:
+                    owner = _attribute_of(held, receiver)
+                    if owner is not None:
+                        uses.grows.add(owner)
+                case ir.Attr(value=ir.Name(id=owner), name=attribute) if owner == receiver:
+                    if attribute in self._methods:
+                        if attribute != "__init__":
+                            uses.include(self._uses(attribute))
+                    elif id(node) not in written:
+                        uses.reads.add(attribute)
+                case ir.Const(value=str() as text):
+                    uses.texts.add(text)
+                case _:
+                    pass
+
+    def _assigned(
+        self, uses: Uses, target: ir.Expr, value: ir.Expr, receiver: str, written: set[int]
+    ) -> None:
+        match target:
+            case ir.Attr(value=ir.Name(id=owner), name=attribute) if owner == receiver:
+                written.add(id(target))
+                match value:
+                    case ir.Const(value=str() as text):
+                        uses.states.setdefault(attribute, set()).add(text)
+                    case _ if not _is_empty(value):
+                        uses.sets.add(attribute)
+                    case _:
+                        pass
+            case ir.Attr() | ir.Index():
+                attribute = _attribute_of(target, receiver)
+                if attribute is not None:
+                    uses.grows.add(attribute)
+            case _:
+                pass
+
+
+def _targets(targets: tuple[ir.Expr, ...]) -> Iterator[ir.Expr]:
+    for target in targets:
+        if isinstance(target, ir.Seq):
+            yield from _targets(target.items)
+        else:
+            yield target
+
+
+def _attribute_of(e: ir.Expr, receiver: str) -> str | None:
+    """``queue`` of ``self.queue``, ``self.queue[i]`` and ``self.queue[i].events``."""
+    while isinstance(e, (ir.Attr, ir.Index)):
+        if isinstance(e, ir.Attr) and isinstance(e.value, ir.Name):
+            return e.name if e.value.id == receiver else None
+        e = e.value
+    return None
+
+
+def _is_empty(value: ir.Expr) -> bool:
+    """``None``, ``False``, ``0``, ``[]``, ``Group()``, ``[None] * n``: nothing has been put there yet."""
+    match value:
+        case ir.Const(value=None | False | 0):
+            return True
+        case ir.Seq(items=items):
+            return all(_is_empty(item) for item in items)
+        case ir.DictDisplay(items=items):
+            return not items
+        case ir.Call(func=ir.Name() | ir.Attr(value=ir.Name()), args=()):
+            return True
+        case ir.Binary(op="*", left=left):
+            return isinstance(left, ir.Seq) and _is_empty(left)
+        case _:
+            return False
