@@ -170,7 +170,11 @@ def ask(
     return answer != negated
 
 
-_UNLIKELY = ("is_compiling", "capturing", "isinstance", "cpu", "debug", "TYPE_CHECKING")
+_UNLIKELY = ("is_compiling", "capturing", "isinstance", "cpu", "debug", "TYPE_CHECKING") + (
+    # Other accelerators, and what DeepSpeed's get_accelerator() says of CUDA.
+    *("mps.is_available", "xpu.is_available", "npu.is_available", "musa.is_available"),
+    *("is_synchronized_device", "resolves_data_dependency"),
+)
 
 
 def _default(key: str) -> int:

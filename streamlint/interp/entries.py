@@ -400,10 +400,12 @@ def _prepared_methods(
         return
     construction, histories = Construction(cls), Histories(methods, public)
     for decl in cls.methods.values():
-        if not is_public(decl) or not words.touches(decl.names) or told.get(decl.qualname):
+        if not is_public(decl) or told.get(decl.qualname):
             continue
-        for last in (False, True):
-            before = histories.before(decl.name, last=last)
+        if not words.surely_touches(histories.reach(decl.name)):
+            continue
+        for every in (False, True):
+            before = histories.before(decl.name, every=every)
             entry = _sequence(module, construction, [*(methods[n] for n in before), decl], methods, repeat=False)
             if before and entry.label not in told:
                 yield replace(entry, prepared=True, paths=PREPARING_PATHS)

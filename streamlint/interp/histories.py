@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 MOST_EARLIER = 5
 """Calls before the one in question."""
 
-_FILLS = frozenset({"append", "appendleft", "add", "put", "put_nowait", "insert", "extend", "update", "setdefault"})
+_FILLS = ("append", "add", "put", "push", "insert", "extend", "update", "setdefault")
+"""How names begin of what fills a container, or an object that holds one: ``self.groups[-1].push_tensor(x)``."""
 
 
 @dataclass(slots=True)
@@ -55,22 +56,30 @@ class Histories:
         self._methods = methods
         self._public = public
         self._known: dict[str, Uses] = {}
-        self._reached_names: dict[str, set[str]] = {}
+        self._reached_names: dict[str, frozenset[str]] = {}
         init = self._uses("__init__")
         # What only others set is empty at first; a constructor that sets an attribute has filled it.
         self._begun = init.fills
         self._states = init.states
 
-    def before(self, name: str, *, last: bool = False) -> tuple[str, ...]:
+    def before(self, name: str, *, every: bool = False) -> tuple[str, ...]:
         """The methods to call before the one with this name, in order; none if it needs no other, or too many.
 
-        Of several that could do the same the first of the class is taken, or with ``last`` the last one.
+        Of several that fill the same the first one is taken, or with ``every`` all that fill a part of it.
         """
         order: list[str] = []
-        self._require(name, order, set(), last=last)
+        asked: set[str] = set()
+        self._require(name, order, asked)
+        if every:
+            order.pop()
+            for other in self._public_names():
+                wanted = self._uses(name).reads & self._uses(other).grows
+                if wanted and other not in asked and other not in self._methods[name].names:
+                    self._require(other, order, asked)
+            order.append(name)
         return tuple(order[:-1]) if len(order) <= MOST_EARLIER + 1 else ()
 
-    def _require(self, name: str, order: list[str], asked: set[str], *, last: bool) -> None:
+    def _require(self, name: str, order: list[str], asked: set[str]) -> None:
         """Puts a method behind those that it needs."""
         asked.add(name)
         uses = self._uses(name)
@@ -81,10 +90,10 @@ class Histories:
                 missing -= self._uses(done).fills
                 reached = {attribute for attribute, _ in self._reached(done, states)}
                 states = {state for state in states if state[0] not in reached}
-            found = self._best(name, missing, states, asked, last=last)
+            found = self._best(name, missing, states, asked)
             if found is None:
                 break
-            self._require(found, order, asked, last=last)
+            self._require(found, order, asked)
         order.append(name)
 
     def _needed_states(self, uses: Uses) -> set[tuple[str, str]]:
@@ -106,13 +115,13 @@ class Histories:
         return {(attribute, text) for attribute, text in states if text in mine.get(attribute, ())}
 
     def _best(
-        self, name: str, missing: set[str], states: set[tuple[str, str]], asked: set[str], *, last: bool
+        self, name: str, missing: set[str], states: set[tuple[str, str]], asked: set[str]
     ) -> str | None:
         """The public method that provides most of what is missing; a state goes before all."""
         best, most = None, (0, 0)
         wanted = missing.union(attribute for attribute, _ in states)
-        for other in reversed(self._public_names()) if last else self._public_names():
-            if other in asked or other in self._methods[name].names or wanted.isdisjoint(self._reach(other)):
+        for other in self._public_names():
+            if other in asked or other in self._methods[name].names or wanted.isdisjoint(self.reach(other)):
                 continue
             score = (len(self._reached(other, states)), len(missing & self._uses(other).fills))
             if score > most:
@@ -122,13 +131,13 @@ class Histories:
     def _public_names(self) -> list[str]:
         return [name for name in self._methods if name in self._public and name != "__init__"]
 
-    def _reach(self, name: str) -> set[str]:
-        """The names that a method mentions, with the methods that it mentions."""
+    def reach(self, name: str) -> frozenset[str]:
+        """The names that a method mentions, with those of the methods that it mentions."""
         known = self._reached_names.get(name)
         if known is None:
-            known = self._reached_names[name] = set(self._methods[name].names)
-            for other in self._methods[name].names & self._methods.keys():
-                known |= self._reach(other)
+            self._reached_names[name] = own = self._methods[name].names
+            inside = (self.reach(other) for other in own & self._methods.keys())
+            known = self._reached_names[name] = own.union(*inside)
         return known
 
     def _uses(self, name: str) -> Uses:
@@ -154,7 +163,7 @@ class Histories:
                 case ir.Assign(targets=targets, value=value):
                     for target in _targets(targets):
                         self._assigned(uses, target, value, receiver, written)
-                case ir.Call(func=ir.Attr(value=held, name=called)) if called in _FILLS:
+                case ir.Call(func=ir.Attr(value=held, name=called)) if called.startswith(_FILLS):
                     owner = _attribute_of(held, receiver)
                     if owner is not None:
                         uses.grows.add(owner)

@@ -26,7 +26,7 @@ QUIET_PATHS = 4
 """Paths explored while none of them uses a second stream, an asynchronous copy or a callback."""
 PREPARING_PATHS = 8
 """The same for calls that prepare an object for the last one."""
-PREPARING_STEPS = 6_000
+PREPARING_STEPS = 3_000
 """Expressions and statements evaluated for such calls, over all paths: there are many ways to call a large object."""
 ENTRY_STEPS = 60_000
 """Expressions and statements evaluated for one entry, over all its paths."""

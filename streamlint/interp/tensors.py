@@ -15,6 +15,7 @@ from streamlint.interp import (
     guesses,
     handoffs,
     host_arrays,
+    lifetime,
     modules,
     names,
     operators,
@@ -57,6 +58,9 @@ if TYPE_CHECKING:
     from streamlint.interp.machine import Machine
     from streamlint.source import Span
     from streamlint.trace import StreamId
+
+_STORAGE = (Symbol(".storage"),)
+"""What ``x.untyped_storage()`` gives: the memory itself, which is given back by ``resize_(0)``."""
 
 _OPAQUE = frozenset({Doubt.OPAQUE})
 _GUESSED = frozenset({Doubt.OPAQUE, Doubt.GUESSED})
@@ -381,6 +385,10 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
         return arrays.attribute(m, view, name, span)
     if view.flavor is Flavor.POINTER and name in ("value", "ptr", "handle", "device_pointer"):
         return view
+    if name == "grad" and view.flavor in (Flavor.TORCH, Flavor.OPAQUE):
+        made = gradient(m, f"{m.buffers[view.id].name}.grad")
+        m.roles[f"buffer{view.id}.grad"] = made
+        return made
     if view.flavor is Flavor.OPAQUE:
         if name in model.VIEW_ATTRIBUTES:
             return view
@@ -402,10 +410,6 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
         return SymV(f"{key_of(view)}.{name}")
     if name in model.VIEW_ATTRIBUTES or name in ("handle", "ptr", "data_ptr_"):
         return view
-    if name == "grad":
-        made = gradient(m, f"{m.buffers[view.id].name}.grad")
-        m.roles[f"buffer{view.id}.grad"] = made
-        return made
     return MethodV(view, name)
 
 
@@ -444,6 +448,11 @@ def method(
     if name == "view" and args and isinstance(given := names.settle(m, args[0]), StreamV):
         # A proxy of cuda.core's args_viewable_as_strided_memory.
         return handoffs.adopted(m, view, Lib.CORE, given, span, "view")
+    if name in ("untyped_storage", "storage"):
+        return BufferV(view.id, _STORAGE, view.flavor)
+    if name == "resize_" and view.region == _STORAGE and args and args[0] == ConstV(0):
+        lifetime.drop(m, view, span, "resize_(0)")
+        return view
     if name in model.VIEW_METHODS:
         return view
     if name in model.META_METHODS:

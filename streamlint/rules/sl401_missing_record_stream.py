@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.finding import Severity
 from streamlint.rules import lifetimes
-from streamlint.rules.base import Judged, Note, Problem, Rule, last_barrier, quoted, stream_of
+from streamlint.rules.base import Judged, Note, Problem, Rule, is_return, last_barrier, quoted, stream_of
 from streamlint.trace import FreeKind
 from streamlint.witness import ByReuse
 
@@ -45,7 +45,7 @@ def _judge(judged: Judged, use: OpId, number: OpId, free: Free) -> Problem | Non
     owner, place, remedy = _owner(judged, buffer, name, user)
     notes = [
         Note(free.at.span, f"the last reference to {name} is dropped here"),
-        Note(judged.op(alloc).at.span, f"this allocation {place} may get the same memory"),
+        Note(judged.op(alloc).at.span, f"{_what(judged, alloc)} {place} may get the same memory"),
     ]
     barrier = last_barrier(judged, use, alloc)
     return Problem(
@@ -59,6 +59,10 @@ def _judge(judged: Judged, use: OpId, number: OpId, free: Free) -> Problem | Non
         notes=tuple(notes if barrier is None else [*notes, barrier]),
         doubts=doubts | kept | free.doubts | lifetimes.use_doubts(op, free.buffer),
     )
+
+
+def _what(judged: Judged, alloc: OpId) -> str:
+    return "what the caller allocates next" if is_return(judged.op(alloc)) else "this allocation"
 
 
 def _owner(judged: Judged, buffer: Buffer, name: str, user: str) -> tuple[str, str, str]:
