@@ -24,9 +24,9 @@ PAIR_PATHS = 4
 """Paths explored for two methods in a row."""
 QUIET_PATHS = 4
 """Paths explored while none of them uses a second stream, an asynchronous copy or a callback."""
-PREPARING_PATHS = 8
+PREPARING_PATHS = 12
 """The same for calls that prepare an object for the last one."""
-PREPARING_STEPS = 3_000
+PREPARING_STEPS = 4_000
 """Expressions and statements evaluated for such calls, over all paths: there are many ways to call a large object."""
 ENTRY_STEPS = 60_000
 """Expressions and statements evaluated for one entry, over all its paths."""

@@ -450,9 +450,8 @@ def method(
         return handoffs.adopted(m, view, Lib.CORE, given, span, "view")
     if name in ("untyped_storage", "storage"):
         return BufferV(view.id, _STORAGE, view.flavor)
-    if name == "resize_" and view.region == _STORAGE and args and args[0] == ConstV(0):
-        lifetime.drop(m, view, span, "resize_(0)")
-        return view
+    if name == "resize_" and view.region == _STORAGE and args:
+        return _resized(m, view, args[0], span)
     if name in model.VIEW_METHODS:
         return view
     if name in model.META_METHODS:
@@ -477,6 +476,21 @@ def method(
         return NONE
     if name in model.DRAINING_METHODS and not on_host(m, [view]):
         m.emit(SyncStream(m.site(span), m.lane, stream=m.current_stream(flavors.library(view)).id, name=name))
+    return made
+
+
+def _resized(m: Machine, storage: BufferV, size: Value, span: Span) -> Value:
+    """``storage.resize_(0)`` gives the memory back; with another size all that is in it is allocated anew."""
+    if size == ConstV(0):
+        lifetime.drop(m, storage, span, "resize_(0)")
+        return storage
+    old = m.buffers[storage.id]
+    stream = m.current_stream(Lib.TORCH, old.device)
+    made = m.new_buffer(old.name, Space.DEVICE, Origin.RESULT, storage.flavor, span, stream.id, old.device)
+    for key, moved in list(m.roles.items()):
+        if key.startswith("storage") and isinstance(moved, BufferV) and moved.id == storage.id:
+            m.roles[key] = made
+    m.roles[f"storage{storage.id}"] = made
     return made
 
 
