@@ -46,7 +46,9 @@ MOST_PAIRS = 12
 QUEUED_CALLS = 3
 MOST_CALLS = 6
 MOST_PREPARING = 40
-"""Public methods of a class; of larger ones nobody calls a few only."""
+"""Public methods of a class that are called after others; of larger ones nobody calls a few only."""
+MOST_QUIET = 8
+"""Such sequences of a class, one after the other, that may end without anything on a second stream."""
 
 PUBLIC_SPECIALS = frozenset(
     {"__call__", "__next__", "__iter__", "__getitem__", "__enter__", "__exit__", "__len__"}
@@ -398,9 +400,14 @@ def _prepared_methods(
     public = frozenset(name for name, decl in methods.items() if is_public(decl))
     if len(public) > MOST_PREPARING:
         return
-    construction, histories = Construction(cls), Histories(methods, public)
+    inherited: dict[str, list[ir.FunctionDecl]] = {}
+    for ancestor in project.ancestors(cls)[0]:
+        for name, decl in ancestor.methods.items():
+            inherited.setdefault(name, []).append(decl)
+    construction, histories = Construction(cls), Histories(inherited, public)
+    quiet = 0
     for decl in cls.methods.values():
-        if not is_public(decl) or told.get(decl.qualname):
+        if not is_public(decl) or told.get(decl.qualname) or quiet >= MOST_QUIET:
             continue
         if not words.surely_touches(histories.reach(decl.name)):
             continue
@@ -409,6 +416,7 @@ def _prepared_methods(
             entry = _sequence(module, construction, [*(methods[n] for n in before), decl], methods, repeat=False)
             if before and entry.label not in told:
                 yield replace(entry, prepared=True, paths=PREPARING_PATHS)
+                quiet = 0 if told.get(entry.label) else quiet + 1
             if told.get(entry.label):
                 break
 

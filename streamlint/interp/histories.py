@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 MOST_EARLIER = 5
 """Calls before the one in question."""
@@ -50,17 +50,14 @@ class Uses:
 
 
 class Histories:
-    """Of the methods of one class, inherited ones too."""
+    """Of the methods of one class, inherited ones too; of each name the class's own comes first."""
 
-    def __init__(self, methods: Mapping[str, ir.FunctionDecl], public: frozenset[str]) -> None:
-        self._methods = methods
+    def __init__(self, inherited: Mapping[str, Sequence[ir.FunctionDecl]], public: frozenset[str]) -> None:
+        self._inherited = inherited
+        self._methods = {name: decls[0] for name, decls in inherited.items()}
         self._public = public
         self._known: dict[str, Uses] = {}
         self._reached_names: dict[str, frozenset[str]] = {}
-        init = self._uses("__init__")
-        # What only others set is empty at first; a constructor that sets an attribute has filled it.
-        self._begun = init.fills
-        self._states = init.states
 
     def before(self, name: str, *, every: bool = False) -> tuple[str, ...]:
         """The methods to call before the one with this name, in order; none if it needs no other, or too many.
@@ -74,7 +71,7 @@ class Histories:
             order.pop()
             for other in self._public_names():
                 wanted = self._uses(name).reads & self._uses(other).grows
-                if wanted and other not in asked and other not in self._methods[name].names:
+                if wanted and other not in asked and not any(self._is_step(o, other) for o in (name, *order)):
                     self._require(other, order, asked)
             order.append(name)
         return tuple(order[:-1]) if len(order) <= MOST_EARLIER + 1 else ()
@@ -83,7 +80,8 @@ class Histories:
         """Puts a method behind those that it needs."""
         asked.add(name)
         uses = self._uses(name)
-        missing = {attribute for attribute in uses.reads - uses.grows if attribute not in self._begun}
+        # What only others set is empty at first; a constructor that sets an attribute has filled it.
+        missing = uses.reads - uses.grows - self._uses("__init__").fills
         states = self._needed_states(uses)
         while missing or states:
             for done in order:
@@ -100,7 +98,7 @@ class Histories:
         """The states that a method mentions, where others set them; none if it accepts the first one only."""
         return {
             (attribute, text)
-            for attribute, first in self._states.items()
+            for attribute, first in self._uses("__init__").states.items()
             if attribute in uses.reads
             for text in uses.texts - first - uses.states.get(attribute, set())
             if any(
@@ -121,12 +119,17 @@ class Histories:
         best, most = None, (0, 0)
         wanted = missing.union(attribute for attribute, _ in states)
         for other in self._public_names():
-            if other in asked or other in self._methods[name].names or wanted.isdisjoint(self.reach(other)):
+            if other in asked or wanted.isdisjoint(self.reach(other)) or self._is_step(name, other):
                 continue
             score = (len(self._reached(other, states)), len(missing & self._uses(other).fills))
-            if score > most:
+            calls_best = best is not None and best in self._methods[other].names
+            if score > most or (score == most and calls_best):
                 best, most = other, score
         return best
+
+    def _is_step(self, name: str, other: str) -> bool:
+        """Whether one of two methods calls the other: then it comes neither before nor after it."""
+        return other in self._methods[name].names or name in self._methods[other].names
 
     def _public_names(self) -> list[str]:
         return [name for name in self._methods if name in self._public and name != "__init__"]
@@ -144,9 +147,10 @@ class Histories:
         known = self._known.get(name)
         if known is None:
             known = self._known[name] = Uses()
-            decl = self._methods.get(name)
-            if decl is not None:
+            for decl in self._inherited.get(name, ()):
                 self._look(decl, known)
+                if "super" not in decl.names:
+                    break
         return known
 
     def _look(self, decl: ir.FunctionDecl, uses: Uses) -> None:
