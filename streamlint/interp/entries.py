@@ -406,7 +406,7 @@ def _prepared_methods(
             inherited.setdefault(name, []).append(decl)
     construction, histories = Construction(cls), Histories(inherited, public)
     quiet = 0
-    for decl in cls.methods.values():
+    for decl in callers_first(list(cls.methods.values())):
         if not is_public(decl) or told.get(decl.qualname) or quiet >= MOST_QUIET:
             continue
         if not words.surely_touches(histories.reach(decl.name)):
