@@ -51,8 +51,8 @@ def run(call: Call, effect: fx.Communicates) -> Value:
 def ordered_by(m: Machine, key: str) -> list[StreamV]:
     """The streams that a wait for an unknown value orders, if it comes from ``torch.distributed``; else none.
 
-    ``for work in dist.batch_isend_irecv(ops): work.wait()`` makes the current stream wait for the communication,
-    and for no stream that the program makes.
+    ``for work in dist.batch_isend_irecv(ops): work.wait()`` makes the current stream wait for the
+    communication, and for no stream that the program makes.
     """
     if not key.startswith("torch.distributed."):
         return []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -100,6 +101,8 @@ def constant(m: Machine, value: Value) -> bool | None:
             return not path.endswith(SUCCESS_NAMES)
         case BufferV(flavor=Flavor.POINTER):
             return True
+        case SymV(key) if _FALSE_ON_CUDA.match(key):
+            return key.startswith("not ") and key.count("not ") % 2 == 1
         case BufferV() | QueryV() | SymV() | MethodV():
             # An attribute without a row may be a property: `if stream.is_blocking:`
             return None
@@ -170,11 +173,12 @@ def ask(
     return answer != negated
 
 
-_UNLIKELY = ("is_compiling", "capturing", "isinstance", "cpu", "debug", "TYPE_CHECKING") + (
-    # Other accelerators, and what DeepSpeed's get_accelerator() says of CUDA.
-    *("mps.is_available", "xpu.is_available", "npu.is_available", "musa.is_available"),
-    *("is_synchronized_device", "resolves_data_dependency"),
+_UNLIKELY = ("is_compiling", "capturing", "isinstance", "cpu", "debug", "TYPE_CHECKING")
+
+_FALSE_ON_CUDA = re.compile(
+    r"(not )*(torch\.(mps|npu|musa)\.is_available\(|.*\.(is_synchronized_device|resolves_data_dependency)\()"
 )
+"""Other accelerators are not there; the last two are what DeepSpeed's ``get_accelerator()`` says of CUDA."""
 
 
 def _default(key: str) -> int:
@@ -220,6 +224,9 @@ def _known(m: Machine, op: str, left: Value, right: Value) -> bool | None:
             return a.rpartition(".")[2] == b.rpartition(".")[2]
         case "==", ApiV(a), ConstV(int() as code):
             return (code == 0) == a.endswith(SUCCESS_NAMES)
+        case "==", HeapV(a), HeapV(b) if a != b and Shape.INSTANCE not in (m.heap[a].shape, m.heap[b].shape):
+            # Two lists with equal elements are equal.
+            return None
         case "is" | "==", (StreamV() | EventV() | HeapV()), (StreamV() | EventV() | HeapV()):
             return left == right if not _may_be_equal(m, left, right) else None
         case "is" | "==", DeviceV(a), DeviceV(b):

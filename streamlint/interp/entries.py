@@ -304,6 +304,7 @@ def _sequence(
         # Of two methods each may join what the other leaves.
         joined_elsewhere=frozenset().union(*(joined(module, decl) for decl in dict.fromkeys(order))),
         orders_elsewhere=elsewhere,
+        is_step=any(names[0] in decl.names for decl in methods.values() if decl.name != names[0]),
     )
 
 
@@ -391,13 +392,15 @@ def _left_methods(module: ir.Module, cls: ir.ClassDecl, covered: set[str], cut: 
 def _prepared_methods(
     project: Project, module: ir.Module, cls: ir.ClassDecl, told: dict[str, bool]
 ) -> Iterator[Entry]:
-    """Methods that did nothing on a second stream by themselves, after the calls that prepare the object for them.
+    """Methods that did nothing on a second stream by themselves, after calls that prepare their object.
 
     ``push(x)`` fills the list, ``start()`` copies what is in it, ``pop()`` waits for the copies. ``told`` has
     which entries did something on a second stream.
     """
     methods = _methods(project, cls)
-    public = frozenset(name for name, decl in methods.items() if is_public(decl))
+    # A step of another method is judged where that method calls it.
+    steps = {name for decl in methods.values() for name in decl.names & methods.keys() if name != decl.name}
+    public = frozenset(name for name, decl in methods.items() if is_public(decl) and name not in steps)
     if len(public) > MOST_PREPARING:
         return
     inherited: dict[str, list[ir.FunctionDecl]] = {}
@@ -407,13 +410,15 @@ def _prepared_methods(
     construction, histories = Construction(cls), Histories(inherited, public)
     quiet = 0
     for decl in callers_first(list(cls.methods.values())):
-        if not is_public(decl) or told.get(decl.qualname) or quiet >= MOST_QUIET:
+        if decl.name not in public or told.get(decl.qualname) or quiet >= MOST_QUIET:
             continue
         if not words.surely_touches(histories.reach(decl.name)):
             continue
         for every in (False, True):
             before = histories.before(decl.name, every=every)
-            entry = _sequence(module, construction, [*(methods[n] for n in before), decl], methods, repeat=False)
+            entry = _sequence(
+                module, construction, [*(methods[n] for n in before), decl], methods, repeat=False
+            )
             if before and entry.label not in told:
                 yield replace(entry, prepared=True, paths=PREPARING_PATHS)
                 quiet = 0 if told.get(entry.label) else quiet + 1

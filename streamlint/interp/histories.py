@@ -1,8 +1,8 @@
-"""The calls that an object must have had before one of its methods does anything, read from the text of its class.
+"""The calls that an object must have had before one of its methods does anything, by the text of its class.
 
-``push()`` fills what ``start()`` walks, and ``pop()`` takes what ``start()`` has put aside: a method that uses an
-attribute which the constructor leaves empty comes after a method that fills it, and one that accepts a state only
-(``assert self.state == "started"``) after a method that sets that state.
+``push()`` fills what ``start()`` walks, and ``pop()`` takes what ``start()`` has put aside: a method that
+uses an attribute which the constructor leaves empty comes after a method that fills it, and one that accepts
+a state only (``assert self.state == "started"``) after a method that sets that state.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MOST_EARLIER = 5
 """Calls before the one in question."""
 
 _FILLS = ("append", "add", "put", "push", "insert", "extend", "update", "setdefault")
-"""How names begin of what fills a container, or an object that holds one: ``self.groups[-1].push_tensor(x)``."""
+"""How names begin of what fills a container, or an object that holds one: ``self.groups[-1].push(x)``."""
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class Histories:
         self._reached_names: dict[str, frozenset[str]] = {}
 
     def before(self, name: str, *, every: bool = False) -> tuple[str, ...]:
-        """The methods to call before the one with this name, in order; none if it needs no other, or too many.
+        """The methods to call before the one with this name, in order; none if it needs none, or too many.
 
         Of several that fill the same the first one is taken, or with ``every`` all that fill a part of it.
         """
@@ -196,9 +196,9 @@ class Histories:
                     case _:
                         pass
             case ir.Attr() | ir.Index():
-                attribute = _attribute_of(target, receiver)
-                if attribute is not None:
-                    uses.grows.add(attribute)
+                held = _attribute_of(target, receiver)
+                if held is not None:
+                    uses.grows.add(held)
             case _:
                 pass
 

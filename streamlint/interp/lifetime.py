@@ -178,9 +178,10 @@ def give_up(m: Machine, value: Value | None) -> BufferV | None:
 
 def _uses_aside(m: Machine, number: BufferId, owner: StreamId) -> Iterator[int]:
     for place, op in enumerate(m.ops):
-        if isinstance(op, (Launch, Copy)) and op.stream != owner and op.at.call == m.call:
-            if any(access.buffer == number for access in op.accesses):
-                yield place
+        if not isinstance(op, (Launch, Copy)) or op.stream == owner or op.at.call != m.call:
+            continue
+        if any(access.buffer == number for access in op.accesses):
+            yield place
 
 
 def _has_waited(m: Machine, use: int, owner: StreamId) -> bool:

@@ -265,7 +265,7 @@ def set_attribute(m: Machine, value: Value, name: str, new: Value, span: Span) -
 
 
 def _replace(m: Machine, key: str, name: str, new: Value) -> None:
-    """``p.grad = None`` lets go of the gradient that ``p`` had; other attributes may be held elsewhere too."""
+    """``p.grad = None`` lets go of the gradient that ``p`` had; other values may be held elsewhere."""
     old = m.roles.get(key)
     m.roles[key] = new
     if name == "grad" and old != new:

@@ -27,7 +27,7 @@ QUIET_PATHS = 4
 PREPARING_PATHS = 12
 """The same for calls that prepare an object for the last one."""
 PREPARING_STEPS = 4_000
-"""Expressions and statements evaluated for such calls, over all paths: there are many ways to call a large object."""
+"""Expressions and statements evaluated for such calls, over all paths: there are many ways to call."""
 ENTRY_STEPS = 60_000
 """Expressions and statements evaluated for one entry, over all its paths."""
 
@@ -48,6 +48,8 @@ class Entry:
     may be joined by its name there."""
     orders_elsewhere: frozenset[str] = frozenset()
     """Methods of the class that order streams, other than those called or as callers of the first."""
+    is_step: bool = False
+    """Whether another method of the class mentions the first one: it may wait for what that leaves."""
     after_others: bool = False
     """Whether the object is taken to have had calls that are not in the trace."""
     prepared: bool = False

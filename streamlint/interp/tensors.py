@@ -15,10 +15,10 @@ from streamlint.interp import (
     guesses,
     handoffs,
     host_arrays,
-    lifetime,
     modules,
     names,
     operators,
+    storage,
     unresolved,
 )
 from streamlint.interp.values import (
@@ -58,9 +58,6 @@ if TYPE_CHECKING:
     from streamlint.interp.machine import Machine
     from streamlint.source import Span
     from streamlint.trace import StreamId
-
-_STORAGE = (Symbol(".storage"),)
-"""What ``x.untyped_storage()`` gives: the memory itself, which is given back by ``resize_(0)``."""
 
 _OPAQUE = frozenset({Doubt.OPAQUE})
 _GUESSED = frozenset({Doubt.OPAQUE, Doubt.GUESSED})
@@ -142,7 +139,7 @@ def is_number(attribute: str) -> bool:
         attribute in _NUMBERS
         or attribute.startswith(("__", "num_", "n_", "max_", "min_"))
         or attribute.endswith(
-            ("rank", "size", "idx", "index", "count", "length", "_len", "_id", "offset", "name")
+            ("rank", "size", "idx", "index", "count", "length", "numel", "_len", "_id", "offset", "name")
         )
     )
 
@@ -448,10 +445,10 @@ def method(
     if name == "view" and args and isinstance(given := names.settle(m, args[0]), StreamV):
         # A proxy of cuda.core's args_viewable_as_strided_memory.
         return handoffs.adopted(m, view, Lib.CORE, given, span, "view")
-    if name in ("untyped_storage", "storage"):
-        return BufferV(view.id, _STORAGE, view.flavor)
-    if name == "resize_" and view.region == _STORAGE and args:
-        return _resized(m, view, args[0], span)
+    if name in storage.GETTERS:
+        return storage.of(view)
+    if name == "resize_" and storage.is_storage(view) and args:
+        return storage.resized(m, view, args[0], span)
     if name in model.VIEW_METHODS:
         return view
     if name in model.META_METHODS:
@@ -476,21 +473,6 @@ def method(
         return NONE
     if name in model.DRAINING_METHODS and not on_host(m, [view]):
         m.emit(SyncStream(m.site(span), m.lane, stream=m.current_stream(flavors.library(view)).id, name=name))
-    return made
-
-
-def _resized(m: Machine, storage: BufferV, size: Value, span: Span) -> Value:
-    """``storage.resize_(0)`` gives the memory back; with another size all that is in it is allocated anew."""
-    if size == ConstV(0):
-        lifetime.drop(m, storage, span, "resize_(0)")
-        return storage
-    old = m.buffers[storage.id]
-    stream = m.current_stream(Lib.TORCH, old.device)
-    made = m.new_buffer(old.name, Space.DEVICE, Origin.RESULT, storage.flavor, span, stream.id, old.device)
-    for key, moved in list(m.roles.items()):
-        if key.startswith("storage") and isinstance(moved, BufferV) and moved.id == storage.id:
-            m.roles[key] = made
-    m.roles[f"storage{storage.id}"] = made
     return made
 
 

@@ -49,7 +49,8 @@ def _judge(judged: Judged, use: OpId, number: OpId, free: Free) -> Problem | Non
     ]
     barrier = last_barrier(judged, use, alloc)
     return Problem(
-        later=alloc,
+        # What the caller does next is not in the trace: it may begin with the drop.
+        later=number if is_return(judged.op(alloc)) else alloc,
         earlier=use,
         primary=use,
         buffer=free.buffer,
