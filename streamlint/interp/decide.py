@@ -162,6 +162,9 @@ def ask(
     negated = False
     while key.startswith("not "):
         key, negated = key[4:], not negated
+    side, other = m.compared.get(key, ("", ""))
+    if m.equal.get(side, other) != other:
+        return negated
     if want is not None and key not in m.oracle.memo:
         if lasting:
             m.oracle.memo[key] = int(want == negated)
@@ -170,6 +173,8 @@ def ask(
     default = _default(key) if first is None else int(first == negated)
     label = f"not {text_of(e)}" if negated else text_of(e)
     answer = m.oracle.choose(key, label, default=default, relevant=relevant) == 0
+    if answer and side:
+        m.equal[side] = other
     return answer != negated
 
 
@@ -261,6 +266,26 @@ def comparison(op: str, left: Value, right: Value) -> Value:
     a, b = (key_of(left), key_of(right))
     key = f"({a} is None)" if base == "is" and b == "None" else f"({a} {base} {b})"
     return SymV(key if base == op or (base == "is" and op == "==") else f"not {key}")
+
+
+def against_constant(m: Machine, made: Value, left: Value, right: Value) -> None:
+    """Notes an open comparison with a literal or a member of an enum: two of them do not hold at once."""
+    if isinstance(made, SymV) and isinstance(left, SymV) and _is_constant(right):
+        key = made.key.removeprefix("not ")
+        m.compared[key] = (left.key, key_of(right))
+
+
+_MEMBER = re.compile(r"[A-Z]\w*\.[A-Z][A-Z0-9_]*")
+
+
+def _is_constant(value: Value) -> bool:
+    match value:
+        case ConstV(str() | int()):
+            return True
+        case SymV(key) | ApiV(key):
+            return _MEMBER.fullmatch(key) is not None
+        case _:
+            return False
 
 
 def text_of(e: ir.Expr) -> str:

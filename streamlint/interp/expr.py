@@ -259,7 +259,10 @@ def compare(m: Machine, op: str, left: Value, right: Value, e: ir.Compare) -> Va
                 return m.fresh("in", e.span)
             return tensors.operate(m, e.span, f"operator {op}", [left, right])
         case _:
-            return decide.comparison(op, left, right)
+            made = decide.comparison(op, left, right)
+            if op in ("==", "!=", "is", "is not"):
+                decide.against_constant(m, made, left, right)
+            return made
 
 
 def _contents(m: Machine, value: Value) -> Value:
