@@ -79,7 +79,9 @@ _CALL_NUMBER = re.compile(r"\*?(\d+):")
 
 
 def _communicates(op: Launch | Copy) -> bool:
-    return models.find_function(f"torch.distributed.{op.name}") is not None
+    """Whether some ranks only read what an op writes on others: not so for ``all_gather`` and its kin."""
+    on_all = op.name.startswith(("all_", "reduce_scatter", "_all_gather", "_reduce_scatter"))
+    return not on_all and models.find_function(f"torch.distributed.{op.name}") is not None
 
 
 class Cut(Exception):
