@@ -87,7 +87,7 @@ def _of_outside_calls(judged: Judged, first: OpId, second: OpId, run: Run) -> se
 
 def _is_prepared(later: Op, run: Run) -> bool:
     """Whether an op belongs to a call that does nothing without those before it."""
-    return run.entry.prepared and later.at.call == len(run.entry.outside_calls)
+    return run.entry.needs_earlier and later.at.call == len(run.entry.outside_calls)
 
 
 def _in_unrelated_threads(judged: Judged, earlier: OpId, later: OpId) -> bool:

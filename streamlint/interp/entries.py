@@ -88,7 +88,7 @@ def module_runs(
     yield from started(_body_entry(module))
     yield from started(_functions(module, relevant, called=False, covered=covered, cut=cut))
     for cls in all_classes(module):
-        yield from started(_class_entries(project, module, cls, relevant))
+        yield from started(_class_entries(project, module, cls, relevant, told))
     yield from started(_functions(module, relevant, called=True, covered=covered, cut=cut))
     for cls in all_classes(module):
         yield from started(_left_methods(module, cls, covered, cut))
@@ -193,7 +193,11 @@ def joined(module: ir.Module, *own: ir.FunctionDecl) -> frozenset[str]:
 
 
 def _class_entries(
-    project: Project, module: ir.Module, cls: ir.ClassDecl, relevant: frozenset[str]
+    project: Project,
+    module: ir.Module,
+    cls: ir.ClassDecl,
+    relevant: frozenset[str],
+    told: dict[str, bool],
 ) -> Iterator[Entry]:
     methods = _methods(project, cls)
     own = [decl for decl in methods.values() if is_relevant(decl, relevant)]
@@ -207,7 +211,9 @@ def _class_entries(
         # A queue that the second method takes from may have to hold more than one element.
         queues = not _QUEUES.isdisjoint(_reach(first, methods)) and "len" in second.names
         times = QUEUED_CALLS if queues else 1
-        yield _sequence(module, construction, [*[first] * times, second], methods, repeat=False)
+        entry = _sequence(module, construction, [*[first] * times, second], methods, repeat=False)
+        needs = not told.get(second.qualname, True) and second.name not in _steps(methods)
+        yield replace(entry, needs_earlier=needs)
 
 
 _QUEUES = frozenset({"append", "appendleft", "put", "put_nowait", "push"})
@@ -235,6 +241,11 @@ def _methods(project: Project, cls: ir.ClassDecl) -> dict[str, ir.FunctionDecl]:
         for name, decl in ancestor.methods.items():
             found.setdefault(name, decl)
     return found
+
+
+def _steps(methods: dict[str, ir.FunctionDecl]) -> set[str]:
+    """Methods that other methods of the class mention: they are judged where these call them."""
+    return {name for decl in methods.values() for name in decl.names & methods.keys() if name != decl.name}
 
 
 def is_public(decl: ir.FunctionDecl) -> bool:
@@ -398,9 +409,7 @@ def _prepared_methods(
     which entries did something on a second stream.
     """
     methods = _methods(project, cls)
-    # A step of another method is judged where that method calls it.
-    steps = {name for decl in methods.values() for name in decl.names & methods.keys() if name != decl.name}
-    public = frozenset(name for name, decl in methods.items() if is_public(decl) and name not in steps)
+    public = frozenset(name for name, decl in methods.items() if is_public(decl)) - _steps(methods)
     if len(public) > MOST_PREPARING:
         return
     inherited: dict[str, list[ir.FunctionDecl]] = {}
@@ -420,7 +429,7 @@ def _prepared_methods(
                 module, construction, [*(methods[n] for n in before), decl], methods, repeat=False
             )
             if before and entry.label not in told:
-                yield replace(entry, prepared=True, paths=PREPARING_PATHS)
+                yield replace(entry, prepared=True, needs_earlier=True, paths=PREPARING_PATHS)
                 quiet = 0 if told.get(entry.label) else quiet + 1
             if told.get(entry.label):
                 break

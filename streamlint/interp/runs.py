@@ -52,8 +52,10 @@ class Entry:
     """Whether another method of the class mentions the first one: it may wait for what that leaves."""
     after_others: bool = False
     """Whether the object is taken to have had calls that are not in the trace."""
+    needs_earlier: bool = False
+    """Whether the last call does nothing aside without those before it, and is no step of another method."""
     prepared: bool = False
-    """Whether the last call needs those before it: by itself it does nothing."""
+    """Whether the calls before the last one were chosen to prepare the object for it."""
     callers_cut: bool = False
     """Whether functions of the module that mention this one were not followed to their end."""
 

@@ -125,9 +125,10 @@ Without a later allocation of the same stream in sight nothing is reported. A te
 code received, or that autograd may have saved for the backward pass, may still be referenced: then
 the finding is only `possible`. The sizes of the two allocations are not compared.
 
-`x.untyped_storage().resize_(0)` gives memory back whoever names it; `p.grad = None`, `p.grad = other` and `p.data = other`
-do if the code at hand holds it under no other name. Memory that the caller allocated is taken to be the current
-stream's where the stream that uses it has waited for the current one; the caller then allocates next.
+`x.untyped_storage().resize_(0)` gives memory back whoever names it; `p.grad = None`, `p.grad = other` and
+`p.data = other` do if the code at hand holds it under no other name. Memory that the caller allocated is
+taken to be the current stream's where the stream that uses it has waited for the current one; the caller
+then allocates next.
 
 ## Source
 [Tensor.record_stream](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.record_stream.html);
