@@ -201,7 +201,7 @@ class Session:
             # What the waiting function itself records was seen: self.events[0], and not self.events[1].
             and (decl.qualname != finding.function or not _record_calls(decl) <= reached)
             # done = torch.cuda.Event(); done.record(): not the event that another method has made.
-            and (decl.qualname == event.function or by_name.records_others(decl))
+            and (decl.qualname == event.function or by_name.may_record(decl, name))
         )
 
     def _is_named_elsewhere(self, module: ir.Module, thing: str) -> bool:

@@ -144,8 +144,8 @@ def may_be_recorded(module: ir.Module, name: str) -> bool:
     return mentions > harmless
 
 
-def records_others(decl: ir.FunctionDecl) -> bool:
-    """Whether a function records an event that it has not just made itself."""
+def may_record(decl: ir.FunctionDecl, name: str) -> bool:
+    """Whether a function records an event of this name, or any that it has not just made itself."""
     try:
         body = decl.load().body
     except ir.LoweringError:
@@ -164,6 +164,8 @@ def records_others(decl: ir.FunctionDecl) -> bool:
                 return True
             case _:
                 pass
+    # self.done = torch.cuda.Event(); self.done.record(): the next wait is for this one.
+    made.discard(name)
     return any(made.isdisjoint(set().union(*map(_last_name, of))) for of in recorded)
 
 
