@@ -95,7 +95,7 @@ class Session:
         self.settings = settings
         self.tree = Tree(root, files, overlay, settings.max_file_bytes)
         self.names = self.tree.names()
-        self.project = Project(self.tree.load)
+        self.project = Project(self.tree.load, self._assigning)
 
     def file(
         self, path: Path, only: Callable[[str], bool] | None = None, others: Facts | None = None
@@ -217,6 +217,12 @@ class Session:
             if re.search(rb"\.%s\b(?!\()" % name, data):
                 return True
         return False
+
+    def _assigning(self, attribute: str) -> tuple[str, ...]:
+        """Modules whose text assigns an attribute of this name on something."""
+        assigns = re.compile(rb"\.%s\s*=(?!=)" % re.escape(attribute).encode())
+        texts = ((name, self.tree.data(path)) for path, name in self.names.items())
+        return tuple(sorted(name for name, data in texts if data is not None and assigns.search(data)))
 
     def statement(self, span: Span) -> str:
         return self.tree.line(span.path, span.line, span.end_line)

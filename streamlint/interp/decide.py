@@ -101,9 +101,13 @@ def constant(m: Machine, value: Value) -> bool | None:
             return not path.endswith(SUCCESS_NAMES)
         case BufferV(flavor=Flavor.POINTER):
             return True
-        case SymV(key) if _FALSE_ON_CUDA.match(key):
-            return key.startswith("not ") and key.count("not ") % 2 == 1
-        case BufferV() | QueryV() | SymV() | MethodV():
+        case SymV(key):
+            plain = key.removeprefix("not ")
+            if _FALSE_ON_CUDA.match(plain) or _is_excluded(m, plain):
+                return plain != key
+            taken = m.oracle.memo.get(plain)
+            return None if taken is None else (taken == 0) == (plain == key)
+        case BufferV() | QueryV() | MethodV():
             # An attribute without a row may be a property: `if stream.is_blocking:`
             return None
 
@@ -162,8 +166,7 @@ def ask(
     negated = False
     while key.startswith("not "):
         key, negated = key[4:], not negated
-    side, other = m.compared.get(key, ("", ""))
-    if m.equal.get(side, other) != other:
+    if _is_excluded(m, key):
         return negated
     if want is not None and key not in m.oracle.memo:
         if lasting:
@@ -173,7 +176,8 @@ def ask(
     default = _default(key) if first is None else int(first == negated)
     label = f"not {text_of(e)}" if negated else text_of(e)
     answer = m.oracle.choose(key, label, default=default, relevant=relevant) == 0
-    if answer and side:
+    if answer and key in m.compared:
+        side, other = m.compared[key]
         m.equal[side] = other
     return answer != negated
 
@@ -181,7 +185,7 @@ def ask(
 _UNLIKELY = ("is_compiling", "capturing", "isinstance", "cpu", "debug", "TYPE_CHECKING")
 
 _FALSE_ON_CUDA = re.compile(
-    r"(not )*(torch\.(mps|npu|musa)\.is_available\(|.*\.(is_synchronized_device|resolves_data_dependency)\()"
+    r"(torch\.(mps|npu|musa)\.is_available\(|.*\.(is_synchronized_device|resolves_data_dependency)\()"
 )
 """Other accelerators are not there; the last two are what DeepSpeed's ``get_accelerator()`` says of CUDA."""
 
@@ -286,6 +290,15 @@ def _is_constant(value: Value) -> bool:
             return _MEMBER.fullmatch(key) is not None
         case _:
             return False
+
+
+def _is_excluded(m: Machine, key: str) -> bool:
+    """Whether the path has taken something that a comparison with a constant contradicts."""
+    if key not in m.compared:
+        return False
+    side, other = m.compared[key]
+    unequal = (m.oracle.memo.get(f"({side} {op} {other})") == 0 for op in "<>")
+    return m.equal.get(side, other) != other or any(unequal)
 
 
 def text_of(e: ir.Expr) -> str:

@@ -126,6 +126,8 @@ def _instance_attribute(m: Machine, value: HeapV, name: str, span: Span) -> Valu
             if inside.shape is Shape.DICT and not inside.attrs:
                 variables.add_stream_elements(m, value, held.cls, name, inside)
             variables.add_sample(m, m.project.ancestors(held.cls)[0], name, inside)
+        elif found == NONE and held.cls is not None and "stream" in name and not m.constructing:
+            return variables.given_by_others(m, value, held.cls, name)
         return found
     if held.cls is None:
         waited = threads.is_thread(m, value) or value.id in m.monitors
