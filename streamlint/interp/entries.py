@@ -315,7 +315,7 @@ def _sequence(
         # Of two methods each may join what the other leaves.
         joined_elsewhere=frozenset().union(*(joined(module, decl) for decl in dict.fromkeys(order))),
         orders_elsewhere=elsewhere,
-        is_step=any(names[0] in decl.names for decl in methods.values() if decl.name != names[0]),
+        is_step=names[0] in _steps(methods),
     )
 
 
@@ -396,8 +396,15 @@ def _left_methods(module: ir.Module, cls: ir.ClassDecl, covered: set[str], cut: 
                 m, FuncV(decl, None, ClassV(cls) if "classmethod" in decl.decorators else made), 1
             )
 
-        unknown = mentioned_in(module, decl, cut)
-        yield Entry(decl.qualname, module.name, body, decl.span, PAIR_PATHS, callers_cut=unknown)
+        yield Entry(
+            decl.qualname,
+            module.name,
+            body,
+            decl.span,
+            PAIR_PATHS,
+            callers_cut=mentioned_in(module, decl, cut),
+            is_step=decl.name in _steps(cls.methods),
+        )
 
 
 def _prepared_methods(
