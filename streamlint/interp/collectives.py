@@ -35,7 +35,7 @@ def run(call: Call, effect: fx.Communicates) -> Value:
         for view in tensors.buffers_in(m, [call.value(name)])
     ]
     accesses = [Access(view.id, mode, view.region) for view, mode in used]
-    aside = effect.flag is None or decide.constant(m, call.value(effect.flag))
+    aside = effect.flag is None or decide.taken(m, call.value(effect.flag))
     unresolved = m.fresh(f"{call.name()}()", call.span)
     if aside is None:
         return unresolved

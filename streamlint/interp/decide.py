@@ -105,11 +105,20 @@ def constant(m: Machine, value: Value) -> bool | None:
             plain = key.removeprefix("not ")
             if _FALSE_ON_CUDA.match(plain) or _is_excluded(m, plain):
                 return plain != key
-            taken = m.oracle.memo.get(plain)
-            return None if taken is None else (taken == 0) == (plain == key)
+            return None
         case BufferV() | QueryV() | MethodV():
             # An attribute without a row may be a property: `if stream.is_blocking:`
             return None
+
+
+def taken(m: Machine, value: Value) -> bool | None:
+    """The same, or what the path has answered before."""
+    known = constant(m, value)
+    if known is not None or not isinstance(value, SymV):
+        return known
+    plain = value.key.removeprefix("not ")
+    answer = m.oracle.memo.get(plain)
+    return None if answer is None else (answer == 0) == (plain == value.key)
 
 
 def truth(
