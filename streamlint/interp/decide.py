@@ -103,9 +103,10 @@ def constant(m: Machine, value: Value) -> bool | None:
             return True
         case SymV(key):
             plain = key.removeprefix("not ")
-            if _FALSE_ON_CUDA.match(plain) or _is_excluded(m, plain):
-                return plain != key
-            return None
+            if plain in m.compared:
+                return plain != key if _is_excluded(m, plain) else None
+            call = plain.rfind("()")
+            return plain != key if call > 0 and plain.endswith(_FALSE_ON_CUDA, 0, call) else None
         case BufferV() | QueryV() | MethodV():
             # An attribute without a row may be a property: `if stream.is_blocking:`
             return None
@@ -193,8 +194,9 @@ def ask(
 
 _UNLIKELY = ("is_compiling", "capturing", "isinstance", "cpu", "debug", "TYPE_CHECKING")
 
-_FALSE_ON_CUDA = re.compile(
-    r"(torch\.(mps|npu|musa)\.is_available\(|.*\.(is_synchronized_device|resolves_data_dependency)\()"
+_FALSE_ON_CUDA = (
+    *("torch.mps.is_available", "torch.npu.is_available", "torch.musa.is_available"),
+    *(".is_synchronized_device", ".resolves_data_dependency"),
 )
 """Other accelerators are not there; the last two are what DeepSpeed's ``get_accelerator()`` says of CUDA."""
 

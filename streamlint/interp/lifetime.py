@@ -106,6 +106,8 @@ class Lifetimes:
     """What was returned or yielded to code that is not seen."""
     given_up: set[BufferId] = field(default_factory=set)
     """Memory from outside that the code lets go of."""
+    moved: dict[BufferId, BufferId] = field(default_factory=dict)
+    """What names of a buffer stand for since ``p.data = other``."""
     scans: int = 0
 
 
@@ -386,8 +388,7 @@ def _visit(
 ) -> None:
     match value:
         case BufferV(number):
-            moved = m.roles.get(f"storage{number}")
-            _found(m, moved.id if isinstance(moved, BufferV) else number, missing)
+            _found(m, m.life.moved.get(number, number), missing)
         case CallbackV(number, func, address):
             if not address:
                 _found(m, number, missing)
