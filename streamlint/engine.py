@@ -95,6 +95,7 @@ class Session:
         self.settings = settings
         self.tree = Tree(root, files, overlay, settings.max_file_bytes)
         self.names = self.tree.names()
+        self._assigned: dict[str, tuple[str, ...]] | None = None
         self.project = Project(self.tree.load, self._assigning)
 
     def file(
@@ -219,16 +220,21 @@ class Session:
         return False
 
     def _assigning(self, attribute: str) -> tuple[str, ...]:
-        """Modules whose text assigns an attribute of this name on something."""
-        assigns = re.compile(rb"\.%s\s*=(?!=)" % re.escape(attribute).encode())
-        texts = ((name, self.tree.data(path)) for path, name in self.names.items())
-        return tuple(sorted(name for name, data in texts if data is not None and assigns.search(data)))
+        """Modules whose text assigns an attribute of this name, that of a stream, on something."""
+        if self._assigned is None:
+            found: dict[str, set[str]] = {}
+            for path, name in self.names.items():
+                for assigned in _ASSIGNS_STREAM.findall(self.tree.data(path) or b""):
+                    found.setdefault(assigned.decode(), set()).add(name)
+            self._assigned = {assigned: tuple(sorted(names)) for assigned, names in found.items()}
+        return self._assigned.get(attribute, ())
 
     def statement(self, span: Span) -> str:
         return self.tree.line(span.path, span.line, span.end_line)
 
 
 _WAITS = re.compile(rb"wait|synchronize|record|Record")
+_ASSIGNS_STREAM = re.compile(rb"\.(\w*stream\w*)\s*=(?!=)")
 _RECORDERS = frozenset({"record", "record_event", "cudaEventRecord", "cuEventRecord"})
 
 

@@ -47,7 +47,7 @@ QUEUED_CALLS = 3
 MOST_CALLS = 6
 MOST_PREPARING = 40
 """Public methods of a class that are called after others; of larger ones nobody calls a few only."""
-MOST_QUIET = 8
+MOST_QUIET = 6
 """Such sequences of a class, one after the other, that may end without anything on a second stream."""
 
 PUBLIC_SPECIALS = frozenset(

@@ -32,7 +32,7 @@ class Project:
 
     load: Callable[[str], ir.Module | None]
     mentioning: Callable[[str], tuple[str, ...]] = lambda _: ()
-    """The names of the modules in whose text an attribute is assigned on something: ``x.name = ...``."""
+    """The names of the modules in whose text a stream is put into an attribute: ``x.copy_stream = ...``."""
     modules: dict[str, ir.Module | None] = field(default_factory=dict)
     resolving: set[tuple[str, str]] = field(default_factory=set)
     evidence: dict[tuple[str, str, Span], frozenset[str]] = field(default_factory=dict)
