@@ -95,7 +95,8 @@ class Session:
         self.settings = settings
         self.tree = Tree(root, files, overlay, settings.max_file_bytes)
         self.names = self.tree.names()
-        self.project = Project(self.tree.load)
+        self._assigned: dict[str, tuple[str, ...]] | None = None
+        self.project = Project(self.tree.load, self._assigning)
 
     def file(
         self, path: Path, only: Callable[[str], bool] | None = None, others: Facts | None = None
@@ -200,6 +201,8 @@ class Session:
             if decl.qualname.startswith(f"{owner}.")
             # What the waiting function itself records was seen: self.events[0], and not self.events[1].
             and (decl.qualname != finding.function or not _record_calls(decl) <= reached)
+            # done = torch.cuda.Event(); done.record(): not the event that another method has made.
+            and (decl.qualname == event.function or by_name.may_record(decl, name))
         )
 
     def _is_named_elsewhere(self, module: ir.Module, thing: str) -> bool:
@@ -216,11 +219,22 @@ class Session:
                 return True
         return False
 
+    def _assigning(self, attribute: str) -> tuple[str, ...]:
+        """Modules whose text assigns an attribute of this name, that of a stream, on something."""
+        if self._assigned is None:
+            found: dict[str, set[str]] = {}
+            for path, name in self.names.items():
+                for assigned in _ASSIGNS_STREAM.findall(self.tree.data(path) or b""):
+                    found.setdefault(assigned.decode(), set()).add(name)
+            self._assigned = {assigned: tuple(sorted(names)) for assigned, names in found.items()}
+        return self._assigned.get(attribute, ())
+
     def statement(self, span: Span) -> str:
         return self.tree.line(span.path, span.line, span.end_line)
 
 
 _WAITS = re.compile(rb"wait|synchronize|record|Record")
+_ASSIGNS_STREAM = re.compile(rb"\.(\w*stream\w*)\s*=(?!=)")
 _RECORDERS = frozenset({"record", "record_event", "cudaEventRecord", "cuEventRecord"})
 
 

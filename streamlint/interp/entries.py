@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 from streamlint.interp import by_name, closures, outside, stmt
 from streamlint.interp.construction import Construction
+from streamlint.interp.histories import Histories
 from streamlint.interp.relevance import (
     all_classes,
     all_functions,
@@ -24,7 +25,7 @@ from streamlint.interp.relevance import (
     queues_work,
     relevant_names,
 )
-from streamlint.interp.runs import PAIR_PATHS, PATHS, Entry, Run, run_entry
+from streamlint.interp.runs import PAIR_PATHS, PATHS, PREPARING_PATHS, Entry, Run, is_busy, run_entry
 from streamlint.interp.values import (
     ClassV,
     ConstV,
@@ -44,6 +45,10 @@ if TYPE_CHECKING:
 MOST_PAIRS = 12
 QUEUED_CALLS = 3
 MOST_CALLS = 6
+MOST_PREPARING = 40
+"""Public methods of a class that are called after others; of larger ones nobody calls a few only."""
+MOST_QUIET = 6
+"""Such sequences of a class, one after the other, that may end without anything on a second stream."""
 
 PUBLIC_SPECIALS = frozenset(
     {"__call__", "__next__", "__iter__", "__getitem__", "__enter__", "__exit__", "__len__"}
@@ -61,6 +66,7 @@ def module_runs(
     covered: set[str] = set()
     cut: set[str] = set()
     issuing: set[str] = set()
+    told: dict[str, bool] = {}
 
     def started(entries: Iterator[Entry]) -> Iterator[Run]:
         for entry in entries:
@@ -71,6 +77,7 @@ def module_runs(
             if any(trace.cut for trace in run.traces):
                 cut.update(run.covered)
             issuing.update(op.at.function for trace in run.traces for op in trace.ops if op.at.calls)
+            told[entry.label] = any(is_busy(trace.ops) for trace in run.traces)
             yield run
             names = frozenset(run.closures - covered)
             if names:
@@ -81,10 +88,11 @@ def module_runs(
     yield from started(_body_entry(module))
     yield from started(_functions(module, relevant, called=False, covered=covered, cut=cut))
     for cls in all_classes(module):
-        yield from started(_class_entries(project, module, cls, relevant))
+        yield from started(_class_entries(project, module, cls, relevant, told))
     yield from started(_functions(module, relevant, called=True, covered=covered, cut=cut))
     for cls in all_classes(module):
         yield from started(_left_methods(module, cls, covered, cut))
+        yield from started(_prepared_methods(project, module, cls, told))
         yield from started(_waiting_methods(project, module, cls, issuing))
 
 
@@ -185,7 +193,11 @@ def joined(module: ir.Module, *own: ir.FunctionDecl) -> frozenset[str]:
 
 
 def _class_entries(
-    project: Project, module: ir.Module, cls: ir.ClassDecl, relevant: frozenset[str]
+    project: Project,
+    module: ir.Module,
+    cls: ir.ClassDecl,
+    relevant: frozenset[str],
+    told: dict[str, bool],
 ) -> Iterator[Entry]:
     methods = _methods(project, cls)
     own = [decl for decl in methods.values() if is_relevant(decl, relevant)]
@@ -199,7 +211,9 @@ def _class_entries(
         # A queue that the second method takes from may have to hold more than one element.
         queues = not _QUEUES.isdisjoint(_reach(first, methods)) and "len" in second.names
         times = QUEUED_CALLS if queues else 1
-        yield _sequence(module, construction, [*[first] * times, second], methods, repeat=False)
+        entry = _sequence(module, construction, [*[first] * times, second], methods, repeat=False)
+        needs = not told.get(second.qualname, True) and second.name not in _steps(methods)
+        yield replace(entry, needs_earlier=needs)
 
 
 _QUEUES = frozenset({"append", "appendleft", "put", "put_nowait", "push"})
@@ -227,6 +241,11 @@ def _methods(project: Project, cls: ir.ClassDecl) -> dict[str, ir.FunctionDecl]:
         for name, decl in ancestor.methods.items():
             found.setdefault(name, decl)
     return found
+
+
+def _steps(methods: dict[str, ir.FunctionDecl]) -> set[str]:
+    """Methods that other methods of the class mention: they are judged where these call them."""
+    return {name for decl in methods.values() for name in decl.names & methods.keys() if name != decl.name}
 
 
 def is_public(decl: ir.FunctionDecl) -> bool:
@@ -296,6 +315,7 @@ def _sequence(
         # Of two methods each may join what the other leaves.
         joined_elsewhere=frozenset().union(*(joined(module, decl) for decl in dict.fromkeys(order))),
         orders_elsewhere=elsewhere,
+        is_step=names[0] in _steps(methods),
     )
 
 
@@ -376,8 +396,50 @@ def _left_methods(module: ir.Module, cls: ir.ClassDecl, covered: set[str], cut: 
                 m, FuncV(decl, None, ClassV(cls) if "classmethod" in decl.decorators else made), 1
             )
 
-        unknown = mentioned_in(module, decl, cut)
-        yield Entry(decl.qualname, module.name, body, decl.span, PAIR_PATHS, callers_cut=unknown)
+        yield Entry(
+            decl.qualname,
+            module.name,
+            body,
+            decl.span,
+            PAIR_PATHS,
+            callers_cut=mentioned_in(module, decl, cut),
+            is_step=decl.name in _steps(cls.methods),
+        )
+
+
+def _prepared_methods(
+    project: Project, module: ir.Module, cls: ir.ClassDecl, told: dict[str, bool]
+) -> Iterator[Entry]:
+    """Methods that did nothing on a second stream by themselves, after calls that prepare their object.
+
+    ``push(x)`` fills the list, ``start()`` copies what is in it, ``pop()`` waits for the copies. ``told`` has
+    which entries did something on a second stream.
+    """
+    methods = _methods(project, cls)
+    public = frozenset(name for name, decl in methods.items() if is_public(decl)) - _steps(methods)
+    if len(public) > MOST_PREPARING:
+        return
+    inherited: dict[str, list[ir.FunctionDecl]] = {}
+    for ancestor in project.ancestors(cls)[0]:
+        for name, decl in ancestor.methods.items():
+            inherited.setdefault(name, []).append(decl)
+    construction, histories = Construction(cls), Histories(inherited, public)
+    quiet = 0
+    for decl in callers_first(list(cls.methods.values())):
+        if decl.name not in public or told.get(decl.qualname) or quiet >= MOST_QUIET:
+            continue
+        if not words.surely_touches(histories.reach(decl.name)):
+            continue
+        for every in (False, True):
+            before = histories.before(decl.name, every=every)
+            entry = _sequence(
+                module, construction, [*(methods[n] for n in before), decl], methods, repeat=False
+            )
+            if before and entry.label not in told:
+                yield replace(entry, prepared=True, needs_earlier=True, paths=PREPARING_PATHS)
+                quiet = 0 if told.get(entry.label) else quiet + 1
+            if told.get(entry.label):
+                break
 
 
 def _waiting_methods(

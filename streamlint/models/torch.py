@@ -164,7 +164,7 @@ VIEW_METHODS = frozenset(
 
 SPLIT_METHODS = frozenset("split chunk unbind tensor_split hsplit vsplit".split())
 
-VIEW_ATTRIBUTES = frozenset("data T mT H mH real imag _data untyped_storage _base".split())
+VIEW_ATTRIBUTES = frozenset("data T mT H mH real imag _data _base".split())
 
 META_ATTRIBUTES = frozenset(
     "shape dtype device ndim is_cuda is_cpu requires_grad layout itemsize nbytes names is_leaf "
