@@ -7,7 +7,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from streamlint import garbage, ir
+from streamlint import frames, garbage, ir
 from streamlint.ends import Ends, Facts, TwoStreams
 from streamlint.finding import Finding, Report, SourceError, Statistics
 from streamlint.interp import by_name, entries, relevance
@@ -86,7 +86,7 @@ def analyze(
 
 def _collected(session: Session, path: Path) -> FileResult:
     """Analyzes one file, and collects the garbage that it leaves."""
-    result = session.file(path)
+    result = frames.with_room(lambda: session.file(path))
     garbage.collect()
     return result
 
