@@ -24,7 +24,7 @@ from streamlint.interp.relevance import (
     queues_work,
     relevant_names,
 )
-from streamlint.interp.runs import PAIR_PATHS, PATHS, Entry, Run, run_entry
+from streamlint.interp.runs import PAIR_PATHS, PATHS, Entry, Run, is_plain, run_entry
 from streamlint.interp.values import (
     ClassV,
     ConstV,
@@ -61,6 +61,7 @@ def module_runs(
     covered: set[str] = set()
     cut: set[str] = set()
     issuing: set[str] = set()
+    plain: set[str] = set()
 
     def started(entries: Iterator[Entry]) -> Iterator[Run]:
         for entry in entries:
@@ -70,6 +71,8 @@ def module_runs(
             covered.update(run.covered)
             if any(trace.cut for trace in run.traces):
                 cut.update(run.covered)
+            if is_plain(run):
+                plain.add(entry.label)
             issuing.update(op.at.function for trace in run.traces for op in trace.ops if op.at.calls)
             yield run
             names = frozenset(run.closures - covered)
@@ -81,7 +84,7 @@ def module_runs(
     yield from started(_body_entry(module))
     yield from started(_functions(module, relevant, called=False, covered=covered, cut=cut))
     for cls in all_classes(module):
-        yield from started(_class_entries(project, module, cls, relevant))
+        yield from started(_class_entries(project, module, cls, relevant, plain))
     yield from started(_functions(module, relevant, called=True, covered=covered, cut=cut))
     for cls in all_classes(module):
         yield from started(_left_methods(module, cls, covered, cut))
@@ -185,8 +188,9 @@ def joined(module: ir.Module, *own: ir.FunctionDecl) -> frozenset[str]:
 
 
 def _class_entries(
-    project: Project, module: ir.Module, cls: ir.ClassDecl, relevant: frozenset[str]
+    project: Project, module: ir.Module, cls: ir.ClassDecl, relevant: frozenset[str], plain: set[str]
 ) -> Iterator[Entry]:
+    """Each method, then pairs of them; ``plain`` are the entries that were run and have nothing to order."""
     methods = _methods(project, cls)
     own = [decl for decl in methods.values() if is_relevant(decl, relevant)]
     if not own:
@@ -195,7 +199,10 @@ def _class_entries(
     construction = Construction(cls)
     for decl in public:
         yield _sequence(module, construction, [decl], methods, repeat=True)
+    quiet = [decl for decl in methods.values() if decl not in own or _label(cls, [decl]) in plain]
     for first, second in list(_pairs(module, public, methods))[:MOST_PAIRS]:
+        if first in quiet and second in quiet:
+            continue
         # A queue that the second method takes from may have to hold more than one element.
         queues = not _QUEUES.isdisjoint(_reach(first, methods)) and "len" in second.names
         times = QUEUED_CALLS if queues else 1
@@ -274,7 +281,7 @@ def _sequence(
                 _call_until_repeated(m, made, decl, number) if repeat else _call_once(m, made, decl, number)
             )
 
-    label = f"{construction.cls.qualname}." + ", then ".join(dict.fromkeys(decl.name for decl in order))
+    label = _label(construction.cls, order)
     names = tuple(decl.name for decl in order)
     elsewhere = frozenset(
         decl.name
@@ -297,6 +304,10 @@ def _sequence(
         joined_elsewhere=frozenset().union(*(joined(module, decl) for decl in dict.fromkeys(order))),
         orders_elsewhere=elsewhere,
     )
+
+
+def _label(cls: ir.ClassDecl, order: Sequence[ir.FunctionDecl]) -> str:
+    return f"{cls.qualname}." + ", then ".join(dict.fromkeys(decl.name for decl in order))
 
 
 _ORDERING = frozenset(
