@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp import by_name, closures, outside, stmt
-from streamlint.interp.construction import Construction
+from streamlint.interp.construction import Construction, index_state
 from streamlint.interp.relevance import (
     all_classes,
     all_functions,
@@ -27,16 +27,15 @@ from streamlint.interp.relevance import (
 from streamlint.interp.runs import PAIR_PATHS, PATHS, Entry, Run, is_plain, run_entry
 from streamlint.interp.values import (
     ClassV,
-    ConstV,
     FuncV,
     HeapV,
-    Shape,
 )
 from streamlint.models import words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from streamlint.interp.construction import IndexState
     from streamlint.interp.machine import Machine
     from streamlint.interp.project import Project
     from streamlint.trace import StreamKind
@@ -83,12 +82,13 @@ def module_runs(
 
     yield from started(_body_entry(module))
     yield from started(_functions(module, relevant, called=False, covered=covered, cut=cut))
-    for cls in all_classes(module):
-        yield from started(_class_entries(project, module, cls, relevant, plain))
+    constructions = [Construction(cls) for cls in all_classes(module)]
+    for construction in constructions:
+        yield from started(_class_entries(project, module, construction, relevant, plain))
     yield from started(_functions(module, relevant, called=True, covered=covered, cut=cut))
-    for cls in all_classes(module):
-        yield from started(_left_methods(module, cls, covered, cut))
-        yield from started(_waiting_methods(project, module, cls, issuing))
+    for construction in constructions:
+        yield from started(_left_methods(module, construction, covered, cut))
+        yield from started(_waiting_methods(project, module, construction, issuing))
 
 
 def mentions_streams(module: ir.Module) -> bool:
@@ -188,15 +188,15 @@ def joined(module: ir.Module, *own: ir.FunctionDecl) -> frozenset[str]:
 
 
 def _class_entries(
-    project: Project, module: ir.Module, cls: ir.ClassDecl, relevant: frozenset[str], plain: set[str]
+    project: Project, module: ir.Module, construction: Construction, relevant: frozenset[str], plain: set[str]
 ) -> Iterator[Entry]:
     """Each method, then pairs of them; ``plain`` are the entries that were run and have nothing to order."""
+    cls = construction.cls
     methods = _methods(project, cls)
     own = [decl for decl in methods.values() if is_relevant(decl, relevant)]
     if not own:
         return
     public = [decl for decl in own if is_public(decl)]
-    construction = Construction(cls)
     for decl in public:
         yield _sequence(module, construction, [decl], methods, repeat=True)
     quiet = [decl for decl in methods.values() if decl not in own or _label(cls, [decl]) in plain]
@@ -274,12 +274,12 @@ def _sequence(
     repeat: bool,
 ) -> Entry:
     def body(m: Machine) -> None:
-        made = construction.make(m)
-        number = 1
-        for decl in order:
-            number = (
-                _call_until_repeated(m, made, decl, number) if repeat else _call_once(m, made, decl, number)
-            )
+        first, *others = order
+        made, before = construction.make_and_call(m, first)
+        if repeat:
+            _call_until_repeated(m, made, first, before)
+        for number, decl in enumerate(others, 2):
+            _call(m, made, decl, number)
 
     label = _label(construction.cls, order)
     names = tuple(decl.name for decl in order)
@@ -329,50 +329,28 @@ def _orders(names: frozenset[str]) -> bool:
     return not _ORDERING.isdisjoint(names)
 
 
-def _call_once(m: Machine, made: HeapV, decl: ir.FunctionDecl, number: int) -> int:
+def _call(m: Machine, made: HeapV, decl: ir.FunctionDecl, number: int) -> None:
     m.call = number
     outside.call_outside(m, FuncV(decl, None, made), number)
-    return number + 1
 
 
-def _call_until_repeated(m: Machine, made: HeapV, decl: ir.FunctionDecl, number: int) -> int:
-    seen = [index_state(m, made)]
-    while number <= MOST_CALLS:
-        number = _call_once(m, made, decl, number)
-        state = index_state(m, made)
-        if state in seen:
-            return _call_once(m, made, decl, number)
+def _call_until_repeated(m: Machine, made: HeapV, decl: ir.FunctionDecl, before: IndexState) -> None:
+    """More calls after the first: until the object is as it was ``before`` one of them, and one more."""
+    seen = [before]
+    number = 2
+    while (state := index_state(m, made)) not in seen and number <= MOST_CALLS:
         seen.append(state)
-    return number
+        _call(m, made, decl, number)
+        number += 1
+    if state in seen:
+        _call(m, made, decl, number)
 
 
-def index_state(m: Machine, made: HeapV) -> tuple[tuple[str, object], ...]:
-    """The numbers and flags that an object and the objects it holds carry: ring positions, phases.
-
-    An attribute that is still ``None`` counts: ``self.last = x`` drops the last one from the second call on.
-    """
-    state: list[tuple[str, object]] = []
-    waiting = [("", made)]
-    seen: set[int] = set()
-    while waiting:
-        prefix, value = waiting.pop()
-        if value.id in seen:
-            continue
-        seen.add(value.id)
-        for name, item in sorted(m.heap[value.id].attrs.items()):
-            match item:
-                case ConstV(bool() | int() | None as number):
-                    state.append((f"{prefix}.{name}", number))
-                case HeapV() if m.heap[item.id].shape is Shape.INSTANCE:
-                    waiting.append((f"{prefix}.{name}", item))
-                case _:
-                    pass
-    return tuple(state)
-
-
-def _left_methods(module: ir.Module, cls: ir.ClassDecl, covered: set[str], cut: set[str]) -> Iterator[Entry]:
+def _left_methods(
+    module: ir.Module, construction: Construction, covered: set[str], cut: set[str]
+) -> Iterator[Entry]:
     """Methods that touch streams and that no caller reached: helpers of subclasses, hooks, private steps."""
-    construction = Construction(cls)
+    cls = construction.cls
     left = [decl for decl in cls.methods.values() if f"{module.name}:{decl.qualname}" not in covered]
     for decl in callers_first(left):
         key = f"{module.name}:{decl.qualname}"
@@ -392,13 +370,13 @@ def _left_methods(module: ir.Module, cls: ir.ClassDecl, covered: set[str], cut: 
 
 
 def _waiting_methods(
-    project: Project, module: ir.Module, cls: ir.ClassDecl, issuing: set[str]
+    project: Project, module: ir.Module, construction: Construction, issuing: set[str]
 ) -> Iterator[Entry]:
     """Methods that did nothing on a fresh object: they need what other methods leave.
 
     ``def finish(self): assert self.handle is not None; self.handle.wait()``
     """
-    construction = Construction(cls)
+    cls = construction.cls
     methods = _methods(project, cls)
     for decl in cls.methods.values():
         if decl.qualname in issuing or decl.name == "__init__" or not words.touches(decl.names):
@@ -410,6 +388,6 @@ def _waiting_methods(
         def body(m: Machine, decl: ir.FunctionDecl = decl, names: frozenset[str] = names) -> None:
             made = construction.make(m)
             outside.after_other_calls(m, made, names)
-            _call_once(m, made, decl, 1)
+            _call(m, made, decl, 1)
 
         yield Entry(decl.qualname, module.name, body, decl.span, PAIR_PATHS, after_others=True)
