@@ -201,7 +201,9 @@ def _class_entries(
         yield _sequence(module, construction, [decl], methods, repeat=True)
     quiet = [decl for decl in methods.values() if decl not in own or _label(cls, [decl]) in plain]
     for first, second in list(_pairs(module, public, methods))[:MOST_PAIRS]:
-        if first in quiet and second in quiet:
+        # def use(self, stream): self.side = stream     is what makes the other one interesting.
+        common = _reach(first, methods) & _reach(second, methods)
+        if first in quiet and second in quiet and not words.touches(common):
             continue
         # A queue that the second method takes from may have to hold more than one element.
         queues = not _QUEUES.isdisjoint(_reach(first, methods)) and "len" in second.names
