@@ -61,9 +61,6 @@ class Construction:
         self._begin(m)
         kept = self._again(m, decl)
         if kept is not None:
-            op = m.ops[m.before_call[1]]
-            # The call begins in another entry.
-            m.ops[m.before_call[1]] = replace(op, at=replace(op.at, function=m.entry))
             return kept.made, kept.index
         made = self._made(m)
         _complete(m, self.cls)
@@ -99,6 +96,8 @@ class Construction:
         if kept is None or m.oracle.forced[: len(kept.taken)] not in ((), kept.chosen):
             return None
         snapshots.restore(m, kept.state)
+        # What belongs to no function is said to be the entry's: what its caller did before.
+        m.ops[:] = [op if op.at.calls else replace(op, at=replace(op.at, function=m.entry)) for op in m.ops]
         m.oracle.taken[:] = kept.taken
         m.oracle.memo.update(kept.memo)
         return kept

@@ -199,11 +199,15 @@ def _class_entries(
     public = [decl for decl in own if is_public(decl)]
     for decl in public:
         yield _sequence(module, construction, [decl], methods, repeat=True)
-    quiet = [decl for decl in methods.values() if decl not in own or _label(cls, [decl]) in plain]
+    quiet = [
+        decl
+        for decl in methods.values()
+        # with torch.cuda.stream(self.side):    what did so and was plain waits for another method to set it
+        if (decl not in own or _label(cls, [decl]) in plain)
+        and not words.surely_touches(_reach(decl, methods))
+    ]
     for first, second in list(_pairs(module, public, methods))[:MOST_PAIRS]:
-        # def use(self, stream): self.side = stream     is what makes the other one interesting.
-        common = _reach(first, methods) & _reach(second, methods)
-        if first in quiet and second in quiet and not words.touches(common):
+        if first in quiet and second in quiet:
             continue
         # A queue that the second method takes from may have to hold more than one element.
         queues = not _QUEUES.isdisjoint(_reach(first, methods)) and "len" in second.names
