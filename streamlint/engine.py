@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 import re
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from streamlint import ir
+from streamlint import frames, garbage, ir
 from streamlint.ends import Ends, Facts, TwoStreams
 from streamlint.finding import Finding, Report, SourceError, Statistics
 from streamlint.interp import by_name, entries, relevance
@@ -69,7 +68,8 @@ def analyze(
     if settings.jobs > 1 and len(wanted) >= WORTH_A_POOL and not overlay:
         results = _in_pool(session, wanted)
     else:
-        results = [session.file(path) for path in wanted]
+        with garbage.by_hand():
+            results = [_collected(session, path) for path in wanted]
     found = merge((finding for result in results for finding in result.findings), session.statement)
     shown = {session.tree.relative(path) for path in wanted}
     errors = {error.path: error for result in results for error in result.errors}
@@ -82,6 +82,13 @@ def analyze(
         analyzed=sum(result.analyzed for result in results),
         statistics=sum((result.statistics for result in results), Statistics()),
     )
+
+
+def _collected(session: Session, path: Path) -> FileResult:
+    """Analyzes one file, and collects the garbage that it leaves."""
+    result = frames.with_room(lambda: session.file(path))
+    garbage.collect()
+    return result
 
 
 class Session:
@@ -109,10 +116,14 @@ class Session:
         where = self.tree.relative(path)
         if data is None:
             return FileResult(errors=self._error(where))
+        if not may_touch_gpu(data):
+            if self.names.get(path) not in self.project.modules:
+                self.tree.check(path)
+            return FileResult(errors=self._error(where))
         module = self._module(path)
         if module is None:
             return FileResult(errors=self._error(where))
-        if not may_touch_gpu(data) or not entries.mentions_streams(module):
+        if not entries.mentions_streams(module):
             return FileResult()
         try:
             return self._analyzed(module, only, others if others is not None else Facts())
@@ -293,12 +304,12 @@ _session: list[Session] = []
 
 
 def _start_worker(root: Path, files: tuple[Path, ...], settings: Settings) -> None:
-    gc.freeze()
+    garbage.start()
     _session[:] = [Session(root, files, settings, {})]
 
 
 def _work(path: Path) -> FileResult:
-    result = _session[0].file(path)
+    result = _collected(_session[0], path)
     # Traces are large and only `confirm` and `graph` use them, which run in one process.
     return replace(result, findings=tuple(replace(finding, evidence=None) for finding in result.findings))
 

@@ -34,6 +34,7 @@ from streamlint.interp.values import (
     Value,
     key_of,
 )
+from streamlint.models import torch
 from streamlint.models.cuda_runtime import SUCCESS_NAMES
 from streamlint.trace import SyncEvent, SyncStream
 
@@ -106,7 +107,7 @@ def constant(m: Machine, value: Value) -> bool | None:
             if plain in m.compared:
                 return plain != key if _is_excluded(m, plain) else None
             call = plain.rfind("()")
-            return plain != key if call > 0 and plain.endswith(_FALSE_ON_CUDA, 0, call) else None
+            return plain != key if call > 0 and plain.endswith(torch.FALSE_ON_CUDA, 0, call) else None
         case BufferV() | QueryV() | MethodV():
             # An attribute without a row may be a property: `if stream.is_blocking:`
             return None
@@ -193,12 +194,6 @@ def ask(
 
 
 _UNLIKELY = ("is_compiling", "capturing", "isinstance", "cpu", "debug", "TYPE_CHECKING")
-
-_FALSE_ON_CUDA = (
-    *("torch.mps.is_available", "torch.npu.is_available", "torch.musa.is_available"),
-    *(".is_synchronized_device", ".resolves_data_dependency"),
-)
-"""Other accelerators are not there; the last two are what DeepSpeed's ``get_accelerator()`` says of CUDA."""
 
 
 def _default(key: str) -> int:

@@ -343,10 +343,17 @@ def _unreachable(m: Machine, wanted: set[BufferId]) -> set[BufferId]:
     missing = wanted - _in_flight(m)
     if not missing:
         return missing
+    roots = list(_roots(m))
+    # Most are held by a name, which is seen at once.
+    for root in roots:
+        if isinstance(root, BufferV):
+            _found(m, m.life.moved.get(root.id, root.id), missing)
+    if not missing:
+        return missing
     seen: set[int] = set()
     scopes: set[int] = set()
     waiting: list[Value] = []
-    for root in _roots(m):
+    for root in roots:
         waiting.append(root)
         while waiting:
             _visit(m, waiting.pop(), waiting, missing, seen, scopes)
@@ -423,6 +430,9 @@ def _visit(
 
 def _found(m: Machine, number: BufferId, missing: set[BufferId]) -> None:
     """The buffer is alive, and so is what it may be another name of."""
+    if number not in m.life.same:
+        missing.discard(number)
+        return
     waiting, seen = [number], {number}
     while waiting:
         here = waiting.pop()

@@ -78,12 +78,6 @@ _CALL_NUMBER = re.compile(r"\*?(\d+):")
 """Starts the key of an argument: ``1:x`` is the parameter ``x`` of the first call after the constructor."""
 
 
-def _communicates(op: Launch | Copy) -> bool:
-    """Whether some ranks only read what an op writes on others: not so for ``all_gather`` and its kin."""
-    on_all = op.name.startswith(("all_", "reduce_scatter", "_all_gather", "_reduce_scatter"))
-    return not on_all and models.find_function(f"torch.distributed.{op.name}") is not None
-
-
 class Cut(Exception):
     """A budget ran out; the ops issued so far are still judged."""
 
@@ -475,7 +469,11 @@ class Machine:
         views = list(results)
         if uses_arguments:
             # Who hands in a stream knows what is written on it, and the rank that sends only reads.
-            aside = [op for op in here if self._is_made_by_code(op.stream) and not _communicates(op)]
+            aside = [
+                op
+                for op in here
+                if self._is_made_by_code(op.stream) and not models.is_for_some_ranks(op.name)
+            ]
             written = [access for op in aside for access in op.accesses if access.mode.writes]
             views += [
                 BufferV(a.buffer, a.region)

@@ -10,7 +10,19 @@ from streamlint.interp import closures, guesses, one_stream
 from streamlint.interp.decisions import Exploration, Oracle
 from streamlint.interp.machine import Cut, Frame, Jumped, Machine, PathEnds, Returned
 from streamlint.interp.values import Env
-from streamlint.trace import Callback, Copy, HostEffect, Launch, StreamKind, Trace
+from streamlint.trace import (
+    Alloc,
+    Barrier,
+    Callback,
+    Copy,
+    HostAccess,
+    HostEffect,
+    Launch,
+    StreamKind,
+    SyncDevice,
+    SyncStream,
+    Trace,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -132,6 +144,17 @@ def is_busy(ops: Sequence[Op]) -> bool:
     return len(streams) > 1 or any(
         isinstance(op, Callback) or (isinstance(op, Copy) and op.host is HostEffect.ASYNC) for op in ops
     )
+
+
+def is_plain(run: Run) -> bool:
+    """Whether all paths only queue work on one stream, and wait for it: there is nothing to order."""
+    return all(
+        len(trace.streams) == 1 and not is_busy(trace.ops) and all(isinstance(op, _PLAIN) for op in trace.ops)
+        for trace in run.traces
+    )
+
+
+_PLAIN = (Launch, Copy, HostAccess, Alloc, Barrier, SyncStream, SyncDevice)
 
 
 def outline(ops: Sequence[Op]) -> object:
