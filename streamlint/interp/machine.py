@@ -79,8 +79,8 @@ _CALL_NUMBER = re.compile(r"\*?(\d+):")
 
 
 def _communicates(op: Launch | Copy) -> bool:
-    """Whether some ranks only read what an op writes on others: not so for ``all_gather`` and its kin."""
-    on_all = op.name.startswith(("all_", "reduce_scatter", "_all_gather", "_reduce_scatter"))
+    """Whether some ranks may only read what an op writes on others: not so for ``all_gather``."""
+    on_all = op.name.startswith(("all_", "reduce_scatter"))
     return not on_all and models.find_function(f"torch.distributed.{op.name}") is not None
 
 
@@ -214,9 +214,8 @@ class Machine:
     owners: dict[str, tuple[ir.ClassDecl, str]] = field(default_factory=dict)
     """Class and name of the attributes of which nothing is known, by key."""
     compared: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Open comparisons with constants, by key: ``mode == "thd"`` by the keys of both sides ..."""
+    """Both sides of open comparisons with constants, by key, and what the path took to be equal."""
     equal: dict[str, str] = field(default_factory=dict)
-    """... and what the path has taken to be equal: ``mode`` is nothing else then."""
     named: dict[tuple[str, int], int] = field(default_factory=dict)
     """How many calls deep the variable was that something got its name from."""
 
