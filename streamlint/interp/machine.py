@@ -79,9 +79,8 @@ _CALL_NUMBER = re.compile(r"\*?(\d+):")
 
 
 def _communicates(op: Launch | Copy) -> bool:
-    """Whether some ranks may only read what an op writes on others: not so for ``all_gather``."""
-    on_all = op.name.startswith(("all_", "reduce_scatter"))
-    return not on_all and models.find_function(f"torch.distributed.{op.name}") is not None
+    found = None if op.name.startswith(("all_", "reduce_scatter")) else f"torch.distributed.{op.name}"
+    return found is not None and models.find_function(found) is not None
 
 
 class Cut(Exception):
@@ -214,8 +213,8 @@ class Machine:
     owners: dict[str, tuple[ir.ClassDecl, str]] = field(default_factory=dict)
     """Class and name of the attributes of which nothing is known, by key."""
     compared: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Both sides of open comparisons with constants, by key, and what the path took to be equal."""
     equal: dict[str, str] = field(default_factory=dict)
+    """What the path took to be equal, of the open comparisons with constants (by key)."""
     named: dict[tuple[str, int], int] = field(default_factory=dict)
     """How many calls deep the variable was that something got its name from."""
 
