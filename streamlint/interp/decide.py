@@ -280,7 +280,8 @@ def comparison(op: str, left: Value, right: Value) -> Value:
 
 def against_constant(m: Machine, made: Value, left: Value, right: Value) -> None:
     """Notes an open comparison with a literal or a member of an enum: two of them do not hold at once."""
-    if isinstance(made, SymV) and isinstance(left, SymV) and _is_constant(right):
+    # The shape of a tensor is asked for by its memory: x.dim() may be 2, and x.reshape(-1).dim() 1.
+    if isinstance(made, SymV) and isinstance(left, SymV) and "buffer" not in left.key and _is_constant(right):
         key = made.key.removeprefix("not ")
         m.compared[key] = (left.key, key_of(right))
 

@@ -208,9 +208,8 @@ class Machine:
     owners: dict[str, tuple[ir.ClassDecl, str]] = field(default_factory=dict)
     """Class and name of the attributes of which nothing is known, by key."""
     compared: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Open comparisons with constants, by key: ``mode == "thd"`` by the keys of both sides ..."""
     equal: dict[str, str] = field(default_factory=dict)
-    """... and what the path has taken to be equal: ``mode`` is nothing else then."""
+    """What the path took to be equal, of the open comparisons with constants (by key)."""
     named: dict[tuple[str, int], int] = field(default_factory=dict)
     """How many calls deep the variable was that something got its name from."""
 

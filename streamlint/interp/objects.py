@@ -126,7 +126,8 @@ def _instance_attribute(m: Machine, value: HeapV, name: str, span: Span) -> Valu
             if inside.shape is Shape.DICT and not inside.attrs:
                 variables.add_stream_elements(m, value, held.cls, name, inside)
             variables.add_sample(m, m.project.ancestors(held.cls)[0], name, inside)
-        elif found == NONE and held.cls is not None and "stream" in name and not m.constructing:
+        elif held.attrs[name] == NONE and held.cls is not None and "stream" in name and not m.constructing:
+            # Not for an argument that the path has taken to be None.
             return variables.given_by_others(m, value, held.cls, name)
         return found
     if held.cls is None:
