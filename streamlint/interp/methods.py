@@ -7,7 +7,7 @@ nothing on a fresh object after those that prepare it.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from streamlint.interp import by_name, outside
@@ -46,7 +46,7 @@ def alone_and_in_pairs(
     """Each public method, and pairs of them."""
     cls = construction.cls
     methods = _methods(project, cls)
-    own = [decl for decl in methods.values() if is_relevant(decl, relevant)]
+    own = [decl for decl in methods.by_name.values() if is_relevant(decl, relevant)]
     if not own:
         return
     public = [decl for decl in own if is_public(decl)]
@@ -54,19 +54,19 @@ def alone_and_in_pairs(
         yield _sequence(module, construction, [decl], methods, repeat=True)
     quiet = [
         decl
-        for decl in methods.values()
+        for decl in methods.by_name.values()
         # with torch.cuda.stream(self.side):    what did so and was plain waits for another method to set it
         if (decl not in own or _label(cls, [decl]) in told.plain)
-        and not words.surely_touches(_reach(decl, methods))
+        and not words.surely_touches(methods.reach[decl.name])
     ]
     for first, second in list(_pairs(module, public, methods))[:MOST_PAIRS]:
         if first in quiet and second in quiet:
             continue
         # A queue that the second method takes from may have to hold more than one element.
-        queues = not _QUEUES.isdisjoint(_reach(first, methods)) and "len" in second.names
+        queues = not _QUEUES.isdisjoint(methods.reach[first.name]) and "len" in second.names
         times = QUEUED_CALLS if queues else 1
         entry = _sequence(module, construction, [*[first] * times, second], methods, repeat=False)
-        needs = second.qualname in told.quiet and second.name not in _steps(methods)
+        needs = second.qualname in told.quiet and second.name not in methods.steps
         yield replace(entry, needs_earlier=needs)
 
 
@@ -74,53 +74,57 @@ _QUEUES = frozenset({"append", "appendleft", "put", "put_nowait", "push"})
 
 
 def _pairs(
-    module: ir.Module, public: Sequence[ir.FunctionDecl], methods: dict[str, ir.FunctionDecl]
+    module: ir.Module, public: Sequence[ir.FunctionDecl], methods: _Methods
 ) -> Iterator[tuple[ir.FunctionDecl, ir.FunctionDecl]]:
     """Methods to call one after the other: both public, sharing state, the most telling pairs first."""
-    others = [decl for decl in methods.values() if is_public(decl) and decl not in public]
+    others = [decl for decl in methods.by_name.values() if is_public(decl) and decl not in public]
     for firsts in (public, others):
         for first in firsts:
             for second in public:
                 # A step of the second method is judged where that method calls it.
                 if first is second or first.name in second.names or not shared_state(first, second, methods):
                     continue
-                if queues_work(module, _reach(first, methods)) or firsts is others:
+                if queues_work(module, methods.reach[first.name]) or firsts is others:
                     yield first, second
 
 
-def _methods(project: Project, cls: ir.ClassDecl) -> dict[str, ir.FunctionDecl]:
-    """All methods, inherited ones too, as lookup finds them."""
+@dataclass(frozen=True, slots=True)
+class _Methods:
+    """All methods of a class, inherited ones too, as lookup finds them."""
+
+    by_name: dict[str, ir.FunctionDecl]
+    steps: frozenset[str]
+    """Those that others of them mention: they are judged where these call them."""
+    reach: dict[str, frozenset[str]]
+    """Names used by a method and by the methods that it mentions."""
+
+
+def _methods(project: Project, cls: ir.ClassDecl) -> _Methods:
     found: dict[str, ir.FunctionDecl] = {}
     for ancestor in project.ancestors(cls)[0]:
         for name, decl in ancestor.methods.items():
             found.setdefault(name, decl)
-    return found
+    reach = {
+        name: decl.names.union(*(found[other].names for other in decl.names & found.keys()))
+        for name, decl in found.items()
+    }
+    return _Methods(found, _steps(found), reach)
 
 
-def _steps(methods: dict[str, ir.FunctionDecl]) -> set[str]:
-    """Methods that other methods of the class mention: they are judged where these call them."""
-    return {name for decl in methods.values() for name in decl.names & methods.keys() if name != decl.name}
+def _steps(methods: dict[str, ir.FunctionDecl]) -> frozenset[str]:
+    return frozenset().union(*(decl.names & methods.keys() - {decl.name} for decl in methods.values()))
 
 
 def is_public(decl: ir.FunctionDecl) -> bool:
     return not decl.name.startswith("_") or decl.name in PUBLIC_SPECIALS
 
 
-def _reach(decl: ir.FunctionDecl, methods: dict[str, ir.FunctionDecl]) -> frozenset[str]:
-    """Names used by a method and by the methods that it mentions."""
-    reached = set(decl.names)
-    for name in decl.names & methods.keys():
-        reached |= methods[name].names
-    return frozenset(reached)
-
-
-def shared_state(
-    first: ir.FunctionDecl, second: ir.FunctionDecl, methods: dict[str, ir.FunctionDecl]
-) -> bool:
+def shared_state(first: ir.FunctionDecl, second: ir.FunctionDecl, methods: _Methods) -> bool:
     """Whether two methods use a common attribute that the constructor or one of them sets."""
-    common = _reach(first, methods) & _reach(second, methods)
-    state = common & (methods["__init__"].names if "__init__" in methods else common)
-    return any(name not in ("self", "torch", "None") and name not in methods for name in state - _COMMON)
+    common = methods.reach[first.name] & methods.reach[second.name]
+    constructor = methods.by_name.get("__init__")
+    state = common if constructor is None else common & constructor.names
+    return any(name not in methods.by_name for name in state - _COMMON)
 
 
 _COMMON = frozenset(
@@ -135,7 +139,7 @@ def _sequence(
     module: ir.Module,
     construction: Construction,
     order: list[ir.FunctionDecl],
-    methods: dict[str, ir.FunctionDecl],
+    methods: _Methods,
     *,
     repeat: bool,
 ) -> Entry:
@@ -151,13 +155,13 @@ def _sequence(
     names = tuple(decl.name for decl in order)
     elsewhere = frozenset(
         decl.name
-        for decl in methods.values()
+        for decl in methods.by_name.values()
         if (
             (is_public(decl) and decl.name not in names)
             # average() is a step of reduce(), which forks before it and joins after it.
             or (decl.name not in ("__init__", names[0]) and names[0] in decl.names)
         )
-        and _orders(_reach(decl, methods))
+        and _orders(methods.reach[decl.name])
     )
     return Entry(
         label,
@@ -169,7 +173,7 @@ def _sequence(
         # Of two methods each may join what the other leaves.
         joined_elsewhere=frozenset().union(*(joined(module, decl) for decl in dict.fromkeys(order))),
         orders_elsewhere=elsewhere,
-        is_step=names[0] in _steps(methods),
+        is_step=names[0] in methods.steps,
     )
 
 
@@ -216,6 +220,7 @@ def _call_until_repeated(m: Machine, made: HeapV, decl: ir.FunctionDecl, before:
 def left(module: ir.Module, construction: Construction, told: Told) -> Iterator[Entry]:
     """Methods that touch streams and that no caller reached: helpers of subclasses, hooks, private steps."""
     cls = construction.cls
+    steps = _steps(cls.methods)
     for decl in callers_first([decl for decl in cls.methods.values() if not told.is_covered(module, decl)]):
         if told.is_covered(module, decl) or decl.name == "__init__" or not words.touches(decl.names):
             continue
@@ -235,7 +240,7 @@ def left(module: ir.Module, construction: Construction, told: Told) -> Iterator[
             decl.span,
             PAIR_PATHS,
             callers_cut=mentioned_in(module, decl, told.cut),
-            is_step=decl.name in _steps(cls.methods),
+            is_step=decl.name in steps,
         )
 
 
@@ -246,7 +251,7 @@ def prepared(project: Project, module: ir.Module, construction: Construction, to
     """
     cls = construction.cls
     methods = _methods(project, cls)
-    public = frozenset(name for name, decl in methods.items() if is_public(decl)) - _steps(methods)
+    public = frozenset(name for name, decl in methods.by_name.items() if is_public(decl)) - methods.steps
     if len(public) > MOST_PREPARING:
         return
     inherited: dict[str, list[ir.FunctionDecl]] = {}
@@ -263,7 +268,7 @@ def prepared(project: Project, module: ir.Module, construction: Construction, to
         for every in (False, True):
             before = histories.before(decl.name, every=every)
             entry = _sequence(
-                module, construction, [*(methods[n] for n in before), decl], methods, repeat=False
+                module, construction, [*(methods.by_name[n] for n in before), decl], methods, repeat=False
             )
             if before and entry.label not in told.busy | told.quiet:
                 yield replace(entry, prepared=True, needs_earlier=True, paths=PREPARING_PATHS)
@@ -284,7 +289,7 @@ def waiting(project: Project, module: ir.Module, construction: Construction, tol
             continue
         if {"staticmethod", "classmethod"} & set(decl.decorators):
             continue
-        names = frozenset().union(*(other.names for other in methods.values() if other is not decl))
+        names = frozenset().union(*(other.names for other in methods.by_name.values() if other is not decl))
 
         def body(m: Machine, decl: ir.FunctionDecl = decl, names: frozenset[str] = names) -> None:
             made = construction.make(m)

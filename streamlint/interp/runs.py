@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from streamlint.interp.project import Project
     from streamlint.source import Span
     from streamlint.trace import Op
-PATHS = 16
+PATHS = 12
 """Paths explored for a function or a method by itself."""
 PAIR_PATHS = 4
 """Paths explored for two methods in a row."""
