@@ -79,10 +79,15 @@ def _of_outside_calls(judged: Judged, first: OpId, second: OpId, run: Run) -> se
         doubts.add(Doubt.CALLS)
         if len(set(run.entry.outside_calls)) > 1 and _caller_may_order(judged, earlier, later, run):
             doubts.add(Doubt.SOME_PATHS)
-    elif later.at.call > 1 and len(set(run.entry.outside_calls)) > 1:
+    elif later.at.call > 1 and len(set(run.entry.outside_calls)) > 1 and not _is_prepared(later, run):
         # start(), then step(), which calls start() too: what step() does alone, its own entry shows.
         doubts.add(Doubt.SOME_PATHS)
     return doubts
+
+
+def _is_prepared(later: Op, run: Run) -> bool:
+    """Whether an op belongs to a call that does nothing without those before it."""
+    return run.entry.needs_earlier and later.at.call == len(run.entry.outside_calls)
 
 
 def _in_unrelated_threads(judged: Judged, earlier: OpId, later: OpId) -> bool:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 import re
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from streamlint import ir
+from streamlint import frames, garbage, ir
 from streamlint.ends import Ends, Facts, TwoStreams
 from streamlint.finding import Finding, Report, SourceError, Statistics
 from streamlint.interp import by_name, entries, relevance
@@ -69,7 +68,8 @@ def analyze(
     if settings.jobs > 1 and len(wanted) >= WORTH_A_POOL and not overlay:
         results = _in_pool(session, wanted)
     else:
-        results = [session.file(path) for path in wanted]
+        with garbage.by_hand():
+            results = [_collected(session, path) for path in wanted]
     found = merge((finding for result in results for finding in result.findings), session.statement)
     shown = {session.tree.relative(path) for path in wanted}
     errors = {error.path: error for result in results for error in result.errors}
@@ -84,6 +84,13 @@ def analyze(
     )
 
 
+def _collected(session: Session, path: Path) -> FileResult:
+    """Analyzes one file, and collects the garbage that it leaves."""
+    result = frames.with_room(lambda: session.file(path))
+    garbage.collect()
+    return result
+
+
 class Session:
     """What the files of one run share: the tree and the modules indexed so far."""
 
@@ -95,7 +102,8 @@ class Session:
         self.settings = settings
         self.tree = Tree(root, files, overlay, settings.max_file_bytes)
         self.names = self.tree.names()
-        self.project = Project(self.tree.load)
+        self._assigned: dict[str, tuple[str, ...]] | None = None
+        self.project = Project(self.tree.load, self._assigning)
 
     def file(
         self, path: Path, only: Callable[[str], bool] | None = None, others: Facts | None = None
@@ -108,10 +116,14 @@ class Session:
         where = self.tree.relative(path)
         if data is None:
             return FileResult(errors=self._error(where))
+        if not may_touch_gpu(data):
+            if self.names.get(path) not in self.project.modules:
+                self.tree.check(path)
+            return FileResult(errors=self._error(where))
         module = self._module(path)
         if module is None:
             return FileResult(errors=self._error(where))
-        if not may_touch_gpu(data) or not entries.mentions_streams(module):
+        if not entries.mentions_streams(module):
             return FileResult()
         try:
             return self._analyzed(module, only, others if others is not None else Facts())
@@ -200,6 +212,8 @@ class Session:
             if decl.qualname.startswith(f"{owner}.")
             # What the waiting function itself records was seen: self.events[0], and not self.events[1].
             and (decl.qualname != finding.function or not _record_calls(decl) <= reached)
+            # done = torch.cuda.Event(); done.record(): not the event that another method has made.
+            and (decl.qualname == event.function or by_name.may_record(decl, name))
         )
 
     def _is_named_elsewhere(self, module: ir.Module, thing: str) -> bool:
@@ -216,11 +230,22 @@ class Session:
                 return True
         return False
 
+    def _assigning(self, attribute: str) -> tuple[str, ...]:
+        """Modules whose text assigns an attribute of this name, that of a stream, on something."""
+        if self._assigned is None:
+            found: dict[str, set[str]] = {}
+            for path, name in self.names.items():
+                for assigned in _ASSIGNS_STREAM.findall(self.tree.data(path) or b""):
+                    found.setdefault(assigned.decode(), set()).add(name)
+            self._assigned = {assigned: tuple(sorted(names)) for assigned, names in found.items()}
+        return self._assigned.get(attribute, ())
+
     def statement(self, span: Span) -> str:
         return self.tree.line(span.path, span.line, span.end_line)
 
 
 _WAITS = re.compile(rb"wait|synchronize|record|Record")
+_ASSIGNS_STREAM = re.compile(rb"\.(\w*stream\w*)\s*=(?!=)")
 _RECORDERS = frozenset({"record", "record_event", "cudaEventRecord", "cuEventRecord"})
 
 
@@ -279,12 +304,12 @@ _session: list[Session] = []
 
 
 def _start_worker(root: Path, files: tuple[Path, ...], settings: Settings) -> None:
-    gc.freeze()
+    garbage.start()
     _session[:] = [Session(root, files, settings, {})]
 
 
 def _work(path: Path) -> FileResult:
-    result = _session[0].file(path)
+    result = _collected(_session[0], path)
     # Traces are large and only `confirm` and `graph` use them, which run in one process.
     return replace(result, findings=tuple(replace(finding, evidence=None) for finding in result.findings))
 

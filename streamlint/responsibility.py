@@ -58,7 +58,7 @@ def answered(judged: Judged, problem: Problem, entry: Entry) -> frozenset[Doubt]
     settled: set[Doubt] = set()
     if is_entry(judged.op(problem.earlier)) and _took_responsibility(judged, problem, entry):
         settled.add(Doubt.ARGUMENT)
-    if is_return(judged.op(problem.later)) and _forgot_the_end(judged, problem, entry):
+    if is_return(judged.op(problem.later)) and not entry.is_step and _forgot_the_end(judged, problem, entry):
         settled.add(Doubt.RESULT)
     return frozenset(settled)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.finding import SourceError
-from streamlint.lower import index_module
+from streamlint.lower import check_syntax, index_module
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -129,6 +129,15 @@ class Tree:
         except ir.LoweringError as error:
             self.note(path, error.line, error.message)
             return None
+
+    def check(self, path: Path) -> None:
+        """Notes why a file cannot be parsed, if it cannot; cheaper than an index."""
+        text = self._decode(path)
+        if text is not None:
+            try:
+                check_syntax(text, self.relative(path))
+            except ir.LoweringError as error:
+                self.note(path, error.line, error.message)
 
     def line(self, path: str, first: int, last: int) -> str:
         """Source lines of a place, with white space folded: the statement's text for fingerprints."""

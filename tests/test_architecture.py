@@ -33,8 +33,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "tree": {"lower", "ir", "finding", "source"},
     "engine": {
         *("lower", "ir", "models", "interp", "judge", "responsibility", "tree", "trace"),
-        *("finding", "source"),
+        *("finding", "frames", "garbage", "source"),
     },
+    "frames": set(),
+    "garbage": set(),
     # Around the analysis.
     "errors": set(),
     "catalog": {"errors", "finding", "rules"},

@@ -137,3 +137,11 @@ def run():
 """,
     }
     assert lines(tmp_path, written(tmp_path, texts)) == []
+
+
+def test_a_file_without_gpu_work_that_cannot_be_parsed_is_an_error(tmp_path: Path) -> None:
+    files = written(
+        tmp_path, {"plain.py": "def f(:\n", "train.py": "import plain\n" + RACE, "notes.py": "x = (\n"}
+    )
+    errors = engine.analyze(tmp_path, files, engine.Settings()).errors
+    assert [error.path for error in errors] == ["notes.py", "plain.py"]

@@ -45,7 +45,7 @@ from streamlint.interp.values import (
 )
 from streamlint.models import host
 from streamlint.models.schema import NewEvent, NewStream
-from streamlint.trace import MonitorKind
+from streamlint.trace import MonitorKind, Origin
 
 if TYPE_CHECKING:
     from streamlint.interp.machine import Machine
@@ -353,7 +353,12 @@ def _isinstance(m: Machine, args: list[Value]) -> Value:
     kinds = {BufferV: "Tensor", DeviceV: "device"}
     for kind, name in kinds.items():
         if isinstance(value, kind) and not (isinstance(value, BufferV) and value.flavor is Flavor.OPAQUE):
-            return ConstV(name in paths) if all(paths) else ConstV(name in paths or "" in paths)
+            if name in paths or all(paths):
+                return ConstV(name in paths)
+            # A class of the program: isinstance(x, QuantizedTensor). What is declared a tensor is hardly one;
+            # what was only taken for a tensor may well be.
+            asked = "isinstance" if _is_declared(m, value) else "is_a"
+            return SymV(f"{asked}({key_of(value)},{','.join(key_of(o) for o in options)})")
     if isinstance(value, (StreamV, EventV)):
         answers = [_is_made_by(value, option) for option in options]
         if any(answers) or None not in answers:
@@ -368,6 +373,12 @@ def _isinstance(m: Machine, args: list[Value]) -> Value:
             )
         )
     return SymV(f"isinstance({key_of(value)},{','.join(key_of(o) for o in options)})")
+
+
+def _is_declared(m: Machine, value: Value) -> bool:
+    """Whether a tensor is a parameter that says so: ``x: torch.Tensor``."""
+    buffer = m.buffers[value.id] if isinstance(value, BufferV) else None
+    return buffer is not None and buffer.origin is Origin.ARGUMENT and buffer.name not in m.roles
 
 
 _OTHER_ACCELERATORS = ("torch.xpu.", "torch.npu.", "torch.musa.", "torch.mtia.", "torch_npu.")

@@ -144,6 +144,39 @@ def may_be_recorded(module: ir.Module, name: str) -> bool:
     return mentions > harmless
 
 
+def may_record(decl: ir.FunctionDecl, name: str) -> bool:
+    """Whether a function records an event of this name, or any that it has not just made itself."""
+    try:
+        body = decl.load().body
+    except ir.LoweringError:
+        return True
+    made: set[str] = set()
+    recorded: list[tuple[ir.Expr, ...]] = []
+    for node in ir.walk(body):
+        match node:
+            case ir.Assign(targets=(target,), value=ir.Call(func=ir.Attr(name="Event"))):
+                made |= _last_name(target)
+            case ir.Call(func=ir.Attr(value=event, name="record"), args=args):
+                recorded.append((event, *(arg.value for arg in args)))
+            case ir.Call(func=ir.Attr(name="record_event"), args=args) if args:
+                recorded.append(tuple(arg.value for arg in args))
+            case ir.Call(func=ir.Attr(name=called) | ir.Name(id=called)) if called in _FREE:
+                return True
+            case _:
+                pass
+    # self.done = torch.cuda.Event(); self.done.record(): the next wait is for this one.
+    made.discard(name)
+    return any(made.isdisjoint(set().union(*map(_last_name, of))) for of in recorded)
+
+
+def _last_name(e: ir.Expr) -> set[str]:
+    match e:
+        case ir.Name(id=name) | ir.Attr(name=name):
+            return {name}
+        case _:
+            return set()
+
+
 _WAITS_FOR_EVENT = frozenset(
     {"wait_event", "cudaStreamWaitEvent", "cuStreamWaitEvent", "cudaEventSynchronize"}
 )

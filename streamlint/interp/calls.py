@@ -8,6 +8,7 @@ from streamlint import ir, models
 from streamlint.interp import (
     arrays,
     builtin,
+    collectives,
     containers,
     contexts,
     effects,
@@ -337,7 +338,8 @@ def symbolic_method(
         return call_method(m, effects.as_event(m, receiver, span), name, args, kwargs, span)
     if name in WAITING:
         # An unknown thing is waited for: it may be any event or stream seen so far.
-        escape.barrier(m, escape.all_streams(m), span, f"{receiver.key}.{name}")
+        streams = collectives.ordered_by(m, receiver.key) or escape.all_streams(m)
+        escape.barrier(m, streams, span, f"{receiver.key}.{name}")
         return m.fresh(f"{receiver.key}.{name}()", span, receiver.holds)
     if tensors.is_tensor_method(name) and not tensors.holds_stream(m, receiver):
         view = tensors.as_buffer(m, receiver)

@@ -11,6 +11,7 @@ from streamlint.trace import Access, Doubt, KeepAlive, Launch, Mode, Record, Str
 
 if TYPE_CHECKING:
     from streamlint.interp.effects import Call
+    from streamlint.interp.machine import Machine
     from streamlint.models import schema as fx
     from streamlint.trace import StreamId
 
@@ -34,7 +35,7 @@ def run(call: Call, effect: fx.Communicates) -> Value:
         for view in tensors.buffers_in(m, [call.value(name)])
     ]
     accesses = [Access(view.id, mode, view.region) for view, mode in used]
-    aside = effect.flag is None or decide.constant(m, call.value(effect.flag))
+    aside = effect.flag is None or decide.taken(m, call.value(effect.flag))
     unresolved = m.fresh(f"{call.name()}()", call.span)
     if aside is None:
         return unresolved
@@ -45,6 +46,18 @@ def run(call: Call, effect: fx.Communicates) -> Value:
     if not used or any(m.space(view).on_host for view, _ in used):
         return unresolved
     return _aside(call, effect, accesses, [view for view, _ in used])
+
+
+def ordered_by(m: Machine, key: str) -> list[StreamV]:
+    """The streams that a wait for an unknown value orders, if it comes from ``torch.distributed``; else none.
+
+    ``for work in dist.batch_isend_irecv(ops): work.wait()`` makes the current stream wait for the
+    communication, and for no stream that the program makes.
+    """
+    if not key.startswith("torch.distributed."):
+        return []
+    others = [role for name, role in m.roles.items() if name.startswith("communication of ")]
+    return [m.current_stream(Lib.TORCH), *(stream for stream in others if isinstance(stream, StreamV))]
 
 
 def _aside(call: Call, effect: fx.Communicates, accesses: list[Access], views: list[BufferV]) -> Value:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeAlias
 
 from streamlint import ir
 from streamlint.interp import objects, outside, scopes, snapshots
 from streamlint.interp.machine import Machine, PathEnds
-from streamlint.interp.values import FuncV, HeapV, SymV, Value
+from streamlint.interp.values import ConstV, FuncV, HeapV, Shape, SymV, Value
 from streamlint.trace import Copy, HostEffect, Space, SyncDevice
 
 if TYPE_CHECKING:
@@ -16,11 +16,16 @@ if TYPE_CHECKING:
     from streamlint.trace import Op
 
 
+IndexState: TypeAlias = "tuple[tuple[str, object], ...]"
+
+
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """What a constructor left behind, and the decisions that led there."""
+    """What a constructor, or a call after it, left behind, and the decisions that led there."""
 
     made: HeapV
+    index: IndexState
+    """The object's numbers and flags after the constructor."""
     state: dict[str, object]
     taken: tuple[Decision, ...]
     memo: dict[str, int]
@@ -35,40 +40,91 @@ class Construction:
     """Makes objects of one class as outside code does, with unknown arguments.
 
     The constructor runs in the first path. Later paths that decide alike in it continue from a copy of
-    what it left: the constructor of a large class costs more than most of its methods.
+    what it left: the constructor of a large class costs more than most of its methods. So do those that also
+    begin with the same call of a method.
     """
 
     cls: ir.ClassDecl
-    _kept: _Kept | None = None
+    _kept: dict[ir.FunctionDecl | None, _Kept] = field(default_factory=dict)
+    """By the method that was called; None for the constructor alone."""
     _last: Machine | None = field(default=None, repr=False)
 
     def make(self, m: Machine) -> HeapV:
         """An object at the start of a path; what the constructor queued is complete afterwards."""
-        if self._last is not None and self._last.rebound:
-            # A closure of the constructor has changed a variable that the copies share.
-            self._kept = None
-        made = self._again(m)
-        if made is None:
-            made = _construct(m, self.cls)
-            # What leaves a context that is open (`self.context.__enter__()`) belongs to this path alone.
-            if not m.oracle.forced and not m.entered:
-                self._keep(m, made)
-        m.rebound = False
-        self._last = m
+        self._begin(m)
+        made = self._made(m)
         _complete(m, self.cls)
         return made
 
-    def _keep(self, m: Machine, made: HeapV) -> None:
-        self._kept = _Kept(made, snapshots.take(m), tuple(m.oracle.taken), dict(m.oracle.memo))
+    def make_and_call(self, m: Machine, decl: ir.FunctionDecl) -> tuple[HeapV, IndexState]:
+        """An object after a first call of a method, and what its numbers and flags were before."""
+        self._begin(m)
+        kept = self._again(m, decl)
+        if kept is not None:
+            return kept.made, kept.index
+        made = self._made(m)
+        _complete(m, self.cls)
+        index = index_state(m, made)
+        outside.call_outside(m, FuncV(decl, None, made), 1)
+        self._keep(m, decl, made, index)
+        return made, index
 
-    def _again(self, m: Machine) -> HeapV | None:
-        kept = self._kept
+    def _begin(self, m: Machine) -> None:
+        if self._last is not None and self._last.rebound:
+            # A closure of the constructor has changed a variable that the copies share.
+            self._kept.clear()
+        self._last = m
+
+    def _made(self, m: Machine) -> HeapV:
+        kept = self._again(m, None)
+        if kept is not None:
+            return kept.made
+        made = _construct(m, self.cls)
+        m.rebound = False
+        self._keep(m, None, made, ())
+        return made
+
+    def _keep(self, m: Machine, decl: ir.FunctionDecl | None, made: HeapV, index: IndexState) -> None:
+        # What leaves a context that is open (`self.context.__enter__()`) belongs to this path alone.
+        if not m.oracle.forced and not m.entered and not m.rebound:
+            self._kept[decl] = _Kept(
+                made, index, snapshots.take(m), tuple(m.oracle.taken), dict(m.oracle.memo)
+            )
+
+    def _again(self, m: Machine, decl: ir.FunctionDecl | None) -> _Kept | None:
+        kept = self._kept.get(decl)
         if kept is None or m.oracle.forced[: len(kept.taken)] not in ((), kept.chosen):
             return None
         snapshots.restore(m, kept.state)
+        # What belongs to no function is said to be the entry's: what its caller did before.
+        m.ops[:] = [op if op.at.calls else replace(op, at=replace(op.at, function=m.entry)) for op in m.ops]
         m.oracle.taken[:] = kept.taken
         m.oracle.memo.update(kept.memo)
-        return kept.made
+        return kept
+
+
+def index_state(m: Machine, made: HeapV) -> IndexState:
+    """The numbers and flags that an object and the objects it holds carry: ring positions, phases.
+
+    An attribute that is still ``None`` counts: ``self.last = x`` drops the last one from the second call on.
+    """
+    state: list[tuple[str, object]] = []
+    waiting = [("", made)]
+    seen: set[int] = set()
+    while waiting:
+        prefix, value = waiting.pop()
+        if value.id in seen:
+            continue
+        seen.add(value.id)
+        for name, item in sorted(m.heap[value.id].attrs.items()):
+            match item:
+                case ConstV(bool() | int() | None as number):
+                    state.append((f"{prefix}.{name}", number))
+                case HeapV() if m.heap[item.id].shape is Shape.INSTANCE:
+                    waiting.append((f"{prefix}.{name}", item))
+                case _:
+                    pass
+    return tuple(state)
 
 
 def _construct(m: Machine, cls: ir.ClassDecl) -> HeapV:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,7 @@ from streamlint.interp.values import (
     Value,
     key_of,
 )
+from streamlint.models import torch
 from streamlint.models.cuda_runtime import SUCCESS_NAMES
 from streamlint.trace import SyncEvent, SyncStream
 
@@ -100,9 +102,25 @@ def constant(m: Machine, value: Value) -> bool | None:
             return not path.endswith(SUCCESS_NAMES)
         case BufferV(flavor=Flavor.POINTER):
             return True
-        case BufferV() | QueryV() | SymV() | MethodV():
+        case SymV(key):
+            plain = key.removeprefix("not ")
+            if plain in m.compared:
+                return plain != key if _is_excluded(m, plain) else None
+            call = plain.rfind("()")
+            return plain != key if call > 0 and plain.endswith(torch.FALSE_ON_CUDA, 0, call) else None
+        case BufferV() | QueryV() | MethodV():
             # An attribute without a row may be a property: `if stream.is_blocking:`
             return None
+
+
+def taken(m: Machine, value: Value) -> bool | None:
+    """The same, or what the path has answered before."""
+    known = constant(m, value)
+    if known is not None or not isinstance(value, SymV):
+        return known
+    plain = value.key.removeprefix("not ")
+    answer = m.oracle.memo.get(plain)
+    return None if answer is None else (answer == 0) == (plain == value.key)
 
 
 def truth(
@@ -159,6 +177,8 @@ def ask(
     negated = False
     while key.startswith("not "):
         key, negated = key[4:], not negated
+    if _is_excluded(m, key):
+        return negated
     if want is not None and key not in m.oracle.memo:
         if lasting:
             m.oracle.memo[key] = int(want == negated)
@@ -167,6 +187,9 @@ def ask(
     default = _default(key) if first is None else int(first == negated)
     label = f"not {text_of(e)}" if negated else text_of(e)
     answer = m.oracle.choose(key, label, default=default, relevant=relevant) == 0
+    if answer and key in m.compared:
+        side, other = m.compared[key]
+        m.equal[side] = other
     return answer != negated
 
 
@@ -216,6 +239,9 @@ def _known(m: Machine, op: str, left: Value, right: Value) -> bool | None:
             return a.rpartition(".")[2] == b.rpartition(".")[2]
         case "==", ApiV(a), ConstV(int() as code):
             return (code == 0) == a.endswith(SUCCESS_NAMES)
+        case "==", HeapV(a), HeapV(b) if a != b and Shape.INSTANCE not in (m.heap[a].shape, m.heap[b].shape):
+            # Two lists with equal elements are equal.
+            return None
         case "is" | "==", (StreamV() | EventV() | HeapV()), (StreamV() | EventV() | HeapV()):
             return left == right if not _may_be_equal(m, left, right) else None
         case "is" | "==", DeviceV(a), DeviceV(b):
@@ -250,6 +276,36 @@ def comparison(op: str, left: Value, right: Value) -> Value:
     a, b = (key_of(left), key_of(right))
     key = f"({a} is None)" if base == "is" and b == "None" else f"({a} {base} {b})"
     return SymV(key if base == op or (base == "is" and op == "==") else f"not {key}")
+
+
+def against_constant(m: Machine, made: Value, left: Value, right: Value) -> None:
+    """Notes an open comparison with a literal or a member of an enum: two of them do not hold at once."""
+    # The shape of a tensor is asked for by its memory: x.dim() may be 2, and x.reshape(-1).dim() 1.
+    if isinstance(made, SymV) and isinstance(left, SymV) and "buffer" not in left.key and _is_constant(right):
+        key = made.key.removeprefix("not ")
+        m.compared[key] = (left.key, key_of(right))
+
+
+_MEMBER = re.compile(r"[A-Z]\w*\.[A-Z][A-Z0-9_]*")
+
+
+def _is_constant(value: Value) -> bool:
+    match value:
+        case ConstV(str() | int()):
+            return True
+        case SymV(key) | ApiV(key):
+            return _MEMBER.fullmatch(key) is not None
+        case _:
+            return False
+
+
+def _is_excluded(m: Machine, key: str) -> bool:
+    """Whether the path has taken something that a comparison with a constant contradicts."""
+    if key not in m.compared:
+        return False
+    side, other = m.compared[key]
+    unequal = (m.oracle.memo.get(f"({side} {op} {other})") == 0 for op in "<>")
+    return m.equal.get(side, other) != other or any(unequal)
 
 
 def text_of(e: ir.Expr) -> str:

@@ -77,6 +77,8 @@ class Exploration(Generic[T]):
     is_whole: Callable[[T], bool]
     """Whether a path came to its end: no ``assert self.stream is not None`` stopped it."""
     outcome: Callable[[T], object]
+    preparing: bool = False
+    """Whether decisions that are not relevant are flipped first, until a path is busy."""
     cut: int = 0
 
     def __iter__(self) -> Iterator[T]:
@@ -91,7 +93,7 @@ class Exploration(Generic[T]):
             if runs >= (self.limit if busy else self.quiet_limit):
                 self.cut = len(waiting)
                 return
-            queue = waiting or again or later
+            queue = (self.preparing and not busy and later) or waiting or again or later
             others += queue is later
             forced = queue.popleft()
             runs += 1

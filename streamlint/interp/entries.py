@@ -1,10 +1,8 @@
-"""Where analysis starts, and in which order outside code may call a class.
+"""Where analysis starts.
 
 Entries are module bodies, functions that nothing in the module calls, and the public methods of
-classes. A class is constructed once; then each method is called until the numbers in the object
-repeat, plus once more (a two-slot ring collides on the third call), and pairs of methods that share
-an attribute are called one after the other. Helpers are judged through their callers; a function
-that touches streams and was reached by nobody is run by itself at the end.
+classes (``methods`` has the orders in which they are called). Helpers are judged through their callers; a
+function that touches streams and was reached by nobody is run by itself at the end.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp import by_name, closures, outside, stmt
+from streamlint.interp import closures, methods, outside, stmt
 from streamlint.interp.construction import Construction
 from streamlint.interp.relevance import (
     all_classes,
@@ -21,33 +19,19 @@ from streamlint.interp.relevance import (
     callers_first,
     is_relevant,
     mentioned_in,
-    queues_work,
     relevant_names,
 )
-from streamlint.interp.runs import PAIR_PATHS, PATHS, Entry, Run, run_entry
-from streamlint.interp.values import (
-    ClassV,
-    ConstV,
-    FuncV,
-    HeapV,
-    Shape,
-)
+from streamlint.interp.runs import Entry, Run, run_entry
+from streamlint.interp.told import Told
+from streamlint.interp.values import FuncV
 from streamlint.models import words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from streamlint.interp.machine import Machine
     from streamlint.interp.project import Project
     from streamlint.trace import StreamKind
-
-MOST_PAIRS = 12
-QUEUED_CALLS = 3
-MOST_CALLS = 6
-
-PUBLIC_SPECIALS = frozenset(
-    {"__call__", "__next__", "__iter__", "__getitem__", "__enter__", "__exit__", "__len__"}
-)
 
 
 def module_runs(
@@ -58,34 +42,31 @@ def module_runs(
 ) -> Iterator[Run]:
     """Runs every entry of a module, callers before helpers; with ``only``, those whose label it accepts."""
     relevant = relevant_names(project, module)
-    covered: set[str] = set()
-    cut: set[str] = set()
-    issuing: set[str] = set()
+    told = Told()
 
     def started(entries: Iterator[Entry]) -> Iterator[Run]:
         for entry in entries:
             if only is not None and not only(entry.label):
                 continue
             run = run_entry(project, entry, default_stream)
-            covered.update(run.covered)
-            if any(trace.cut for trace in run.traces):
-                cut.update(run.covered)
-            issuing.update(op.at.function for trace in run.traces for op in trace.ops if op.at.calls)
+            told.note(run)
             yield run
-            names = frozenset(run.closures - covered)
+            names = frozenset(run.closures - told.covered)
             if names:
                 hooks = run_entry(project, closures.entry_of(entry, names), default_stream)
-                covered.update(hooks.covered)
+                told.covered.update(hooks.covered)
                 yield hooks
 
     yield from started(_body_entry(module))
-    yield from started(_functions(module, relevant, called=False, covered=covered, cut=cut))
-    for cls in all_classes(module):
-        yield from started(_class_entries(project, module, cls, relevant))
-    yield from started(_functions(module, relevant, called=True, covered=covered, cut=cut))
-    for cls in all_classes(module):
-        yield from started(_left_methods(module, cls, covered, cut))
-        yield from started(_waiting_methods(project, module, cls, issuing))
+    yield from started(_functions(module, relevant, told, called=False))
+    constructions = [Construction(cls) for cls in all_classes(module)]
+    for construction in constructions:
+        yield from started(methods.alone_and_in_pairs(project, module, construction, relevant, told))
+    yield from started(_functions(module, relevant, told, called=True))
+    for construction in constructions:
+        yield from started(methods.left(module, construction, told))
+        yield from started(methods.prepared(project, module, construction, told))
+        yield from started(methods.waiting(project, module, construction, told))
 
 
 def mentions_streams(module: ir.Module) -> bool:
@@ -134,9 +115,7 @@ def _is_constant(statement: ir.Stmt) -> bool:
             return False
 
 
-def _functions(
-    module: ir.Module, relevant: frozenset[str], *, called: bool, covered: set[str], cut: set[str]
-) -> Iterator[Entry]:
+def _functions(module: ir.Module, relevant: frozenset[str], told: Told, *, called: bool) -> Iterator[Entry]:
     """Functions by themselves: first those that nothing calls, then those that nobody reached."""
     mentions: dict[str, int] = {}
     for decl in all_functions(module):
@@ -144,261 +123,16 @@ def _functions(
             if name != decl.name:
                 mentions[name] = mentions.get(name, 0) + 1
     waiting = [decl for decl in module.functions.values() if bool(mentions.get(decl.name)) == called]
-    for decl in callers_first([decl for decl in waiting if f"{module.name}:{decl.qualname}" not in covered]):
-        if f"{module.name}:{decl.qualname}" in covered:
+    for decl in callers_first([decl for decl in waiting if not told.is_covered(module, decl)]):
+        if told.is_covered(module, decl):
             continue
         if not is_relevant(decl, relevant) if not called else not words.touches(decl.names):
             continue
-        yield replace(function_entry(module, decl), callers_cut=mentioned_in(module, decl, cut))
+        yield replace(function_entry(module, decl), callers_cut=mentioned_in(module, decl, told.cut))
 
 
 def function_entry(module: ir.Module, decl: ir.FunctionDecl) -> Entry:
     def body(m: Machine) -> None:
         outside.call_outside(m, FuncV(decl), 0)
 
-    return Entry(decl.qualname, module.name, body, decl.span, joined_elsewhere=joined(module, decl))
-
-
-_ENTERS = frozenset({"stream", "set_stream", "StreamContext"})
-
-
-def joined(module: ir.Module, *own: ir.FunctionDecl) -> frozenset[str]:
-    """All names in other functions of the module that wait for streams and enter none."""
-    found: set[str] = set()
-    owners = {decl.qualname.rpartition(".")[0] for decl in own}
-    for decl in all_functions(module):
-        if decl in own or not _orders(decl.names):
-            continue
-        if _ENTERS.isdisjoint(decl.names):
-            found |= decl.names
-        elif decl.qualname.rpartition(".")[0] in owners:
-            # A stream named `stream`: self.stream looks like torch.cuda.stream(...).
-            found |= _ENTERS & decl.names
-    if not found:
-        return frozenset()
-    # side = self.pool._side: a stream is named after the variable.
-    touching = [decl for decl in own if words.touches(decl.names)]
-    return frozenset(found.union(*(by_name.variables(decl, found) for decl in touching)))
-
-
-# ----------------------------------------------------------------------------- classes
-
-
-def _class_entries(
-    project: Project, module: ir.Module, cls: ir.ClassDecl, relevant: frozenset[str]
-) -> Iterator[Entry]:
-    methods = _methods(project, cls)
-    own = [decl for decl in methods.values() if is_relevant(decl, relevant)]
-    if not own:
-        return
-    public = [decl for decl in own if is_public(decl)]
-    construction = Construction(cls)
-    for decl in public:
-        yield _sequence(module, construction, [decl], methods, repeat=True)
-    for first, second in list(_pairs(module, public, methods))[:MOST_PAIRS]:
-        # A queue that the second method takes from may have to hold more than one element.
-        queues = not _QUEUES.isdisjoint(_reach(first, methods)) and "len" in second.names
-        times = QUEUED_CALLS if queues else 1
-        yield _sequence(module, construction, [*[first] * times, second], methods, repeat=False)
-
-
-_QUEUES = frozenset({"append", "appendleft", "put", "put_nowait", "push"})
-
-
-def _pairs(
-    module: ir.Module, public: Sequence[ir.FunctionDecl], methods: dict[str, ir.FunctionDecl]
-) -> Iterator[tuple[ir.FunctionDecl, ir.FunctionDecl]]:
-    """Methods to call one after the other: both public, sharing state, the most telling pairs first."""
-    others = [decl for decl in methods.values() if is_public(decl) and decl not in public]
-    for firsts in (public, others):
-        for first in firsts:
-            for second in public:
-                # A step of the second method is judged where that method calls it.
-                if first is second or first.name in second.names or not shared_state(first, second, methods):
-                    continue
-                if queues_work(module, _reach(first, methods)) or firsts is others:
-                    yield first, second
-
-
-def _methods(project: Project, cls: ir.ClassDecl) -> dict[str, ir.FunctionDecl]:
-    """All methods, inherited ones too, as lookup finds them."""
-    found: dict[str, ir.FunctionDecl] = {}
-    for ancestor in project.ancestors(cls)[0]:
-        for name, decl in ancestor.methods.items():
-            found.setdefault(name, decl)
-    return found
-
-
-def is_public(decl: ir.FunctionDecl) -> bool:
-    return not decl.name.startswith("_") or decl.name in PUBLIC_SPECIALS
-
-
-def _reach(decl: ir.FunctionDecl, methods: dict[str, ir.FunctionDecl]) -> frozenset[str]:
-    """Names used by a method and by the methods that it mentions."""
-    reached = set(decl.names)
-    for name in decl.names & methods.keys():
-        reached |= methods[name].names
-    return frozenset(reached)
-
-
-def shared_state(
-    first: ir.FunctionDecl, second: ir.FunctionDecl, methods: dict[str, ir.FunctionDecl]
-) -> bool:
-    """Whether two methods use a common attribute that the constructor or one of them sets."""
-    common = _reach(first, methods) & _reach(second, methods)
-    state = common & (methods["__init__"].names if "__init__" in methods else common)
-    return any(name not in ("self", "torch", "None") and name not in methods for name in state - _COMMON)
-
-
-_COMMON = frozenset(
-    "self torch cuda Stream Event stream current_stream device dtype shape size len range int float "
-    "list dict tuple wait_stream wait_event record synchronize record_stream non_blocking pin_memory "
-    "cp np numpy empty zeros to copy_ append super nn Optional None True False isinstance config "
-    "logger enumerate zip".split()
-)
-
-
-def _sequence(
-    module: ir.Module,
-    construction: Construction,
-    order: list[ir.FunctionDecl],
-    methods: dict[str, ir.FunctionDecl],
-    *,
-    repeat: bool,
-) -> Entry:
-    def body(m: Machine) -> None:
-        made = construction.make(m)
-        number = 1
-        for decl in order:
-            number = (
-                _call_until_repeated(m, made, decl, number) if repeat else _call_once(m, made, decl, number)
-            )
-
-    label = f"{construction.cls.qualname}." + ", then ".join(dict.fromkeys(decl.name for decl in order))
-    names = tuple(decl.name for decl in order)
-    elsewhere = frozenset(
-        decl.name
-        for decl in methods.values()
-        if (
-            (is_public(decl) and decl.name not in names)
-            # average() is a step of reduce(), which forks before it and joins after it.
-            or (decl.name not in ("__init__", names[0]) and names[0] in decl.names)
-        )
-        and _orders(_reach(decl, methods))
-    )
-    return Entry(
-        label,
-        module.name,
-        body,
-        order[0].span,
-        PATHS if repeat else PAIR_PATHS,
-        outside_calls=names,
-        # Of two methods each may join what the other leaves.
-        joined_elsewhere=frozenset().union(*(joined(module, decl) for decl in dict.fromkeys(order))),
-        orders_elsewhere=elsewhere,
-    )
-
-
-_ORDERING = frozenset(
-    {
-        "synchronize",
-        "wait_stream",
-        "wait_event",
-        "wait",
-        "query",
-        "cudaStreamSynchronize",
-        "cudaEventSynchronize",
-        "cudaDeviceSynchronize",
-        "sync",
-    }
-)
-
-
-def _orders(names: frozenset[str]) -> bool:
-    return not _ORDERING.isdisjoint(names)
-
-
-def _call_once(m: Machine, made: HeapV, decl: ir.FunctionDecl, number: int) -> int:
-    m.call = number
-    outside.call_outside(m, FuncV(decl, None, made), number)
-    return number + 1
-
-
-def _call_until_repeated(m: Machine, made: HeapV, decl: ir.FunctionDecl, number: int) -> int:
-    seen = [index_state(m, made)]
-    while number <= MOST_CALLS:
-        number = _call_once(m, made, decl, number)
-        state = index_state(m, made)
-        if state in seen:
-            return _call_once(m, made, decl, number)
-        seen.append(state)
-    return number
-
-
-def index_state(m: Machine, made: HeapV) -> tuple[tuple[str, object], ...]:
-    """The numbers and flags that an object and the objects it holds carry: ring positions, phases.
-
-    An attribute that is still ``None`` counts: ``self.last = x`` drops the last one from the second call on.
-    """
-    state: list[tuple[str, object]] = []
-    waiting = [("", made)]
-    seen: set[int] = set()
-    while waiting:
-        prefix, value = waiting.pop()
-        if value.id in seen:
-            continue
-        seen.add(value.id)
-        for name, item in sorted(m.heap[value.id].attrs.items()):
-            match item:
-                case ConstV(bool() | int() | None as number):
-                    state.append((f"{prefix}.{name}", number))
-                case HeapV() if m.heap[item.id].shape is Shape.INSTANCE:
-                    waiting.append((f"{prefix}.{name}", item))
-                case _:
-                    pass
-    return tuple(state)
-
-
-def _left_methods(module: ir.Module, cls: ir.ClassDecl, covered: set[str], cut: set[str]) -> Iterator[Entry]:
-    """Methods that touch streams and that no caller reached: helpers of subclasses, hooks, private steps."""
-    construction = Construction(cls)
-    left = [decl for decl in cls.methods.values() if f"{module.name}:{decl.qualname}" not in covered]
-    for decl in callers_first(left):
-        key = f"{module.name}:{decl.qualname}"
-        if key in covered or decl.name == "__init__" or not words.touches(decl.names):
-            continue
-
-        def body(m: Machine, decl: ir.FunctionDecl = decl) -> None:
-            static = "staticmethod" in decl.decorators
-            made = None if static else construction.make(m)
-            m.call = 1
-            outside.call_outside(
-                m, FuncV(decl, None, ClassV(cls) if "classmethod" in decl.decorators else made), 1
-            )
-
-        unknown = mentioned_in(module, decl, cut)
-        yield Entry(decl.qualname, module.name, body, decl.span, PAIR_PATHS, callers_cut=unknown)
-
-
-def _waiting_methods(
-    project: Project, module: ir.Module, cls: ir.ClassDecl, issuing: set[str]
-) -> Iterator[Entry]:
-    """Methods that did nothing on a fresh object: they need what other methods leave.
-
-    ``def finish(self): assert self.handle is not None; self.handle.wait()``
-    """
-    construction = Construction(cls)
-    methods = _methods(project, cls)
-    for decl in cls.methods.values():
-        if decl.qualname in issuing or decl.name == "__init__" or not words.touches(decl.names):
-            continue
-        if {"staticmethod", "classmethod"} & set(decl.decorators):
-            continue
-        names = frozenset().union(*(other.names for other in methods.values() if other is not decl))
-
-        def body(m: Machine, decl: ir.FunctionDecl = decl, names: frozenset[str] = names) -> None:
-            made = construction.make(m)
-            outside.after_other_calls(m, made, names)
-            _call_once(m, made, decl, 1)
-
-        yield Entry(decl.qualname, module.name, body, decl.span, PAIR_PATHS, after_others=True)
+    return Entry(decl.qualname, module.name, body, decl.span, joined_elsewhere=methods.joined(module, decl))

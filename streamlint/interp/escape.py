@@ -88,49 +88,46 @@ def all_streams(m: Machine) -> list[StreamV]:
 
 def carries_order(m: Machine, values: Iterable[Value]) -> bool:
     """Whether a call receives what it needs to order the buffers that it receives (a hand-off)."""
-    return any(True for _ in _streams(m, values))
+    return bool(_streams(m, values))
 
 
-def _streams(m: Machine, values: Iterable[Value]) -> Iterator[StreamV]:
-    seen: set[int] = set()
+def _streams(m: Machine, values: Iterable[Value]) -> list[StreamV]:
+    found: list[StreamV] = []
+    _look_into(m, values, _DEPTH, set(), found)
+    return found
+
+
+def _look_into(m: Machine, values: Iterable[Value], depth: int, seen: set[int], found: list[StreamV]) -> None:
     for value in values:
-        yield from _inside(m, value, _DEPTH, seen)
-
-
-def _inside(m: Machine, value: Value, depth: int, seen: set[int]) -> Iterator[StreamV]:
-    role = m.roles.get(value.key) if isinstance(value, SymV) else None
-    match role if role is not None else value:
-        case StreamV() as stream:
-            if not stream.raw:
-                yield stream
-        case EventV(number):
-            recorded = _recorded_on(m, number)
-            if recorded is not None:
-                yield StreamV(recorded)
-        case TupleV(items) if depth:
-            for item in items:
-                yield from _inside(m, item, depth - 1, seen)
-        case HeapV(number) if depth and number not in seen:
-            seen.add(number)
-            held = m.heap[number]
-            for item in (*held.attrs.values(), *held.items, *held.extra.values()):
-                yield from _inside(m, item, depth - 1, seen)
-        case SymV(_, holds) if depth:
-            for item in holds:
-                yield from _inside(m, item, depth - 1, seen)
-        case PartialV(func, args, kwargs) if depth:
-            for item in (func, *args, *kwargs.values()):
-                yield from _inside(m, item, depth - 1, seen)
-        case CallbackV(func=func) if depth:
-            yield from _inside(m, func, depth, seen)
-        case FuncV(closure=closure, receiver=receiver) if depth:
-            if receiver is not None:
-                yield from _inside(m, receiver, depth - 1, seen)
-            if closure is not None:
-                for item in closure.names.values():
-                    yield from _inside(m, item, min(depth - 1, 1), seen)
-        case _:
-            return
+        role = m.roles.get(value.key) if isinstance(value, SymV) else None
+        match role if role is not None else value:
+            case StreamV() as stream:
+                if not stream.raw:
+                    found.append(stream)
+            case EventV(number):
+                recorded = _recorded_on(m, number)
+                if recorded is not None:
+                    found.append(StreamV(recorded))
+            case TupleV(items) if depth:
+                _look_into(m, items, depth - 1, seen, found)
+            case HeapV(number) if depth and number not in seen:
+                seen.add(number)
+                held = m.heap[number]
+                inside = (*held.attrs.values(), *held.items, *held.extra.values())
+                _look_into(m, inside, depth - 1, seen, found)
+            case SymV(_, holds) if depth:
+                _look_into(m, holds, depth - 1, seen, found)
+            case PartialV(func, args, kwargs) if depth:
+                _look_into(m, (func, *args, *kwargs.values()), depth - 1, seen, found)
+            case CallbackV(func=func) if depth:
+                _look_into(m, (func,), depth, seen, found)
+            case FuncV(closure=closure, receiver=receiver) if depth:
+                if receiver is not None:
+                    _look_into(m, (receiver,), depth - 1, seen, found)
+                if closure is not None:
+                    _look_into(m, closure.names.values(), min(depth - 1, 1), seen, found)
+            case _:
+                pass
 
 
 def _recorded_on(m: Machine, event: int) -> StreamId | None:

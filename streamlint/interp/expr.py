@@ -259,13 +259,16 @@ def compare(m: Machine, op: str, left: Value, right: Value, e: ir.Compare) -> Va
                 return m.fresh("in", e.span)
             return tensors.operate(m, e.span, f"operator {op}", [left, right])
         case _:
-            return decide.comparison(op, left, right)
+            made = decide.comparison(op, left, right)
+            if op in ("==", "!=", "is", "is not"):
+                decide.against_constant(m, made, left, right)
+            return made
 
 
 def _contents(m: Machine, value: Value) -> Value:
     """A list of constants by what is in it: ``device in ["cuda", "mtia"]`` is one question, asked twice."""
     items = containers.listed(m, value)
-    if items is None or not all(isinstance(item, ConstV) for item in items):
+    if not items or not all(isinstance(item, ConstV) for item in items):
         return value
     return TupleV(tuple(items))
 

@@ -14,7 +14,7 @@ gone. In doubt a buffer is alive: a missed drop costs less than an invented one.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -39,14 +39,19 @@ from streamlint.trace import (
     Copy,
     Doubt,
     EndCapture,
+    EventId,
     Free,
     FreeKind,
     HostEffect,
     Launch,
     Mode,
     Origin,
+    Record,
     Site,
     Space,
+    StreamId,
+    StreamKind,
+    Wait,
 )
 
 if TYPE_CHECKING:
@@ -74,6 +79,7 @@ SAVES_NOTHING = frozenset(
 _DIFFERENTIABLE = (Flavor.TORCH, Flavor.OPAQUE)
 _ALIAS = frozenset({Doubt.ALIAS})
 _UNSEEN = frozenset({Doubt.ESCAPE})
+_CALLS = frozenset({Doubt.CALLS})
 
 
 @dataclass(slots=True)
@@ -98,6 +104,10 @@ class Lifetimes:
     """What running statements hold without a name: the list a loop walks, the context of a ``with``."""
     outside: list[Value] = field(default_factory=list)
     """What was returned or yielded to code that is not seen."""
+    given_up: set[BufferId] = field(default_factory=set)
+    """Memory from outside that the code lets go of."""
+    moved: dict[BufferId, BufferId] = field(default_factory=dict)
+    """What names of a buffer stand for since ``p.data = other``."""
     scans: int = 0
 
 
@@ -147,6 +157,59 @@ def hand_out(m: Machine, value: Value, span: Span | None = None) -> Value:
     if span is not None:
         after_statement(m, span)
     return m.fresh("sent")
+
+
+def give_up(m: Machine, value: Value | None) -> BufferV | None:
+    """An object lets go of memory that code outside has allocated: ``p.grad = None``, ``p.data = other``.
+
+    Whose it was is known only if a stream that uses it waited for the caller's stream before. Then the
+    caller's stream allocated it, and gets it back with the last reference.
+    """
+    if not isinstance(value, BufferV) or value.flavor is Flavor.POINTER:
+        return None
+    buffer = m.buffers[value.id]
+    if buffer.alloc_stream is None and buffer.origin is Origin.ARGUMENT and not buffer.space.on_host:
+        owner = m.default(StreamKind.CURRENT, None)
+        if not any(_has_waited(m, number, owner.id) for number in _uses_aside(m, value.id, owner.id)):
+            return None
+        m.buffers[value.id] = replace(buffer, alloc_stream=owner.id)
+        m.life.given_up.add(value.id)
+        m.life.candidates.add(value.id)
+    return value
+
+
+def _uses_aside(m: Machine, number: BufferId, owner: StreamId) -> Iterator[int]:
+    for place, op in enumerate(m.ops):
+        if not isinstance(op, (Launch, Copy)) or op.stream == owner or op.at.call != m.call:
+            continue
+        if any(access.buffer == number for access in op.accesses):
+            yield place
+
+
+def _has_waited(m: Machine, use: int, owner: StreamId) -> bool:
+    """Whether the stream of a use has waited for its owner in the same call."""
+    op = m.ops[use]
+    assert isinstance(op, (Launch, Copy))
+    records: dict[EventId, StreamId] = {}
+    for earlier in m.ops[:use]:
+        match earlier:
+            case Record(stream=stream, event=event) if earlier.at.call == op.at.call:
+                records[event] = stream
+            case Wait(stream=op.stream, event=event) if records.get(event) == owner:
+                return True
+            case _:
+                pass
+    return False
+
+
+def drop(m: Machine, view: BufferV, span: Span, name: str) -> None:
+    """Memory goes back at once, whoever still names it: ``x.untyped_storage().resize_(0)``."""
+    _catch_up(m)
+    if give_up(m, view) is None or m.buffers[view.id].alloc_stream is None:
+        return
+    m.life.candidates.discard(view.id)
+    doubts = _CALLS if view.id in m.life.given_up else frozenset()
+    m.emit(Free(m.site(span), m.lane, doubts, buffer=view.id, kind=FreeKind.DROPPED, name=name))
 
 
 # ----------------------------------------------------------------------------- what the ops show
@@ -232,6 +295,8 @@ def _note_launch(m: Machine, op: Launch) -> None:
 
 def _doubts(m: Machine, number: BufferId) -> frozenset[Doubt]:
     life = m.life
+    if number in life.given_up:
+        return _CALLS
     if _operand_lives(m, number):
         return _ALIAS
     if number in life.escaped or (number in life.saved and not _without_gradients(m)):
@@ -278,10 +343,17 @@ def _unreachable(m: Machine, wanted: set[BufferId]) -> set[BufferId]:
     missing = wanted - _in_flight(m)
     if not missing:
         return missing
+    roots = list(_roots(m))
+    # Most are held by a name, which is seen at once.
+    for root in roots:
+        if isinstance(root, BufferV):
+            _found(m, m.life.moved.get(root.id, root.id), missing)
+    if not missing:
+        return missing
     seen: set[int] = set()
     scopes: set[int] = set()
     waiting: list[Value] = []
-    for root in _roots(m):
+    for root in roots:
         waiting.append(root)
         while waiting:
             _visit(m, waiting.pop(), waiting, missing, seen, scopes)
@@ -323,7 +395,7 @@ def _visit(
 ) -> None:
     match value:
         case BufferV(number):
-            _found(m, number, missing)
+            _found(m, m.life.moved.get(number, number), missing)
         case CallbackV(number, func, address):
             if not address:
                 _found(m, number, missing)
@@ -358,6 +430,9 @@ def _visit(
 
 def _found(m: Machine, number: BufferId, missing: set[BufferId]) -> None:
     """The buffer is alive, and so is what it may be another name of."""
+    if number not in m.life.same:
+        missing.discard(number)
+        return
     waiting, seen = [number], {number}
     while waiting:
         here = waiting.pop()

@@ -78,10 +78,6 @@ _CALL_NUMBER = re.compile(r"\*?(\d+):")
 """Starts the key of an argument: ``1:x`` is the parameter ``x`` of the first call after the constructor."""
 
 
-def _communicates(op: Launch | Copy) -> bool:
-    return models.find_function(f"torch.distributed.{op.name}") is not None
-
-
 class Cut(Exception):
     """A budget ran out; the ops issued so far are still judged."""
 
@@ -211,6 +207,9 @@ class Machine:
     """What outside code calls, by call number; 0 is the constructor, if there is one."""
     owners: dict[str, tuple[ir.ClassDecl, str]] = field(default_factory=dict)
     """Class and name of the attributes of which nothing is known, by key."""
+    compared: dict[str, tuple[str, str]] = field(default_factory=dict)
+    equal: dict[str, str] = field(default_factory=dict)
+    """What the path took to be equal, of the open comparisons with constants (by key)."""
     named: dict[tuple[str, int], int] = field(default_factory=dict)
     """How many calls deep the variable was that something got its name from."""
 
@@ -469,7 +468,11 @@ class Machine:
         views = list(results)
         if uses_arguments:
             # Who hands in a stream knows what is written on it, and the rank that sends only reads.
-            aside = [op for op in here if self._is_made_by_code(op.stream) and not _communicates(op)]
+            aside = [
+                op
+                for op in here
+                if self._is_made_by_code(op.stream) and not models.is_for_some_ranks(op.name)
+            ]
             written = [access for op in aside for access in op.accesses if access.mode.writes]
             views += [
                 BufferV(a.buffer, a.region)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir, models
-from streamlint.interp import calls, devices, effects, names, stmt, tensors, threads, variables
+from streamlint.interp import calls, devices, effects, lifetime, names, stmt, tensors, threads, variables
 from streamlint.interp.values import (
     NONE,
     ApiV,
@@ -126,6 +126,9 @@ def _instance_attribute(m: Machine, value: HeapV, name: str, span: Span) -> Valu
             if inside.shape is Shape.DICT and not inside.attrs:
                 variables.add_stream_elements(m, value, held.cls, name, inside)
             variables.add_sample(m, m.project.ancestors(held.cls)[0], name, inside)
+        elif held.attrs[name] == NONE and held.cls is not None and "stream" in name and not m.constructing:
+            # Not for an argument that the path has taken to be None.
+            return variables.given_by_others(m, value, held.cls, name)
         return found
     if held.cls is None:
         waited = threads.is_thread(m, value) or value.id in m.monitors
@@ -252,14 +255,25 @@ def set_attribute(m: Machine, value: Value, name: str, new: Value, span: Span) -
         case BufferV(region=()) if name == "data" and isinstance(new, BufferV):
             # p.data = other: the tensor object now stands for other memory.
             m.roles[f"storage{value.id}"] = new
+            m.life.moved[value.id] = new.id
+            lifetime.give_up(m, value)
         case BufferV():
-            m.roles[f"buffer{value.id}.{name}"] = new
+            _replace(m, f"buffer{value.id}.{name}", name, new)
         case SymV(key) if name == "data" and isinstance(new, BufferV):
             m.roles[key] = new
+            lifetime.give_up(m, m.roles.pop(f"{key}.data", None))
         case SymV(key):
-            m.roles[f"{key}.{name}"] = new
+            _replace(m, f"{key}.{name}", name, new)
         case _:
             pass
+
+
+def _replace(m: Machine, key: str, name: str, new: Value) -> None:
+    """``p.grad = None`` lets go of the gradient that ``p`` had; other values may be held elsewhere."""
+    old = m.roles.get(key)
+    m.roles[key] = new
+    if name == "grad" and old != new:
+        lifetime.give_up(m, old)
 
 
 def _setter(m: Machine, cls: ir.ClassDecl | None, name: str) -> ir.FunctionDecl | None:

@@ -251,6 +251,26 @@ def _attribute(m: Machine, cls: ir.ClassDecl, name: str, steps: int) -> Value | 
     return _once(m, f"attribute {name} of {cls.module}:{cls.qualname}", find)
 
 
+def given_by_others(m: Machine, cls: ir.ClassDecl, name: str) -> Value | None:
+    """The stream or event that another module puts into an attribute which the class itself leaves ``None``.
+
+    ``for group in groups: group.communication_stream = torch.cuda.Stream()``
+    """
+
+    def find() -> Value | None:
+        for other in m.project.mentioning(name):
+            module = m.project.module(other) if other != cls.module else None
+            for scope, e in scopes.put_on_others(module, name) if module is not None else ():
+                value = _value(m, scope, e, MOST_STEPS)
+                if value is not None:
+                    return value
+        return None
+
+    value = _once(m, f"what others put into {name} of {cls.module}:{cls.qualname}", find)
+    mark_used(m, value)
+    return value
+
+
 def _returned(m: Machine, cls: ir.ClassDecl, name: str, steps: int) -> Value | None:
     """What a method or a property gives back: ``self.side()`` with ``return self._side``."""
     for ancestor in m.project.ancestors(cls)[0]:

@@ -31,6 +31,8 @@ class Project:
     """
 
     load: Callable[[str], ir.Module | None]
+    mentioning: Callable[[str], tuple[str, ...]] = lambda _: ()
+    """The names of the modules in whose text a stream is put into an attribute: ``x.copy_stream = ...``."""
     modules: dict[str, ir.Module | None] = field(default_factory=dict)
     resolving: set[tuple[str, str]] = field(default_factory=set)
     evidence: dict[tuple[str, str, Span], frozenset[str]] = field(default_factory=dict)
@@ -51,6 +53,8 @@ class Project:
         default_factory=dict
     )
     """What code puts into the containers of a class or a module, by their names."""
+    set_by_methods: dict[tuple[str, str], frozenset[str]] = field(default_factory=dict)
+    """Attributes to which a method of a class other than the constructor assigns something."""
     _sources: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _members: dict[tuple[str, str], Value | None] = field(default_factory=dict)
     _variables: dict[str, tuple[str, str] | None] = field(default_factory=dict)

@@ -10,7 +10,19 @@ from streamlint.interp import closures, guesses, one_stream
 from streamlint.interp.decisions import Exploration, Oracle
 from streamlint.interp.machine import Cut, Frame, Jumped, Machine, PathEnds, Returned
 from streamlint.interp.values import Env
-from streamlint.trace import Callback, Copy, HostEffect, Launch, StreamKind, Trace
+from streamlint.trace import (
+    Alloc,
+    Barrier,
+    Callback,
+    Copy,
+    HostAccess,
+    HostEffect,
+    Launch,
+    StreamKind,
+    SyncDevice,
+    SyncStream,
+    Trace,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,12 +30,16 @@ if TYPE_CHECKING:
     from streamlint.interp.project import Project
     from streamlint.source import Span
     from streamlint.trace import Op
-PATHS = 16
+PATHS = 12
 """Paths explored for a function or a method by itself."""
 PAIR_PATHS = 4
 """Paths explored for two methods in a row."""
 QUIET_PATHS = 4
 """Paths explored while none of them uses a second stream, an asynchronous copy or a callback."""
+PREPARING_PATHS = 12
+"""The same for calls that prepare an object for the last one."""
+PREPARING_STEPS = 4_000
+"""Expressions and statements evaluated for such calls, over all paths: there are many ways to call."""
 ENTRY_STEPS = 60_000
 """Expressions and statements evaluated for one entry, over all its paths."""
 
@@ -44,8 +60,14 @@ class Entry:
     may be joined by its name there."""
     orders_elsewhere: frozenset[str] = frozenset()
     """Methods of the class that order streams, other than those called or as callers of the first."""
+    is_step: bool = False
+    """Whether another method of the class mentions the first one: it may wait for what that leaves."""
     after_others: bool = False
     """Whether the object is taken to have had calls that are not in the trace."""
+    needs_earlier: bool = False
+    """Whether the last call does nothing aside without those before it, and is no step of another method."""
+    prepared: bool = False
+    """Whether the calls before the last one were chosen to prepare the object for it."""
     callers_cut: bool = False
     """Whether functions of the module that mention this one were not followed to their end."""
 
@@ -92,16 +114,18 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
     exploration = Exploration(
         one,
         entry.paths,
-        QUIET_PATHS,
+        PREPARING_PATHS if entry.prepared else QUIET_PATHS,
         is_busy=lambda m: is_busy(m.ops),
-        is_whole=lambda m: m.whole,
+        # Calls that prepare an object have done so when the last one has something to do.
+        is_whole=lambda m: m.whole and (not entry.prepared or is_busy(m.ops)),
         outcome=lambda m: m.did,
+        preparing=entry.prepared,
     )
     steps = 0
     told: dict[object, list[Trace]] = {}
     for machine in exploration:
         steps += machine.steps
-        if steps > ENTRY_STEPS:
+        if steps > (PREPARING_STEPS if entry.prepared else ENTRY_STEPS):
             exploration.limit = exploration.quiet_limit = 0
         run.covered |= machine.covered
         run.closures |= closures.left(machine).keys()
@@ -120,6 +144,17 @@ def is_busy(ops: Sequence[Op]) -> bool:
     return len(streams) > 1 or any(
         isinstance(op, Callback) or (isinstance(op, Copy) and op.host is HostEffect.ASYNC) for op in ops
     )
+
+
+def is_plain(run: Run) -> bool:
+    """Whether all paths only queue work on one stream, and wait for it: there is nothing to order."""
+    return all(
+        len(trace.streams) == 1 and not is_busy(trace.ops) and all(isinstance(op, _PLAIN) for op in trace.ops)
+        for trace in run.traces
+    )
+
+
+_PLAIN = (Launch, Copy, HostAccess, Alloc, Barrier, SyncStream, SyncDevice)
 
 
 def outline(ops: Sequence[Op]) -> object:

@@ -192,6 +192,25 @@ def set_on_receiver(scope: Scope, node: object, name: str) -> ir.Expr | None:
             return None
 
 
+def put_on_others(module: ir.Module, name: str) -> Iterator[tuple[Scope, ir.Expr]]:
+    """What functions of a module assign to an attribute of something that is not their own object."""
+    for decl, cls in methods_and_functions(module):
+        if name not in decl.names or not words.touches(decl.names):
+            continue
+        try:
+            scope = Scope(module, decl.load(), cls)
+        except ir.LoweringError:
+            continue
+        for node in parts(scope.function.body):
+            match node:
+                case ir.Assign(targets=(ir.Attr(value=ir.Name(id=owner), name=attribute),), value=value) if (
+                    attribute == name and owner != scope.receiver
+                ):
+                    yield scope, value
+                case _:
+                    pass
+
+
 def local_names(function: ir.Function) -> Iterator[str]:
     for param in function.params:
         yield param.name

@@ -35,16 +35,36 @@ _STATE = tuple(
 
 
 def _copied(value: object) -> object:
-    """A copy of a container or a mutable record, and of those in it; the rest is immutable."""
+    """A copy of a container or a mutable record, and of those in it; the rest is immutable.
+
+    All elements of a container are of one kind.
+    """
     match value:
         case dict():
-            return {key: _copied(item) for key, item in value.items()}
+            if isinstance(next(iter(value.values()), None), _MUTABLE):
+                return {key: _copied(item) for key, item in value.items()}
+            return dict(value)
         case list():
-            return [_copied(item) for item in value]
+            return (
+                [_copied(item) for item in value]
+                if isinstance(next(iter(value), None), _MUTABLE)
+                else list(value)
+            )
         case set():
             return set(value)
-        case HeapObject() | Lifetimes() | Captures() | Recording():
+        case HeapObject():
+            return replace(
+                value,
+                attrs=dict(value.attrs),
+                keys=dict(value.keys),
+                items=list(value.items),
+                extra=dict(value.extra),
+            )
+        case Lifetimes() | Captures() | Recording():
             changes: dict[str, Any] = {f.name: _copied(getattr(value, f.name)) for f in fields(value)}
             return replace(value, **changes)
         case _:
             return value
+
+
+_MUTABLE = (dict, list, set, HeapObject, Lifetimes, Captures, Recording)

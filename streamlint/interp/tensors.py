@@ -18,6 +18,7 @@ from streamlint.interp import (
     modules,
     names,
     operators,
+    storage,
     unresolved,
 )
 from streamlint.interp.values import (
@@ -138,7 +139,7 @@ def is_number(attribute: str) -> bool:
         attribute in _NUMBERS
         or attribute.startswith(("__", "num_", "n_", "max_", "min_"))
         or attribute.endswith(
-            ("rank", "size", "idx", "index", "count", "length", "_len", "_id", "offset", "name")
+            ("rank", "size", "idx", "index", "count", "length", "numel", "_len", "_id", "offset", "name")
         )
     )
 
@@ -381,6 +382,10 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
         return arrays.attribute(m, view, name, span)
     if view.flavor is Flavor.POINTER and name in ("value", "ptr", "handle", "device_pointer"):
         return view
+    if name == "grad" and view.flavor in (Flavor.TORCH, Flavor.OPAQUE):
+        made = gradient(m, f"{m.buffers[view.id].name}.grad")
+        m.roles[f"buffer{view.id}.grad"] = made
+        return made
     if view.flavor is Flavor.OPAQUE:
         if name in model.VIEW_ATTRIBUTES:
             return view
@@ -402,10 +407,6 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
         return SymV(f"{key_of(view)}.{name}")
     if name in model.VIEW_ATTRIBUTES or name in ("handle", "ptr", "data_ptr_"):
         return view
-    if name == "grad":
-        made = gradient(m, f"{m.buffers[view.id].name}.grad")
-        m.roles[f"buffer{view.id}.grad"] = made
-        return made
     return MethodV(view, name)
 
 
@@ -444,6 +445,10 @@ def method(
     if name == "view" and args and isinstance(given := names.settle(m, args[0]), StreamV):
         # A proxy of cuda.core's args_viewable_as_strided_memory.
         return handoffs.adopted(m, view, Lib.CORE, given, span, "view")
+    if name in storage.GETTERS:
+        return storage.of(view)
+    if name == "resize_" and storage.is_storage(view) and args:
+        return storage.resized(m, view, args[0], span)
     if name in model.VIEW_METHODS:
         return view
     if name in model.META_METHODS:

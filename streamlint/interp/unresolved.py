@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from streamlint.interp import (
@@ -53,7 +54,7 @@ def opaque(
     arguments (``queue.put``, ``list.append``, ``Batch(x)``) reads nothing.
     """
     last = name.rpartition(".")[2]
-    if any(word in last.lower() for word in torch_model.MEMORY_SIGNALS):
+    if _signals(last):
         escape.barrier(m, escape.all_streams(m), span, name, Doubt.SIGNAL)
     values = [names.settle(m, value) for value in (*args, *kwargs.values())]
     unwrapped = _status_check(values)
@@ -87,6 +88,13 @@ def opaque(
     if escape.carries_order(m, values):
         return m.fresh(f"{name}()", span, tuple(values[:6]))
     return tensors.opaque_work(m, last, tensors_given, span)
+
+
+@cache
+def _signals(name: str) -> bool:
+    """Whether a call with this name sets or waits for a flag in device memory."""
+    low = name.lower()
+    return any(word in low for word in torch_model.MEMORY_SIGNALS)
 
 
 def _launched(values: list[Value], views: list[BufferV]) -> list[BufferV]:

@@ -131,6 +131,39 @@ def stream_attribute(m: Machine, made: HeapV, cls: ir.ClassDecl, name: str) -> V
     return None
 
 
+def given_by_others(m: Machine, made: HeapV, cls: ir.ClassDecl, name: str) -> Value:
+    """The same for an attribute that is ``None`` until another module sets it, and that no method sets."""
+    for ancestor in m.project.ancestors(cls)[0]:
+        if name in _set_by_methods(m, ancestor):
+            return NONE
+    given = origins.given_by_others(m, cls, name)
+    if given is None:
+        return NONE
+    m.heap[made.id].attrs[name] = given
+    m.rename(given, name)
+    return given
+
+
+def _set_by_methods(m: Machine, cls: ir.ClassDecl) -> frozenset[str]:
+    """Attributes to which a method other than the constructor assigns something."""
+    place = (f"{cls.module}:{cls.qualname}", "set by methods")
+    known = m.project.set_by_methods.get(place)
+    if known is None:
+        found: set[str] = set()
+        for decl in cls.methods.values():
+            if decl.name == "__init__":
+                continue
+            try:
+                body = decl.load().body
+            except ir.LoweringError:
+                continue
+            for node in ir.walk(body):
+                if isinstance(node, ir.Assign):
+                    found |= {target.name for target in node.targets if isinstance(target, ir.Attr)}
+        known = m.project.set_by_methods[place] = frozenset(found)
+    return known
+
+
 def add_stream_elements(m: Machine, made: HeapV, cls: ir.ClassDecl, name: str, held: HeapObject) -> None:
     """The same for elements of a dict: ``self.streams["copy"] = torch.cuda.Stream()``.
 

@@ -16,16 +16,17 @@ def walk(node: object, *, functions: bool = False) -> Iterator[object]:
 
     Classes defined inside it are not entered, and functions only if asked for.
     """
-    if isinstance(node, tuple):
-        for item in node:
-            yield from walk(item, functions=functions)
-        return
-    names = _parts(node)
-    if names is None or (isinstance(node, Function) and not functions):
-        return
-    yield node
-    for name in names:
-        yield from walk(getattr(node, name), functions=functions)
+    waiting = [node]
+    while waiting:
+        here = waiting.pop()
+        if isinstance(here, tuple):
+            waiting.extend(reversed(here))
+            continue
+        names = _parts(here)
+        if names is None or (isinstance(here, Function) and not functions):
+            continue
+        yield here
+        waiting.extend(getattr(here, name) for name in reversed(names))
 
 
 def children(node: object) -> Sequence[object]:

@@ -45,6 +45,13 @@ def index_module(text: str, path: str, name: str, is_package: bool) -> ir.Module
         return _Indexer(segment).module(segment.parse_ast())
 
 
+def check_syntax(text: str, path: str) -> None:
+    """Raises the ``ir.LoweringError`` that ``index_module`` would."""
+    source = SourceText.of(text, path, "", False)
+    with gc_paused():
+        Segment(source, "\n".join(source.lines), 0, False).parse_ast()
+
+
 def index_class(source: SourceText, first: int, last: int, prefix: str) -> ir.ClassDecl:
     """Index the class that stands alone on lines ``first`` to ``last``; ``prefix`` of its qualified name."""
     segment = source.segment(first, last)

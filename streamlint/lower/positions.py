@@ -47,6 +47,9 @@ class _Placed(AbstractContextManager[None]):
         self._node = node
         self._start = state.offset
 
+    def __enter__(self) -> None:
+        """Faster than the inherited one, which is Python code that returns ``self``."""
+
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -81,7 +84,7 @@ class _OffsetState(CodegenState):
     def after_codegen(self, node: cst.CSTNode) -> None:
         if type(node) in _WHOLE:
             self.whole[node] = (self.whole[node][0], self.offset)
-        elif isinstance(node, cst.FormattedString):
+        elif type(node) is cst.FormattedString:
             start, end = self.spans[node]  # parentheses may have been written after it
             if lag := self._lag(end, node.end):
                 self.offset += lag

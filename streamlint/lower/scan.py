@@ -39,15 +39,22 @@ def scan(root: ast.AST) -> Words:
         below: list[ast.AST] = []
         for node in level:
             for value in node.__dict__.values():
-                if isinstance(value, ast.AST):
-                    below.append(value)
-                elif type(value) is str:
+                kind = type(value)
+                if kind is int:  # most are line and column numbers
+                    continue
+                if kind is str:
                     words.add(value)
-                elif type(value) is list:
-                    below.extend(item for item in value if isinstance(item, ast.AST))
-                    words.update(item for item in value if type(item) is str)
-                    if type(node) is ast.Global:
-                        declared.update(node.names)
+                elif kind is list:
+                    for item in value:
+                        if type(item) is str:
+                            words.add(item)
+                        elif isinstance(item, ast.AST):
+                            below.append(item)
+                elif isinstance(value, ast.AST) and value._fields:
+                    # Not Load() and Add(), which a third of all nodes are.
+                    below.append(value)
+            if type(node) is ast.Global:
+                declared.update(node.names)
         level = below
     stored = _stored(root) if declared else ()
     return Words(frozenset(_identifiers(words)), frozenset(declared.intersection(stored)), depth)

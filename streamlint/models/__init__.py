@@ -89,6 +89,15 @@ def find_function(path: str) -> tuple[Framework, Api] | None:
     return FUNCTIONS.get(path)
 
 
+def is_for_some_ranks(name: str) -> bool:
+    """Whether ``torch.distributed`` has a call of this name by which some ranks send what others receive.
+
+    All ranks receive from ``all_gather`` and its kin.
+    """
+    on_all = name.startswith(("all_", "reduce_scatter", "_all_gather", "_reduce_scatter"))
+    return not on_all and find_function(f"torch.distributed.{name}") is not None
+
+
 def find_method(role: Role, lib: Lib | None, name: str) -> tuple[Framework, Api] | None:
     """The row of a method; with ``lib`` unknown the first framework that has it."""
     table = METHODS[role]

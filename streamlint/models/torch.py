@@ -134,6 +134,13 @@ MODULE_MAKERS = frozenset(
 )
 """Functions whose result stands for ``torch.cuda``: ``get_accelerator().current_stream()``."""
 
+FALSE_ON_CUDA = (
+    *("torch.mps.is_available", "torch.npu.is_available", "torch.musa.is_available"),
+    *(".is_synchronized_device", ".resolves_data_dependency"),
+)
+"""Calls with a known answer, by the ends of their names: other accelerators are not there; and what the
+device modules of ``MODULE_MAKERS`` say of CUDA (``CUDA_Accelerator`` of DeepSpeed)."""
+
 HANDLE_METHODS = frozenset(
     {
         "Stream",
@@ -164,7 +171,7 @@ VIEW_METHODS = frozenset(
 
 SPLIT_METHODS = frozenset("split chunk unbind tensor_split hsplit vsplit".split())
 
-VIEW_ATTRIBUTES = frozenset("data T mT H mH real imag _data untyped_storage _base".split())
+VIEW_ATTRIBUTES = frozenset("data T mT H mH real imag _data _base".split())
 
 META_ATTRIBUTES = frozenset(
     "shape dtype device ndim is_cuda is_cpu requires_grad layout itemsize nbytes names is_leaf "

@@ -235,8 +235,12 @@ def insufficient_record(judged: Judged, earlier: OpId, later: OpId) -> Note | No
 
 
 def is_named(event: Event) -> bool:
-    """Whether the source names the event: ``wait_stream`` makes one of its own."""
-    return " " not in event.name
+    """Whether the source has the event: ``wait_stream`` makes one of its own."""
+    return " " not in event.name or event.name == UNNAMED_EVENT
+
+
+UNNAMED_EVENT = "an event"
+"""``self.queue[p] = side.record_event()``: the source has no name for it."""
 
 
 def last_barrier(judged: Judged, earlier: OpId, later: OpId) -> Note | None:

@@ -6,10 +6,11 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from streamlint.hb import Verdict
-from streamlint.rules.base import place_of, stream_of
+from streamlint.rules.base import is_return, place_of, stream_of
 from streamlint.trace import (
     Access,
     Alloc,
+    Buffer,
     BufferId,
     Copy,
     Doubt,
@@ -21,6 +22,7 @@ from streamlint.trace import (
     Launch,
     Op,
     OpId,
+    Origin,
     Space,
     StreamId,
     StreamKind,
@@ -107,6 +109,9 @@ def reuse(judged: Judged, use: OpId, free: OpId) -> tuple[OpId, frozenset[Doubt]
     left = ALLOCATIONS_LOOKED_AT
     for number in range(free + 1, len(trace.ops)):
         op = trace.ops[number]
+        if is_return(op) and buffer.origin is Origin.ARGUMENT and op.at.call == dropped.at.call:
+            # Memory of the caller's: who goes on after the call allocates too.
+            return best or _by_caller(judged, use, OpId(number), buffer)
         if not isinstance(op, Alloc) or op.stream != buffer.alloc_stream or op.buffer == buffer.id:
             continue
         made = trace.buffers[op.buffer]
@@ -122,6 +127,15 @@ def reuse(judged: Judged, use: OpId, free: OpId) -> tuple[OpId, frozenset[Doubt]
         if not doubts:
             break
     return best
+
+
+def _by_caller(
+    judged: Judged, use: OpId, number: OpId, buffer: Buffer
+) -> tuple[OpId, frozenset[Doubt]] | None:
+    ordering = judged.hb.ordered(use, number)
+    if stream_of(judged.op(number)) != buffer.alloc_stream or ordering.verdict is Verdict.YES:
+        return None
+    return number, ordering.doubts
 
 
 def _makers_doubts(judged: Judged, alloc: OpId, buffer: BufferId) -> frozenset[Doubt]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.finding import Severity
 from streamlint.rules import lifetimes
-from streamlint.rules.base import Judged, Note, Problem, Rule, last_barrier, quoted, stream_of
+from streamlint.rules.base import Judged, Note, Problem, Rule, is_return, last_barrier, quoted, stream_of
 from streamlint.trace import FreeKind
 from streamlint.witness import ByReuse
 
@@ -45,11 +45,12 @@ def _judge(judged: Judged, use: OpId, number: OpId, free: Free) -> Problem | Non
     owner, place, remedy = _owner(judged, buffer, name, user)
     notes = [
         Note(free.at.span, f"the last reference to {name} is dropped here"),
-        Note(judged.op(alloc).at.span, f"this allocation {place} may get the same memory"),
+        Note(judged.op(alloc).at.span, f"{_what(judged, alloc)} {place} may get the same memory"),
     ]
     barrier = last_barrier(judged, use, alloc)
     return Problem(
-        later=alloc,
+        # What the caller does next is not in the trace: it may begin with the drop.
+        later=number if is_return(judged.op(alloc)) else alloc,
         earlier=use,
         primary=use,
         buffer=free.buffer,
@@ -59,6 +60,10 @@ def _judge(judged: Judged, use: OpId, number: OpId, free: Free) -> Problem | Non
         notes=tuple(notes if barrier is None else [*notes, barrier]),
         doubts=doubts | kept | free.doubts | lifetimes.use_doubts(op, free.buffer),
     )
+
+
+def _what(judged: Judged, alloc: OpId) -> str:
+    return "what the caller allocates next" if is_return(judged.op(alloc)) else "this allocation"
 
 
 def _owner(judged: Judged, buffer: Buffer, name: str, user: str) -> tuple[str, str, str]:
@@ -119,6 +124,11 @@ y = torch.empty(n, device="cuda")
 Without a later allocation of the same stream in sight nothing is reported. A tensor that unresolved
 code received, or that autograd may have saved for the backward pass, may still be referenced: then
 the finding is only `possible`. The sizes of the two allocations are not compared.
+
+`x.untyped_storage().resize_(0)` gives memory back whoever names it; `p.grad = None`, `p.grad = other` and
+`p.data = other` do if the code at hand holds it under no other name. Memory that the caller allocated is
+taken to be the current stream's where the stream that uses it has waited for the current one; the caller
+then allocates next.
 
 ## Source
 [Tensor.record_stream](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.record_stream.html);

@@ -1,0 +1,65 @@
+"""Which calls from outside are tried on an object, and that a path may continue where an earlier one was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streamlint import engine
+from streamlint.interp import entries
+from streamlint.interp.construction import Construction
+from streamlint.trace import StreamKind, Trace
+from tests.test_tree import written
+
+IDIOMS = Path(__file__).parent / "fixtures" / "idioms"
+
+CLASS = """\
+import torch
+
+class Table:
+    def __init__(self):
+        self.rows = torch.zeros(8, device="cuda")
+        self.side = None
+
+    def {first}
+
+    def total(self):
+        {total}
+        return self.rows.sum()
+"""
+WAIT = "torch.cuda.synchronize()"
+ENTER = "torch.cuda.set_stream(self.side)"
+FILL = """fill(self, x: torch.Tensor):
+        self.rows.copy_(x)
+        torch.cuda.synchronize()"""
+USE = """use(self, side):
+        self.side = side
+        self.rows.zero_()"""
+
+
+def traces(file: Path) -> dict[str, list[Trace]]:
+    session = engine.Session(file.parent, (file,), engine.Settings(), {})
+    module = session.project.module(file.stem)
+    assert module is not None
+    found: dict[str, list[Trace]] = {}
+    for run in entries.module_runs(session.project, module, StreamKind.LEGACY):
+        found.setdefault(run.entry.label, []).extend(run.traces)
+    return found
+
+
+def test_methods_that_have_nothing_to_order_are_not_paired(tmp_path: Path) -> None:
+    (file,) = written(tmp_path, {"table.py": CLASS.format(first=FILL, total=WAIT)})
+    assert {"Table.fill", "Table.total"} == traces(file).keys()
+
+
+def test_a_setter_of_streams_is_paired_with_what_uses_them(tmp_path: Path) -> None:
+    (file,) = written(tmp_path, {"table.py": CLASS.format(first=USE, total=ENTER)})
+    assert "Table.use, then total" in traces(file)
+
+
+@pytest.mark.parametrize("name", [path.name for path in sorted(IDIOMS.glob("i*.py"))])
+def test_continuing_from_a_copy_is_as_running_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    copied = traces(IDIOMS / name)
+    monkeypatch.setattr(Construction, "_keep", lambda *_: None)
+    assert traces(IDIOMS / name) == copied
