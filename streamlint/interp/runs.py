@@ -40,7 +40,7 @@ PREPARING_PATHS = 12
 """The same for calls that prepare an object for the last one."""
 PREPARING_STEPS = 4_000
 """Expressions and statements evaluated for such calls, over all paths: there are many ways to call."""
-ENTRY_STEPS = 60_000
+ENTRY_STEPS = 40_000
 """Expressions and statements evaluated for one entry, over all its paths."""
 
 
