@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from streamlint.confirm.handles import named_among, streams_by_library
 from streamlint.confirm.verdict import assert_never
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Hold(Enum):
-    """One of the streams that a statement may run on, or all of them."""
+    """Which of the streams that a statement may run on. Libraries are named as by ``streams_by_library``."""
 
     CURRENT = "current"
     """The current streams of all loaded libraries."""
@@ -29,29 +29,26 @@ class Hold(Enum):
     """Those of the devices that are not current: ``host.copy_(x)`` runs on the device of ``x``."""
 
 
-_OF_LIBRARY: Final = {"torch": Hold.TORCH, "cupy": Hold.CUPY, "numba": Hold.NUMBA}
-
-
 def hold_back(gate: Gate, hold: Hold, arguments: Sequence[object]) -> list[Hold]:
     """Hold back the streams among the arguments of a statement; if there are none, what ``hold`` says.
 
     Returns the holds that would be other schedules.
     """
-    named = named_among(arguments)
     if hold is Hold.ELSEWHERE:
         gate.hold_elsewhere()
         return []
-    current = streams_by_library()
+    named = named_among(arguments)
+    current = {} if named else streams_by_library()
     match hold:
         case _ if named:
             streams = named
         case Hold.CURRENT | Hold.LATE:
             streams = sorted(set(current.values())) or [0]
         case Hold.TORCH | Hold.CUPY | Hold.NUMBA:
-            streams = [stream for library, stream in current.items() if _OF_LIBRARY[library] is hold]
+            streams = [stream for library, stream in current.items() if library == hold.value]
         case _:
             assert_never(hold)
     for stream in streams:
         gate.hold(stream)
     several = hold is Hold.CURRENT and not named and len(streams) > 1
-    return [_OF_LIBRARY[library] for library in current] if several else []
+    return [Hold(library) for library in current] if several else []

@@ -270,7 +270,7 @@ def prepared(project: Project, module: ir.Module, construction: Construction, to
             entry = _sequence(
                 module, construction, [*(methods.by_name[n] for n in before), decl], methods, repeat=False
             )
-            if before and entry.label not in told.busy | told.quiet:
+            if before and not told.was_run(entry.label):
                 yield replace(entry, prepared=True, needs_earlier=True, paths=PREPARING_PATHS)
                 quiet = 0 if entry.label in told.busy else quiet + 1
             if entry.label in told.busy:

@@ -99,9 +99,8 @@ def _find_calls(project: Project, target: Target, module: ir.Module) -> Iterator
         forwards = decl.name == "__init__" and "super" in decl.names and target.cls is not None
         if (called.isdisjoint(decl.names) and not forwards) or decl is target.function:
             continue
-        try:
-            scope = Scope(module, decl.load(), cls)
-        except ir.LoweringError:
+        scope = _scope(module, decl, cls)
+        if scope is None:
             continue
         for node in parts(scope.function.body):
             if isinstance(node, ir.Call) and _is_call_of(project, node, target, scope, called):
@@ -197,9 +196,8 @@ def put_on_others(module: ir.Module, name: str) -> Iterator[tuple[Scope, ir.Expr
     for decl, cls in methods_and_functions(module):
         if name not in decl.names or not words.touches(decl.names):
             continue
-        try:
-            scope = Scope(module, decl.load(), cls)
-        except ir.LoweringError:
+        scope = _scope(module, decl, cls)
+        if scope is None:
             continue
         for node in parts(scope.function.body):
             match node:
@@ -245,10 +243,9 @@ def _scopes(module: ir.Module, owner: ir.ClassDecl | ir.Module) -> Iterator[Scop
         if (cls is owner or owner is module) and (
             words.makes_streams(decl.names) or words.touches(decl.names)
         ):
-            try:
-                yield Scope(module, decl.load(), cls if cls is owner else None)
-            except ir.LoweringError:
-                continue
+            scope = _scope(module, decl, cls if cls is owner else None)
+            if scope is not None:
+                yield scope
 
 
 def _puts(scope: Scope) -> Iterator[tuple[str, ir.Expr]]:
@@ -308,6 +305,14 @@ def target_of(scope: Scope) -> Target | None:
     if decl is None:
         return None
     return Target(decl, scope.cls if decl.name == "__init__" else None)
+
+
+def _scope(module: ir.Module, decl: ir.FunctionDecl, cls: ir.ClassDecl | None) -> Scope | None:
+    """None if the function cannot be read, which is reported where it is run."""
+    try:
+        return Scope(module, decl.load(), cls)
+    except ir.LoweringError:
+        return None
 
 
 def methods_and_functions(module: ir.Module) -> Iterator[tuple[ir.FunctionDecl, ir.ClassDecl | None]]:

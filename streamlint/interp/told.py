@@ -39,5 +39,8 @@ class Told:
         if is_plain(run):
             self.plain.add(run.entry.label)
 
+    def was_run(self, label: str) -> bool:
+        return label in self.busy or label in self.quiet
+
     def is_covered(self, module: ir.Module, decl: ir.FunctionDecl) -> bool:
         return f"{module.name}:{decl.qualname}" in self.covered
