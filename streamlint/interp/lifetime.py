@@ -106,7 +106,7 @@ class Lifetimes:
     """What was returned or yielded to code that is not seen."""
     given_up: set[BufferId] = field(default_factory=set)
     """Memory from outside that the code lets go of."""
-    moved: dict[BufferId, BufferId] = field(default_factory=dict)
+    moved: dict[BufferId, BufferV] = field(default_factory=dict)
     """What names of a buffer stand for since ``p.data = other``."""
     scans: int = 0
 
@@ -347,7 +347,7 @@ def _unreachable(m: Machine, wanted: set[BufferId]) -> set[BufferId]:
     # Most are held by a name, which is seen at once.
     for root in roots:
         if isinstance(root, BufferV):
-            _found(m, m.life.moved.get(root.id, root.id), missing)
+            _found(m, m.life.moved.get(root.id, root).id, missing)
     if not missing:
         return missing
     seen: set[int] = set()
@@ -384,6 +384,7 @@ def _roots(m: Machine) -> Iterator[Value]:
     yield from m.life.held
     yield from m.life.outside
     yield from m.roles.values()
+    yield from m.life.moved.values()
     # While a module's own body runs, its names are in the frame, and what others see lags behind.
     base = m.frames[0]
     own = base.env.names.keys() if base.function == base.env.module else ()
@@ -394,8 +395,8 @@ def _visit(
     m: Machine, value: Value, waiting: list[Value], missing: set[BufferId], seen: set[int], scopes: set[int]
 ) -> None:
     match value:
-        case BufferV(number):
-            _found(m, m.life.moved.get(number, number), missing)
+        case BufferV(number) as view:
+            _found(m, m.life.moved.get(number, view).id, missing)
         case CallbackV(number, func, address):
             if not address:
                 _found(m, number, missing)

@@ -121,9 +121,9 @@ def settle(m: Machine, value: Value) -> Value:
             return role
         if m.oracle.memo.get(f"({value.key} is None)") == 0:
             return NONE
-    elif isinstance(value, BufferV) and m.roles:
-        moved = m.roles.get(f"storage{value.id}")
-        if moved is not None and isinstance(moved, BufferV):
+    elif isinstance(value, BufferV):
+        moved = m.life.moved.get(value.id)
+        if moved is not None:
             return BufferV(moved.id, moved.region + value.region, value.flavor)
     elif isinstance(value, ApiV):
         if value.path in models.STREAMS:

@@ -254,8 +254,7 @@ def set_attribute(m: Machine, value: Value, name: str, new: Value, span: Span) -
             m.globals[module, name] = new
         case BufferV(region=()) if name == "data" and isinstance(new, BufferV):
             # p.data = other: the tensor object now stands for other memory.
-            m.roles[f"storage{value.id}"] = new
-            m.life.moved[value.id] = new.id
+            m.life.moved[value.id] = new
             lifetime.give_up(m, value)
         case BufferV():
             _replace(m, f"buffer{value.id}.{name}", name, new)

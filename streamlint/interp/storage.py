@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from streamlint.interp import lifetime
 from streamlint.interp.values import BufferV, ConstV, Value
 from streamlint.models.schema import Lib
-from streamlint.trace import BufferId, Origin, Space, Symbol
+from streamlint.trace import Origin, Space, Symbol
 
 if TYPE_CHECKING:
     from streamlint.interp.machine import Machine
@@ -37,10 +37,8 @@ def resized(m: Machine, view: BufferV, size: Value, span: Span) -> BufferV:
     old = m.buffers[view.id]
     stream = m.current_stream(Lib.TORCH, old.device)
     made = m.new_buffer(old.name, Space.DEVICE, Origin.RESULT, view.flavor, span, stream.id, old.device)
-    for key, moved in list(m.roles.items()):
-        if key.startswith("storage") and isinstance(moved, BufferV) and moved.id == view.id:
-            m.roles[key] = made
-            m.life.moved[BufferId(int(key.removeprefix("storage")))] = made.id
-    m.roles[f"storage{view.id}"] = made
-    m.life.moved[view.id] = made.id
+    for number, moved in m.life.moved.items():
+        if moved.id == view.id:
+            m.life.moved[number] = made
+    m.life.moved[view.id] = made
     return made
