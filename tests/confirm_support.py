@@ -430,6 +430,10 @@ def library(device: Device, counter: Callable[[], int]) -> types.ModuleType:  # 
         if not device.idle(first.handle):
             device.waiting.setdefault(waiting.handle, []).append(lambda: device.drain(first.handle))
 
+    def filled(dst: list[int] | Array, src: list[int] | Array) -> list[int] | Array:
+        device.queue(0, lambda: dst.__setitem__(0, src[0]))
+        return dst
+
     registered: list[bool] = []
 
     def register() -> None:
@@ -458,6 +462,7 @@ def library(device: Device, counter: Callable[[], int]) -> types.ModuleType:  # 
         copy_there=copy_there,
         fetch=fetch,
         write=lambda dst, src: copy(dst, src, types.SimpleNamespace(handle=0)),  # type: ignore[arg-type]
+        filled=filled,
         OF_PYTORCH=types.SimpleNamespace(handle=OF_PYTORCH),
         synchronize=device.synchronize,
         synchronize_here=lambda: device.drain(0),

@@ -9,88 +9,20 @@ import sys
 import textwrap
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from streamlint.confirm.instrument import Place
-from streamlint.confirm.plan import Plan
-from streamlint.confirm.program import Program, cases_of
-from streamlint.confirm.server import Limits
 from streamlint.confirm.verdict import Verdict
-from streamlint.witness import ByDeadlock, ByError, ByTime, ByValue, NoWitness, Witness
-from tests.confirm_support import SITECUSTOMIZE, alive
+from streamlint.witness import ByDeadlock, ByError, ByTime, ByValue, NoWitness
+from tests.confirm_program_support import WORK, Workshop, workshop
+from tests.confirm_support import alive
 
 if TYPE_CHECKING:
-    from streamlint.confirm.runner import Confirmation
+    from pathlib import Path
 
-REPOSITORY = Path(__file__).parents[1]
-
-WORK = """\
-import fakegpu
-
-def produce(x, stream):
-    fakegpu.copy(x, fakegpu.Array(7), stream=stream)
-
-def consume(y, x, stream):
-    fakegpu.copy(y, x, stream=stream)
-
-def step(ordered):
-    a, b = fakegpu.Stream(), fakegpu.Stream()
-    x, y = fakegpu.Array(0), fakegpu.Array(0)
-    produce(x, a)
-    if ordered:
-        fakegpu.wait(b, a)
-    consume(y, x, b)
-    fakegpu.synchronize()
-    return y[0]
-"""
-
-
-class Workshop:
-    """A folder with programs that see the fake GPU."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        (folder / "site").mkdir()
-        (folder / "site" / "sitecustomize.py").write_text(SITECUSTOMIZE, "utf-8")
-        self.write("work.py", WORK)
-
-    def write(self, name: str, text: str) -> Path:
-        path = self.folder / name
-        path.write_text(textwrap.dedent(text), "utf-8")
-        return path
-
-    def line(self, name: str, text: str) -> int:
-        lines = (self.folder / name).read_text("utf-8").splitlines()
-        return next(number for number, one in enumerate(lines, 1) if text in one)
-
-    def plan(
-        self,
-        name: str = "work.py",
-        earlier: str | None = "fakegpu.copy(x",
-        later: str = "fakegpu.copy(y",
-        witness: Witness = ByValue(),  # noqa: B008 frozen
-    ) -> Plan:
-        held = None if earlier is None else Place(self.line(name, earlier))
-        watched = Place(self.line(name, later))
-        return Plan(self.folder / name, self.folder, "", held, watched, "SL101", name, witness=witness)
-
-    def confirm(
-        self, *command: str, plans: list[Plan] | None = None, timeout_s: float = 60
-    ) -> list[Confirmation]:
-        cases = cases_of(plans or [self.plan()])
-        return Program(command, cases, Limits(delay_ms=50, timeout_s=timeout_s)).confirm(print)
-
-
-@pytest.fixture
-def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
-    made = Workshop(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    path = os.pathsep.join([str(tmp_path / "site"), str(REPOSITORY)])
-    monkeypatch.setenv("PYTHONPATH", path)
-    return made
+__all__ = ["workshop"]
 
 
 def test_a_race_in_a_module_of_a_script_is_shown(workshop: Workshop) -> None:
@@ -195,30 +127,6 @@ def test_each_of_the_first_executions_is_held_back_alone(workshop: Workshop) -> 
     script.write_text(LOOP.replace("streams[:2]", "streams"), "utf-8")
     (done,) = workshop.confirm(sys.executable, str(script), plans=[plan])
     assert done.decision.verdict is Verdict.ORDERED, done.decision
-
-
-def test_statements_that_name_no_memory_in_common_are_compared_all_the_same(workshop: Workshop) -> None:
-    text = """\
-    import sys
-    import fakegpu
-    first, side = fakegpu.Stream(), fakegpu.Stream()
-    loss, grad, bucket = fakegpu.Array(0), fakegpu.Array(0), fakegpu.Array(0)
-
-    def backward(of, stream):
-        fakegpu.copy(grad, fakegpu.Array(7), stream=stream)
-
-    backward(loss, first)
-    if sys.argv[1:]:
-        fakegpu.wait(side, first)
-    fakegpu.copy(bucket, grad, stream=side)
-    fakegpu.synchronize()
-    """
-    script = workshop.write("hooks.py", textwrap.dedent(text))
-    plan = workshop.plan("hooks.py", "backward(loss", "copy(bucket")
-    (racing,) = workshop.confirm(sys.executable, str(script), plans=[plan])
-    assert racing.decision.verdict is Verdict.CONFIRMED, racing.decision
-    (ordered,) = workshop.confirm(sys.executable, str(script), "ordered", plans=[plan])
-    assert ordered.decision.verdict is Verdict.ORDERED, ordered.decision
 
 
 def test_a_statement_that_waits_by_itself_shows_no_order(workshop: Workshop) -> None:

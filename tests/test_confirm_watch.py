@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from streamlint.confirm import handles, watch
+from streamlint.confirm import handles, turns, watch
 from streamlint.confirm import hold as hold_module
 from streamlint.confirm.hold import Hold
 from streamlint.confirm.instrument import Place
@@ -31,7 +31,7 @@ def test_pytorch_is_warmed_up_once_and_not_before_the_program_uses_it(
     monkeypatch.setattr(watch, "warm", warmed.append)
     device = cast("Any", Device())
     site = Site(0, Role.EARLIER, "f.py", Place(1))
-    probes = watch.Watch([site], watch.Order(Mode.GATED, 0), lambda _event: None, lambda: device)
+    probes = watch.Watch([site], turns.Order(Mode.GATED, 0), lambda _event: None, lambda: device)
     probes.enter((0,))
     assert warmed == []
     begun[0] = True
@@ -68,7 +68,7 @@ def test_nothing_looks_up_a_stream_in_a_callback(
     monkeypatch.setattr(hold_module, "streams_by_library", lambda: {"cupy": current_streams()[0]})
     device = cast("Any", TwoDevices())
     site = Site(0, Role.EARLIER, "f.py", Place(1))
-    order = watch.Order(Mode.GATED, 0, hold=hold)
+    order = turns.Order(Mode.GATED, 0, hold=hold)
     broken: list[dict[str, Any]] = []
     probes = watch.Watch([site], order, broken.append, lambda: device)
     probes.enter((0,))

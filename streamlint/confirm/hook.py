@@ -22,7 +22,8 @@ from streamlint.confirm.finders import spec_of_others
 from streamlint.confirm.hold import Hold
 from streamlint.confirm.instrument import PROBE, Place
 from streamlint.confirm.probe import Mode
-from streamlint.confirm.watch import Order, Watch
+from streamlint.confirm.turns import Order, Stop
+from streamlint.confirm.watch import Watch
 from streamlint.confirm.weave import Role, Site, weave
 
 if TYPE_CHECKING:
@@ -130,6 +131,7 @@ def _install(job: dict[str, Any]) -> None:
         frozenset(job["reuse"]),
         frozenset(job["stuck"]),
         Hold(job["hold"]),
+        Stop(job["stop"]),
     )
     setattr(builtins, PROBE, Watch(sites, order, out))
     setattr(builtins, _WEAVER, weaver)

@@ -14,13 +14,14 @@ import tempfile
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from streamlint.confirm.hold import Hold
 from streamlint.confirm.hook import JOB, SITECUSTOMIZE
 from streamlint.confirm.probe import Mode
 from streamlint.confirm.processes import end_all, tail, tidy_environment
 from streamlint.confirm.runner import Confirmation, modes_for
+from streamlint.confirm.turns import Stop
 from streamlint.confirm.verdict import (
     NOT_MADE,
     SAYS_MOST,
@@ -57,6 +58,18 @@ class Case:
     sites: tuple[Site, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """One of the ways to hold an operation back and to look at what comes of it."""
+
+    hold: Hold = Hold.CURRENT
+    stop: Stop = Stop.MATCHING
+
+
+_Place: TypeAlias = "tuple[int, int, Stop]"
+"""A finding, its turn, and where that ended."""
+
+
 @dataclass(slots=True)
 class Seen:
     """What one run of the program left."""
@@ -66,11 +79,13 @@ class Seen:
     last_line: str = ""
     started: bool = False
     reached: dict[int, int] = field(default_factory=dict)
-    parts: dict[tuple[int, int], list[tuple[str, Snapshot]]] = field(default_factory=dict)
+    parts: dict[_Place, list[tuple[str, Snapshot]]] = field(default_factory=dict)
     """The contents at the end of a turn, by process."""
     held: set[int] = field(default_factory=set)
-    others: dict[int, list[Hold]] = field(default_factory=dict)
+    holds: dict[int, set[Hold]] = field(default_factory=dict)
     """What else could be held back."""
+    stops: dict[int, set[Stop]] = field(default_factory=dict)
+    """Where else the turn could have ended."""
     watched: set[int] = field(default_factory=set)
     overtaken: set[tuple[int, int]] = field(default_factory=set)
     outlasted: set[int] = field(default_factory=set)
@@ -83,11 +98,17 @@ class Seen:
     """The error that the device was left with."""
     environment: dict[str, str] = field(default_factory=dict)
 
-    def leaves(self, finding: int, turn: int) -> Snapshot:
-        parts = sorted(self.parts.get((finding, turn), ()), key=lambda part: part[0])
+    def leaves(self, place: _Place) -> Snapshot:
+        parts = sorted(self.parts.get(place, ()), key=lambda part: part[0])
         return tuple(leaf for _, leaves in parts for leaf in leaves)
 
-    def outcome(self, finding: int, turn: int, timeout_s: float) -> Outcome:
+    def others(self, finding: int, schedule: Schedule) -> list[Schedule]:
+        """What else could be tried, if this schedule shows nothing."""
+        holds = [replace(schedule, hold=hold) for hold in Hold if hold in self.holds.get(finding, ())]
+        stops = [replace(schedule, stop=stop) for stop in Stop if stop in self.stops.get(finding, ())]
+        return [*holds, *stops]
+
+    def outcome(self, finding: int, turn: int, timeout_s: float, stop: Stop = Stop.MATCHING) -> Outcome:
         """The run as the verdict on one finding sees it."""
         if self.ended is None:
             reason = f"the program did not end within {timeout_s:g} s"
@@ -107,7 +128,7 @@ class Seen:
             return Failed(self.driver_error)
         status = (("device", self.broken or "works"), ("exit status", str(self.ended)))
         return Returned(
-            (*self.leaves(finding, turn), *status),
+            (*self.leaves((finding, turn, stop)), *status),
             held=int(finding in self.held),
             overtaken=(finding, turn) in self.overtaken,
             outlasted=finding in self.outlasted,
@@ -185,33 +206,37 @@ class Program:
         decisions = []
         several_gpus = gpus_of(self._cases[number].plan.witness) > 1
         for turn in range(reached):
-            holds = [Hold.CURRENT, Hold.ELSEWHERE] if several_gpus else [Hold.CURRENT]
-            while holds:
-                decision, others = self._turn(number, turn, reference, holds.pop(0))
+            holds = (Hold.CURRENT, Hold.ELSEWHERE) if several_gpus else (Hold.CURRENT,)
+            schedules = [Schedule(hold) for hold in holds]
+            for schedule in schedules:  # which grow
+                decision, others = self._turn(number, turn, reference, schedule)
                 if decision.verdict in (Verdict.CONFIRMED, Verdict.NOISY):
                     return decision
                 decisions.append(decision)
-                holds += others
+                schedules += [other for other in others if other not in schedules]
         return min(decisions, key=lambda one: SAYS_MOST.index(one.verdict))
 
-    def _turn(self, number: int, turn: int, reference: Seen, hold: Hold) -> tuple[Decision, list[Hold]]:
-        """What holding back one execution shows, and what else could be held back there."""
-        plan, limit = self._cases[number].plan, self._limits.timeout_s
-        expected = reference.outcome(number, turn, limit)
-        gated = self._run(Mode.GATED, number, turn, hold)
-        got = gated.outcome(number, turn, limit)
-        looked = (number, turn) in reference.parts, (number, turn) in gated.parts
+    def _turn(
+        self, number: int, turn: int, reference: Seen, schedule: Schedule
+    ) -> tuple[Decision, list[Schedule]]:
+        """What holding back one execution shows, and what else could be tried there."""
+        plan, limit, stop = self._cases[number].plan, self._limits.timeout_s, schedule.stop
+        expected = reference.outcome(number, turn, limit, stop)
+        gated = self._run(Mode.GATED, number, turn, schedule)
+        got = gated.outcome(number, turn, limit, stop)
+        looked = (number, turn, stop) in reference.parts, (number, turn, stop) in gated.parts
         if looked == (True, False) and (gated.ended, gated.broken) == (reference.ended, reference.broken):
             reason = "the later operation was not reached in the delayed run"
             return Decision(Verdict.NOT_REACHED, reason), []
         control = expected
         if suspicious(expected, got) and not isinstance(plan.witness, ByTime):
-            again = self._run(Mode.CONTROL, number, turn, hold)
-            control = again.outcome(number, turn, limit)
+            again = self._run(Mode.CONTROL, number, turn, schedule)
+            control = again.outcome(number, turn, limit, stop)
         runs = Runs(expected, control, got, NOT_MADE)
-        return decide(plan.witness, runs, self._limits.delay_ms / 1e3), gated.others.get(number, [])
+        decision = decide(plan.witness, runs, self._limits.delay_ms / 1e3)
+        return decision, gated.others(number, schedule)
 
-    def _run(self, mode: Mode, active: int | None, turn: int, hold: Hold = Hold.CURRENT) -> Seen:
+    def _run(self, mode: Mode, active: int | None, turn: int, schedule: Schedule = Schedule()) -> Seen:
         with tempfile.TemporaryDirectory(prefix="streamlint-confirm-") as name:
             folder = Path(name)
             out = folder / "out"
@@ -222,7 +247,7 @@ class Program:
             # Only this package: what else is installed beside it may not fit the program's interpreter.
             (hooks / "streamlint").symlink_to(Path(__file__).resolve().parents[1], target_is_directory=True)
             job = folder / "job.json"
-            job.write_text(json.dumps(self._job(mode, active, turn, out, hold)), "utf-8")
+            job.write_text(json.dumps(self._job(mode, active, turn, out, schedule)), "utf-8")
             environment = tidy_environment(hooks) | {JOB: str(job)}
             with _started(self._command, environment, folder) as process:
                 ended = _wait(process, self._limits.timeout_s)
@@ -231,13 +256,16 @@ class Program:
             seen.last_line = tail(folder / "stderr")
             return seen
 
-    def _job(self, mode: Mode, active: int | None, turn: int, out: Path, hold: Hold) -> dict[str, Any]:
+    def _job(
+        self, mode: Mode, active: int | None, turn: int, out: Path, schedule: Schedule
+    ) -> dict[str, Any]:
         sites = [site for case in self._cases for site in case.sites]
         return {
             "mode": mode.value,
             "active": active,
             "turn": turn,
-            "hold": hold.value,
+            "hold": schedule.hold.value,
+            "stop": schedule.stop.value,
             "delay_ms": self._limits.delay_ms,
             "out": str(out),
             "stuck": [active] if active is not None and self._is_about_deadlock(active) else [],
@@ -303,7 +331,7 @@ def _read(out: Path) -> Seen:
     return seen
 
 
-def _add(seen: Seen, event: dict[str, Any]) -> None:  # noqa: C901 one case an event
+def _add(seen: Seen, event: dict[str, Any]) -> None:  # noqa: C901, PLR0912 one case an event
     finding, turn = event.get("finding", 0), event.get("turn", 0)
     match event["event"]:
         case "start":
@@ -314,12 +342,14 @@ def _add(seen: Seen, event: dict[str, Any]) -> None:  # noqa: C901 one case an e
             name = f"{event['process']}: " if event["process"] else ""
             leaves = tuple((f"{name}{place}", str(text)) for place, text in event["leaves"])
             # Processes write in no order; each of them has a name.
-            parts = seen.parts.setdefault((finding, turn), [])
+            parts = seen.parts.setdefault((finding, turn, Stop(event["stop"])), [])
             parts.append((event["process"], leaves))
         case "held":
             seen.held.add(finding)
+        case "other" if "hold" in event:
+            seen.holds.setdefault(finding, set()).add(Hold(event["hold"]))
         case "other":
-            seen.others.setdefault(finding, []).append(Hold(event["hold"]))
+            seen.stops.setdefault(finding, set()).add(Stop(event["stop"]))
         case "watched":
             seen.watched.add(finding)
         case "waited":

@@ -47,6 +47,12 @@ class Sight:
         own = {self.storage} if self.storage else set()
         return own.union(*(part.keys() for part in self.parts))
 
+    def living_keys(self) -> set[int]:
+        """The same, less what is gone: other arrays may be there by now."""
+        gone = self.array is not None and self.array() is None and (self.base is None or self.base() is None)
+        own = {self.storage} if self.storage and not gone else set()
+        return own.union(*(part.living_keys() for part in self.parts))
+
     def block(self, driver: Driver | None) -> Block | None:
         """The memory, as far as it can be handed out again."""
         return block_of(self.pointer or (None if self.array is None else self.array()), driver)

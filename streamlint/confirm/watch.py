@@ -16,8 +16,8 @@ import sys
 import threading
 import time
 import traceback
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from streamlint.confirm import cuda_errors
@@ -30,17 +30,19 @@ from streamlint.confirm.handles import (
     of_launch,
     on_callback_thread,
 )
-from streamlint.confirm.hold import Hold, hold_back
+from streamlint.confirm.hold import hold_back
 from streamlint.confirm.probe import Mode
 from streamlint.confirm.reuse import hand_out
-from streamlint.confirm.sight import Sight, sight_of
+from streamlint.confirm.sight import sight_of
+from streamlint.confirm.turns import Later, Stop, Turn
 from streamlint.confirm.warm import warm
 from streamlint.confirm.weave import Role
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from streamlint.confirm.reuse import Block
+    from streamlint.confirm.sight import Sight
+    from streamlint.confirm.turns import Order
     from streamlint.confirm.verdict import CudaError
     from streamlint.confirm.weave import Site
 
@@ -53,38 +55,6 @@ _MAX_LATERS: Final = 16
 """A later operation that never touches the same memory ends the turn all the same."""
 
 _OVERTAKE_S: Final = 0.03
-
-
-@dataclass(slots=True)
-class Turn:
-    """One execution of an earlier operation, and what was seen since."""
-
-    finding: int
-    number: int
-    sights: list[Sight] = field(default_factory=list)
-    keys: set[int] = field(default_factory=set)
-    laters: int = 0
-    strangers: list[Sight] = field(default_factory=list)
-    """Of later operations that name no memory of this one: `loss.backward()`, then `bucket.copy_(p.grad)`.
-    They may belong to it all the same, if no other does."""
-    blocks: list[Block] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """What one run of the program is to do."""
-
-    mode: Mode
-    active: int | None = None
-    """The finding whose gate is closed; ``None``: no gate, all findings are watched."""
-    turn: int = 0
-    delay_ms: float = 200.0
-    reuse: frozenset[int] = frozenset()
-    """Findings about memory that is handed out again."""
-    stuck: frozenset[int] = frozenset()
-    """Findings about statements that never end."""
-    hold: Hold = Hold.CURRENT
-    """What is held back where the statement names no stream."""
 
 
 class Watch:
@@ -108,7 +78,7 @@ class Watch:
         self._lock = threading.RLock()
         self._counts: dict[int, int] = {}
         self._turns: list[Turn] = []
-        self._later: dict[int, tuple[list[Sight], set[int], list[int], float, bool]] = {}
+        self._later: dict[int, Later] = {}
         self._kept: list[object] = []
         self._said: set[str] = set()
         self._pid = os.getpid()
@@ -126,7 +96,7 @@ class Watch:
                 if site.role is Role.EARLIER:
                     self._begin_turn(site.finding)
                 elif site.role is Role.LATER:
-                    self._begin_later(site.finding)
+                    self._begin_later(site.finding, own=self._holds_earlier(numbers, site.finding))
 
     def hold_current(self, numbers: tuple[int, ...]) -> None:
         """Before an earlier statement that names no stream: it runs on the current one."""
@@ -163,16 +133,28 @@ class Watch:
         return value
 
     def call(self, numbers: tuple[int, ...], line: int, value: T) -> T:
-        """Around the result of a call: errors that the program may not look at."""
+        """Around the result of a call: errors that the program may not look at, and memory.
+
+        Its contents are not: ``fill(torch.empty(n))`` may leave a part of them as it was.
+        """
         if isinstance(value, tuple) and value:
             error = cuda_errors.of_status(value[0], line, in_callback=on_callback_thread())
             if error is not None:
                 self._report(numbers, [error])
+        with self._acting():
+            active = self._active(numbers)
+            if active and self._order.mode.serialized:
+                # Within a statement, too: float(slot.copy_(x, non_blocking=True))
+                self._synchronize()
+            result = sight_of("", value, self._driver) if active else None
+            if result is not None:
+                for number in active:
+                    self._touch(self._sites[number], result)
         return value
 
     def raised(self, numbers: tuple[int, ...], error: BaseException) -> None:
         """An exception leaves the statement of these sites."""
-        driver = self._ready()
+        driver = self._driver or self._ready()
         path = self._sites[numbers[0]].path
         if driver is not None:
             found = cuda_errors.of_exception(error, path, driver, in_callback=on_callback_thread())
@@ -196,7 +178,7 @@ class Watch:
                 elif site.role is Role.STUCK:
                     self._say(f"watched {site.finding}", {"event": "watched", "finding": site.finding})
                 elif site.role is Role.EARLIER:
-                    self._after_earlier(site.finding)
+                    self._after_earlier(site, value)
         return value
 
     def proceeds(self, numbers: tuple[int, ...]) -> bool:
@@ -229,7 +211,7 @@ class Watch:
         if site.role is Role.EARLIER:
             self._hold(site.finding, streams)
         elif site.finding in self._later:
-            self._later[site.finding][2].extend(streams)
+            self._later[site.finding].streams.extend(streams)
 
     def _hold(self, finding: int, streams: list[int]) -> None:
         gate = self._gate_for(finding)
@@ -250,7 +232,11 @@ class Watch:
         wanted = self._current(finding) is not None and self._order.mode.delays
         return self._gate if wanted else None
 
-    def _after_earlier(self, finding: int) -> None:
+    def _after_earlier(self, site: Site, value: object) -> None:
+        finding = site.finding
+        returned = sight_of("value", value, self._driver)
+        if returned is not None:
+            self._keep(site, returned)
         turn = self._current(finding)
         if turn is not None and finding in self._order.reuse:
             turn.blocks = [b for sight in turn.sights if (b := sight.block(self._driver)) is not None]
@@ -262,32 +248,51 @@ class Watch:
 
     # ------------------------------------------------------------------ later
 
-    def _begin_later(self, finding: int) -> None:
+    def _holds_earlier(self, numbers: tuple[int, ...], finding: int) -> bool:
+        """Whether one of the sites of a statement is the earlier operation of the finding."""
+        sites = [self._sites[number] for number in numbers]
+        return any(site.finding == finding and site.role is Role.EARLIER for site in sites)
+
+    def _begin_later(self, finding: int, *, own: bool) -> None:
         if self._order.mode.serialized:
             self._synchronize()
         closed = self._gate is not None and self._order.mode is Mode.GATED and self._gate.closed
-        self._later[finding] = ([], set(), [], time.monotonic(), closed)
+        self._later[finding] = Later(closed, own)
 
     def _end_later(self, finding: int, value: object) -> None:
-        sights, keys, streams, began, closed = self._later.pop(finding, ([], set(), [], 0.0, False))
-        if not began:
+        later = self._later.pop(finding, None)
+        if later is None:
             return
         self._say(f"watched {finding}", {"event": "watched", "finding": finding})
-        waited = time.monotonic() - began
+        waited = time.monotonic() - later.began
         returned = sight_of("value", value, self._driver)
         if returned is not None:
-            sights.append(returned)
+            later.sights.append(returned)
         for turn in [turn for turn in self._turns if turn.finding == finding]:
-            turn.laters += 1
-            same = not keys or not turn.keys or bool(keys & turn.keys) or finding in self._order.reuse
-            if not same:
-                turn.strangers += sights
-                if turn.laters < _MAX_LATERS:
-                    continue
-            self._emit({"event": "waited", "finding": finding, "turn": turn.number, "seconds": waited})
-            if closed and self._overtakes(streams):
-                self._emit({"event": "overtaken", "finding": finding, "turn": turn.number})
-            self._end_turn(turn, sights if same else turn.strangers, streams)
+            self._pass_turn(turn, later, waited)
+
+    def _pass_turn(self, turn: Turn, later: Later, waited: float) -> None:
+        """A later operation is over: the turn ends, or waits for another one."""
+        finding, place = turn.finding, {"finding": turn.finding, "turn": turn.number}
+        turn.laters += 1
+        own = later.own and turn is self._current(finding)
+        ends = finding in self._order.reuse or (not own and turn.shares(later.keys))
+        is_first = turn.laters == 1
+        if not ends:
+            turn.strangers += later.sights
+            if is_first:
+                self._emit({"event": "other", "finding": finding, "stop": Stop.FIRST.value})
+        if is_first or ends:
+            self._emit({"event": "waited", **place, "seconds": waited})
+        if is_first and self._order.mode is Mode.REFERENCE:
+            # The one run that all others are compared with: those that stop here, and those that do not.
+            self._synchronize()
+            self._emit_seen(turn, later.sights, Stop.FIRST)
+        if not ends and not (is_first and self._order.stop is Stop.FIRST) and turn.laters < _MAX_LATERS:
+            return
+        if later.closed and self._overtakes(later.streams):
+            self._emit({"event": "overtaken", **place})
+        self._end_turn(turn, later.sights if ends else turn.strangers, later.streams)
 
     def _overtakes(self, streams: list[int]) -> bool:
         """Whether the later operation is done while the earlier one is still held back."""
@@ -306,12 +311,16 @@ class Watch:
         if self._gate is not None and self._order.mode.delays:
             self._gate.release()
         self._synchronize()
+        self._emit_seen(turn, sights, self._order.stop)
+        self._kept.clear()
+
+    def _emit_seen(self, turn: Turn, sights: list[Sight], stop: Stop) -> None:
+        """The contents of what both operations touched; the device is idle."""
         leaves: list[tuple[str, str]] = []
         for sight in dict.fromkeys([*turn.sights, *sights]):
             leaves += sight.leaves(self._driver)
-        self._kept.clear()
         place = {"finding": turn.finding, "turn": turn.number, "process": _process_name()}
-        self._emit({"event": "seen", **place, "leaves": leaves})
+        self._emit({"event": "seen", **place, "stop": stop.value, "leaves": leaves})
 
     def _at_end(self) -> None:
         """What no later operation ended: the end of the program does."""
@@ -327,7 +336,8 @@ class Watch:
     @contextmanager
     def _acting(self) -> Iterator[None]:
         """One probe at a time. It must not fail: a device that an error has broken stays the program's."""
-        with self._lock:
+        # In a callback none acts. To wait there for one that waits for the device would be a deadlock.
+        with nullcontext() if on_callback_thread() else self._lock:
             try:
                 yield
             except Exception as error:
@@ -391,15 +401,24 @@ class Watch:
             self._driver.synchronize()
 
     def _keep(self, site: Site, sight: Sight) -> None:
-        if site.role is Role.EARLIER:
-            turn = self._current(site.finding)
-            if turn is not None:
-                turn.sights.append(sight)
-                turn.keys |= sight.keys()
-        elif site.finding in self._later:
-            sights, keys, *_ = self._later[site.finding]
-            sights.append(sight)
-            keys |= sight.keys()
+        """Compare its contents at the end of the turn, and its memory before."""
+        turn = self._current(site.finding)
+        later = self._later.get(site.finding)
+        if site.role is Role.EARLIER and turn is not None:
+            turn.sights.append(sight)
+            turn.keys |= sight.keys()
+        elif site.role is Role.LATER and later is not None:
+            later.sights.append(sight)
+            later.keys |= sight.keys()
+
+    def _touch(self, site: Site, result: Sight) -> None:
+        """Compare its memory alone."""
+        turn = self._current(site.finding)
+        later = self._later.get(site.finding)
+        if site.role is Role.EARLIER and turn is not None:
+            turn.results.append(result)
+        elif site.role is Role.LATER and later is not None:
+            later.keys |= result.keys()
 
     def _report(self, numbers: tuple[int, ...], errors: list[CudaError]) -> None:
         for number in numbers:

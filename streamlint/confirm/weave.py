@@ -217,10 +217,10 @@ class _Header(ast.NodeTransformer):
         """``self.slots[i]`` is shown as a whole: what a part of it leaves out may not be initialized."""
         if not isinstance(node.ctx, ast.Load):
             return node
-        if _is_chain(node):
-            return _see(self._numbers, node)
-        self.generic_visit(node)
-        return node
+        name = _name(node)
+        if not _is_chain(node):  # bucket.current()[a:b]
+            self.generic_visit(node)
+        return _see(self._numbers, node, name)
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.expr:
         return node
