@@ -50,6 +50,9 @@ class Log:
         self.seen.append(f"hold {named[0] if named else 'current'}")
         return arguments
 
+    def hold_arguments(self, arguments: tuple[object, ...]) -> tuple[object, ...]:
+        return self.hold_among(*arguments)
+
     def hold_after(self, operand: object) -> object:
         self.seen.append("hold current")
         return operand
@@ -133,6 +136,16 @@ def _without_calls(text: str) -> str:
             return node.args[-1] if probe in ("call", "end_earlier") and node.args else node
 
     return ast.unparse(Bare().visit(tree))
+
+
+@pytest.mark.parametrize(
+    "call", ["launch('s', 1, 2)", "launch(2, do(1), 's', *(3, 4))", "launch(2, 's', config=do(1))"]
+)
+def test_the_stream_of_a_launch_is_looked_for_among_its_arguments(call: str) -> None:
+    # cuda.core has it first; a function of the user's with this name, somewhere.
+    source = f"def launch(*arguments, **_):\n    pass\ndef f():\n    {call}\n"
+    seen, _ = run(source, Place(4))
+    assert [one for one in seen if "hold" in one] == ["hold s"]
 
 
 def test_the_stream_of_a_callback_is_held_back() -> None:

@@ -78,3 +78,26 @@ def test_nothing_looks_up_a_stream_in_a_callback(
     probe(probes)
     assert looked_up
     assert not [event for event in broken if event["event"] == "broken"]
+
+
+def test_a_number_among_the_arguments_of_a_launch_is_no_stream() -> None:
+    asked: list[int] = []
+
+    class Strict(Device):
+        def context_of(self, stream: int) -> Any:  # noqa: ANN401
+            asked.append(stream)
+            return super().context_of(stream)
+
+    device = cast("Any", Strict())
+    site = Site(0, Role.EARLIER, "f.py", Place(1))
+    probes = watch.Watch([site], turns.Order(Mode.GATED, 0), lambda _event: None, lambda: device)
+    probes.enter((0,))
+    asked.clear()
+    # self.launch(address, size, side): the driver crashes if it is asked about memory as about a stream.
+    arguments = (0x7F0000000000, 1 << 20, SideStream())
+    assert probes.on_arguments((0,), arguments) is arguments
+    assert asked == [5]
+
+
+class SideStream:
+    handle = 5

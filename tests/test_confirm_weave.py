@@ -47,6 +47,7 @@ class Log:
         return stream
 
     on_launch = on
+    on_arguments = on
 
     def see(self, _numbers: tuple[int, ...], name: str, value: object) -> object:
         self.seen.append(name)

@@ -24,6 +24,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from streamlint.confirm.streams import (
+    Among,
     Argument,
     Brackets,
     Element,
@@ -401,7 +402,7 @@ def _freed(value: ast.expr) -> ast.expr:
 
 
 def wrap_stream(node: ast.Call, argument: Argument, wrapped: Callable[[ast.expr, str], ast.expr]) -> None:
-    """Put ``wrapped(stream, kind)`` where ``node`` names its stream; ``kind`` is ``""`` or ``"_launch"``."""
+    """Put ``wrapped(stream, kind)`` where ``node`` names its stream; ``kind`` ends the probe's name."""
     match argument:
         case Keyword(name):
             keyword = next(k for k in node.keywords if k.arg == name)
@@ -420,6 +421,9 @@ def wrap_stream(node: ast.Call, argument: Argument, wrapped: Callable[[ast.expr,
         case Receiver():
             assert isinstance(node.func, ast.Attribute)
             node.func.value = wrapped(node.func.value, "")
+        case Among():
+            together = ast.copy_location(ast.Tuple(node.args, ast.Load()), node)
+            node.args = [ast.copy_location(ast.Starred(wrapped(together, "_arguments"), ast.Load()), node)]
         case _:
             assert_never(argument)
 

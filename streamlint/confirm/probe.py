@@ -12,6 +12,7 @@ from streamlint.confirm.handles import (
     current_streams,
     handles,
     library_is_capturing,
+    named_among,
     of_launch,
     on_callback_thread,
 )
@@ -118,6 +119,10 @@ class Probe:
             self._hold(of_launch(configuration))
         return configuration
 
+    def hold_arguments(self, arguments: tuple[object, ...]) -> tuple[object, ...]:
+        """Around all arguments of a call that has its stream among them, if it is what its name says."""
+        return self.hold_among(*arguments)
+
     def hold_among(self, *arguments: object) -> tuple[object, ...]:
         """Around the arguments of an earlier call that may have its stream among them."""
         if self._is_held():
@@ -202,6 +207,12 @@ class Probe:
         if not on_callback_thread():
             self._later_streams.extend(of_launch(configuration))
         return configuration
+
+    def later_arguments(self, arguments: tuple[object, ...]) -> tuple[object, ...]:
+        """Around all arguments of the later operation."""
+        if not on_callback_thread():
+            self._later_streams.extend(named_among(arguments))
+        return arguments
 
     def end_later(self, value: T | None = None) -> T | None:
         """After the later statement: note whether its work finishes while the gate is closed."""

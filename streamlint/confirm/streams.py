@@ -38,7 +38,12 @@ class Receiver:
     """``s.launch_host_func(f, x)``."""
 
 
-Argument: TypeAlias = Keyword | Position | Element | Brackets | Receiver
+@dataclass(frozen=True, slots=True)
+class Among:
+    """``launch(s, config, kernel, x)`` of cuda.core, or the user's own ``self.launch(x, n, s)``."""
+
+
+Argument: TypeAlias = Keyword | Position | Element | Brackets | Receiver | Among
 
 _KEYWORDS: Final = ("stream", "hStream")
 
@@ -85,12 +90,13 @@ _POSITIONS: Final[dict[str, int]] = {
     "streamAddCallback": 0,
     # cupy.cuda.MemoryPointer
     "memset_async": 2,
-    # cuda.core, where the stream comes first
-    "launch": 0,
 }
 
 _METHODS: Final = frozenset(("launch_host_func", "add_callback"))
 """Methods of a stream that queue work on it: CuPy, Numba."""
+
+_LAUNCH: Final = "launch"
+"""The function of cuda.core, whose stream comes first. Many a program has a function of that name."""
 
 _BEGINS_CAPTURE: Final = frozenset(
     (
@@ -167,6 +173,8 @@ def stream_argument(node: ast.Call) -> Argument | None:
     match node.func:
         case ast.Attribute(attr=name) if name in _METHODS:
             return Receiver()
+        case ast.Name(id=name) | ast.Attribute(attr=name) if name == _LAUNCH and node.args:
+            return Among()
         case ast.Subscript(slice=ast.Tuple(elts=elements)):
             return Element(_LAUNCH_STREAM) if len(elements) > _LAUNCH_STREAM else None
         case ast.Subscript(slice=ast.Name() | ast.Attribute()):

@@ -27,6 +27,7 @@ from streamlint.confirm.handles import (
     current_streams,
     handles,
     library_is_capturing,
+    named_among,
     of_launch,
     on_callback_thread,
 )
@@ -122,6 +123,17 @@ class Watch:
             for number in self._active(numbers):
                 self._on(self._sites[number], of_launch(configuration))
         return configuration
+
+    def on_arguments(self, numbers: tuple[int, ...], arguments: tuple[object, ...]) -> tuple[object, ...]:
+        """Around all arguments of a call that has its stream among them, if it is what its name says."""
+        with self._acting():
+            for number in self._active(numbers):
+                site = self._sites[number]
+                if site.role is Role.EARLIER:
+                    self._hold_among(site.finding, arguments)
+                else:
+                    self._on(site, named_among(arguments))
+        return arguments
 
     def see(self, numbers: tuple[int, ...], name: str, value: T) -> T:
         """Around what a statement touches."""
