@@ -309,6 +309,9 @@ class Device:
     def device_count(self) -> int:
         return 1
 
+    def active_devices(self) -> list[int]:
+        return [0]
+
     def synchronize(self) -> None:
         self.synchronizations += 1
         if self.broken:

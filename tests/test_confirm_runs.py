@@ -468,3 +468,33 @@ def test_cached_memory_is_overwritten_on_its_own_device(monkeypatch: pytest.Monk
     filling = cast("Any", Filling())
     child._forget(filling, Pinned(filling))
     assert filled == [(0, 64), (3, 96)]
+
+
+def test_memory_of_each_device_is_given_back_in_a_context(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+
+    class TwoDevices(Device):
+        def ensure_context(self) -> None:
+            done.append("context")
+
+        def active_devices(self) -> list[int]:
+            return [0, 2]
+
+    @contextmanager
+    def current(device: int) -> Iterator[None]:
+        done.append(f"device {device}")
+        yield
+
+    def pool(name: str) -> Any:  # noqa: ANN401
+        return SimpleNamespace(free_all_blocks=lambda: done.append(name))
+
+    cupy = SimpleNamespace(
+        get_default_memory_pool=lambda: pool("memory"),
+        get_default_pinned_memory_pool=lambda: pool("pinned"),
+        cuda=SimpleNamespace(Device=current),
+    )
+    monkeypatch.setitem(sys.modules, "cupy", cast("Any", cupy))
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    device = cast("Any", TwoDevices())
+    child._forget(device, Pinned(device))
+    assert done == ["context", "pinned", "device 0", "memory", "device 2", "memory"]

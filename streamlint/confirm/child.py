@@ -359,11 +359,15 @@ def _warm_torch() -> None:
 def _forget(driver: Driver, pinned: Pinned) -> None:
     """Give memory back and overwrite it, so that the next run does not find this one's results there."""
     gc.collect()
+    # `with cuda.gpus[1]:` of Numba leaves no context behind.
+    driver.ensure_context()
     cupy = sys.modules.get("cupy")
     if cupy is not None:
         # A block of pinned memory would be handed out again as it is, with this run's results in it.
-        cupy.get_default_memory_pool().free_all_blocks()
         cupy.get_default_pinned_memory_pool().free_all_blocks()
+        for device in driver.active_devices():
+            with cupy.cuda.Device(device):  # the call is about the pool of the current one
+                cupy.get_default_memory_pool().free_all_blocks()
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
         # Only this private function gives cached pinned memory back.

@@ -149,7 +149,7 @@ class Driver:
 
     def synchronize(self) -> None:
         """Wait for every device on which this process has a primary context."""
-        for device in self._active_devices():
+        for device in self.active_devices():
             with self.on(device):
                 self._check("cuCtxSynchronize")
 
@@ -157,12 +157,12 @@ class Driver:
         """The other devices on which this process has a primary context; each is current in its turn."""
         current = ctypes.c_void_p()
         self._check("cuCtxGetCurrent", ctypes.byref(current))
-        for device in self._active_devices():
+        for device in self.active_devices():
             with self.on(device) as context:
                 if context.value != current.value:
                     yield device
 
-    def _active_devices(self) -> list[int]:
+    def active_devices(self) -> list[int]:
         """Those on which this process has a primary context."""
         found = []
         for device in range(self.device_count()):
