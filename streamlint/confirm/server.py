@@ -131,8 +131,7 @@ def serving(root: Path, preload: Sequence[str], limits: Limits) -> Iterator[Serv
     """A server for programs below ``root``, gone when the block is left."""
     with tempfile.TemporaryDirectory(prefix="streamlint-confirm-") as folder:
         # All kernels of PyTorch take 3 s to load; its programs are called once before the run instead.
-        lazy = limits.shared or "torch" in preload
-        environment = server_environment(Path(folder), root, lazy=lazy)
+        environment = server_environment(Path(folder), root, lazy="torch" in preload)
         process = subprocess.Popen(
             [limits.python, "-m", "streamlint.confirm.child", *preload],
             stdin=subprocess.PIPE,
