@@ -312,6 +312,8 @@ class Device:
     def active_devices(self) -> list[int]:
         return [0]
 
+    def trim_pools(self) -> None: ...
+
     def synchronize(self) -> None:
         self.synchronizations += 1
         if self.broken:

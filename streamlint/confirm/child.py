@@ -368,6 +368,7 @@ def _forget(driver: Driver, pinned: Pinned) -> None:
         for device in driver.active_devices():
             with cupy.cuda.Device(device):  # the call is about the pool of the current one
                 cupy.get_default_memory_pool().free_all_blocks()
+    driver.trim_pools()
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
         # Only this private function gives cached pinned memory back.

@@ -153,6 +153,13 @@ class Driver:
             with self.on(device):
                 self._check("cuCtxSynchronize")
 
+    def trim_pools(self) -> None:
+        """Give back what is free in the pools that ``cudaMallocAsync`` takes from. Not all devices have one."""
+        for device in self.active_devices():
+            pool = ctypes.c_void_p()
+            if self.call("cuDeviceGetDefaultMemPool", ctypes.byref(pool), device) == _SUCCESS:
+                self.call("cuMemPoolTrimTo", pool, ctypes.c_size_t(0))
+
     def elsewhere(self) -> Iterator[int]:
         """The other devices on which this process has a primary context; each is current in its turn."""
         current = ctypes.c_void_p()
