@@ -317,7 +317,7 @@ def test_a_variable_of_a_module_gets_its_first_contents_again() -> None:
 
 
 def test_small_pinned_buffers_are_overwritten_in_their_sizes() -> None:
-    sizes = {256: 64, 512: 64, 1024: 32, 2048: 1 << 21}
+    sizes = {256: 64, 512: 64, 1024: 32, 2048: 1 << 23}
     overwritten: list[tuple[int, int, int]] = []
     driver = types.SimpleNamespace(
         pinned_size=lambda address: sizes.get(address, 0),

@@ -498,3 +498,12 @@ def test_memory_of_each_device_is_given_back_in_a_context(monkeypatch: pytest.Mo
     device = cast("Any", TwoDevices())
     child._forget(device, Pinned(device))
     assert done == ["context", "pinned", "device 0", "memory", "device 2", "memory"]
+
+
+def test_what_the_calls_of_a_serialized_run_return_is_told() -> None:
+    device, told = cast("Any", Device()), list[object]()
+    for mode in (Mode.REFERENCE, Mode.GATED):
+        one = Probe(mode, device, Gate(device, 1))
+        one.on_made = told.append
+        assert one.call(1, mode) is mode
+    assert told == [Mode.REFERENCE]

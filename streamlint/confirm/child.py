@@ -188,6 +188,11 @@ class Before:
     pinned: Pinned
     called: set[tuple[str, str]] = field(default_factory=set)
 
+    def see(self, value: object) -> None:
+        """Look at what a call returned."""
+        self.variables.see(value)
+        self.pinned.see(value)
+
     def must_call(self, run: dict[str, Any], tree: ast.Module) -> bool:
         """Whether the function is to be called once before its run."""
         key = run["path"], run["function"]
@@ -210,11 +215,12 @@ def _result(driver: Driver, job: dict[str, Any], run: dict[str, Any], before: Be
         mode = Mode(run["mode"])
         past = _past(purpose, mode, driver)
         probe = Probe(mode, driver, gate, run["turn"], str(path), past, hold=hold)
+        probe.on_made = before.pinned.see
         call = Switch(probe)
         function = _load(tree, path, Path(job["root"]), run["function"], call)
         if before.must_call(run, tree):
             # To compile takes longer than a gate holds, and to load may wait for the device.
-            first = Rehearsal(Mode(run["rehearsal"]), driver, gate, before, purpose)
+            first = _first_probe(Mode(run["rehearsal"]), driver, gate, before, purpose)
             _rehearse(function, call, driver, first)
             call.probe = probe
             del first  # and what it kept
@@ -228,6 +234,13 @@ def _result(driver: Driver, job: dict[str, Any], run: dict[str, Any], before: Be
     result = _call(function, probe, driver, gate)
     result["errors"] = [asdict(e) for e in probe.errors]
     return {**result, "environment": _environment(driver)}
+
+
+def _first_probe(mode: Mode, driver: Driver, gate: Gate, before: Before, purpose: Purpose) -> Probe:
+    """That of a call before the run itself."""
+    probe = Probe(mode, driver, gate, past=_past(purpose, mode, driver))
+    probe.on_made = before.see
+    return probe
 
 
 def _past(purpose: Purpose, mode: Mode, driver: Driver) -> Past | None:
@@ -244,21 +257,7 @@ class Switch:
         return getattr(self.probe, name)
 
 
-class Rehearsal(Probe):
-    """The probe of a call before the run itself."""
-
-    def __init__(self, mode: Mode, driver: Driver, gate: Gate, before: Before, purpose: Purpose) -> None:
-        super().__init__(mode, driver, gate, past=_past(purpose, mode, driver))
-        self._before = before
-
-    def made(self, value: T) -> T:
-        if self.mode.serialized and not self._out_of_bounds():
-            self._before.variables.see(value)
-            self._before.pinned.see(value)
-        return super().made(value)
-
-
-def _rehearse(function: Callable[[], object], call: Switch, driver: Driver, probe: Rehearsal) -> None:
+def _rehearse(function: Callable[[], object], call: Switch, driver: Driver, probe: Probe) -> None:
     call.probe = probe
     with suppress(Exception):  # the run itself reports it
         function()

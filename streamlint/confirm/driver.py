@@ -154,7 +154,7 @@ class Driver:
                 self._check("cuCtxSynchronize")
 
     def trim_pools(self) -> None:
-        """Give back what is free in the pools that ``cudaMallocAsync`` takes from. Not all devices have one."""
+        """Give back what is free in the pools that ``cudaMallocAsync`` takes from, if the device has any."""
         for device in self.active_devices():
             pool = ctypes.c_void_p()
             if self.call("cuDeviceGetDefaultMemPool", ctypes.byref(pool), device) == _SUCCESS:

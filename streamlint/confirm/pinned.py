@@ -1,8 +1,9 @@
 """Page-locked host memory, which the driver hands out again with its contents.
 
-A program is called once before its run. What that call copied into a small pinned buffer would be
-found again in the next one: the right value, which nothing waited for. Large buffers get fresh pages,
-which are zero; seen on an H200 (driver 580): 1 MB is zeroed, 512 KB is not.
+A program may be called once before its run, and its runs may share a process. What one of them copied
+into a pinned buffer would be found again in the next one: the right value, which nothing waited for. Of
+``cuMemHostAlloc`` buffers get fresh pages from 1 MB on, which are zero, and smaller ones do not; seen on
+an H200 (driver 580). The libraries keep larger ones.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ _MORE: Final = 2
 _MOST: Final = 64
 """Blocks of one size."""
 
-_LARGEST: Final = 1 << 20
+_LARGEST: Final = 1 << 22
+"""Bytes."""
 
 
 class Pinned:

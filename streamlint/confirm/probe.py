@@ -20,6 +20,8 @@ from streamlint.confirm.hold import Hold, hold_back
 from streamlint.confirm.reuse import Block, block_of, hand_out
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from streamlint.confirm.driver import Driver
     from streamlint.confirm.gate import Gate
     from streamlint.confirm.reuse import Past
@@ -77,6 +79,8 @@ class Probe:
         ``path`` is the user's file, for the lines of errors. ``past`` is for an earlier statement
         that gives back memory which is used afterwards. ``hold``: see ``Plan``.
         """
+        self.on_made: Callable[[object], None] | None = None
+        """Is told what calls return in a serialized run."""
         self._past = past
         self._path = path
         self._how = hold
@@ -188,6 +192,8 @@ class Probe:
         """Around what an operator returns: it may be the last reference to its memory."""
         if self._past is not None and not self._out_of_bounds():
             self._past.see(value)
+        if self.on_made is not None and self.mode.serialized and not self._out_of_bounds():
+            self.on_made(value)
         return value
 
     def gave_back(self, value: T | None = None) -> T | None:

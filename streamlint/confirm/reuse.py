@@ -24,6 +24,9 @@ _POISON: Final = 0xA5
 _TRIES: Final = 8
 """So many equal blocks are asked for until one is where the freed one was."""
 
+_TRIES_OF_POOL: Final = 128
+"""A pool takes 32 MB at once from the device, and need not begin with what was freed."""
+
 _MOST_SEEN: Final = 4096
 _MOST_MEMBERS: Final = 16
 
@@ -130,7 +133,7 @@ def hand_out(block: Block, driver: Driver, streams: list[int]) -> object:
 
 def _overwrite_of_pool(block: PoolBlock, driver: Driver, stream: int) -> None:
     """Equal blocks are asked for on the stream until one is where the freed one was."""
-    for _ in range(_TRIES):
+    for _ in range(_TRIES_OF_POOL):
         if driver.overwritten(block.size, stream, _POISON) == block.address:
             return
 
