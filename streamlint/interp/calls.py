@@ -156,6 +156,8 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
             made = m.new_buffer("", Space.PAGEABLE, Origin.ALLOCATED, Flavor.ARRAY, span)
             m.flat.add(made.id)
             return made
+        case SymV(computes=function) if function:
+            return operators.torch_function(m, f"torch.nn.functional.{function}", args, kwargs, span)
         case SymV(key, holds):
             if key.rpartition(".")[2] in torch_model.HANDLE_METHODS or key.rpartition(".")[2] == "stream":
                 return _handle_call(m, func, args, kwargs, span)
@@ -305,6 +307,8 @@ def symbolic_method(
     m: Machine, receiver: SymV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
 ) -> Value:
     """A method of an unknown value: names that only one kind of object has show what it is."""
+    if receiver.computes and name in torch_model.MODULE_RETURNS_SELF:
+        return receiver
     told = models.find_telling(name, kwargs)
     if told is not None:
         owner = _as_role(m, receiver, told[0], told[1].lib, span)

@@ -32,6 +32,7 @@ from streamlint.interp.values import (
 )
 from streamlint.models.cuda_runtime import SUCCESS_NAMES
 from streamlint.models.schema import Role
+from streamlint.models.torch import MODULE_RETURNS_SELF
 
 if TYPE_CHECKING:
     from streamlint.interp.machine import Machine
@@ -68,6 +69,8 @@ def attribute(m: Machine, value: Value, name: str, span: Span) -> Value:
             return _read_row(m, Role.DEVICE, None, value, name, span)
         case BufferV():
             return tensors.attribute(m, value, name, span)
+        case SymV(computes=function) if function and name in MODULE_RETURNS_SELF:
+            return MethodV(value, name)
         case SymV(key, holds):
             stored = m.roles.get(f"{key}.{name}")
             return stored if stored is not None else SymV(f"{key}.{name}", holds)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp import copies, devices, names, tensors, unresolved
+from streamlint.interp import copies, devices, layers, names, tensors, unresolved
 from streamlint.interp.values import (
     FALSE,
     NONE,
@@ -124,7 +124,7 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
         )
     ) and not path.startswith("torch.nn.functional."):
         if last[:1].isupper() or not tensors.buffers_in(m, args, unknown=False):
-            return m.fresh(f"{path}()", span)
+            return layers.made(m, path, args, kwargs, span)
         return unresolved.opaque(m, path, args, kwargs, span)
     if path.startswith(("torch.ops.", "torch.classes.", "torch._C.", "torch.futures.")):
         return unresolved.opaque(m, path, args, kwargs, span)

@@ -214,6 +214,8 @@ class SymV:
 
     key: str
     holds: tuple[Value, ...] = ()
+    computes: str = ""
+    """The function of ``torch.nn.functional`` that it computes if it is called: a layer of ``torch.nn``."""
 
 
 @dataclass(frozen=True, slots=True)
