@@ -210,8 +210,11 @@ class Session:
             name in decl.names and not _RECORDERS.isdisjoint(decl.names)
             for decl in relevance.all_functions(module)
             if decl.qualname.startswith(f"{owner}.")
-            # What the waiting function itself records was seen: self.events[0], and not self.events[1].
-            and (decl.qualname != finding.function or not _record_calls(decl) <= reached)
+            # What the waiting function itself records was seen: self.events[0], and not self.events[1]. So is
+            # what the one records that makes the event.
+            and (
+                decl.qualname not in (finding.function, event.function) or not _record_calls(decl) <= reached
+            )
             # done = torch.cuda.Event(); done.record(): not the event that another method has made.
             and (decl.qualname == event.function or by_name.may_record(decl, name))
         )
