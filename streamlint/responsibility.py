@@ -260,6 +260,24 @@ def _is_handed_in(trace: Trace, stream: StreamId, entry: Entry) -> bool:
     )
 
 
+def _is_used_beside(judged: Judged, problem: Problem, later: Launch) -> bool:
+    """Whether the same call also computes with the argument on the current stream, and not only aside.
+
+    ``q = self.q(x)``, and ``with torch.cuda.stream(self.side): k = self.k(x)``: two layers, of which it is not
+    known what they do, get the same tensor.
+    """
+    assert problem.earlier is not None
+    current = stream_of(judged.op(problem.earlier))
+    return any(
+        isinstance(op, Launch)
+        and op.stream == current
+        and op.at.call == later.at.call
+        and op.name not in _MOVES
+        and any(access.buffer == problem.buffer and access.mode.reads for access in op.accesses)
+        for op in judged.trace.ops
+    )
+
+
 def _is_device_memory(judged: Judged, problem: Problem) -> bool:
     """Whether an argument is surely on the device: by its making, or because of what is done with it aside.
 
@@ -275,8 +293,8 @@ def _is_device_memory(judged: Judged, problem: Problem) -> bool:
             # PyTorch's staging.copy_(x, non_blocking=True). Libraries without a current stream name the
             # stream of each call: their arguments are pending on none that is known.
             return judged.trace.buffers[dst.buffer].space is Space.PINNED
-        case Launch(name=name):
-            computes = name not in _MOVES and Doubt.OPAQUE not in problem.doubts
-            return computes and _PARAMETER.fullmatch(buffer.name) is not None
+        case Launch(name=name) as later:
+            known = Doubt.OPAQUE not in problem.doubts or _is_used_beside(judged, problem, later)
+            return known and name not in _MOVES and _PARAMETER.fullmatch(buffer.name) is not None
         case _:
             return False
