@@ -263,8 +263,8 @@ def _is_handed_in(trace: Trace, stream: StreamId, entry: Entry) -> bool:
 def _is_used_beside(judged: Judged, problem: Problem, later: Launch) -> bool:
     """Whether the same call also computes with the argument on the current stream, and not only aside.
 
-    ``q = self.q(x)``, and ``with torch.cuda.stream(self.side): k = self.k(x)``: two layers, of which it is not
-    known what they do, get the same tensor.
+    ``q = self.q(x)``, and ``with torch.cuda.stream(self.side): k = self.k(x)``: two layers, of which nothing
+    is known, get the same tensor.
     """
     assert problem.earlier is not None
     current = stream_of(judged.op(problem.earlier))

@@ -70,7 +70,8 @@ def first_value(m: Machine, module: ir.Module, name: str) -> Value:
 
     Runs the plain top-level assignment to ``name``; anything more involved stays symbolic. A variable
     that is ``None`` only until some function of the module sets it is what that function makes of it:
-    by the time that other code runs, the application has been set up.
+    by the time that other code runs, the application has been set up. A number or flag that some function
+    sets may be any.
     """
     unknown = SymV(f"{module.name}.{name}")
     written = assigned(module, name)
@@ -80,10 +81,13 @@ def first_value(m: Machine, module: ir.Module, name: str) -> Value:
         return unknown
     if isinstance(value, HeapV):
         add_sample(m, [module], name, m.heap[value.id])
-    setters = [decl for decl in all_functions(module) if name in decl.globals] if value == NONE else []
+    if not isinstance(value, ConstV):
+        return value
+    setters = [decl for decl in all_functions(module) if name in decl.globals]
     if not setters or _is_being_set(m, setters):
         return value
-    return _set_later(m, module, name, setters, unknown)
+    # capturing = False, until some `with capture():` sets it
+    return _set_later(m, module, name, setters, unknown) if value == NONE else unknown
 
 
 def _is_being_set(m: Machine, setters: list[ir.FunctionDecl]) -> bool:
