@@ -334,3 +334,61 @@ def test_small_pinned_buffers_are_overwritten_in_their_sizes() -> None:
 class PinnedMemoryPointer:
     def __init__(self, address: int) -> None:
         self.ptr = address
+
+
+def test_cached_memory_is_overwritten_on_its_own_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    filled: list[tuple[int, int]] = []
+
+    class Filling(Device):
+        @contextmanager
+        def on(self, device: int) -> Iterator[None]:
+            self.device = device
+            yield
+
+        def fill(self, address: int, size: int, value: int) -> None:
+            del size, value
+            filled.append((self.device, address))
+
+    cached = {"address": 64, "total_size": 8, "active_size": 0, "device": 0}
+    there, used = {**cached, "address": 96, "device": 3}, {**cached, "active_size": 8}
+    cuda = types.SimpleNamespace(
+        is_initialized=lambda: True,
+        empty_cache=lambda: None,
+        memory_snapshot=lambda: [cached, there, used],
+    )
+    torch = types.SimpleNamespace(cuda=cuda, _C=types.SimpleNamespace())
+    monkeypatch.delitem(sys.modules, "cupy", raising=False)
+    monkeypatch.setitem(sys.modules, "torch", cast("Any", torch))
+    filling = cast("Any", Filling())
+    child._forget(filling, Pinned(filling))
+    assert filled == [(0, 64), (3, 96)]
+
+
+def test_memory_of_each_device_is_given_back_in_a_context(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+
+    class TwoDevices(Device):
+        def ensure_context(self) -> None:
+            done.append("context")
+
+        def active_devices(self) -> list[int]:
+            return [0, 2]
+
+    @contextmanager
+    def current(device: int) -> Iterator[None]:
+        done.append(f"device {device}")
+        yield
+
+    def pool(name: str) -> Any:  # noqa: ANN401
+        return types.SimpleNamespace(free_all_blocks=lambda: done.append(name))
+
+    cupy = types.SimpleNamespace(
+        get_default_memory_pool=lambda: pool("memory"),
+        get_default_pinned_memory_pool=lambda: pool("pinned"),
+        cuda=types.SimpleNamespace(Device=current),
+    )
+    monkeypatch.setitem(sys.modules, "cupy", cast("Any", cupy))
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    device = cast("Any", TwoDevices())
+    child._forget(device, Pinned(device))
+    assert done == ["context", "pinned", "device 0", "memory", "device 2", "memory"]

@@ -6,7 +6,6 @@ import json
 import sys
 import threading
 import time
-from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -17,7 +16,6 @@ from streamlint.confirm import child, cuda_errors, gate, handles, hold, probe
 from streamlint.confirm.gate import Gate
 from streamlint.confirm.hold import Hold
 from streamlint.confirm.instrument import Place
-from streamlint.confirm.pinned import Pinned
 from streamlint.confirm.plan import Plan, Target, of_each_statement
 from streamlint.confirm.probe import Mode, Probe
 from streamlint.confirm.runner import confirm_all
@@ -27,7 +25,7 @@ from streamlint.witness import ByDeadlock, ByValue
 from tests.confirm_support import CALLBACKS, OF_PYTORCH, PROGRAM, Device, alive, library
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from streamlint.confirm.runner import Confirmation
@@ -440,64 +438,6 @@ def test_the_current_streams_of_the_other_devices_are_held_back(monkeypatch: pyt
     monkeypatch.setitem(sys.modules, "torch", cast("Any", SimpleNamespace(cuda=cuda)))
     Gate(cast("Any", Launching()), 1).hold_elsewhere()
     assert held == [7]
-
-
-def test_cached_memory_is_overwritten_on_its_own_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    filled: list[tuple[int, int]] = []
-
-    class Filling(Device):
-        @contextmanager
-        def on(self, device: int) -> Iterator[None]:
-            self.device = device
-            yield
-
-        def fill(self, address: int, size: int, value: int) -> None:
-            del size, value
-            filled.append((self.device, address))
-
-    cached = {"address": 64, "total_size": 8, "active_size": 0, "device": 0}
-    there, used = {**cached, "address": 96, "device": 3}, {**cached, "active_size": 8}
-    cuda = SimpleNamespace(
-        is_initialized=lambda: True,
-        empty_cache=lambda: None,
-        memory_snapshot=lambda: [cached, there, used],
-    )
-    torch = SimpleNamespace(cuda=cuda, _C=SimpleNamespace())
-    monkeypatch.delitem(sys.modules, "cupy", raising=False)
-    monkeypatch.setitem(sys.modules, "torch", cast("Any", torch))
-    filling = cast("Any", Filling())
-    child._forget(filling, Pinned(filling))
-    assert filled == [(0, 64), (3, 96)]
-
-
-def test_memory_of_each_device_is_given_back_in_a_context(monkeypatch: pytest.MonkeyPatch) -> None:
-    done: list[str] = []
-
-    class TwoDevices(Device):
-        def ensure_context(self) -> None:
-            done.append("context")
-
-        def active_devices(self) -> list[int]:
-            return [0, 2]
-
-    @contextmanager
-    def current(device: int) -> Iterator[None]:
-        done.append(f"device {device}")
-        yield
-
-    def pool(name: str) -> Any:  # noqa: ANN401
-        return SimpleNamespace(free_all_blocks=lambda: done.append(name))
-
-    cupy = SimpleNamespace(
-        get_default_memory_pool=lambda: pool("memory"),
-        get_default_pinned_memory_pool=lambda: pool("pinned"),
-        cuda=SimpleNamespace(Device=current),
-    )
-    monkeypatch.setitem(sys.modules, "cupy", cast("Any", cupy))
-    monkeypatch.delitem(sys.modules, "torch", raising=False)
-    device = cast("Any", TwoDevices())
-    child._forget(device, Pinned(device))
-    assert done == ["context", "pinned", "device 0", "memory", "device 2", "memory"]
 
 
 def test_what_the_calls_of_a_serialized_run_return_is_told() -> None:

@@ -412,25 +412,32 @@ class Watch:
         if self._driver is not None:
             self._driver.synchronize()
 
+    def _execution(self, site: Site) -> Turn | Later | None:
+        """What the statement of a site is part of."""
+        match site.role:
+            case Role.EARLIER:
+                return self._current(site.finding)
+            case Role.LATER:
+                return self._later.get(site.finding)
+            case Role.STUCK | Role.GUARD:
+                return None
+
     def _keep(self, site: Site, sight: Sight) -> None:
         """Compare its contents at the end of the turn, and its memory before."""
-        turn = self._current(site.finding)
-        later = self._later.get(site.finding)
-        if site.role is Role.EARLIER and turn is not None:
-            turn.sights.append(sight)
-            turn.keys |= sight.keys()
-        elif site.role is Role.LATER and later is not None:
-            later.sights.append(sight)
-            later.keys |= sight.keys()
+        execution = self._execution(site)
+        if execution is not None:
+            execution.sights.append(sight)
+            execution.keys |= sight.keys()
 
     def _touch(self, site: Site, result: Sight) -> None:
         """Compare its memory alone."""
-        turn = self._current(site.finding)
-        later = self._later.get(site.finding)
-        if site.role is Role.EARLIER and turn is not None:
-            turn.results.append(result)
-        elif site.role is Role.LATER and later is not None:
-            later.keys |= result.keys()
+        match self._execution(site):
+            case Turn() as turn:
+                turn.results.append(result)
+            case Later() as later:
+                later.keys |= result.keys()
+            case None:
+                pass
 
     def _report(self, numbers: tuple[int, ...], errors: list[CudaError]) -> None:
         for number in numbers:

@@ -199,13 +199,12 @@ MODULE_RETURNS_SELF = frozenset(
 """Methods of a module that return the module: what ``to`` and ``cuda`` move are its parameters."""
 
 _BY_DIMENSION = (
-    *(
-        ("Conv", "conv"),
-        ("ConvTranspose", "conv_transpose"),
-        ("AvgPool", "avg_pool"),
-        ("MaxPool", "max_pool"),
-    ),
-    *(("AdaptiveAvgPool", "adaptive_avg_pool"), ("AdaptiveMaxPool", "adaptive_max_pool")),
+    ("Conv", "conv"),
+    ("ConvTranspose", "conv_transpose"),
+    ("AvgPool", "avg_pool"),
+    ("MaxPool", "max_pool"),
+    ("AdaptiveAvgPool", "adaptive_avg_pool"),
+    ("AdaptiveMaxPool", "adaptive_max_pool"),
 )
 
 LAYERS = {
