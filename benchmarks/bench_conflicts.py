@@ -11,9 +11,16 @@ import time
 import tracemalloc
 from typing import TYPE_CHECKING
 
-from streamlint.conflicts import conflicts
-from streamlint.hb import HappensBefore
-from streamlint.trace import HostEffect, Interval, Mode, Space, StreamKind, Trace
+from streamlint.order.conflicts import conflicts
+from streamlint.order.hb import HappensBefore
+from streamlint.trace import (
+    HostEffect,
+    Interval,
+    Mode,
+    Space,
+    StreamKind,
+    Trace,
+)
 from tests.traces import Program, access
 
 if TYPE_CHECKING:

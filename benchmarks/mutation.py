@@ -32,12 +32,12 @@ from typing import TYPE_CHECKING
 from ordering_statements import Deletion, cut_out, deletions
 from stream_functions import is_test, python_files
 
-from streamlint import engine
-from streamlint.ends import Facts
 from streamlint.finding import Confidence, leading
-from streamlint.interp import entries
-from streamlint.judge import findings_of
+from streamlint.interp.entries import starts
+from streamlint.judging.call_ends import Facts
+from streamlint.judging.judge import findings_of
 from streamlint.rules import RULES
+from streamlint.run import engine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from streamlint import ir
     from streamlint.finding import Finding
 
-FIXTURES = Path(__file__).resolve().parents[1] / "tests" / "fixtures"
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 DEFAULT_RULES = frozenset(rule.code for rule in RULES if rule.default)
 
 
@@ -102,7 +102,7 @@ class Subject:
             module = session.project.module(session.names[path])
             if module is None:
                 continue
-            for run in entries.module_runs(session.project, module, session.settings.default_kind):
+            for run in starts.module_runs(session.project, module, session.settings.default_kind):
                 self.covered.setdefault((path, run.entry.label), set()).update(run.covered)
                 self.facts.setdefault((path, run.entry.label), Facts()).add(run)
                 if any(item.surer or item.unless_recorded for item in findings_of(run)):
@@ -306,8 +306,8 @@ def known_misses() -> Counter[str]:
 
 def try_fixtures(jobs: int) -> bool:
     """Whether exactly the known deletions are missed; others, and those found by now, are printed."""
-    # The root is above tests/: with the fixtures as root, their folder torch would be `import torch`.
-    root = FIXTURES.parents[1]
+    # The root is above fixtures: with that as root, its folder torch would be `import torch`.
+    root = FIXTURES.parent
     start = time.perf_counter()
     files = python_files(FIXTURES)
     chosen = [deletion for path in files for deletion in of_correct_twins(path)]

@@ -31,9 +31,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from stream_functions import StreamFunction, is_test, modules_with_streams, python_files
 
-from streamlint import engine
-from streamlint.interp import entries
+from streamlint.interp.entries import starts
 from streamlint.lower import may_touch_gpu
+from streamlint.run import engine
 from streamlint.trace import StreamKind, SyncDevice
 
 if TYPE_CHECKING:
@@ -133,10 +133,10 @@ def run_module(root: Path, files: tuple[Path, ...], counted: Counted, path: Path
     session = _session(root, files)
     module = session.module(path)
     seen = Seen()
-    if module is None or not entries.mentions_streams(module):
+    if module is None or not starts.mentions_streams(module):
         return seen
     try:
-        for run in entries.module_runs(session.project, module, StreamKind.LEGACY):
+        for run in starts.module_runs(session.project, module, StreamKind.LEGACY):
             seen.executed |= run.covered
             together: dict[Key, Counter[str]] = {}
             for trace in run.traces:

@@ -15,13 +15,15 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from streamlint import __version__, baseline, check
-from streamlint.catalog import Selection, catalog, find_rule, parse_selectors, sentence
-from streamlint.config import find_root, load, with_known_codes
+from streamlint import __version__
 from streamlint.errors import UserError
 from streamlint.finding import Confidence
 from streamlint.output import Format, render, text
 from streamlint.output.style import Style, plain, wants_colors
+from streamlint.run import check
+from streamlint.settings import baseline
+from streamlint.settings.catalog import Selection, catalog, find_rule, parse_selectors, sentence
+from streamlint.settings.config import find_root, load, with_known_codes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamlint import models
-from streamlint.catalog import catalog, sentence
 from streamlint.models import describe
 from streamlint.models.schema import Role
+from streamlint.settings.catalog import catalog, sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from streamlint.catalog import RuleInfo
     from streamlint.models.describe import Words
     from streamlint.models.schema import Api, Framework
+    from streamlint.settings.catalog import RuleInfo
 
 FOLDER = Path("docs/rules")
 INDEX = "README.md"

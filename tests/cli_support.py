@@ -8,8 +8,16 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from streamlint import cli
-from streamlint.catalog import CommentRule
-from streamlint.finding import Confidence, Finding, Related, Report, Severity, SourceError, Statistics
+from streamlint.finding import (
+    Confidence,
+    Finding,
+    Related,
+    Report,
+    Severity,
+    SourceError,
+    Statistics,
+)
+from streamlint.settings.catalog import CommentRule
 from streamlint.source import Span
 
 if TYPE_CHECKING:
@@ -84,11 +92,11 @@ class FakeEngine:
 def install(patch: pytest.MonkeyPatch, findings: Sequence[Finding] = ()) -> FakeEngine:
     """Put the stand-in, and three known rules, where the command line looks for the real ones."""
     fake = FakeEngine(list(findings))
-    engine = ModuleType("streamlint.engine")
+    engine = ModuleType("streamlint.run.engine")
     engine.__dict__.update(analyze=fake.analyze, Settings=Settings)
     rules = ModuleType("streamlint.rules")
     rules.__dict__.update(RULES=RULES)
-    for name, module in (("engine", engine), ("rules", rules)):
+    for name, module in (("run.engine", engine), ("rules", rules)):
         patch.setitem(sys.modules, f"streamlint.{name}", module)
         patch.setattr(f"streamlint.{name}", module, raising=False)
     return fake

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from streamlint.finding import Finding
 
-FIXTURES = Path(__file__).parent / "fixtures"
+FIXTURES = Path(__file__).parent.parent / "fixtures"
 
 
 class Kind(Enum):

@@ -10,10 +10,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "streamlint"
 
 TEXT = {"source", "finding", "files", "errors"}
-COMMANDS = {
-    *TEXT,
-    *("trace", "engine", "catalog", "config", "discover", "baseline", "suppress", "output", "check"),
-}
+COMMANDS = {*TEXT, "trace", "run", "settings", "output"}
 
 MAY_IMPORT: dict[str, set[str]] = {
     "source": set(),
@@ -25,55 +22,34 @@ MAY_IMPORT: dict[str, set[str]] = {
     "lower": {"ir", "source"},
     "models": {"trace", "source"},
     "interp": {"ir", "models", "trace", "source"},
-    "hb": {"trace", "source"},
-    "rules": {"hb", "trace", "finding", "source", "witness"},
-    "responsibility": {"interp", "hb", "rules", "trace", "source"},
-    "doubts": {"interp", "hb", "rules", "responsibility", "trace"},
-    "judge": {"interp", "hb", "rules", "doubts", "responsibility", "trace", "finding", "source"},
-    "tree": {"lower", "ir", "finding", "source"},
-    "engine": {
-        *("lower", "ir", "models", "interp", "judge", "responsibility", "tree", "trace"),
-        *("finding", "frames", "garbage", "source"),
-    },
-    "frames": set(),
-    "garbage": set(),
+    "order": {"trace", "source"},
+    "rules": {"order", "trace", "finding", "source", "witness"},
+    "judging": {"interp", "order", "rules", "trace", "finding", "source"},
     # Around the analysis.
     "errors": set(),
-    "catalog": {"errors", "finding", "rules"},
     "files": set(),
-    "config": {"catalog", "errors", "files", "finding"},
-    "discover": {"files"},
-    "baseline": {"errors", "finding"},
-    "suppress": {"catalog", "files", "finding", "source"},
-    "output": {"catalog", "files", "finding", "source"},
-    "docs": {"catalog", "models"},
-    "check": COMMANDS - {"check"},
+    "settings": {"errors", "files", "finding", "rules", "source"},
+    "output": {"files", "finding", "settings", "source"},
+    "run": {*TEXT, "lower", "ir", "models", "interp", "judging", "trace", "settings", "output"},
+    "docs": {"settings", "models"},
     "cli": COMMANDS - {"trace"},
-    "graph": {*COMMANDS, "hb", "ir", "lower", "models", "interp"},
+    "graph": {*COMMANDS, "order", "ir", "lower", "models", "interp"},
     # The observed trace comes from the tables, and goes to the judge; what is captured, interp knows.
-    "confirm": {*COMMANDS, "hb", "graph", "interp", "judge", "models", "rules", "witness"},
+    "confirm": {*COMMANDS, "order", "graph", "interp", "judging", "models", "rules", "witness"},
     "__init__": set(),
     "__main__": {"cli"},
 }
 """For each part, the parts it may import besides itself and the version."""
 
-PARTS = {
-    "regions": "trace",
-    "ends": "responsibility",
-    **dict.fromkeys(("clocks", "conflicts", "hb_build", "hb_streams"), "hb"),
-}
-"""Modules that are one part together: the vocabulary; happens-before and the search for conflicts in it."""
-
 HOMES = {
     "libcst": {"lower"},
-    "networkx": {"hb", "graph"},
+    "networkx": {"order", "graph"},
     **{library: {"confirm"} for library in ("torch", "cupy", "numba", "cuda", "pycuda", "numpy")},
 }
 
 
 def part_of(path: Path) -> str:
-    top = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-    return PARTS.get(top, top)
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
 def imported(path: Path) -> set[str]:
@@ -100,8 +76,7 @@ def test_imports(path: Path) -> None:
         top, _, rest = name.partition(".")
         if top == "streamlint" and rest != "__version__":
             module = rest.split(".")[0]
-            other = PARTS.get(module, module)
-            assert other in {part, *MAY_IMPORT[part]}, f"{part} imports {other}"
+            assert module in {part, *MAY_IMPORT[part]}, f"{part} imports {module}"
         if top in HOMES:
             assert part in HOMES[top], f"{part} imports {top}"
 

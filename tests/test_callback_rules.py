@@ -7,11 +7,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streamlint.finding import Confidence
-from streamlint.judge import judge
+from streamlint.judging.judge import judge
 from streamlint.rules import sl302_blocking_host_callback as sl302
 from streamlint.rules import sl303_callback_not_kept_alive as sl303
 from streamlint.rules.base import confidence
-from streamlint.trace import Free, FreeKind, HostEffect, MonitorKind, OpId, Space
+from streamlint.trace import (
+    Free,
+    FreeKind,
+    HostEffect,
+    MonitorKind,
+    OpId,
+    Space,
+)
 from tests.traces import Program
 
 if TYPE_CHECKING:

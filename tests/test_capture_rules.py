@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from streamlint.judge import judge
+from streamlint.judging.judge import judge
 from streamlint.rules import sl501_sync_in_capture as sl501
 from streamlint.rules import sl502_unjoined_capture as sl502
 from streamlint.rules import sl503_capture_waits_outside as sl503

@@ -279,7 +279,7 @@ def test_interrupt(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("streamlint.check.run", interrupt)
+    monkeypatch.setattr("streamlint.run.check.run", interrupt)
     assert run(capsys, "train.py").status == 130
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from streamlint.config import Config, ConfigError, find_root, load
-from streamlint.discover import discover
 from streamlint.finding import Confidence
+from streamlint.run.discover import discover
+from streamlint.settings.config import Config, ConfigError, find_root, load
 from tests.cli_support import SOURCE, finding, install, run
 
 FULL = """\

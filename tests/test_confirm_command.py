@@ -26,9 +26,9 @@ from streamlint.confirm.plan import (
 from streamlint.confirm.runner import Confirmation
 from streamlint.confirm.server import Limits, server_environment
 from streamlint.confirm.verdict import Decision, Difference, Verdict
-from streamlint.engine import Settings, analyze
 from streamlint.errors import UserError
 from streamlint.finding import Confidence, Finding, Related, Severity
+from streamlint.run.engine import Settings, analyze
 from streamlint.source import Span
 from streamlint.witness import ByValue, NoWitness
 from tests.expectations import FIXTURES

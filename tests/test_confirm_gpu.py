@@ -22,12 +22,19 @@ import pytest
 
 from streamlint.confirm import report
 from streamlint.confirm.driver import Driver, DriverUnavailableError
-from streamlint.confirm.plan import Plan, Program, Target, of_each_statement, of_findings, witness_of
+from streamlint.confirm.plan import (
+    Plan,
+    Program,
+    Target,
+    of_each_statement,
+    of_findings,
+    witness_of,
+)
 from streamlint.confirm.runner import Confirmation, confirm_all
 from streamlint.confirm.server import Limits
 from streamlint.confirm.verdict import Verdict
-from streamlint.engine import Settings, analyze
 from streamlint.finding import leading
+from streamlint.run.engine import Settings, analyze
 from streamlint.witness import UNDECLARED, ByDeadlock, ByError, ByTime, NoWitness
 from tests.expectations import FIXTURES, functions, parse, rule_of
 

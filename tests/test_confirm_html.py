@@ -19,7 +19,7 @@ from streamlint.confirm.runner import Confirmation
 from streamlint.confirm.slicing import slice_of
 from streamlint.confirm.timeline import Box, Part, Timeline, svg, timeline
 from streamlint.confirm.verdict import Decision, Difference, Verdict
-from streamlint.engine import Settings, analyze
+from streamlint.run.engine import Settings, analyze
 from streamlint.trace import OpId
 from streamlint.witness import ByReuse, ByValue
 from tests.test_synthesize import finding

@@ -15,12 +15,19 @@ from streamlint.confirm import child
 from streamlint.confirm.instrument import Place
 from streamlint.confirm.pinned import Pinned
 from streamlint.confirm.plan import Plan, places, witness_for
-from streamlint.confirm.reuse import CupyBlock, Past, PlainBlock, PoolBlock, block_of, hand_out
+from streamlint.confirm.reuse import (
+    CupyBlock,
+    Past,
+    PlainBlock,
+    PoolBlock,
+    block_of,
+    hand_out,
+)
 from streamlint.confirm.runner import confirm_all
 from streamlint.confirm.server import Limits, Server
 from streamlint.confirm.variables import Variables
 from streamlint.confirm.verdict import Decision, Verdict
-from streamlint.engine import Settings, analyze
+from streamlint.run.engine import Settings, analyze
 from streamlint.witness import ByReuse, ByValue
 from tests.confirm_support import Device, library
 from tests.expectations import FIXTURES

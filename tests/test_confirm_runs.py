@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from streamlint.confirm import child, cuda_errors, gate, handles, hold, probe
+from streamlint.confirm import (
+    child,
+    cuda_errors,
+    gate,
+    handles,
+    hold,
+    probe,
+)
 from streamlint.confirm.gate import Gate
 from streamlint.confirm.hold import Hold
 from streamlint.confirm.instrument import Place

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 
-import streamlint.conflicts as search
-from streamlint.conflicts import Conflict, ConflictKind, conflicts
-from streamlint.hb import HappensBefore, Verdict
+import streamlint.order.conflicts as search
+from streamlint.order.conflicts import Conflict, ConflictKind, conflicts
+from streamlint.order.hb import HappensBefore, Verdict
 from streamlint.trace import (
     Access,
     Copy,

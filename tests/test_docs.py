@@ -10,9 +10,9 @@ from typing import get_args
 import pytest
 
 from streamlint import docs
-from streamlint.catalog import catalog
 from streamlint.models import describe
 from streamlint.models.schema import Effect
+from streamlint.settings.catalog import catalog
 from streamlint.trace import Space, StreamKind
 from tests.cli_support import RULES
 

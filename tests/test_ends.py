@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from streamlint.ends import Ends, OpenEnd, TwoStreams
+from streamlint.judging.call_ends import Ends, OpenEnd, TwoStreams
 from streamlint.source import Span
 from streamlint.trace import OpId, StreamId, StreamKind, Trace
 from tests.traces import Program

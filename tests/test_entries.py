@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from streamlint import engine
-from streamlint.interp import entries
-from streamlint.interp.construction import Construction
+from streamlint.interp.entries import starts
+from streamlint.interp.entries.construction import Construction
+from streamlint.run import engine
 from streamlint.trace import StreamKind, Trace
 from tests.test_tree import written
 
-IDIOMS = Path(__file__).parent / "fixtures" / "idioms"
+IDIOMS = Path(__file__).parent.parent / "fixtures" / "idioms"
 
 CLASS = """\
 import torch
@@ -43,7 +43,7 @@ def traces(file: Path) -> dict[str, list[Trace]]:
     module = session.project.module(file.stem)
     assert module is not None
     found: dict[str, list[Trace]] = {}
-    for run in entries.module_runs(session.project, module, StreamKind.LEGACY):
+    for run in starts.module_runs(session.project, module, StreamKind.LEGACY):
         found.setdefault(run.entry.label, []).extend(run.traces)
     return found
 

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from streamlint.finding import Report
 
-# The root is the folder above tests/: with tests/fixtures as root, the folder tests/fixtures/torch
+# The root is the folder above fixtures: with fixtures as root, its folder torch
 # would be what `import torch` means.
-ROOT = FIXTURES.parents[1]
+ROOT = FIXTURES.parent
 FILES = fixture_files()
 every_file = pytest.mark.parametrize(
     "file", FILES, ids=[file.relative_to(FIXTURES).as_posix() for file in FILES]
@@ -34,7 +34,7 @@ every_file = pytest.mark.parametrize(
 
 
 def analyze(file: Path) -> Report:
-    engine = pytest.importorskip("streamlint.engine")
+    engine = pytest.importorskip("streamlint.run.engine")
     report: Report = engine.analyze(ROOT, [file], engine.Settings())
     return replace(report, findings=leading(report.findings))
 

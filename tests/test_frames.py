@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from streamlint import engine, frames
+from streamlint.run import engine, frames
 from tests.test_tree import RACE, written
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from streamlint import engine
 from streamlint.finding import leading
+from streamlint.run import engine
 
 if TYPE_CHECKING:
     from pathlib import Path

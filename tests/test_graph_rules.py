@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.finding import Confidence
-from streamlint.judge import judge
+from streamlint.judging.judge import judge
 from streamlint.rules import RULES
 from streamlint.rules import sl504_graph_buffer_race as sl504
 from streamlint.rules.base import confidence

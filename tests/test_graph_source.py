@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from streamlint import engine
-from streamlint.interp.captures import MOST_REGIONS
+from streamlint.interp.state.captures import MOST_REGIONS
+from streamlint.run import engine
 
 if TYPE_CHECKING:
     from pathlib import Path

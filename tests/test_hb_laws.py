@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from streamlint.hb import EdgeKind, HappensBefore, Ordering, Verdict
+from streamlint.order.hb import EdgeKind, HappensBefore, Ordering, Verdict
 from streamlint.trace import (
     MAIN_LANE,
     Doubt,

@@ -8,7 +8,7 @@ import networkx as nx
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamlint.hb import HappensBefore, Verdict
+from streamlint.order.hb import HappensBefore, Verdict
 from streamlint.trace import MAIN_LANE, OpBase, OpId, SyncDevice, Trace
 from tests.random_traces import traces
 

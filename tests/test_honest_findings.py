@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from streamlint import engine
 from streamlint.finding import Confidence, Finding, Severity, leading
+from streamlint.run import engine
 from streamlint.source import Span
 from tests.test_tree import written
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from streamlint import engine
+from streamlint.run import engine
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from streamlint.judge import judge
+from streamlint.judging.judge import judge
 from streamlint.rules import sl401_missing_record_stream as sl401
 from streamlint.rules import sl402_freed_while_in_use as sl402
 from streamlint.rules import sl405_record_stream_on_owner as sl405

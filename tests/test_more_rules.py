@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from streamlint import engine
-from streamlint.judge import judge
+from streamlint.judging.judge import judge
 from streamlint.rules import sl203_host_access_to_device_memory as sl203
 from streamlint.rules import sl403_used_before_allocated as sl403
 from streamlint.rules import sl404_used_after_destroy as sl404
@@ -20,6 +19,7 @@ from streamlint.rules import sl902_implicit_sync_in_loop as sl902
 from streamlint.rules import sl903_allocation_serializes as sl903
 from streamlint.rules import sl904_default_stream_serializes as sl904
 from streamlint.rules import sl905_redundant_sync as sl905
+from streamlint.run import engine
 from streamlint.trace import (
     Alloc,
     BufferId,

@@ -9,16 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamlint.confirm.observe.events import Birth, Block, Death, Place, Strides, Touch
+from streamlint.confirm.observe.events import (
+    Birth,
+    Block,
+    Death,
+    Place,
+    Strides,
+    Touch,
+)
 from streamlint.confirm.observe.layout import layout
 from streamlint.confirm.observe.recorder import Recorder, Window
 from streamlint.confirm.observe.sites import Sources
 from streamlint.confirm.observe.translate import region, trace_of
-from streamlint.conflicts import conflicts
 from streamlint.finding import Confidence
-from streamlint.hb import HappensBefore, Verdict
-from streamlint.judge import findings_of_recording
-from streamlint.regions import Overlap, Region, overlap
+from streamlint.judging.judge import findings_of_recording
+from streamlint.order.conflicts import conflicts
+from streamlint.order.hb import HappensBefore, Verdict
 from streamlint.trace import (
     Alloc,
     BufferId,
@@ -36,6 +42,7 @@ from streamlint.trace import (
     StreamKind,
     Trace,
 )
+from streamlint.trace.regions import Overlap, Region, overlap
 
 DEFAULT, SIDE, OTHER = 0, 0x100, 0x200
 

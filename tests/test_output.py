@@ -12,7 +12,14 @@ import jsonschema
 import pytest
 
 from streamlint.files import SourceFiles
-from streamlint.finding import Confidence, Finding, Related, Severity, SourceError, Statistics
+from streamlint.finding import (
+    Confidence,
+    Finding,
+    Related,
+    Severity,
+    SourceError,
+    Statistics,
+)
 from streamlint.output import Format, Outcome, render
 from streamlint.output.style import Style
 from streamlint.source import Span

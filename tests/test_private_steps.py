@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint import engine
 from streamlint.finding import Confidence
-from streamlint.interp import machine
+from streamlint.interp.state import machine
+from streamlint.run import engine
 from tests.test_tree import lines, written
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint import engine
 from streamlint.finding import leading
+from streamlint.run import engine
 from tests.test_tree import written
 
 if TYPE_CHECKING:

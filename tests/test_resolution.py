@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from streamlint import engine
-from streamlint.interp import entries
+from streamlint.interp.entries import starts
+from streamlint.run import engine
 from streamlint.trace import StreamKind
 from tests.test_tree import lines, written
 
@@ -24,7 +24,7 @@ def unknown(root: Path, texts: dict[str, str], function: str) -> set[str] | None
     module = session.project.module("m")
     assert module is not None
     found: list[set[str]] = []
-    for run in entries.module_runs(session.project, module, StreamKind.LEGACY):
+    for run in starts.module_runs(session.project, module, StreamKind.LEGACY):
         here: set[str] | None = None
         for trace in run.traces:
             for op in trace.ops[1:]:

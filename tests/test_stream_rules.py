@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from streamlint import engine
 from streamlint.finding import Confidence, leading
-from streamlint.judge import judge
+from streamlint.judging.judge import judge
 from streamlint.rules import sl101_unordered_read as sl101
 from streamlint.rules import sl104_launch_off_stream as sl104
 from streamlint.rules import sl106_stream_of_other_device as sl106
 from streamlint.rules import sl601_handoff_without_stream as sl601
+from streamlint.run import engine
 from streamlint.trace import (
     BufferId,
     Copy,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streamlint.finding import Confidence, Finding, SourceError
+from streamlint.settings.suppress import read_comments
 from streamlint.source import Span
-from streamlint.suppress import read_comments
 from tests.cli_support import FakeEngine, finding, install, run
 
 if TYPE_CHECKING:

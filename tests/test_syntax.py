@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from streamlint import engine
 from streamlint.finding import leading
+from streamlint.run import engine
 from tests.test_tree import written
 
 if TYPE_CHECKING:

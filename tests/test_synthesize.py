@@ -21,11 +21,21 @@ from streamlint.confirm import synthetic
 from streamlint.confirm.driver import Driver, DriverUnavailableError
 from streamlint.confirm.slicing import Harm, NothingToReplayError, slice_of
 from streamlint.confirm.synthesize import program
-from streamlint.conflicts import conflicts
-from streamlint.engine import Settings, analyze
 from streamlint.finding import Confidence, Evidence, Finding, Severity, leading
-from streamlint.hb import HappensBefore, Verdict
-from streamlint.trace import BufferId, OpId, Record, Space, StreamKind, SyncEvent, SyncStream, Trace, Wait
+from streamlint.order.conflicts import conflicts
+from streamlint.order.hb import HappensBefore, Verdict
+from streamlint.run.engine import Settings, analyze
+from streamlint.trace import (
+    BufferId,
+    OpId,
+    Record,
+    Space,
+    StreamKind,
+    SyncEvent,
+    SyncStream,
+    Trace,
+    Wait,
+)
 from tests.expectations import FIXTURES
 from tests.random_traces import traces
 from tests.simulated_bindings import bindings

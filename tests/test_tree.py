@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint import engine
+from streamlint.run import engine
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from streamlint import engine, ir
+from streamlint import ir
 from streamlint.finding import Confidence, leading
-from streamlint.interp.construction import Construction
+from streamlint.interp.entries.construction import Construction
 from streamlint.lower import index_module
+from streamlint.run import engine
 from tests.test_tree import lines, written
 
 RACE = """\
@@ -143,7 +144,7 @@ def run(**options):
 
 # ----------------------------------------------------------------------------- objects made once
 
-FIXTURES = Path(__file__).parent / "fixtures"
+FIXTURES = Path(__file__).parent.parent / "fixtures"
 
 
 @pytest.mark.parametrize(

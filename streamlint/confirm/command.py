@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streamlint.config import find_root
 from streamlint.confirm import report
 from streamlint.confirm.driver import Driver, DriverUnavailableError
 from streamlint.confirm.plan import (
@@ -27,6 +26,7 @@ from streamlint.confirm.program import Program, cases_of
 from streamlint.confirm.runner import Confirmation, confirm_all
 from streamlint.confirm.server import Limits, Server, serving, slow_imports
 from streamlint.confirm.verdict import Decision, Verdict
+from streamlint.settings.config import find_root
 from streamlint.witness import NoWitness, gpus_of
 
 if TYPE_CHECKING:
@@ -260,11 +260,11 @@ def _files(target: Target, root: Path, findings: Sequence[Finding]) -> list[Targ
 
 def _findings(root: Path, targets: Sequence[Target], options: argparse.Namespace) -> list[Finding]:
     # The analysis is needed only here: with --earlier and --each no file is analyzed.
-    from streamlint.catalog import Selection, catalog, parse_selectors
-    from streamlint.config import load, with_known_codes
-    from streamlint.discover import discover
-    from streamlint.engine import Settings, analyze
     from streamlint.finding import leading
+    from streamlint.run.discover import discover
+    from streamlint.run.engine import Settings, analyze
+    from streamlint.settings.catalog import Selection, catalog, parse_selectors
+    from streamlint.settings.config import load, with_known_codes
 
     rules = catalog()
     selection = Selection(parse_selectors(options.code, rules)) if not options.finding else None

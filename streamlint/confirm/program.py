@@ -38,7 +38,15 @@ from streamlint.confirm.verdict import (
 )
 from streamlint.confirm.watch import MAX_TURNS
 from streamlint.confirm.weave import Role, Site
-from streamlint.witness import ByDeadlock, ByError, ByLateError, ByReuse, ByTime, ByValue, gpus_of
+from streamlint.witness import (
+    ByDeadlock,
+    ByError,
+    ByLateError,
+    ByReuse,
+    ByTime,
+    ByValue,
+    gpus_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

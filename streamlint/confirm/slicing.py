@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
-from streamlint.conflicts import ConflictKind, conflicts
-from streamlint.hb import HappensBefore, Verdict
+from streamlint.order.conflicts import ConflictKind, conflicts
+from streamlint.order.hb import HappensBefore, Verdict
 from streamlint.trace import (
     MAIN_LANE,
     Alloc,
@@ -27,8 +27,8 @@ from streamlint.trace import (
 )
 
 if TYPE_CHECKING:
-    from streamlint.conflicts import Conflict
     from streamlint.finding import Evidence, Finding
+    from streamlint.order.conflicts import Conflict
     from streamlint.trace import BufferId, EventId, Op, StreamId, Trace
 
 Work: TypeAlias = Launch | Copy | HostAccess

@@ -12,7 +12,7 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 from streamlint.graph.picture import picture
-from streamlint.hb import HappensBefore, Verdict
+from streamlint.order.hb import HappensBefore, Verdict
 from streamlint.trace import Wait
 
 if TYPE_CHECKING:

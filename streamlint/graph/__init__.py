@@ -33,9 +33,9 @@ def main(argv: Sequence[str]) -> int:
     if not path.is_file():
         return _refuse(f"{name} is not a file")
     # The analysis is imported late: a wrong command line needs none.
-    from streamlint.config import find_root
-    from streamlint.engine import traces_of
     from streamlint.ir import LoweringError
+    from streamlint.run.engine import traces_of
+    from streamlint.settings.config import find_root
 
     root, _ = find_root([path])
     try:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.hb import EdgeKind
+from streamlint.order.hb import EdgeKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from streamlint.graph.picture import Column, Picture
-    from streamlint.hb import Edge
+    from streamlint.order.hb import Edge
 
 _SHAPES = {"HostAccess": "ellipse", "Record": "cds", "Wait": "cds", "Callback": "component"}
 

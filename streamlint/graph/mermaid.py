@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.hb import EdgeKind
+from streamlint.order.hb import EdgeKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from streamlint.graph.picture import Picture
-    from streamlint.hb import Edge
+    from streamlint.order.hb import Edge
 
 _PLAIN = (EdgeKind.STREAM, EdgeKind.LANE, EdgeKind.ISSUE)
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import assert_never
 
-from streamlint.conflicts import conflicts
-from streamlint.hb import HappensBefore
+from streamlint.order.conflicts import conflicts
+from streamlint.order.hb import HappensBefore
 from streamlint.trace import (
     MAIN_LANE,
     Alloc,
@@ -39,8 +39,8 @@ from streamlint.trace import (
 )
 
 if TYPE_CHECKING:
-    from streamlint.conflicts import Conflict
-    from streamlint.hb import Edge
+    from streamlint.order.conflicts import Conflict
+    from streamlint.order.hb import Edge
     from streamlint.trace import LaneId, Op, StreamId, Trace
 
 _TEXT_LIMIT = 48

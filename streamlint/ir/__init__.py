@@ -10,7 +10,14 @@ reads inside them are not lost.
 
 from __future__ import annotations
 
-from streamlint.ir.decls import ClassDecl, Function, FunctionDecl, LoweringError, Module, Param
+from streamlint.ir.decls import (
+    ClassDecl,
+    Function,
+    FunctionDecl,
+    LoweringError,
+    Module,
+    Param,
+)
 from streamlint.ir.nodes import (
     Arg,
     Assert,

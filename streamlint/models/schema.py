@@ -2,7 +2,7 @@
 
 A row (``models/table.py``) names the call, its parameters and its effects; effects refer to parameters
 by name. ``self`` is the receiver of a method. The interpreter carries effects out in
-``interp/effects.py``, which matches this closed union exhaustively.
+``interp/library/effects.py``, which matches this closed union exhaustively.
 """
 
 from __future__ import annotations

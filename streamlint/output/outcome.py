@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from streamlint.catalog import RuleInfo
     from streamlint.files import SourceFiles
     from streamlint.finding import Finding, SourceError, Statistics
+    from streamlint.settings.catalog import RuleInfo
 
 
 class Format(Enum):

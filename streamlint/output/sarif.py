@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from streamlint import __version__
-from streamlint.catalog import sentence
 from streamlint.finding import Confidence, Seen, Severity
+from streamlint.settings.catalog import sentence
 
 if TYPE_CHECKING:
-    from streamlint.catalog import RuleInfo
     from streamlint.finding import Finding, SourceError
     from streamlint.output.outcome import Outcome
+    from streamlint.settings.catalog import RuleInfo
     from streamlint.source import Span
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"

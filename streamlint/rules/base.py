@@ -26,8 +26,8 @@ from streamlint.trace import (
 from streamlint.witness import UNDECLARED, Witness
 
 if TYPE_CHECKING:
-    from streamlint.conflicts import Conflict
-    from streamlint.hb import HappensBefore
+    from streamlint.order.conflicts import Conflict
+    from streamlint.order.hb import HappensBefore
     from streamlint.source import Span
 
 

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.trace import Copy, HandOff, Launch, OpId, StreamChoice, StreamKind
+from streamlint.trace import (
+    Copy,
+    HandOff,
+    Launch,
+    OpId,
+    StreamChoice,
+    StreamKind,
+)
 
 if TYPE_CHECKING:
-    from streamlint.conflicts import Conflict
+    from streamlint.order.conflicts import Conflict
     from streamlint.rules.base import Judged
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from streamlint.hb import Verdict
+from streamlint.order.hb import Verdict
 from streamlint.rules.base import is_return, place_of, stream_of
 from streamlint.trace import (
     Access,

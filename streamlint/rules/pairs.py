@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
-from streamlint.conflicts import Conflict, ConflictKind
+from streamlint.order.conflicts import Conflict, ConflictKind
 from streamlint.rules.base import (
     Judged,
     Note,

@@ -6,14 +6,21 @@ from typing import TYPE_CHECKING
 
 from streamlint.finding import Severity
 from streamlint.rules import pairs
-from streamlint.rules.base import Judged, Problem, Rule, is_return, on, stream_of
+from streamlint.rules.base import (
+    Judged,
+    Problem,
+    Rule,
+    is_return,
+    on,
+    stream_of,
+)
 from streamlint.trace import Origin
 from streamlint.witness import ByValue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from streamlint.conflicts import Conflict
+    from streamlint.order.conflicts import Conflict
 
 
 def check(judged: Judged) -> Iterator[Problem]:

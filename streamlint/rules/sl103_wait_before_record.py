@@ -6,7 +6,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from streamlint.finding import Severity
-from streamlint.rules.base import Judged, Note, Problem, Rule, quoted, readable, stream_of
+from streamlint.rules.base import (
+    Judged,
+    Note,
+    Problem,
+    Rule,
+    quoted,
+    readable,
+    stream_of,
+)
 from streamlint.trace import OpId, Record, Spawn, SyncEvent, Wait
 from streamlint.witness import ByValue
 

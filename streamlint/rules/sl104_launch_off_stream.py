@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING
 
 from streamlint.finding import Severity
 from streamlint.rules import handed_over, pairs
-from streamlint.rules.base import Judged, Note, Problem, Rule, on, quoted, stream_of, what
+from streamlint.rules.base import (
+    Judged,
+    Note,
+    Problem,
+    Rule,
+    on,
+    quoted,
+    stream_of,
+    what,
+)
 from streamlint.trace import (
     Access,
     Copy,
@@ -27,7 +36,7 @@ from streamlint.witness import ByValue
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from streamlint.conflicts import Conflict
+    from streamlint.order.conflicts import Conflict
 
 _DEFAULTS = frozenset({StreamKind.LEGACY, StreamKind.PER_THREAD, StreamKind.CURRENT})
 

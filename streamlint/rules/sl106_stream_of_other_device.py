@@ -5,8 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.finding import Severity
-from streamlint.rules.base import Judged, Note, Problem, Rule, quoted, readable, what
-from streamlint.trace import CURRENT_DEVICE, DeviceId, Doubt, Launch, OpId, Record
+from streamlint.rules.base import (
+    Judged,
+    Note,
+    Problem,
+    Rule,
+    quoted,
+    readable,
+    what,
+)
+from streamlint.trace import (
+    CURRENT_DEVICE,
+    DeviceId,
+    Doubt,
+    Launch,
+    OpId,
+    Record,
+)
 from streamlint.witness import ByError
 
 if TYPE_CHECKING:

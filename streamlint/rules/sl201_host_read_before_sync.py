@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 
 from streamlint.finding import Severity
 from streamlint.rules import pairs
-from streamlint.rules.base import Judged, Problem, Rule, quoted, stream_of, what
+from streamlint.rules.base import (
+    Judged,
+    Problem,
+    Rule,
+    quoted,
+    stream_of,
+    what,
+)
 from streamlint.trace import Doubt, Space
 from streamlint.witness import ByValue
 

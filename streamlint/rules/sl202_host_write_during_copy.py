@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.conflicts import ConflictKind
 from streamlint.finding import Severity
+from streamlint.order.conflicts import ConflictKind
 from streamlint.rules import pairs
-from streamlint.rules.base import Judged, Problem, Rule, quoted, stream_of, what
+from streamlint.rules.base import (
+    Judged,
+    Problem,
+    Rule,
+    quoted,
+    stream_of,
+    what,
+)
 from streamlint.trace import Doubt, Space
 from streamlint.witness import ByValue
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.finding import Severity
-from streamlint.hb import Verdict
+from streamlint.order.hb import Verdict
 from streamlint.rules import pairs
 from streamlint.rules.base import Judged, Note, Problem, Rule
 from streamlint.trace import OpId, Wait

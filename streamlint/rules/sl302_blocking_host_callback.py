@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from streamlint.finding import Severity
-from streamlint.hb import Verdict
+from streamlint.order.hb import Verdict
 from streamlint.rules.base import Judged, Note, Problem, Rule, quoted
 from streamlint.trace import (
     Callback,

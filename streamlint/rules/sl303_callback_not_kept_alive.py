@@ -5,10 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.finding import Severity
-from streamlint.hb import Verdict
+from streamlint.order.hb import Verdict
 from streamlint.rules import lifetimes
-from streamlint.rules.base import Judged, Note, Problem, Rule, last_barrier, quoted, readable
-from streamlint.trace import BufferId, Callback, CallbackEnd, Free, FreeKind, LaneId, OpId
+from streamlint.rules.base import (
+    Judged,
+    Note,
+    Problem,
+    Rule,
+    last_barrier,
+    quoted,
+    readable,
+)
+from streamlint.trace import (
+    BufferId,
+    Callback,
+    CallbackEnd,
+    Free,
+    FreeKind,
+    LaneId,
+    OpId,
+)
 from streamlint.witness import NoWitness
 
 if TYPE_CHECKING:

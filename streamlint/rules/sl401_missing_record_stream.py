@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING
 
 from streamlint.finding import Severity
 from streamlint.rules import lifetimes
-from streamlint.rules.base import Judged, Note, Problem, Rule, is_return, last_barrier, quoted, stream_of
+from streamlint.rules.base import (
+    Judged,
+    Note,
+    Problem,
+    Rule,
+    is_return,
+    last_barrier,
+    quoted,
+    stream_of,
+)
 from streamlint.trace import FreeKind
 from streamlint.witness import ByReuse
 

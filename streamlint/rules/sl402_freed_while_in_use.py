@@ -5,9 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.finding import Severity
-from streamlint.hb import Verdict
+from streamlint.order.hb import Verdict
 from streamlint.rules import lifetimes
-from streamlint.rules.base import Judged, Note, Problem, Rule, last_barrier, on, quoted, stream_of
+from streamlint.rules.base import (
+    Judged,
+    Note,
+    Problem,
+    Rule,
+    last_barrier,
+    on,
+    quoted,
+    stream_of,
+)
 from streamlint.trace import FreeKind
 from streamlint.witness import ByReuse
 

@@ -5,10 +5,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.finding import Severity
-from streamlint.hb import Ordering, Verdict
+from streamlint.order.hb import Ordering, Verdict
 from streamlint.rules import lifetimes
-from streamlint.rules.base import Judged, Note, Problem, Rule, is_entry, last_barrier, on, quoted, stream_of
-from streamlint.trace import Alloc, BufferId, Copy, Doubt, Launch, OpId, SyncDevice, SyncStream
+from streamlint.rules.base import (
+    Judged,
+    Note,
+    Problem,
+    Rule,
+    is_entry,
+    last_barrier,
+    on,
+    quoted,
+    stream_of,
+)
+from streamlint.trace import (
+    Alloc,
+    BufferId,
+    Copy,
+    Doubt,
+    Launch,
+    OpId,
+    SyncDevice,
+    SyncStream,
+)
 from streamlint.witness import NoWitness
 
 if TYPE_CHECKING:

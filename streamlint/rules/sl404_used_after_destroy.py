@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 from typing_extensions import assert_never
 
 from streamlint.finding import Severity
-from streamlint.rules.base import Judged, Note, Problem, Rule, quoted, readable
+from streamlint.rules.base import (
+    Judged,
+    Note,
+    Problem,
+    Rule,
+    quoted,
+    readable,
+)
 from streamlint.trace import (
     Alloc,
     Barrier,

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 from streamlint.finding import Severity
 from streamlint.rules import lifetimes
 from streamlint.rules.base import Judged, Note, Problem, Rule, quoted
-from streamlint.trace import Alloc, BufferId, KeepAlive, Launch, OpId, StreamKind
+from streamlint.trace import (
+    Alloc,
+    BufferId,
+    KeepAlive,
+    Launch,
+    OpId,
+    StreamKind,
+)
 from streamlint.trace import Copy as CopyOp
 from streamlint.witness import NoWitness
 

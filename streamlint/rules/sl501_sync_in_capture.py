@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 from streamlint.finding import Severity
 from streamlint.rules.base import Judged, Note, Problem, Rule, quoted
 from streamlint.rules.capture_regions import captures
-from streamlint.trace import Alloc, CudaCall, Op, SyncDevice, SyncEvent, SyncStream
+from streamlint.trace import (
+    Alloc,
+    CudaCall,
+    Op,
+    SyncDevice,
+    SyncEvent,
+    SyncStream,
+)
 from streamlint.witness import ByError
 
 if TYPE_CHECKING:

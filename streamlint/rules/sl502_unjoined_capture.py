@@ -7,7 +7,16 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from streamlint.finding import Severity
-from streamlint.rules.base import Judged, Note, Problem, Rule, quoted, readable, stream_of, what
+from streamlint.rules.base import (
+    Judged,
+    Note,
+    Problem,
+    Rule,
+    quoted,
+    readable,
+    stream_of,
+    what,
+)
 from streamlint.rules.capture_regions import captures
 from streamlint.trace import Launch
 from streamlint.witness import ByError

@@ -6,7 +6,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from streamlint.finding import Severity
-from streamlint.rules.base import Judged, Note, Problem, Rule, quoted, readable
+from streamlint.rules.base import (
+    Judged,
+    Note,
+    Problem,
+    Rule,
+    quoted,
+    readable,
+)
 from streamlint.rules.capture_regions import captures
 from streamlint.trace import Record, Wait
 from streamlint.witness import ByError

@@ -5,10 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamlint.conflicts import Conflict, ConflictKind
 from streamlint.finding import Severity
+from streamlint.order.conflicts import Conflict, ConflictKind
 from streamlint.rules import lifetimes, pairs, sl401_missing_record_stream, sl402_freed_while_in_use
-from streamlint.rules.base import Judged, Note, Problem, Rule, on, quoted, readable, stream_of, what
+from streamlint.rules.base import (
+    Judged,
+    Note,
+    Problem,
+    Rule,
+    on,
+    quoted,
+    readable,
+    stream_of,
+    what,
+)
 from streamlint.trace import (
     Access,
     BufferId,

@@ -6,13 +6,21 @@ from typing import TYPE_CHECKING
 
 from streamlint.finding import Severity
 from streamlint.rules import handed_over, pairs
-from streamlint.rules.base import Judged, Note, Problem, Rule, on, quoted, stream_of
+from streamlint.rules.base import (
+    Judged,
+    Note,
+    Problem,
+    Rule,
+    on,
+    quoted,
+    stream_of,
+)
 from streamlint.witness import ByValue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from streamlint.conflicts import Conflict
+    from streamlint.order.conflicts import Conflict
     from streamlint.trace import HandOff
 
 

@@ -6,14 +6,29 @@ from typing import TYPE_CHECKING
 
 from streamlint.finding import Severity
 from streamlint.rules import pairs
-from streamlint.rules.base import Judged, Note, Problem, Rule, on, quoted, readable
-from streamlint.trace import Doubt, EventId, Launch, OpId, SyncEvent, Wait
+from streamlint.rules.base import (
+    Judged,
+    Note,
+    Problem,
+    Rule,
+    on,
+    quoted,
+    readable,
+)
+from streamlint.trace import (
+    Doubt,
+    EventId,
+    Launch,
+    OpId,
+    SyncEvent,
+    Wait,
+)
 from streamlint.witness import NoWitness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from streamlint.conflicts import Conflict
+    from streamlint.order.conflicts import Conflict
 
 
 def check(judged: Judged) -> Iterator[Problem]:

@@ -5,8 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.finding import Severity
-from streamlint.hb import Verdict
-from streamlint.rules.base import Judged, Note, Problem, Rule, last_barrier, quoted, readable
+from streamlint.order.hb import Verdict
+from streamlint.rules.base import (
+    Judged,
+    Note,
+    Problem,
+    Rule,
+    last_barrier,
+    quoted,
+    readable,
+)
 from streamlint.trace import CudaCall, EventId, OpId, Record
 from streamlint.witness import ByLateError
 

@@ -5,9 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.finding import Severity
-from streamlint.hb import Verdict
-from streamlint.rules.base import Judged, Note, Problem, Rule, quoted, stream_of
-from streamlint.trace import Copy, Free, HostEffect, Launch, OpId, StreamKind, SyncDevice
+from streamlint.order.hb import Verdict
+from streamlint.rules.base import (
+    Judged,
+    Note,
+    Problem,
+    Rule,
+    quoted,
+    stream_of,
+)
+from streamlint.trace import (
+    Copy,
+    Free,
+    HostEffect,
+    Launch,
+    OpId,
+    StreamKind,
+    SyncDevice,
+)
 from streamlint.witness import ByTime
 
 if TYPE_CHECKING:

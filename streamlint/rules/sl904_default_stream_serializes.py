@@ -5,8 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.finding import Severity
-from streamlint.hb import Verdict
-from streamlint.rules.base import Judged, Note, Problem, Rule, quoted, stream_of, what
+from streamlint.order.hb import Verdict
+from streamlint.rules.base import (
+    Judged,
+    Note,
+    Problem,
+    Rule,
+    quoted,
+    stream_of,
+    what,
+)
 from streamlint.trace import Copy, HostEffect, Launch, OpId, StreamKind
 from streamlint.witness import NoWitness
 

@@ -5,9 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeGuard
 
 from streamlint.finding import Severity
-from streamlint.hb import Verdict
+from streamlint.order.hb import Verdict
 from streamlint.rules.base import Judged, Note, Problem, Rule, quoted
-from streamlint.trace import BeginCapture, Op, OpId, Record, SyncEvent, Wait
+from streamlint.trace import (
+    BeginCapture,
+    Op,
+    OpId,
+    Record,
+    SyncEvent,
+    Wait,
+)
 from streamlint.witness import NoWitness
 
 if TYPE_CHECKING:

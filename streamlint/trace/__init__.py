@@ -8,18 +8,6 @@ An op's id is its index in ``Trace.ops``. Ops stand in issue order, so every hap
 points forward.
 """
 
-from streamlint.regions import (
-    UNBOUNDED,
-    WHOLE,
-    Interval,
-    Overlap,
-    Region,
-    Selector,
-    Symbol,
-    SymbolSlice,
-    covers,
-    overlap,
-)
 from streamlint.trace.ops import (
     Alloc,
     Barrier,
@@ -49,6 +37,18 @@ from streamlint.trace.ops import (
     SyncStream,
     Trace,
     Wait,
+)
+from streamlint.trace.regions import (
+    UNBOUNDED,
+    WHOLE,
+    Interval,
+    Overlap,
+    Region,
+    Selector,
+    Symbol,
+    SymbolSlice,
+    covers,
+    overlap,
 )
 from streamlint.trace.things import (
     CURRENT_DEVICE,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, NewType, TypeAlias
 
-from streamlint.regions import WHOLE, Region
+from streamlint.trace.regions import WHOLE, Region
 
 if TYPE_CHECKING:
     from streamlint.source import Span

@@ -5,8 +5,25 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING, Final
 
-from streamlint.confirm.doctor.axiom import ORDERED, RETURNS, UNORDERED, WAITS, Axiom, Basis, Group
-from streamlint.confirm.doctor.lab import LARGE, LATER, NEW, OLD, SMALL, Lab, Race, host_byte
+from streamlint.confirm.doctor.axiom import (
+    ORDERED,
+    RETURNS,
+    UNORDERED,
+    WAITS,
+    Axiom,
+    Basis,
+    Group,
+)
+from streamlint.confirm.doctor.lab import (
+    LARGE,
+    LATER,
+    NEW,
+    OLD,
+    SMALL,
+    Lab,
+    Race,
+    host_byte,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

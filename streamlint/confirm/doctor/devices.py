@@ -7,7 +7,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from streamlint.confirm import gate
-from streamlint.confirm.doctor.axiom import ORDERED, RETURNS, UNORDERED, WAITS, Axiom, Basis, Group
+from streamlint.confirm.doctor.axiom import (
+    ORDERED,
+    RETURNS,
+    UNORDERED,
+    WAITS,
+    Axiom,
+    Basis,
+    Group,
+)
 from streamlint.confirm.doctor.lab import LEGACY
 from streamlint.confirm.doctor.refused import answer
 

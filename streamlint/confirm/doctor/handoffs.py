@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from streamlint.confirm.doctor.axiom import ORDERED, UNORDERED, WAITS, Axiom, Basis, Group
+from streamlint.confirm.doctor.axiom import (
+    ORDERED,
+    UNORDERED,
+    WAITS,
+    Axiom,
+    Basis,
+    Group,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

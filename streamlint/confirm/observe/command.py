@@ -14,14 +14,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streamlint import check
-from streamlint.catalog import Selection, catalog, parse_selectors
-from streamlint.config import find_root, load, with_known_codes
 from streamlint.errors import UserError
 from streamlint.finding import Confidence, Report, Seen
-from streamlint.judge import merge
+from streamlint.judging.judge import merge
 from streamlint.output import Format, Outcome, render, text
 from streamlint.output.style import Style, wants_colors
+from streamlint.run import check
+from streamlint.settings.catalog import Selection, catalog, parse_selectors
+from streamlint.settings.config import find_root, load, with_known_codes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -131,7 +131,7 @@ def _ending(status: int) -> str:
 
 
 def _outcome(request: check.Request, observed: Observed, seconds: float) -> Outcome:
-    from streamlint.engine import Session, Settings
+    from streamlint.run.engine import Session, Settings
 
     places = [span for f in observed.findings for span in (f.primary, f.earlier) if span is not None]
     files = tuple(sorted({request.root / span.path for span in places if span.path}))
@@ -147,7 +147,7 @@ def _marked(
     request: check.Request, findings: tuple[Finding, ...], files: tuple[Path, ...]
 ) -> tuple[Finding, ...]:
     """Each finding with the word whether static analysis predicts it too."""
-    from streamlint.engine import Settings, analyze
+    from streamlint.run.engine import Settings, analyze
 
     settings = Settings(default_stream=request.config.default_stream)
     predicted = {finding.fingerprint for finding in analyze(request.root, files, settings).findings}

@@ -13,7 +13,7 @@ from streamlint.confirm.observe.imports import Finder
 from streamlint.confirm.observe.recorder import HALF_WINDOW, Recorder
 from streamlint.confirm.observe.sites import Frames, Sources, library_folders
 from streamlint.confirm.observe.translate import trace_of
-from streamlint.judge import findings_of_recording
+from streamlint.judging.judge import findings_of_recording
 from streamlint.models.cuda_driver import CUDA_DRIVER
 from streamlint.models.cuda_runtime import CUDA_RUNTIME
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from streamlint.confirm.observe.recorder import Window
     from streamlint.finding import Finding, Pair
-    from streamlint.judge import Conditional
+    from streamlint.judging.judge import Conditional
     from streamlint.models.schema import Framework
     from streamlint.source import Span
 

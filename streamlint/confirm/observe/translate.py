@@ -30,7 +30,7 @@ from streamlint.confirm.observe.events import (
     Touch,
     Work,
 )
-from streamlint.interp.captures import Captures
+from streamlint.interp.state.captures import Captures
 from streamlint.source import Span
 from streamlint.trace import (
     Access,

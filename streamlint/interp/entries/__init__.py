@@ -1,0 +1,1 @@
+"""Where a program starts, and in which order outside code may call it."""

@@ -1,0 +1,73 @@
+"""Functions inside of functions that nothing seen calls: hooks, callbacks that a library keeps.
+
+``p.register_post_accumulate_grad_hook(hook)``: when ``hook`` runs, and after what, is somebody else's.
+It is run by itself, when everything that was queued before is complete.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from streamlint import ir
+from streamlint.interp.entries import unseen_caller
+from streamlint.interp.python import functions
+from streamlint.interp.state.machine import Jumped, PathEnds, Returned
+from streamlint.models import words
+from streamlint.trace import SyncDevice
+
+if TYPE_CHECKING:
+    from streamlint.interp.entries.runs import Entry
+    from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.values import FuncV
+
+PATHS = 4
+"""Paths explored for the closures of an entry."""
+
+
+def note(m: Machine, made: FuncV) -> None:
+    """Keeps a function that was just defined inside of another one, if it touches streams."""
+    if len(m.frames) > 1 and isinstance(made.function, ir.Function) and _touches(m, made.function):
+        m.closures.setdefault(f"{made.function.module}:{made.function.qualname}", made)
+
+
+def _touches(m: Machine, function: ir.Function) -> bool:
+    known = m.project.touching.get(function.span)
+    if known is None:
+        names = {node.id for node in ir.walk(function.body) if isinstance(node, ir.Name)}
+        names |= {node.name for node in ir.walk(function.body) if isinstance(node, ir.Attr)}
+        known = m.project.touching[function.span] = words.touches(frozenset(names))
+    return known
+
+
+def left(m: Machine) -> dict[str, FuncV]:
+    """Those that the path did not call."""
+    return {
+        name: made
+        for name, made in m.closures.items()
+        if name not in m.covered and functions.runs_on_host(m, made)
+    }
+
+
+def entry_of(defining: Entry, names: frozenset[str]) -> Entry:
+    """An entry that runs another one, and then the closures with these names that it left."""
+
+    def body(m: Machine) -> None:
+        with suppress(Returned, PathEnds, Jumped):
+            defining.body(m)
+        for name, made in left(m).items():
+            if name in names:
+                _run(m, made)
+
+    label = f"{defining.label}, then what it defines"
+    return replace(defining, label=label, body=body, paths=min(PATHS, defining.paths))
+
+
+def _run(m: Machine, made: FuncV) -> None:
+    for device in dict.fromkeys(stream.device for stream in m.streams.values()):
+        m.emit(SyncDevice(m.site(made.function.span), m.lane, device=device, name="before the first call"))
+    # A hook on a gradient runs in the middle of another backward pass.
+    m.last_backward = None
+    with suppress(PathEnds, Jumped):
+        unseen_caller.call_outside(m, made, m.call + 1)

@@ -1,0 +1,183 @@
+"""The object that a class's entries are about: constructed once, and given to each path anew."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from streamlint import ir
+from streamlint.interp.entries import unseen_caller
+from streamlint.interp.facts import scopes
+from streamlint.interp.python import objects
+from streamlint.interp.state import snapshots
+from streamlint.interp.state.machine import Machine, PathEnds
+from streamlint.interp.state.values import (
+    ConstV,
+    FuncV,
+    HeapV,
+    Shape,
+    SymV,
+    Value,
+)
+from streamlint.trace import Copy, HostEffect, Space, SyncDevice
+
+if TYPE_CHECKING:
+    from streamlint.interp.state.decisions import Decision
+    from streamlint.trace import Op
+
+
+IndexState: TypeAlias = "tuple[tuple[str, object], ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What a constructor, or a call after it, left behind, and the decisions that led there."""
+
+    made: HeapV
+    index: IndexState
+    """The object's numbers and flags after the constructor."""
+    state: dict[str, object]
+    taken: tuple[Decision, ...]
+    memo: dict[str, int]
+
+    @property
+    def chosen(self) -> tuple[int, ...]:
+        return tuple(decision.chosen for decision in self.taken)
+
+
+@dataclass(slots=True)
+class Construction:
+    """Makes objects of one class as outside code does, with unknown arguments.
+
+    The constructor runs in the first path. Later paths that decide alike in it continue from a copy of
+    what it left: the constructor of a large class costs more than most of its methods. So do those that also
+    begin with the same call of a method.
+    """
+
+    cls: ir.ClassDecl
+    _kept: dict[ir.FunctionDecl | None, _Kept] = field(default_factory=dict)
+    """By the method that was called; None for the constructor alone."""
+    _last: Machine | None = field(default=None, repr=False)
+
+    def make(self, m: Machine) -> HeapV:
+        """An object at the start of a path; what the constructor queued is complete afterwards."""
+        self._begin(m)
+        made = self._made(m)
+        _complete(m, self.cls)
+        return made
+
+    def make_and_call(self, m: Machine, decl: ir.FunctionDecl) -> tuple[HeapV, IndexState]:
+        """An object after a first call of a method, and what its numbers and flags were before."""
+        self._begin(m)
+        kept = self._again(m, decl)
+        if kept is not None:
+            return kept.made, kept.index
+        made = self._made(m)
+        _complete(m, self.cls)
+        index = index_state(m, made)
+        unseen_caller.call_outside(m, FuncV(decl, None, made), 1)
+        self._keep(m, decl, made, index)
+        return made, index
+
+    def _begin(self, m: Machine) -> None:
+        if self._last is not None and self._last.rebound:
+            # A closure of the constructor has changed a variable that the copies share.
+            self._kept.clear()
+        self._last = m
+
+    def _made(self, m: Machine) -> HeapV:
+        kept = self._again(m, None)
+        if kept is not None:
+            return kept.made
+        made = _construct(m, self.cls)
+        m.rebound = False
+        self._keep(m, None, made, ())
+        return made
+
+    def _keep(self, m: Machine, decl: ir.FunctionDecl | None, made: HeapV, index: IndexState) -> None:
+        # What leaves a context that is open (`self.context.__enter__()`) belongs to this path alone.
+        if not m.oracle.forced and not m.entered and not m.rebound:
+            self._kept[decl] = _Kept(
+                made, index, snapshots.take(m), tuple(m.oracle.taken), dict(m.oracle.memo)
+            )
+
+    def _again(self, m: Machine, decl: ir.FunctionDecl | None) -> _Kept | None:
+        kept = self._kept.get(decl)
+        if kept is None or m.oracle.forced[: len(kept.taken)] not in ((), kept.chosen):
+            return None
+        snapshots.restore(m, kept.state)
+        # What belongs to no function is said to be the entry's: what its caller did before.
+        m.ops[:] = [op if op.at.calls else replace(op, at=replace(op.at, function=m.entry)) for op in m.ops]
+        m.oracle.taken[:] = kept.taken
+        m.oracle.memo.update(kept.memo)
+        return kept
+
+
+def index_state(m: Machine, made: HeapV) -> IndexState:
+    """The numbers and flags that an object and the objects it holds carry: ring positions, phases.
+
+    An attribute that is still ``None`` counts: ``self.last = x`` drops the last one from the second call on.
+    """
+    state: list[tuple[str, object]] = []
+    waiting = [("", made)]
+    seen: set[int] = set()
+    while waiting:
+        prefix, value = waiting.pop()
+        if value.id in seen:
+            continue
+        seen.add(value.id)
+        for name, item in sorted(m.heap[value.id].attrs.items()):
+            match item:
+                case ConstV(bool() | int() | None as number):
+                    state.append((f"{prefix}.{name}", number))
+                case HeapV() if m.heap[item.id].shape is Shape.INSTANCE:
+                    waiting.append((f"{prefix}.{name}", item))
+                case _:
+                    pass
+    return tuple(state)
+
+
+def _construct(m: Machine, cls: ir.ClassDecl) -> HeapV:
+    """Runs the constructor.
+
+    The methods that are called next show that it came to its end. Where it does not with unknown arguments
+    (``raise`` in a helper), the object has what it got so far, and other attributes are unknown.
+    """
+    init = objects.lookup(m, cls, "__init__")
+    args: list[Value] = []
+    kwargs: dict[str, Value] = {}
+    own = init.function if isinstance(init, FuncV) and isinstance(init.function, ir.FunctionDecl) else None
+    m.targets[0] = scopes.Target(own, cls)
+    if isinstance(init, FuncV):
+        args, kwargs = unseen_caller.outside_arguments(m, init, 0, skip=1)
+    else:
+        for name in objects.dataclass_fields(m, cls) or {}:
+            kwargs[name] = SymV(f"0:{name}")
+    made = objects.new(m, cls)
+    m.constructing = True
+    try:
+        objects.initialize(m, made, cls, args, kwargs, cls.span)
+    except PathEnds:
+        pass
+    finally:
+        m.constructing = False
+    m.heap[made.id].key = "self"
+    # Between the calls only the outside caller holds the object, and with it all that it keeps alive.
+    m.life.outside.append(made)
+    return made
+
+
+def _complete(m: Machine, cls: ir.ClassDecl) -> None:
+    if any(_is_download(m, op) for op in m.ops):
+        # The object stands for a result on its way to the host; its methods wait for it.
+        return
+    for device in dict.fromkeys(stream.device for stream in m.streams.values()):
+        m.emit(SyncDevice(m.site(cls.span), m.lane, device=device, name="before the first call"))
+
+
+def _is_download(m: Machine, op: Op) -> bool:
+    return (
+        isinstance(op, Copy)
+        and op.host is HostEffect.ASYNC
+        and m.buffers[op.dst.buffer].space is Space.PINNED
+    )

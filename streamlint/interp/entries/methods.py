@@ -1,0 +1,328 @@
+"""How outside code may call the methods of a class.
+
+Each is called until the numbers in the object repeat, plus once more (a two-slot ring collides on the
+third call). Pairs of methods that share an attribute are called one after the other, and methods that do
+nothing on a fresh object after those that prepare it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from streamlint.interp.entries import unseen_caller
+from streamlint.interp.entries.construction import Construction, index_state
+from streamlint.interp.entries.runs import PAIR_PATHS, PATHS, PREPARING_PATHS, Entry
+from streamlint.interp.facts import text_order
+from streamlint.interp.facts.call_needs import Histories
+from streamlint.interp.facts.relevance import (
+    all_functions,
+    callers_first,
+    is_relevant,
+    mentioned_in,
+    queues_work,
+)
+from streamlint.interp.state.values import ClassV, FuncV, HeapV
+from streamlint.models import words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from streamlint import ir
+    from streamlint.interp.entries.construction import IndexState
+    from streamlint.interp.entries.progress import Told
+    from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.project import Project
+
+MOST_PAIRS = 12
+QUEUED_CALLS = 3
+MOST_CALLS = 6
+MOST_PREPARING = 40
+"""Public methods of a class that are called after others; of larger ones nobody calls a few only."""
+MOST_QUIET = 6
+"""Such sequences of a class, one after the other, that may end without anything on a second stream."""
+
+PUBLIC_SPECIALS = frozenset(
+    {"__call__", "__next__", "__iter__", "__getitem__", "__enter__", "__exit__", "__len__"}
+)
+
+
+def alone_and_in_pairs(
+    project: Project, module: ir.Module, construction: Construction, relevant: frozenset[str], told: Told
+) -> Iterator[Entry]:
+    """Each public method, and pairs of them."""
+    cls = construction.cls
+    methods = _methods(project, cls)
+    own = [decl for decl in methods.by_name.values() if is_relevant(decl, relevant)]
+    if not own:
+        return
+    public = [decl for decl in own if is_public(decl)]
+    for decl in public:
+        yield _sequence(module, construction, [decl], methods, repeat=True)
+    quiet = [
+        decl
+        for decl in methods.by_name.values()
+        # with torch.cuda.stream(self.side):    what did so and was plain waits for another method to set it
+        if (decl not in own or _label(cls, [decl]) in told.plain)
+        and not words.surely_touches(methods.reach[decl.name])
+    ]
+    for first, second in list(_pairs(module, public, methods))[:MOST_PAIRS]:
+        if first in quiet and second in quiet:
+            continue
+        # A queue that the second method takes from may have to hold more than one element.
+        queues = not _QUEUES.isdisjoint(methods.reach[first.name]) and "len" in second.names
+        times = QUEUED_CALLS if queues else 1
+        entry = _sequence(module, construction, [*[first] * times, second], methods, repeat=False)
+        needs = second.qualname in told.quiet and second.name not in methods.steps
+        yield replace(entry, needs_earlier=needs)
+
+
+_QUEUES = frozenset({"append", "appendleft", "put", "put_nowait", "push"})
+
+
+def _pairs(
+    module: ir.Module, public: Sequence[ir.FunctionDecl], methods: _Methods
+) -> Iterator[tuple[ir.FunctionDecl, ir.FunctionDecl]]:
+    """Methods to call one after the other: both public, sharing state, the most telling pairs first."""
+    others = [decl for decl in methods.by_name.values() if is_public(decl) and decl not in public]
+    for firsts in (public, others):
+        for first in firsts:
+            for second in public:
+                # A step of the second method is judged where that method calls it.
+                if first is second or first.name in second.names or not shared_state(first, second, methods):
+                    continue
+                if queues_work(module, methods.reach[first.name]) or firsts is others:
+                    yield first, second
+
+
+@dataclass(frozen=True, slots=True)
+class _Methods:
+    """All methods of a class, inherited ones too, as lookup finds them."""
+
+    by_name: dict[str, ir.FunctionDecl]
+    steps: frozenset[str]
+    """Those that others of them mention: they are judged where these call them."""
+    reach: dict[str, frozenset[str]]
+    """Names used by a method and by the methods that it mentions."""
+
+
+def _methods(project: Project, cls: ir.ClassDecl) -> _Methods:
+    found: dict[str, ir.FunctionDecl] = {}
+    for ancestor in project.ancestors(cls)[0]:
+        for name, decl in ancestor.methods.items():
+            found.setdefault(name, decl)
+    reach = {
+        name: decl.names.union(*(found[other].names for other in decl.names & found.keys()))
+        for name, decl in found.items()
+    }
+    return _Methods(found, _steps(found), reach)
+
+
+def _steps(methods: dict[str, ir.FunctionDecl]) -> frozenset[str]:
+    return frozenset().union(*(decl.names & methods.keys() - {decl.name} for decl in methods.values()))
+
+
+def is_public(decl: ir.FunctionDecl) -> bool:
+    return not decl.name.startswith("_") or decl.name in PUBLIC_SPECIALS
+
+
+def shared_state(first: ir.FunctionDecl, second: ir.FunctionDecl, methods: _Methods) -> bool:
+    """Whether two methods use a common attribute that the constructor or one of them sets."""
+    common = methods.reach[first.name] & methods.reach[second.name]
+    constructor = methods.by_name.get("__init__")
+    state = common if constructor is None else common & constructor.names
+    return any(name not in methods.by_name for name in state - _COMMON)
+
+
+_COMMON = frozenset(
+    "self torch cuda Stream Event stream current_stream device dtype shape size len range int float "
+    "list dict tuple wait_stream wait_event record synchronize record_stream non_blocking pin_memory "
+    "cp np numpy empty zeros to copy_ append super nn Optional None True False isinstance config "
+    "logger enumerate zip".split()
+)
+
+
+def _sequence(
+    module: ir.Module,
+    construction: Construction,
+    order: list[ir.FunctionDecl],
+    methods: _Methods,
+    *,
+    repeat: bool,
+) -> Entry:
+    def body(m: Machine) -> None:
+        first, *others = order
+        made, before = construction.make_and_call(m, first)
+        if repeat:
+            _call_until_repeated(m, made, first, before)
+        for number, decl in enumerate(others, 2):
+            _call(m, made, decl, number)
+
+    label = _label(construction.cls, order)
+    names = tuple(decl.name for decl in order)
+    elsewhere = frozenset(
+        decl.name
+        for decl in methods.by_name.values()
+        if (
+            (is_public(decl) and decl.name not in names)
+            # average() is a step of reduce(), which forks before it and joins after it.
+            or (decl.name not in ("__init__", names[0]) and names[0] in decl.names)
+        )
+        and _orders(methods.reach[decl.name])
+    )
+    return Entry(
+        label,
+        module.name,
+        body,
+        order[0].span,
+        PATHS if repeat else PAIR_PATHS,
+        outside_calls=names,
+        # Of two methods each may join what the other leaves.
+        joined_elsewhere=frozenset().union(*(joined(module, decl) for decl in dict.fromkeys(order))),
+        orders_elsewhere=elsewhere,
+        is_step=names[0] in methods.steps,
+    )
+
+
+def _label(cls: ir.ClassDecl, order: Sequence[ir.FunctionDecl]) -> str:
+    return f"{cls.qualname}." + ", then ".join(dict.fromkeys(decl.name for decl in order))
+
+
+_ORDERING = frozenset(
+    {
+        "synchronize",
+        "wait_stream",
+        "wait_event",
+        "wait",
+        "query",
+        "cudaStreamSynchronize",
+        "cudaEventSynchronize",
+        "cudaDeviceSynchronize",
+        "sync",
+    }
+)
+
+
+def _orders(names: frozenset[str]) -> bool:
+    return not _ORDERING.isdisjoint(names)
+
+
+def _call(m: Machine, made: HeapV, decl: ir.FunctionDecl, number: int) -> None:
+    m.call = number
+    unseen_caller.call_outside(m, FuncV(decl, None, made), number)
+
+
+def _call_until_repeated(m: Machine, made: HeapV, decl: ir.FunctionDecl, before: IndexState) -> None:
+    """More calls after the first: until the object is as it was ``before`` one of them, and one more."""
+    seen = [before]
+    number = 2
+    while (state := index_state(m, made)) not in seen and number <= MOST_CALLS:
+        seen.append(state)
+        _call(m, made, decl, number)
+        number += 1
+    if state in seen:
+        _call(m, made, decl, number)
+
+
+def left(module: ir.Module, construction: Construction, told: Told) -> Iterator[Entry]:
+    """Methods that touch streams and that no caller reached: helpers of subclasses, hooks, private steps."""
+    cls = construction.cls
+    steps = _steps(cls.methods)
+    for decl in callers_first([decl for decl in cls.methods.values() if not told.is_covered(module, decl)]):
+        if told.is_covered(module, decl) or decl.name == "__init__" or not words.touches(decl.names):
+            continue
+
+        def body(m: Machine, decl: ir.FunctionDecl = decl) -> None:
+            static = "staticmethod" in decl.decorators
+            made = None if static else construction.make(m)
+            m.call = 1
+            unseen_caller.call_outside(
+                m, FuncV(decl, None, ClassV(cls) if "classmethod" in decl.decorators else made), 1
+            )
+
+        yield Entry(
+            decl.qualname,
+            module.name,
+            body,
+            decl.span,
+            PAIR_PATHS,
+            callers_cut=mentioned_in(module, decl, told.cut),
+            is_step=decl.name in steps,
+        )
+
+
+def prepared(project: Project, module: ir.Module, construction: Construction, told: Told) -> Iterator[Entry]:
+    """Methods that did nothing on a second stream by themselves, after calls that prepare their object.
+
+    ``push(x)`` fills the list, ``start()`` copies what is in it, ``pop()`` waits for the copies.
+    """
+    cls = construction.cls
+    methods = _methods(project, cls)
+    public = frozenset(name for name, decl in methods.by_name.items() if is_public(decl)) - methods.steps
+    if len(public) > MOST_PREPARING:
+        return
+    inherited: dict[str, list[ir.FunctionDecl]] = {}
+    for ancestor in project.ancestors(cls)[0]:
+        for name, decl in ancestor.methods.items():
+            inherited.setdefault(name, []).append(decl)
+    histories = Histories(inherited, public)
+    quiet = 0
+    for decl in callers_first(list(cls.methods.values())):
+        if decl.name not in public or decl.qualname in told.busy or quiet >= MOST_QUIET:
+            continue
+        if not words.surely_touches(histories.reach(decl.name)):
+            continue
+        for every in (False, True):
+            before = histories.before(decl.name, every=every)
+            entry = _sequence(
+                module, construction, [*(methods.by_name[n] for n in before), decl], methods, repeat=False
+            )
+            if before and not told.was_run(entry.label):
+                yield replace(entry, prepared=True, needs_earlier=True, paths=PREPARING_PATHS)
+                quiet = 0 if entry.label in told.busy else quiet + 1
+            if entry.label in told.busy:
+                break
+
+
+def waiting(project: Project, module: ir.Module, construction: Construction, told: Told) -> Iterator[Entry]:
+    """Methods that did nothing on a fresh object: they need what other methods leave.
+
+    ``def finish(self): assert self.handle is not None; self.handle.wait()``
+    """
+    cls = construction.cls
+    methods = _methods(project, cls)
+    for decl in cls.methods.values():
+        if decl.qualname in told.issuing or decl.name == "__init__" or not words.touches(decl.names):
+            continue
+        if {"staticmethod", "classmethod"} & set(decl.decorators):
+            continue
+        names = frozenset().union(*(other.names for other in methods.by_name.values() if other is not decl))
+
+        def body(m: Machine, decl: ir.FunctionDecl = decl, names: frozenset[str] = names) -> None:
+            made = construction.make(m)
+            unseen_caller.after_other_calls(m, made, names)
+            _call(m, made, decl, 1)
+
+        yield Entry(decl.qualname, module.name, body, decl.span, PAIR_PATHS, after_others=True)
+
+
+_ENTERS = frozenset({"stream", "set_stream", "StreamContext"})
+
+
+def joined(module: ir.Module, *own: ir.FunctionDecl) -> frozenset[str]:
+    """All names in other functions of the module that wait for streams and enter none."""
+    found: set[str] = set()
+    owners = {decl.qualname.rpartition(".")[0] for decl in own}
+    for decl in all_functions(module):
+        if decl in own or not _orders(decl.names):
+            continue
+        if _ENTERS.isdisjoint(decl.names):
+            found |= decl.names
+        elif decl.qualname.rpartition(".")[0] in owners:
+            # A stream named `stream`: self.stream looks like torch.cuda.stream(...).
+            found |= _ENTERS & decl.names
+    if not found:
+        return frozenset()
+    # side = self.pool._side: a stream is named after the variable.
+    touching = [decl for decl in own if words.touches(decl.names)]
+    return frozenset(found.union(*(text_order.variables(decl, found) for decl in touching)))

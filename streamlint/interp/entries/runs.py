@@ -1,0 +1,176 @@
+"""An entry, and the paths through it that are run."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from streamlint.interp.entries import closures
+from streamlint.interp.facts import guesses
+from streamlint.interp.library import one_stream
+from streamlint.interp.state.decisions import Exploration, Oracle
+from streamlint.interp.state.machine import (
+    Cut,
+    Frame,
+    Jumped,
+    Machine,
+    PathEnds,
+    Returned,
+)
+from streamlint.interp.state.values import Env
+from streamlint.trace import (
+    Alloc,
+    Barrier,
+    Callback,
+    Copy,
+    HostAccess,
+    HostEffect,
+    Launch,
+    StreamKind,
+    SyncDevice,
+    SyncStream,
+    Trace,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from streamlint.interp.state.project import Project
+    from streamlint.source import Span
+    from streamlint.trace import Op
+PATHS = 12
+"""Paths explored for a function or a method by itself."""
+PAIR_PATHS = 4
+"""Paths explored for two methods in a row."""
+QUIET_PATHS = 4
+"""Paths explored while none of them uses a second stream, an asynchronous copy or a callback."""
+PREPARING_PATHS = 12
+"""The same for calls that prepare an object for the last one."""
+PREPARING_STEPS = 4_000
+"""Expressions and statements evaluated for such calls, over all paths: there are many ways to call."""
+ENTRY_STEPS = 40_000
+"""Expressions and statements evaluated for one entry, over all its paths."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One way in: a label for messages, and what to run on a fresh machine."""
+
+    label: str
+    module: str
+    body: Callable[[Machine], None]
+    start: Span
+    paths: int = PATHS
+    outside_calls: tuple[str, ...] = ()
+    """Names of the methods called from outside, by call number."""
+    joined_elsewhere: frozenset[str] = frozenset()
+    """Names that functions of the module use which wait for a stream and enter none: a stream among them
+    may be joined by its name there."""
+    orders_elsewhere: frozenset[str] = frozenset()
+    """Methods of the class that order streams, other than those called or as callers of the first."""
+    is_step: bool = False
+    """Whether another method of the class mentions the first one: it may wait for what that leaves."""
+    after_others: bool = False
+    """Whether the object is taken to have had calls that are not in the trace."""
+    needs_earlier: bool = False
+    """Whether the last call does nothing aside without those before it, and is no step of another method."""
+    prepared: bool = False
+    """Whether the calls before the last one were chosen to prepare the object for it."""
+    callers_cut: bool = False
+    """Whether functions of the module that mention this one were not followed to their end."""
+
+    @property
+    def is_method(self) -> bool:
+        return self.label != self.module and "." in self.label
+
+
+@dataclass(slots=True)
+class Run:
+    """All paths of one entry."""
+
+    entry: Entry
+    traces: list[Trace] = field(default_factory=list)
+    covered: set[str] = field(default_factory=set)
+    needed: set[Span] = field(default_factory=set)
+    """Waits that order something on some path; filled in when the run is judged."""
+    closures: set[str] = field(default_factory=set)
+    """Functions that some path defines inside of another one, and does not call."""
+    cut: int = 0
+
+
+def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run:
+    """Explores an entry's paths."""
+    run = Run(entry)
+
+    def one(oracle: Oracle) -> Machine:
+        m = Machine(project, oracle, entry.label, default_stream)
+        m.frames.append(Frame(Env({}, entry.module), entry.label, touches=True))
+        m.begin(entry.start)
+        try:
+            with suppress(Returned, Jumped):
+                entry.body(m)
+            m.whole = True
+        except (PathEnds, Cut):
+            pass
+        except RecursionError:
+            m.cut.append("recursion")
+        guesses.settle(m)
+        m.close()
+        m.did = outline(m.ops)
+        return m
+
+    exploration = Exploration(
+        one,
+        entry.paths,
+        PREPARING_PATHS if entry.prepared else QUIET_PATHS,
+        is_busy=lambda m: is_busy(m.ops),
+        # Calls that prepare an object have done so when the last one has something to do.
+        is_whole=lambda m: m.whole and (not entry.prepared or is_busy(m.ops)),
+        outcome=lambda m: m.did,
+        preparing=entry.prepared,
+    )
+    steps = 0
+    told: dict[object, list[Trace]] = {}
+    for machine in exploration:
+        steps += machine.steps
+        if steps > (PREPARING_STEPS if entry.prepared else ENTRY_STEPS):
+            exploration.limit = exploration.quiet_limit = 0
+        run.covered |= machine.covered
+        run.closures |= closures.left(machine).keys()
+        trace = one_stream.merged(machine, machine.trace())
+        alike = told.setdefault(machine.did, [])
+        if not any(is_same(trace, other) for other in alike):
+            alike.append(trace)
+            run.traces.append(trace)
+    run.cut = exploration.cut
+    return run
+
+
+def is_busy(ops: Sequence[Op]) -> bool:
+    """Whether a path has anything that could be unordered."""
+    streams = {op.stream for op in ops if isinstance(op, (Launch, Copy))}
+    return len(streams) > 1 or any(
+        isinstance(op, Callback) or (isinstance(op, Copy) and op.host is HostEffect.ASYNC) for op in ops
+    )
+
+
+def is_plain(run: Run) -> bool:
+    """Whether all paths only queue work on one stream, and wait for it: there is nothing to order."""
+    return all(
+        len(trace.streams) == 1 and not is_busy(trace.ops) and all(isinstance(op, _PLAIN) for op in trace.ops)
+        for trace in run.traces
+    )
+
+
+_PLAIN = (Launch, Copy, HostAccess, Alloc, Barrier, SyncStream, SyncDevice)
+
+
+def outline(ops: Sequence[Op]) -> object:
+    """What a path did: each operation's kind, place and stream."""
+    return tuple((type(op), op.at.span, op.at.call, getattr(op, "stream", None)) for op in ops)
+
+
+def is_same(trace: Trace, other: Trace) -> bool:
+    """Whether nothing but the decisions differs: then the second path shows what the first does."""
+    return replace(trace, path=other.path) == other

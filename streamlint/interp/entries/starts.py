@@ -1,0 +1,139 @@
+"""Where analysis starts.
+
+Entries are module bodies, functions that nothing in the module calls, and the public methods of
+classes (``methods`` has the orders in which they are called). Helpers are judged through their callers; a
+function that touches streams and was reached by nobody is run by itself at the end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from streamlint import ir
+from streamlint.interp.entries import closures, methods, unseen_caller
+from streamlint.interp.entries.construction import Construction
+from streamlint.interp.entries.progress import Told
+from streamlint.interp.entries.runs import Entry, Run, run_entry
+from streamlint.interp.facts.relevance import (
+    all_classes,
+    all_functions,
+    callers_first,
+    is_relevant,
+    mentioned_in,
+    relevant_names,
+)
+from streamlint.interp.python import stmt
+from streamlint.interp.state.values import FuncV
+from streamlint.models import words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.project import Project
+    from streamlint.trace import StreamKind
+
+
+def module_runs(
+    project: Project,
+    module: ir.Module,
+    default_stream: StreamKind,
+    only: Callable[[str], bool] | None = None,
+) -> Iterator[Run]:
+    """Runs every entry of a module, callers before helpers; with ``only``, those whose label it accepts."""
+    relevant = relevant_names(project, module)
+    told = Told()
+
+    def started(entries: Iterator[Entry]) -> Iterator[Run]:
+        for entry in entries:
+            if only is not None and not only(entry.label):
+                continue
+            run = run_entry(project, entry, default_stream)
+            told.note(run)
+            yield run
+            names = frozenset(run.closures - told.covered)
+            if names:
+                hooks = run_entry(project, closures.entry_of(entry, names), default_stream)
+                told.covered.update(hooks.covered)
+                yield hooks
+
+    yield from started(_body_entry(module))
+    yield from started(_functions(module, relevant, told, called=False))
+    constructions = [Construction(cls) for cls in all_classes(module)]
+    for construction in constructions:
+        yield from started(methods.alone_and_in_pairs(project, module, construction, relevant, told))
+    yield from started(_functions(module, relevant, told, called=True))
+    for construction in constructions:
+        yield from started(methods.left(module, construction, told))
+        yield from started(methods.prepared(project, module, construction, told))
+        yield from started(methods.waiting(project, module, construction, told))
+
+
+def mentions_streams(module: ir.Module) -> bool:
+    """Whether any code of the module names streams or asynchronous copies unmistakably.
+
+    Classes inherited from other modules are analyzed there.
+    """
+    # A module that imports CUDA for Python is not about other streams.
+    roots = {imported.module.partition(".")[0] for imported in module.imports}
+    told = words.surely_touches if roots.isdisjoint(_CUDA_ROOTS) else words.touches
+    return told(module.body_names) or any(told(decl.names) for decl in all_functions(module))
+
+
+_CUDA_ROOTS = frozenset({"cuda", "cupy", "cupyx", "numba"})
+
+
+def _body_entry(module: ir.Module) -> Iterator[Entry]:
+    def body(m: Machine) -> None:
+        env = m.frame.env
+        m.frame.function = module.name
+        for statement in module.load_body():
+            stmt.run(m, statement)
+            for name, value in env.names.items():
+                m.globals[module.name, name] = value
+
+    try:
+        statements = module.load_body()
+    except ir.LoweringError:
+        return
+    interesting = [
+        s for s in statements if not isinstance(s, (ir.Declare, ir.Import)) and not _is_constant(s)
+    ]
+    if interesting:
+        yield Entry(module.name, module.name, body, interesting[0].span)
+
+
+def _is_constant(statement: ir.Stmt) -> bool:
+    """``NAME = <literal>`` and docstrings: nothing to run."""
+    match statement:
+        case (
+            ir.Assign(value=ir.Const() | ir.Seq() | ir.DictDisplay() | ir.Name() | ir.Attr())
+            | ir.Eval(value=ir.Const())
+        ):
+            return True
+        case _:
+            return False
+
+
+def _functions(module: ir.Module, relevant: frozenset[str], told: Told, *, called: bool) -> Iterator[Entry]:
+    """Functions by themselves: first those that nothing calls, then those that nobody reached."""
+    mentions: dict[str, int] = {}
+    for decl in all_functions(module):
+        for name in decl.names & module.functions.keys():
+            if name != decl.name:
+                mentions[name] = mentions.get(name, 0) + 1
+    waiting = [decl for decl in module.functions.values() if bool(mentions.get(decl.name)) == called]
+    for decl in callers_first([decl for decl in waiting if not told.is_covered(module, decl)]):
+        if told.is_covered(module, decl):
+            continue
+        if not is_relevant(decl, relevant) if not called else not words.touches(decl.names):
+            continue
+        yield replace(function_entry(module, decl), callers_cut=mentioned_in(module, decl, told.cut))
+
+
+def function_entry(module: ir.Module, decl: ir.FunctionDecl) -> Entry:
+    def body(m: Machine) -> None:
+        unseen_caller.call_outside(m, FuncV(decl), 0)
+
+    return Entry(decl.qualname, module.name, body, decl.span, joined_elsewhere=methods.joined(module, decl))

@@ -1,0 +1,157 @@
+"""Calls as unseen code makes them: with unknown arguments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint import ir
+from streamlint.interp.facts import guesses, scopes
+from streamlint.interp.library import escape, tensors
+from streamlint.interp.python import calls, functions
+from streamlint.interp.state import lifetime
+from streamlint.interp.state.machine import Machine, PathEnds, Returned
+from streamlint.interp.state.values import (
+    ConstV,
+    FuncV,
+    GeneratorV,
+    HeapV,
+    Shape,
+    SymV,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from streamlint.source import Span
+
+
+def call_outside(m: Machine, func: FuncV, number: int) -> None:
+    """Calls a function as unseen code would: parameters are unknown, or have their default."""
+    m.call = number
+    if number:
+        m.begin(func.function.span, number)
+    if isinstance(func.function, ir.FunctionDecl) and not m.constructing:
+        m.targets[number] = scopes.Target(func.function)
+    args, kwargs = outside_arguments(m, func, number, skip=1 if func.receiver is not None else 0)
+    try:
+        m.last_return = None
+        result = calls.call(m, func, args, kwargs, func.function.span)
+        _used_by_caller(m, result, func.function.span)
+        if isinstance(result, GeneratorV):
+            functions.run_generator(m, result, lambda v: lifetime.hand_out(m, v), func.function.span)
+        lifetime.hand_out(m, result, func.function.span)
+    except Returned:
+        pass
+
+
+def after_other_calls(m: Machine, made: HeapV, names: frozenset[str]) -> None:
+    """Makes unknown what methods with these names in their text may have changed since the constructor.
+
+    What is still ``None``, ``False``, empty or the name of a state (``self.state = "idle"``) in a new object,
+    or in an object that it holds, says nothing about a used one.
+    """
+    waiting = [("self", made)]
+    seen: set[int] = set()
+    while waiting:
+        owner, value = waiting.pop()
+        if value.id in seen:
+            continue
+        seen.add(value.id)
+        attributes = m.heap[value.id].attrs
+        for name in sorted(attributes.keys() & names):
+            key = f"{owner}.{name}"
+            match attributes[name]:
+                case ConstV(None | False | str()):
+                    attributes[name] = SymV(key)
+                    cls = m.heap[value.id].cls
+                    if cls is not None:
+                        m.owners[key] = (cls, name)
+                case HeapV(number) as held if m.heap[number].shape is Shape.INSTANCE:
+                    waiting.append((key, held))
+                case HeapV(number) if not m.heap[number].items:
+                    m.heap[number].open = True
+                case _:
+                    pass
+
+
+def _used_by_caller(m: Machine, result: Value, span: Span) -> None:
+    """The caller may use what it gets at once; given the stream or an event too, it can order that itself."""
+    orders = escape.carries_order(m, [result])
+    guesses.computed_aside(m, result)
+    given = [] if orders else tensors.buffers_in(m, [result], unknown=False)
+    m.end_call(given, m.last_return or span, uses_arguments=not orders)
+
+
+def outside_arguments(
+    m: Machine, func: FuncV, number: int, *, skip: int
+) -> tuple[list[Value], dict[str, Value]]:
+    """One value for each parameter. Numbers and texts take their default (``slots=2``), flags stay open.
+
+    What ``**options`` holds is unknown.
+    """
+    try:
+        function = func.function.load() if isinstance(func.function, ir.FunctionDecl) else func.function
+    except ir.LoweringError as error:
+        raise PathEnds from error
+    args: list[Value] = []
+    kwargs: dict[str, Value] = {}
+    for position, param in enumerate(function.params):
+        if position < skip and param.kind == "positional":
+            continue
+        value = _outside_value(m, param, number)
+        if param.kind == "positional":
+            args.append(value)
+        elif param.kind == "keyword":
+            kwargs[param.name] = value
+        elif param.kind == "*":
+            args.append(SymV(f"*{number}:{param.name}"))
+        else:
+            kwargs[functions.REST] = SymV(f"{number}:{param.name}")
+    return args, kwargs
+
+
+def _outside_value(m: Machine, param: ir.Param, number: int) -> Value:
+    match param.default:
+        case ir.Const(value=value) if (
+            value is not None and not isinstance(value, bool) and isinstance(value, (int, str, float))
+        ):
+            return ConstV(value)
+        case _ if param.default is None and _is_tensor(param.annotation):
+            return m.argument(f"{number}:{param.name}")
+        case _:
+            key = f"{number}:{param.name}"
+            if _is_plain(param.annotation):
+                m.plain.add(key)
+            return SymV(key)
+
+
+_PLAIN_TYPES = frozenset(
+    "int float complex bool str bytes slice range Callable Path device dtype ProcessGroup Generator".split()
+)
+
+
+def _is_plain(annotation: ir.Expr | None) -> bool:
+    """Whether an annotation says that it is no memory: ``rank: int``, ``group: ProcessGroup | None``."""
+    match annotation:
+        case ir.Name(id=name) | ir.Attr(name=name):
+            return name in _PLAIN_TYPES
+        case ir.Const(value=str() as text):
+            return text.removeprefix("torch.") in _PLAIN_TYPES
+        case ir.Const(value=None):
+            return True
+        case ir.Binary(op="|", left=left, right=right):
+            return _is_plain(left) and _is_plain(right)
+        case ir.Index(value=ir.Name(id="Optional") | ir.Attr(name="Optional"), index=inner):
+            return _is_plain(inner)
+        case ir.Index(value=ir.Name(id="Callable") | ir.Attr(name="Callable")):
+            return True
+        case _:
+            return False
+
+
+def _is_tensor(annotation: ir.Expr | None) -> bool:
+    """``x: torch.Tensor``, ``x: Tensor`` or ``x: "torch.Tensor"``."""
+    match annotation:
+        case ir.Name(id="Tensor") | ir.Attr(name="Tensor") | ir.Const(value="torch.Tensor" | "Tensor"):
+            return True
+        case _:
+            return False

@@ -1,0 +1,101 @@
+"""Which functions may queue work on a stream, by the names that they use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint import ir
+from streamlint.interp.state.values import ClassV, FuncV
+from streamlint.models import words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from streamlint.interp.state.project import Project
+
+
+def relevant_names(project: Project, module: ir.Module) -> frozenset[str]:
+    """Names of functions and methods of the module that touch streams, directly or through each other."""
+    decls = list(all_functions(module))
+    hot = {decl.name for decl in decls if words.touches(decl.names)}
+    for imported in module.imports:
+        if imported.attribute is not None:
+            found = project.imported(imported) if project.module(imported.module) is not None else None
+            match found:
+                case FuncV(function=ir.FunctionDecl() as decl) if words.touches(decl.names):
+                    hot.add(imported.name)
+                case ClassV(cls):
+                    touching = {d.name for d in cls.methods.values() if words.touches(d.names)}
+                    hot |= touching | ({imported.name} if touching else set())
+                case _:
+                    pass
+    hot -= {"__init__"}
+    hot |= _kernels(module)
+    hot |= {
+        cls.name for cls in all_classes(module) if any(words.touches(d.names) for d in cls.methods.values())
+    }
+    for _ in range(3):
+        more = {decl.name for decl in decls if not hot.isdisjoint(decl.names)} - {"__init__"}
+        if more <= hot:
+            break
+        hot |= more
+    return frozenset(hot)
+
+
+def _kernels(module: ir.Module) -> frozenset[str]:
+    """Functions of the module that are launched, not called: ``scale[grid, block, self.s](x)``."""
+    return frozenset(
+        decl.name
+        for decl in module.functions.values()
+        if any(name.partition("(")[0] in ("cuda.jit", "numba.cuda.jit") for name in decl.decorators)
+    )
+
+
+def queues_work(module: ir.Module, names: frozenset[str]) -> bool:
+    """Whether code with these names may queue work on a stream."""
+    return words.touches(names) or not names.isdisjoint(_kernels(module))
+
+
+def is_relevant(decl: ir.FunctionDecl, relevant: frozenset[str]) -> bool:
+    return words.touches(decl.names) or decl.name in relevant or not relevant.isdisjoint(decl.names)
+
+
+def all_classes(module: ir.Module) -> Iterator[ir.ClassDecl]:
+    waiting = list(module.classes.values())
+    while waiting:
+        cls = waiting.pop(0)
+        yield cls
+        waiting.extend(cls.inner.values())
+
+
+def all_functions(module: ir.Module) -> Iterator[ir.FunctionDecl]:
+    yield from module.functions.values()
+    for cls in all_classes(module):
+        yield from cls.methods.values()
+
+
+def callers_first(decls: Sequence[ir.FunctionDecl]) -> list[ir.FunctionDecl]:
+    """Functions before those that they mention, as far as there are no cycles."""
+    by_name = {decl.name: decl for decl in decls}
+    placed: dict[str, ir.FunctionDecl] = {}
+    seen: set[str] = set()
+
+    def place(decl: ir.FunctionDecl) -> None:
+        if decl.name in seen:
+            return
+        seen.add(decl.name)
+        for name in sorted(decl.names & by_name.keys(), key=lambda name: -by_name[name].span.line):
+            place(by_name[name])
+        placed[decl.name] = decl
+
+    for decl in reversed(decls):
+        place(decl)
+    return list(reversed(placed.values()))
+
+
+def mentioned_in(module: ir.Module, decl: ir.FunctionDecl, functions: set[str]) -> bool:
+    """Whether one of ``functions``, by module and qualified name, mentions ``decl``."""
+    return any(
+        decl.name in other.names and other is not decl and f"{module.name}:{other.qualname}" in functions
+        for other in all_functions(module)
+    )

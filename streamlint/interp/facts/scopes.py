@@ -1,0 +1,332 @@
+"""Code that is not running: who calls what in a module, and what is assigned where.
+
+Only the text is looked at; what an expression stands for is found in ``interp/facts/stream_sources.py``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from streamlint import ir
+from streamlint.interp.facts.relevance import all_classes
+from streamlint.interp.state.values import ClassV, FuncV
+from streamlint.models import words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from streamlint.interp.state.project import Project
+    from streamlint.source import Span
+
+_PUTS = frozenset({"append", "appendleft", "add", "put", "put_nowait"})
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What outside code calls: a function, or a class of which it makes an object."""
+
+    function: ir.FunctionDecl | None
+    """None for a class without a constructor of its own."""
+    cls: ir.ClassDecl | None = None
+    """The class that is constructed."""
+
+    @property
+    def name(self) -> str:
+        return self.called.name
+
+    @property
+    def module(self) -> str:
+        return self.called.module
+
+    @property
+    def span(self) -> Span:
+        return self.called.span
+
+    @property
+    def called(self) -> ir.FunctionDecl | ir.ClassDecl:
+        found = self.cls or self.function
+        assert found is not None
+        return found
+
+    def params(self) -> tuple[ir.Param, ...]:
+        try:
+            return self.function.load().params if self.function is not None else ()
+        except ir.LoweringError:
+            return ()
+
+    def positional(self) -> list[str]:
+        """The parameters that arguments without a keyword are for."""
+        bound = self.cls is not None or "." in self.called.qualname
+        return [param.name for param in self.params() if param.kind == "positional"][1 if bound else 0 :]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where an expression stands."""
+
+    module: ir.Module
+    function: ir.Function
+    cls: ir.ClassDecl | None = None
+    """The class whose method the function is."""
+
+    @property
+    def name(self) -> str:
+        return self.function.qualname
+
+    @property
+    def receiver(self) -> str | None:
+        """The method's name for its object."""
+        return self.function.params[0].name if self.cls is not None and self.function.params else None
+
+
+# ----------------------------------------------------------------------------- calls
+
+
+def calls_of(project: Project, target: Target) -> list[tuple[Scope, ir.Call]]:
+    """The calls of a function, or of a class, in its module."""
+    known = project.calls_of.get(target.span)
+    if known is None:
+        module = project.module(target.module)
+        known = list(_find_calls(project, target, module)) if module is not None else []
+        project.calls_of[target.span] = known
+    return known
+
+
+def _find_calls(project: Project, target: Target, module: ir.Module) -> Iterator[tuple[Scope, ir.Call]]:
+    called = frozenset({target.name, *_heirs(project, target, module)})
+    for decl, cls in methods_and_functions(module):
+        forwards = decl.name == "__init__" and "super" in decl.names and target.cls is not None
+        if (called.isdisjoint(decl.names) and not forwards) or decl is target.function:
+            continue
+        scope = _scope(module, decl, cls)
+        if scope is None:
+            continue
+        for node in parts(scope.function.body):
+            if isinstance(node, ir.Call) and _is_call_of(project, node, target, scope, called):
+                yield scope, node
+
+
+def _heirs(project: Project, target: Target, module: ir.Module) -> Iterator[str]:
+    """Classes of the module that are constructed by the constructor of the target."""
+    for cls in module.classes.values() if target.cls is not None else ():
+        order, _ = project.ancestors(cls)
+        owner = next((one for one in order if "__init__" in one.methods), None)
+        if target.cls in order and owner is not None and owner.methods["__init__"] is target.function:
+            yield cls.name
+
+
+def _is_call_of(
+    project: Project, call: ir.Call, target: Target, scope: Scope, called: frozenset[str]
+) -> bool:
+    match call.func:
+        case ir.Name(id=name) if name in called:
+            match project.member(scope.module.name, name):
+                case ClassV(decl):
+                    return target.cls is not None and decl.name in called
+                case FuncV(function=function):
+                    return target.cls is None and function is target.function
+                case _:
+                    return False
+        case ir.Attr(value=ir.Name(id=owner), name=name) if name == target.name and target.cls is None:
+            # self.step(x, self.side), in another method of the class
+            methods = scope.cls.methods if scope.cls is not None else {}
+            return owner == scope.receiver and methods.get(name) is target.function
+        case ir.Attr(value=ir.Call(func=ir.Name(id="super")), name="__init__") if scope.cls is not None:
+            # super().__init__(config, side), in a class derived from the target
+            order, _ = project.ancestors(scope.cls)
+            return scope.function.name == "__init__" and order[1:2] == [target.cls]
+        case _:
+            return False
+
+
+def argument_of(call: ir.Call, param: str, positional: Iterable[str]) -> ir.Expr | None:
+    """What a call passes for a parameter; ``positional`` are those of arguments without a keyword."""
+    for argument in call.args:
+        if argument.keyword == param:
+            return argument.value
+    for name, argument in zip(positional, call.args, strict=False):
+        if argument.star or argument.keyword is not None:
+            return None
+        if name == param:
+            return argument.value
+    return None
+
+
+# ----------------------------------------------------------------------------- assignments
+
+
+def assigned_to(node: object, name: str) -> ir.Expr | None:
+    match node:
+        case ir.Assign(targets=(ir.Name(id=bound),), value=value) if bound == name:
+            return value
+        case ir.Assign(targets=(ir.Seq(items=items),), value=value):
+            for position, item in enumerate(items):
+                if isinstance(item, ir.Name) and item.id == name:
+                    return ir.Index(node.span, value, ir.Const(node.span, position))
+            return None
+        case ir.Bind(name=bound, value=value) if bound == name:
+            return value
+        case _:
+            return None
+
+
+def set_on_receiver(scope: Scope, node: object, name: str) -> ir.Expr | None:
+    """What ``self.name = ...`` or ``self.name, self.other = ...`` puts there."""
+
+    def is_it(target: ir.Expr) -> bool:
+        match target:
+            case ir.Attr(value=ir.Name(id=owner), name=attribute):
+                return owner == scope.receiver and attribute == name
+            case _:
+                return False
+
+    match node:
+        case ir.Assign(targets=(target,), value=value) if is_it(target):
+            return value
+        case ir.Assign(targets=(ir.Seq(items=items),), value=value):
+            at = next((i for i, item in enumerate(items) if is_it(item)), None)
+            return ir.Index(node.span, value, ir.Const(node.span, at)) if at is not None else None
+        case _:
+            return None
+
+
+def put_on_others(module: ir.Module, name: str) -> Iterator[tuple[Scope, ir.Expr]]:
+    """What functions of a module assign to an attribute of something that is not their own object."""
+    for decl, cls in methods_and_functions(module):
+        if name not in decl.names or not words.touches(decl.names):
+            continue
+        scope = _scope(module, decl, cls)
+        if scope is None:
+            continue
+        for node in parts(scope.function.body):
+            match node:
+                case ir.Assign(targets=(ir.Attr(value=ir.Name(id=owner), name=attribute),), value=value) if (
+                    attribute == name and owner != scope.receiver
+                ):
+                    yield scope, value
+                case _:
+                    pass
+
+
+def local_names(function: ir.Function) -> Iterator[str]:
+    for param in function.params:
+        yield param.name
+    for node in ir.walk(function.body):
+        match node:
+            case ir.Assign(targets=targets):
+                for target in targets:
+                    for part in ir.walk(target):
+                        if isinstance(part, ir.Name):
+                            yield part.id
+            case ir.Bind(name=name):
+                yield name
+            case _:
+                pass
+
+
+def put_into(project: Project, owner: ir.ClassDecl | ir.Module) -> dict[str, list[tuple[Scope, ir.Expr]]]:
+    """What code of a class or a module puts into containers that it holds, by their names."""
+    known = project.elements.get(owner)
+    if known is None:
+        known = project.elements[owner] = {}
+        module = owner if isinstance(owner, ir.Module) else project.module(owner.module)
+        for scope in _scopes(module, owner) if module is not None else ():
+            for name, e in _puts(scope):
+                known.setdefault(name, []).append((scope, e))
+    return known
+
+
+def _scopes(module: ir.Module, owner: ir.ClassDecl | ir.Module) -> Iterator[Scope]:
+    """The code that may put streams or events into something that the owner holds."""
+    for decl, cls in methods_and_functions(module):
+        if (cls is owner or owner is module) and (
+            words.makes_streams(decl.names) or words.touches(decl.names)
+        ):
+            scope = _scope(module, decl, cls if cls is owner else None)
+            if scope is not None:
+                yield scope
+
+
+def _puts(scope: Scope) -> Iterator[tuple[str, ir.Expr]]:
+    for node in parts(scope.function.body):
+        match node:
+            case ir.Assign(targets=(ir.Index(value=container, index=index),), value=value) if not isinstance(
+                index, ir.Const
+            ):
+                name = _held_by(scope, container)
+            case ir.Call(func=ir.Attr(value=container, name=method), args=(ir.Arg(value=value), *_)) if (
+                method in _PUTS
+            ):
+                name = _held_by(scope, container)
+            case _:
+                continue
+        if name is not None:
+            yield name, value
+
+
+def _held_by(scope: Scope, container: ir.Expr) -> str | None:
+    """The attribute of the object, or the variable of the module."""
+    match container:
+        case ir.Attr(value=ir.Name(id=owner), name=name) if scope.cls is not None and owner == scope.receiver:
+            return name
+        case ir.Name(id=name) if scope.cls is None and name in scope.module.assigned:
+            return name
+        case _:
+            return None
+
+
+def class_named_by(project: Project, module: str, annotation: ir.Expr | None) -> ir.ClassDecl | None:
+    match annotation:
+        case ir.Name(id=name):
+            return project.class_named(module, name)
+        case ir.Const(value=str() as text):
+            return project.class_named(module, text)
+        case ir.Attr(value=ir.Name(id=owner), name=name):
+            return project.class_named(module, f"{owner}.{name}")
+        case (
+            ir.Index(value=ir.Name(id="Optional"), index=inner)
+            | ir.Binary(op="|", left=inner, right=ir.Const(value=None))
+        ):
+            return class_named_by(project, module, inner)
+        case _:
+            return None
+
+
+# ----------------------------------------------------------------------------- code
+
+
+def target_of(scope: Scope) -> Target | None:
+    """What outside code calls so that the function of a scope gets its arguments."""
+    if scope.cls is None:
+        decl = scope.module.functions.get(scope.function.name)
+        return Target(decl) if decl is not None else None
+    decl = scope.cls.methods.get(scope.function.name)
+    if decl is None:
+        return None
+    return Target(decl, scope.cls if decl.name == "__init__" else None)
+
+
+def _scope(module: ir.Module, decl: ir.FunctionDecl, cls: ir.ClassDecl | None) -> Scope | None:
+    """None if the function cannot be read, which is reported where it is run."""
+    try:
+        return Scope(module, decl.load(), cls)
+    except ir.LoweringError:
+        return None
+
+
+def methods_and_functions(module: ir.Module) -> Iterator[tuple[ir.FunctionDecl, ir.ClassDecl | None]]:
+    """All functions of a module, those of classes with their class."""
+    for decl in module.functions.values():
+        yield decl, None
+    for cls in all_classes(module):
+        for decl in cls.methods.values():
+            yield decl, cls
+
+
+def parts(body: object) -> Iterator[object]:
+    """A piece of code and everything in it, functions inside of it too."""
+    for node in ir.walk(body):
+        yield node
+        if isinstance(node, (ir.FunctionDef, ir.Lambda)):
+            yield from parts(node.function.body)

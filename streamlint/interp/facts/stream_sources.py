@@ -1,0 +1,390 @@
+"""Which stream or event an expression in a function that is not running stands for.
+
+Callers that are too large to be followed still say what they pass: ``Layer(alt_stream=self.side)`` with
+``self.side = torch.cuda.Stream()``. Names are followed to what is assigned to them, attributes to what a
+method of the class assigns to them, and parameters to what the calls in the module pass, until something
+makes a stream or an event. Nothing is run but that.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from streamlint import ir
+from streamlint.interp.facts import scopes
+from streamlint.interp.facts.scopes import Scope, Target
+from streamlint.interp.python import containers, names, objects, stmt
+from streamlint.interp.state.decisions import Oracle
+from streamlint.interp.state.machine import PathEnds
+from streamlint.interp.state.values import (
+    NONE,
+    ClassV,
+    ConstV,
+    ContextV,
+    EventV,
+    FuncV,
+    HeapV,
+    Shape,
+    SliceV,
+    StreamV,
+    SymV,
+    TupleV,
+    Value,
+)
+from streamlint.models import words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from streamlint.interp.state.machine import Machine
+
+MOST_STEPS = 10
+"""Names, attributes and calls that are followed from an expression to what makes the stream."""
+
+MOST_ATTEMPTS = 4
+"""Paths tried through the code that makes a stream."""
+
+_ARGUMENT = re.compile(r"(\d+):(\w+)")
+"""The key of an argument: the number of the call and the parameter."""
+
+_LAST = re.compile(r"(.+?)(\.\w+|\[-?\d+\]|\[-?\d*:-?\d*:\])")
+"""What is taken from a value, at the end of its key: ``0:streams[:2:][0]``, ``0:context.stream``."""
+
+
+# ----------------------------------------------------------------------------- arguments
+
+
+def of_key(m: Machine, key: str) -> StreamV | EventV | None:
+    """The stream or event that an unknown value with this key is, if other code of the module shows it.
+
+    That is what a caller passes as an argument, what another method puts into an attribute, or what is in it.
+    """
+    parts_, whole = [], key
+    while (value := _origin(m, whole)) is None:
+        last = _LAST.fullmatch(whole)
+        if last is None:
+            return None
+        whole = last[1]
+        parts_.append(last[2])
+    for part in reversed(parts_):
+        value = _part(m, value, part)
+    if isinstance(value, ContextV):
+        value = value.value
+    if not isinstance(value, (StreamV, EventV)):
+        return None
+    mark_used(m, value)
+    m.keep_name(value, key)
+    return value
+
+
+def element(m: Machine, owner: ir.ClassDecl | ir.Module, name: str) -> Value | None:
+    """An element that some code puts into a container, an attribute of a class or a variable of a module.
+
+    ``self.done.append((event, batch))``, ``STREAMS[device] = torch.cuda.Stream()``
+    """
+    put = scopes.put_into(m.project, owner).get(name)
+    if put is None:
+        return None
+
+    def find() -> Value | None:
+        return next((v for scope, e in put if (v := _value(m, scope, e, MOST_STEPS)) is not None), None)
+
+    where = owner.name if isinstance(owner, ir.Module) else f"{owner.module}:{owner.qualname}"
+    value = _once(m, f"element of {name} of {where}", find)
+    if value is not None:
+        mark_used(m, value)
+    return value
+
+
+def mark_used(m: Machine, value: Value | None) -> None:
+    """Notes that other code could use a value before the entry: it may have recorded the events in it."""
+    match value:
+        case EventV(number):
+            m.events[number] = replace(m.events[number], earlier=True)
+        case TupleV(items):
+            for item in items:
+                mark_used(m, item)
+        case HeapV(number) if m.heap[number].cls is None:
+            for item in (*m.heap[number].items, *m.heap[number].attrs.values()):
+                mark_used(m, item)
+        case _:
+            pass
+
+
+def _origin(m: Machine, key: str) -> Value | None:
+    """What is made for the argument or the attribute with this key; None for any other key."""
+    argument = _ARGUMENT.fullmatch(key)
+    target = m.targets.get(int(argument[1])) if argument is not None else None
+    if argument is not None and target is not None:
+        return _passed(m, target, argument[2], MOST_STEPS) or _of_annotated_class(m, target, argument[2])
+    owner = m.owners.get(key)
+    return _attribute(m, *owner, MOST_STEPS) if owner is not None else None
+
+
+def _of_annotated_class(m: Machine, target: Target, param: str) -> Value | None:
+    """``ring: Ring`` or ``ring: Ring | None``: some object of a class of the tree."""
+
+    def find() -> Value | None:
+        for known in target.params():
+            if known.name == param:
+                cls = scopes.class_named_by(m.project, target.module, known.annotation)
+                return objects.new(m, cls) if cls is not None else None
+        return None
+
+    return _once(m, f"annotation of {param} of {target.called.module}:{target.called.qualname}", find)
+
+
+def _part(m: Machine, value: Value, text: str) -> Value:
+    """``.name``, ``[-1]``, or a slice as ``key_of`` writes it: ``[:3:]``."""
+    span = next(frame.statement for frame in reversed(m.frames) if frame.statement is not None)
+    if text.startswith("."):
+        found = objects.attribute(m, value, text[1:], span)
+        cls = m.heap[value.id].cls if isinstance(value, HeapV) else None
+        if not isinstance(found, SymV) or cls is None:
+            return found
+        # Ring(stream=torch.cuda.Stream()), where Ring is a dataclass
+        made = _attribute(m, cls, text[1:], MOST_STEPS) or _passed(m, Target(None, cls), text[1:], MOST_STEPS)
+        return made if made is not None else found
+    bounds = [ConstV(int(part)) if part else None for part in text[1:-1].split(":")]
+    at = bounds[0] or NONE if len(bounds) == 1 else SliceV(*bounds)
+    return containers.index(m, value, at, span)
+
+
+def _passed(m: Machine, target: Target, param: str, steps: int) -> Value | None:
+    """What the calls in the module of a function or class pass for a parameter, if that is known."""
+
+    def find() -> Value | None:
+        fields = objects.dataclass_fields(m, target.cls) if target.cls and not target.function else None
+        for scope, call in scopes.calls_of(m.project, target):
+            e = scopes.argument_of(call, param, fields or target.positional())
+            value = _value(m, scope, e, steps) if e is not None else None
+            if value is not None:
+                return value
+        return None
+
+    return _once(m, f"argument {param} of {target.called.module}:{target.called.qualname}", find)
+
+
+def _once(m: Machine, what: str, find: Callable[[], Value | None]) -> Value | None:
+    """The same stream each time, and None while it is being looked for."""
+    place = ("origin", what)
+    if place not in m.globals:
+        m.globals[place] = SymV(what)
+        m.globals[place] = find() or SymV(what)
+    value = m.globals[place]
+    return None if isinstance(value, SymV) else value
+
+
+# ----------------------------------------------------------------------------- expressions
+
+
+def _value(m: Machine, scope: Scope, e: ir.Expr, steps: int) -> Value | None:
+    """The stream or event that an expression stands for, or a container of some; None if that is not seen."""
+    if steps <= 0:
+        return None
+    match e:
+        case ir.Name(id=name):
+            return _name(m, scope, name, steps - 1)
+        case ir.Choice(body=body, orelse=orelse):
+            return _value(m, scope, body, steps) or _value(m, scope, orelse, steps)
+        case ir.Boolean(operands=operands):
+            return next((v for one in operands if (v := _value(m, scope, one, steps)) is not None), None)
+        case ir.Seq(items=items) if e.kind != "set":
+            values = [_value(m, scope, item, steps) for item in items]
+            if all(value is None for value in values):
+                return None
+            unknown = [SymV(f"{scope.name}:{e.span.line}[{i}]") for i in range(len(values))]
+            known = [value if value is not None else unknown[i] for i, value in enumerate(values)]
+            return TupleV(tuple(known)) if e.kind == "tuple" else m.new_list(known)
+        case ir.Attr(value=ir.Name(id=owner), name=name) if owner == scope.receiver and scope.cls is not None:
+            return _attribute(m, scope.cls, name, steps - 1)
+        case ir.Call(func=ir.Attr(value=ir.Name(id=owner), name=name)) if (
+            owner == scope.receiver and scope.cls is not None
+        ):
+            return _returned(m, scope.cls, name, steps - 1) or _made(m, scope, e)
+        case ir.Call() | ir.Comprehension():
+            return _made(m, scope, e)
+        case ir.Index(value=container, index=at) if _is_plain(at):
+            whole = _value(m, scope, container, steps)
+            where = stmt.at_module_level(m, scope.module, at) if whole is not None else None
+            found = (
+                containers.index(m, whole, where, e.span) if whole is not None and where is not None else None
+            )
+            return found if found is not None and _holds_order(m, found) else None
+        case _:
+            return None
+
+
+def _is_plain(e: ir.Expr) -> bool:
+    """Numbers and slices of numbers."""
+    return all(not isinstance(node, (ir.Name, ir.Call, ir.Attr, ir.Opaque)) for node in ir.walk(e))
+
+
+def _name(m: Machine, scope: Scope, name: str, steps: int) -> Value | None:
+    for node in scopes.parts(scope.function.body):
+        written = scopes.assigned_to(node, name)
+        value = _value(m, scope, written, steps) if written is not None else None
+        if value is not None:
+            return value
+    target = scopes.target_of(scope)
+    if target is not None and any(param.name == name for param in scope.function.params):
+        return _passed(m, target, name, steps)
+    if name not in scope.module.assigned:
+        return None
+    value = names.module_name(m, scope.module.name, name)
+    return value if _holds_order(m, value) else None
+
+
+def _attribute(m: Machine, cls: ir.ClassDecl, name: str, steps: int) -> Value | None:
+    """What a method of a class puts into an attribute of its object."""
+
+    def find() -> Value | None:
+        for ancestor in m.project.ancestors(cls)[0]:
+            module = m.project.module(ancestor.module)
+            for decl in ancestor.methods.values() if module is not None else ():
+                found = _set_in(m, module, ancestor, decl, name, steps)
+                if found is not None:
+                    return found
+        return _returned(m, cls, name, steps)
+
+    return _once(m, f"attribute {name} of {cls.module}:{cls.qualname}", find)
+
+
+def given_by_others(m: Machine, cls: ir.ClassDecl, name: str) -> Value | None:
+    """The stream or event that another module puts into an attribute which the class itself leaves ``None``.
+
+    ``for group in groups: group.communication_stream = torch.cuda.Stream()``
+    """
+
+    def find() -> Value | None:
+        for other in m.project.mentioning(name):
+            module = m.project.module(other) if other != cls.module else None
+            for scope, e in scopes.put_on_others(module, name) if module is not None else ():
+                value = _value(m, scope, e, MOST_STEPS)
+                if value is not None:
+                    return value
+        return None
+
+    value = _once(m, f"what others put into {name} of {cls.module}:{cls.qualname}", find)
+    mark_used(m, value)
+    return value
+
+
+def _returned(m: Machine, cls: ir.ClassDecl, name: str, steps: int) -> Value | None:
+    """What a method or a property gives back: ``self.side()`` with ``return self._side``."""
+    for ancestor in m.project.ancestors(cls)[0]:
+        decl, module = ancestor.methods.get(name), m.project.module(ancestor.module)
+        if decl is None or module is None:
+            continue
+        try:
+            scope = Scope(module, decl.load(), ancestor)
+        except ir.LoweringError:
+            return None
+        for node in ir.walk(scope.function.body):
+            found = (
+                _value(m, scope, node.value, steps) if isinstance(node, ir.Return) and node.value else None
+            )
+            if found is not None:
+                return found
+        return None
+    return None
+
+
+def _set_in(
+    m: Machine, module: ir.Module | None, cls: ir.ClassDecl, decl: ir.FunctionDecl, name: str, steps: int
+) -> Value | None:
+    if module is None or name not in decl.names:
+        return None
+    try:
+        scope = Scope(module, decl.load(), cls)
+    except ir.LoweringError:
+        return None
+    for node in scopes.parts(scope.function.body):
+        written = scopes.set_on_receiver(scope, node, name)
+        found = _value(m, scope, written, steps) if written is not None else None
+        if found is not None:
+            return found
+    return None
+
+
+def _made(m: Machine, scope: Scope, e: ir.Call | ir.Comprehension) -> Value | None:
+    """What a call gives that makes a stream or an event, the same each time: it is made once before all."""
+
+    def find() -> Value | None:
+        local: dict[str, Value] = {
+            name: SymV(f"{scope.name}:{name}") for name in scopes.local_names(scope.function)
+        }
+        waiting: list[tuple[int, ...]] = [()]
+        for attempt in range(MOST_ATTEMPTS):
+            oracle = Oracle(waiting.pop(0))
+            value = _evaluated(m, scope, e, local, oracle)
+            if value is not None and _holds_order(m, value):
+                return value
+            chosen = tuple(decision.chosen for decision in oracle.taken)
+            if not attempt:
+                # return None, nullcontext() on another path
+                waiting += [(*chosen[:at], 1 - choice) for at, choice in enumerate(chosen)]
+            if not waiting:
+                break
+        return None
+
+    return _once(m, f"{e.span.path}:{e.span.line}:{e.span.col}", find) if _may_make(m, scope, e) else None
+
+
+def _evaluated(m: Machine, scope: Scope, e: ir.Expr, local: dict[str, Value], oracle: Oracle) -> Value | None:
+    """What the expression gives, however deep the call is in which it is asked for."""
+    calls, m.calls = m.calls, []
+    outer, m.oracle = m.oracle, oracle
+    first = len(m.ops)
+    try:
+        return stmt.at_module_level(m, scope.module, e, local)
+    except PathEnds:
+        return None
+    finally:
+        m.calls, m.oracle = calls, outer
+        # It happened long before: what else it did orders nothing here.
+        m.forget_ops(first)
+
+
+def _may_make(m: Machine, scope: Scope, e: ir.Call | ir.Comprehension) -> bool:
+    """A call of a maker (``torch.cuda.Stream()``), or of a function of the tree that gets constants only."""
+    if any(
+        isinstance(node, ir.Call) and isinstance(node.func, ir.Attr) and node.func.name in words.MAKERS
+        for node in ir.walk(e)
+    ):
+        return True
+    match e:
+        case ir.Call(func=ir.Name(id=name), args=args):
+            constant = all(isinstance(argument.value, ir.Const) for argument in args)
+            match m.project.member(scope.module.name, name):
+                case FuncV(function=ir.FunctionDecl(names=used)):
+                    return constant or words.makes_streams(used)
+                case ClassV(decl):
+                    return _makes_streams(decl)
+                case _:
+                    return False
+        case _:
+            return False
+
+
+def _makes_streams(cls: ir.ClassDecl) -> bool:
+    return any(words.makes_streams(decl.names) for decl in cls.methods.values())
+
+
+def _holds_order(m: Machine, value: Value) -> bool:
+    match value:
+        case StreamV() | EventV() | ContextV(value=StreamV()):
+            return True
+        case TupleV(items):
+            return any(_holds_order(m, item) for item in items)
+        case HeapV(number) if m.heap[number].cls is not None:
+            cls = m.heap[number].cls
+            return cls is not None and _makes_streams(cls)
+        case HeapV(number) if m.heap[number].shape is not Shape.INSTANCE:
+            held = m.heap[number]
+            inside = (*held.items, *held.attrs.values(), *((held.sample,) if held.sample else ()))
+            return any(_holds_order(m, item) for item in inside)
+        case _:
+            return False

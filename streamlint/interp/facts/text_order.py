@@ -1,0 +1,221 @@
+"""Where the text of a module orders a stream by its name, on paths that may not have been run.
+
+Traces show what was run. A join in a callback, behind a test that no path decided that way, or in a
+method that no entry reached is in the text only. It counts against a finding, never for one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint import ir
+from streamlint.interp.facts.relevance import all_functions
+from streamlint.models import words
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from streamlint.source import Span
+
+_WAITS = frozenset({"wait_stream", "wait_event", "wait"})
+"""The stream before the dot waits in ``side.wait_stream(other)``, the argument in ``event.wait(side)``."""
+_JOINS = frozenset({"synchronize", "sync", "query", "record_event", "record", "done"})
+_FREE = frozenset(
+    """
+    cudaStreamWaitEvent cuStreamWaitEvent cudaStreamSynchronize cuStreamSynchronize cudaEventRecord
+    cuEventRecord cudaStreamQuery cuStreamQuery
+    """.split()
+)
+"""Functions that take the stream among their arguments."""
+
+
+def forks(module: ir.Module, name: str, made: Span) -> Iterator[tuple[Span, str]]:
+    """Where, and in which function, code makes a stream of this name wait.
+
+    ``made`` is where the stream is made: other classes that make one of that name mean their own.
+    """
+    for function, call, method, receiver, same in _calls(module, name, made):
+        waits = method in _WAITS and _is(same, receiver)
+        if waits or (method in _FREE | {"wait"} and _among(same, call.args)):
+            yield call.span, function
+
+
+def joins(module: ir.Module, name: str, made: Span) -> Iterator[tuple[Span, str]]:
+    """The same for code that waits for the stream, or records an event on it."""
+    for function, call, method, receiver, same in _calls(module, name, made):
+        waits = method in _JOINS and _is(same, receiver)
+        if waits or (method in _FREE | {"wait_stream", "record"} and _among(same, call.args)):
+            yield call.span, function
+
+
+def _calls(
+    module: ir.Module, name: str, made: Span
+) -> Iterator[tuple[str, ir.Call, str, ir.Expr | None, frozenset[str]]]:
+    """Calls in functions that mention the stream, with their receivers and the names of the stream there."""
+    others = _with_own(module, name, made)
+    names = attributes(module, name)
+    for decl in all_functions(module):
+        if names.isdisjoint(decl.names) or decl.qualname.rpartition(".")[0] in others:
+            continue
+        try:
+            body = decl.load().body
+        except ir.LoweringError:
+            continue
+        same = names | {n for n, value in _copies(body) if _is(names, value)}
+        for call in _inside(body):
+            match call.func:
+                case ir.Attr(value=receiver, name=method):
+                    yield decl.qualname, call, method, receiver, same
+                case ir.Name(id=method):
+                    yield decl.qualname, call, method, None, same
+                case _:
+                    pass
+
+
+def attributes(module: ir.Module, name: str) -> frozenset[str]:
+    """The name, and those of the attributes that a variable or attribute of that name comes from or goes to.
+
+    ``side = self.pool._side``: other functions know the stream as ``_side``.
+    """
+    names = {name}
+    for decl in all_functions(module):
+        if name not in decl.names:
+            continue
+        try:
+            body = decl.load().body
+        except ir.LoweringError:
+            continue
+        for target, value in _copies(body):
+            if target == name and isinstance(value, ir.Attr):
+                names.add(value.name)
+        for node in ir.walk(body, functions=True):
+            match node:
+                case ir.Assign(targets=(ir.Attr(name=target),), value=value) if _is({name}, value):
+                    names.add(target)
+                case _:
+                    pass
+    return frozenset(names)
+
+
+def variables(decl: ir.FunctionDecl, names: Collection[str]) -> set[str]:
+    """The variables of a function that are given the value of something with one of these names."""
+    try:
+        body = decl.load().body
+    except ir.LoweringError:
+        return set()
+    return {target for target, value in _copies(body) if _is(names, value)}
+
+
+def _copies(body: object) -> Iterator[tuple[str, ir.Expr]]:
+    """Variables that are given another name's value: ``side = self.side``."""
+    for node in ir.walk(body, functions=True):
+        match node:
+            case ir.Assign(targets=targets, value=ir.Name() | ir.Attr() | ir.Index() as value):
+                yield from ((target.id, value) for target in targets if isinstance(target, ir.Name))
+            case _:
+                pass
+
+
+def _with_own(module: ir.Module, name: str, made: Span) -> set[str]:
+    """Classes whose constructor mentions the name and makes a stream, but not this one."""
+    decls = [decl for decl in all_functions(module) if decl.span.path == made.path]
+    maker = max((d for d in decls if d.span.line <= made.line), key=lambda d: d.span.line, default=None)
+    return {
+        decl.qualname.rpartition(".")[0]
+        for decl in decls
+        if decl.name == "__init__"
+        and name in decl.names
+        and words.makes_streams(decl.names)
+        and (maker is None or decl.qualname.rpartition(".")[0] != maker.qualname.rpartition(".")[0])
+    }
+
+
+def may_be_recorded(module: ir.Module, name: str) -> bool:
+    """Whether code may record an event of this name: it does more than make it, test it and wait for it."""
+    mentions = harmless = 0
+    bodies: list[object] = [module.load_body()] if name in module.body_names else []
+    try:
+        bodies += [decl.load().body for decl in all_functions(module) if name in decl.names]
+    except ir.LoweringError:
+        return True
+    for node in (node for body in bodies for node in ir.walk(body, functions=True)):
+        mentions += isinstance(node, (ir.Name, ir.Attr)) and _is({name}, node)
+        harmless += sum(_is({name}, part) for part in _harmless(node))
+    return mentions > harmless
+
+
+def may_record(decl: ir.FunctionDecl, name: str) -> bool:
+    """Whether a function records an event of this name, or any that it has not just made itself."""
+    try:
+        body = decl.load().body
+    except ir.LoweringError:
+        return True
+    made: set[str] = set()
+    recorded: list[tuple[ir.Expr, ...]] = []
+    for node in ir.walk(body):
+        match node:
+            case ir.Assign(targets=(target,), value=ir.Call(func=ir.Attr(name="Event"))):
+                made |= _last_name(target)
+            case ir.Call(func=ir.Attr(value=event, name="record"), args=args):
+                recorded.append((event, *(arg.value for arg in args)))
+            case ir.Call(func=ir.Attr(name="record_event"), args=args) if args:
+                recorded.append(tuple(arg.value for arg in args))
+            case ir.Call(func=ir.Attr(name=called) | ir.Name(id=called)) if called in _FREE:
+                return True
+            case _:
+                pass
+    # self.done = torch.cuda.Event(); self.done.record(): the next wait is for this one.
+    made.discard(name)
+    return any(made.isdisjoint(set().union(*map(_last_name, of))) for of in recorded)
+
+
+def _last_name(e: ir.Expr) -> set[str]:
+    match e:
+        case ir.Name(id=name) | ir.Attr(name=name):
+            return {name}
+        case _:
+            return set()
+
+
+_WAITS_FOR_EVENT = frozenset(
+    {"wait_event", "cudaStreamWaitEvent", "cuStreamWaitEvent", "cudaEventSynchronize"}
+)
+
+
+def _harmless(node: object) -> tuple[ir.Expr, ...]:
+    """Parts of a node that can be an event without its being recorded there."""
+    match node:
+        case ir.Call(func=ir.Attr(value=event, name="wait" | "synchronize" | "query")):
+            return (event,)
+        case ir.Call(func=ir.Attr(name=called) | ir.Name(id=called), args=args) if called in _WAITS_FOR_EVENT:
+            return tuple(arg.value for arg in args)
+        case ir.Assign(targets=targets, value=ir.Call(func=ir.Attr(name=called) | ir.Name(id=called))) if (
+            called in ("Event", "create_event")
+        ):
+            return targets
+        case ir.Assign(targets=targets, value=ir.Const()) | ir.Delete(targets=targets):
+            return targets
+        case ir.Compare(left=left, right=right):
+            return (left, right)
+        case ir.If(test=test) | ir.While(test=test):
+            return (test,)
+        case _:
+            return ()
+
+
+def _inside(node: object) -> Iterator[ir.Call]:
+    return (part for part in ir.walk(node, functions=True) if isinstance(part, ir.Call))
+
+
+def _among(names: Collection[str], args: tuple[ir.Arg, ...]) -> bool:
+    return any(_is(names, arg.value) for arg in args)
+
+
+def _is(names: Collection[str], value: ir.Expr | None) -> bool:
+    match value:
+        case ir.Name(id=found) | ir.Attr(name=found):
+            return found in names
+        case ir.Index(value=inside):
+            return _is(names, inside)
+        case _:
+            return False

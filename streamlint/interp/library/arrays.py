@@ -1,0 +1,436 @@
+"""Arrays of CuPy, Numba and cuda.core: their functions, methods and kernels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.interp.library import (
+    copies,
+    effects,
+    handoffs,
+    kernels,
+    memory,
+    tensors,
+    triton,
+    unresolved,
+)
+from streamlint.interp.python import contexts, names
+from streamlint.interp.state import flavors
+from streamlint.interp.state.values import (
+    NONE,
+    ApiV,
+    BufferV,
+    ConstV,
+    DeviceV,
+    Flavor,
+    FuncV,
+    HeapV,
+    MethodV,
+    PartialV,
+    Shape,
+    StreamV,
+    SymV,
+    TupleV,
+    Value,
+    key_of,
+)
+from streamlint.models import cuda_core as core_model
+from streamlint.models import cupy as cupy_model
+from streamlint.models import numba as numba_model
+from streamlint.models.schema import Lib
+from streamlint.trace import (
+    Access,
+    Doubt,
+    Launch,
+    Mode,
+    Origin,
+    Space,
+    StreamChoice,
+    StreamKind,
+    SyncStream,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from streamlint.interp.state.machine import Machine
+    from streamlint.source import Span
+    from streamlint.trace import StreamId
+
+LAUNCH = "a configured kernel"
+"""Path of the value ``kernel[grid, block, stream]``, which holds the kernel and its configuration."""
+
+
+def guessed_library(m: Machine) -> Lib:
+    """Whose streams an unknown stream belongs to, by what the running module imports."""
+    module = m.project.module(m.frame.env.module) if m.frames else None
+    imported = {i.module.partition(".")[0]: i for i in module.imports} if module is not None else {}
+    if "torch" in imported or not imported:
+        return Lib.TORCH
+    return Lib.CUPY if "cupy" in imported else Lib.TORCH
+
+
+# ----------------------------------------------------------------------------- attributes and methods
+
+
+def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
+    """``array.name``"""
+    if name in ("ptr", "handle", "device_ctypes_pointer", "device_pointer", "gpu_data", "gpudata"):
+        return handoffs.by_address(m, view, span, name)
+    if name == "device" and view.flavor in (Flavor.DEVICE_ARRAY, Flavor.WARP_ARRAY):
+        return DeviceV("cpu" if m.space(view).on_host else m.buffers[view.id].device)
+    if name in ("T", "real", "imag", "base", "data", "mT", "flat", "mem"):
+        return view
+    if name in _meta(view):
+        return SymV(f"{key_of(view)}.{name}")
+    return MethodV(view, name)
+
+
+def _meta(view: BufferV) -> frozenset[str]:
+    if view.flavor is Flavor.NUMBA_ARRAY:
+        return numba_model.META
+    return core_model.META if view.flavor is Flavor.CORE_BUFFER else cupy_model.META
+
+
+def method(
+    m: Machine, view: BufferV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value:
+    """``array.name(...)``, for names that have no row."""
+    if name == "toDlpack":
+        return handoffs.by_address(m, view, span, name)
+    if name in cupy_model.VIEWS | numba_model.VIEWS or name == "__dlpack__":
+        return view
+    if name in cupy_model.SPLITS:
+        return _parts(m, view)
+    if view.flavor in (Flavor.CORE_BUFFER, Flavor.RMM_BUFFER) or name in _meta(view):
+        return m.fresh(f"{key_of(view)}.{name}()", span)
+    if name in cupy_model.HOST_READS:
+        tensors.read_on_host(m, view, span, f"{name}()")
+        return m.fresh(f"{name}()", span)
+    if name in cupy_model.IN_PLACE:
+        _in_place(m, view, name, args, span)
+        return NONE
+    return operator(m, name, [view, *args], kwargs, span)
+
+
+def _parts(m: Machine, view: BufferV) -> Value:
+    made = m.new_list(())
+    m.heap[made.id].open, m.heap[made.id].sample = True, view
+    return made
+
+
+def _in_place(m: Machine, view: BufferV, name: str, args: Sequence[Value], span: Span) -> None:
+    mode = Mode.WRITE if name == "fill" else Mode.UPDATE
+    sources = tensors.buffers_in(m, args, unknown=False)
+    reads = [Access(source.id, Mode.READ, source.region) for source in sources]
+    accesses = (Access(view.id, mode, view.region), *reads)
+    tensors.work(m, span, _current(m, view).id, accesses, name, library=flavors.product(view))
+
+
+def _current(m: Machine, view: BufferV) -> StreamV:
+    return m.current_stream(flavors.library(view), m.buffers[view.id].device)
+
+
+# ----------------------------------------------------------------------------- cupy.*
+
+
+def cupy_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
+    """``cupy.name(...)`` and ``cupyx...``: anything not named in the model is an operator."""
+    parts = path.split(".")
+    last = parts[-1]
+    if last == "get_array_module":
+        return ApiV("cupy")
+    if last in ("ElementwiseKernel()", "ReductionKernel()"):
+        return _elementwise(m, last[:-2], args, kwargs, span)
+    if last[:1].isupper() or (len(parts) > 2 and not cupy_model.QUIET_PARTS.isdisjoint(parts[1:-1])):
+        return m.fresh(f"{path}()", span)
+    if last in cupy_model.META | cupy_model.QUIET_PARTS or _is_scalar_type(last):
+        return SymV(f"{path}({','.join(key_of(a) for a in args)})")
+    if last in cupy_model.FACTORIES:
+        return _factory(m, last, args, kwargs, span)
+    if last in cupy_model.LIKE_FACTORIES:
+        return _factory(m, last, [], kwargs, span)
+    given = [*args, *(value for key, value in kwargs.items() if key in ("a", "x", "obj", "array"))]
+    if last in cupy_model.FROM_HOST:
+        return _from_host(m, last, given[0] if given else NONE, kwargs, span)
+    first = tensors.buffers_in(m, given[:1])
+    if last in ("from_dlpack", "fromDlpack"):
+        return _from_dlpack(m, first, span)
+    if first and last in cupy_model.VIEWS:
+        return BufferV(first[0].id, first[0].region, Flavor.DEVICE_ARRAY)
+    if first and last in cupy_model.SPLITS:
+        return _parts(m, first[0])
+    if first and last == "copyto":
+        tensors.assign_into(m, first[0], given[1] if len(given) > 1 else NONE, span)
+        return NONE
+    if first and last in cupy_model.IN_PLACE:
+        _in_place(m, first[0], last, given[1:], span)
+        return NONE
+    return operator(m, last, args, kwargs, span)
+
+
+def _is_scalar_type(name: str) -> bool:
+    return name.rstrip("0123456789") in ("float", "int", "uint", "complex", "bool_", "bool", "dtype")
+
+
+def _factory(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
+    stream = m.current_stream(Lib.CUPY)
+    if name == "ndarray":
+        held = tensors.buffers_in(m, [*args[2:3], *(v for k, v in kwargs.items() if k == "memptr")])
+        if held:
+            return BufferV(held[0].id, held[0].region, Flavor.DEVICE_ARRAY)
+    made = _new_array(m, Origin.ALLOCATED, span, stream)
+    if name not in cupy_model.UNFILLED:
+        tensors.work(m, span, stream.id, (Access(made.id, Mode.WRITE),), name, library=Lib.CUPY.product)
+    return made
+
+
+def _new_array(m: Machine, origin: Origin, span: Span, stream: StreamV) -> BufferV:
+    return m.new_buffer("", Space.DEVICE, origin, Flavor.DEVICE_ARRAY, span, stream.id)
+
+
+def _from_host(m: Machine, name: str, source: Value, kwargs: dict[str, Value], span: Span) -> Value:
+    """``cp.asarray(x)``: a copy of a host array on the current stream; a device array as it is."""
+    found = tensors.buffers_in(m, [source])
+    stream = m.current_stream(Lib.CUPY)
+    if found and m.space(found[0]) in (Space.DEVICE, Space.MANAGED) and found[0].flavor is not Flavor.ARRAY:
+        return _adopt(m, name, found[0], kwargs, span)
+    made = _new_array(m, Origin.RESULT, span, stream)
+    if found and m.space(found[0]).on_host:
+        blocking = copies.is_true(m, kwargs.get("blocking", ConstV(False)), span, "blocking")
+        by = Lib.CUPY.product
+        copies.on_stream(m, made, found[0], stream.id, span, blocking=blocking, name=name, library=by)
+        return made
+    for view in found:
+        # On the host or on the device, which is not known.
+        handoffs.by_interface(m, view, Lib.CUPY, span, name)
+    accesses = [Access(view.id, Mode.READ, view.region) for view in found]
+    accesses.append(Access(made.id, Mode.WRITE))
+    tensors.work(m, span, stream.id, accesses, name, library=Lib.CUPY.product)
+    return made
+
+
+def _adopt(m: Machine, name: str, view: BufferV, kwargs: dict[str, Value], span: Span) -> Value:
+    """A device array taken by CuPy."""
+    handoffs.by_interface(m, view, Lib.CUPY, span, name)
+    copied = kwargs.get("copy", ConstV(True))
+    if name == "array" and copies.is_true(m, copied, span, "copy"):
+        return operator(m, name, [view], {}, span)
+    return BufferV(view.id, view.region, Flavor.DEVICE_ARRAY)
+
+
+def _from_dlpack(m: Machine, found: list[BufferV], span: Span) -> Value:
+    if not found:
+        return m.fresh("from_dlpack", span)
+    handoffs.by_dlpack(m, found[0], Lib.CUPY, m.current_stream(Lib.CUPY).id, span)
+    return BufferV(found[0].id, found[0].region, Flavor.DEVICE_ARRAY)
+
+
+def operator(
+    m: Machine,
+    name: str,
+    args: list[Value],
+    kwargs: dict[str, Value],
+    span: Span,
+    on: StreamV | None = None,
+) -> Value:
+    """Reads its operands on CuPy's current stream, or ``on`` another one; writes ``out`` or a new array."""
+    operands = list(args)
+    out = kwargs.get("out", NONE)
+    arity = 2 if name in cupy_model.BINARY_UFUNCS else 1 if name in cupy_model.UNARY_UFUNCS else 0
+    if arity and len(operands) > arity:
+        out = operands.pop(arity)
+    sources = tensors.buffers_in(m, [*operands, *(v for k, v in kwargs.items() if k != "out")])
+    for view in sources:
+        if view.flavor is Flavor.TORCH:
+            handoffs.by_interface(m, view, Lib.CUPY, span, name)
+    targets = tensors.buffers_in(m, [out])
+    if not sources and not targets and not any(isinstance(names.settle(m, v), SymV) for v in operands):
+        return m.fresh(f"{name}()", span)
+    other = next((v for v in sources if v.flavor in flavors.DEVICE_FLAVORS - {Flavor.DEVICE_ARRAY}), None)
+    stream = _current(m, other) if other is not None else m.current_stream(Lib.CUPY)
+    stream = on or stream
+    reads = [Access(view.id, Mode.READ, view.region) for view in sources]
+    result: Value = out
+    if not targets:
+        flavor = other.flavor if other is not None else Flavor.DEVICE_ARRAY
+        made = m.new_buffer("", Space.DEVICE, Origin.RESULT, flavor, span, stream.id)
+        targets, result = [made], made
+    writes = [Access(view.id, Mode.WRITE, view.region) for view in targets]
+    by = flavors.product(other) if other is not None else Lib.CUPY.product
+    choice = StreamChoice.IMPLIED if on is None else StreamChoice.NAMED
+    tensors.work(m, span, stream.id, (*reads, *writes), name, library=by, choice=choice)
+    if name in cupy_model.DRAINING:
+        m.emit(SyncStream(m.site(span), m.lane, stream=stream.id, name=name))
+    return result
+
+
+def _elementwise(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
+    """``ElementwiseKernel('float32 x', 'float32 y', ...)``: what follows the inputs is written."""
+    held = kwargs.get("in_params", NONE)
+    inputs = len(args)
+    if isinstance(held, ConstV) and isinstance(held.value, str):
+        inputs = len([part for part in held.value.split(",") if part.strip()])
+    out = kwargs.get("out", args[inputs] if len(args) > inputs else NONE)
+    given = kwargs.get("stream", NONE)
+    on = None if given == NONE else contexts.as_stream(m, given, span, Lib.CUPY)
+    return operator(m, name, args[:inputs], {"out": out}, span, on)
+
+
+# ----------------------------------------------------------------------------- Numba
+
+
+def numba_function(m: Machine, path: str, args: list[Value], span: Span) -> Value | None:
+    """``numba.cuda.jit`` as a function, and arrays of other libraries taken by Numba."""
+    last = path.rpartition(".")[2]
+    first = names.settle(m, args[0]) if args else NONE
+    if isinstance(first, MethodV) and first.name == "__cuda_array_interface__":
+        first = first.receiver
+    if path in numba_model.KERNEL_DECORATORS:
+        # cuda.jit(f) gives the kernel, cuda.jit("void(int32[:])") a decorator.
+        return PartialV(ApiV("numba.cuda.jit()"), (first,), {}) if isinstance(first, FuncV) else ApiV(path)
+    if last in ("as_cuda_array", "from_cuda_array_interface"):
+        found = tensors.buffers_in(m, [first])
+        if not found:
+            return m.fresh(last, span)
+        handoffs.by_interface(m, found[0], Lib.NUMBA, span, last)
+        return BufferV(found[0].id, found[0].region, Flavor.NUMBA_ARRAY)
+    return None
+
+
+def bound_stream(m: Machine, view: BufferV) -> StreamId | None:
+    """The stream that a Numba array was made with, which it keeps; None if it was made without one."""
+    made_on = m.buffers[view.id].alloc_stream
+    return made_on if made_on is not None and m.streams[made_on].kind is not StreamKind.LEGACY else None
+
+
+def configured(m: Machine, kernel: Value, at: Value) -> Value | None:
+    """``kernel[grid, block, stream]``: None if ``kernel`` is not one of Numba's or CuPy's."""
+    at = names.settle(m, at)
+    match kernel:
+        case FuncV() if kernels.library(m, kernel) in (Lib.NUMBA, Lib.CUPY, Lib.TORCH):
+            return PartialV(ApiV(LAUNCH), (kernel, at), {})
+        case PartialV(func=ApiV("numba.cuda.jit()"), args=(inner, *_)):
+            return PartialV(ApiV(LAUNCH), (inner, at), {})
+        case SymV() if isinstance(at, TupleV) and any(_is_numba_stream(m, item) for item in at.items):
+            return PartialV(ApiV(LAUNCH), (kernel, at), {})
+        case _:
+            return None
+
+
+def _is_numba_stream(m: Machine, value: Value) -> bool:
+    value = names.settle(m, value)
+    return isinstance(value, StreamV) and value.lib is Lib.NUMBA
+
+
+def launch_triton(
+    m: Machine, kernel: FuncV, args: Sequence[Value], kwargs: dict[str, Value], span: Span
+) -> Value:
+    """``kernel[grid](x, y, n, BLOCK=128)`` of Triton: on PyTorch's current stream."""
+    uses = triton.uses(m, kernel, args, kwargs)
+    if uses is None:
+        return unresolved.launch_kernel(m, kernel.function.name, args, kwargs, span)
+    given = dict(zip(uses, args, strict=False)) | kwargs
+    accesses = [
+        Access(view.id, mode, view.region)
+        for name, use in uses.items()
+        if (mode := use.mode) is not None
+        for view in tensors.buffers_in(m, [given.get(name, NONE)])
+    ]
+    tensors.launch(m, span, accesses, kernel.function.name)
+    return NONE
+
+
+def launch(m: Machine, kernel: Value, config: Value, args: Sequence[Value], span: Span) -> Value:
+    """``kernel[config](args)`` on the stream of its configuration."""
+    lib = Lib.NUMBA
+    if isinstance(kernel, FuncV):
+        lib = kernels.library(m, kernel) or Lib.NUMBA
+    given = _configured_stream(m, config)
+    stream = _launch_stream(m, given, lib, span)
+    uses = kernels.python_uses(m, kernel) if isinstance(kernel, FuncV) else None
+    by_place = list(uses.values()) if uses is not None else []
+    accesses: list[Access] = []
+    host: list[Access] = []
+    for i, arg in enumerate(args):
+        use = by_place[i] if i < len(by_place) else kernels.Use(Mode.UPDATE)
+        if use.mode is None:
+            continue
+        for view in tensors.buffers_in(m, [arg], unknown=use.indexed):
+            if m.space(view) is Space.UNKNOWN and view.flavor is Flavor.OPAQUE:
+                # What a kernel indexes is an array on the device, or numba would copy it there and back.
+                m.set_space(view, Space.DEVICE)
+            target = host if m.space(view) is Space.PAGEABLE else accesses
+            target.append(Access(view.id, use.mode, view.region))
+            if lib is Lib.NUMBA:
+                handoffs.to_numba_kernel(m, view, stream.id, span)
+    name = kernel.function.name if isinstance(kernel, FuncV) else "kernel"
+    doubts = frozenset() if uses is not None else frozenset({Doubt.OPAQUE})
+    m.emit(
+        Launch(
+            m.site(span),
+            m.lane,
+            doubts,
+            stream=stream.id,
+            accesses=(*accesses, *host),
+            name=name,
+            library=lib.product,
+            choice=memory.stream_choice(m, given, args),
+            # Warp selects the device of the stream by itself.
+            issued_on=m.exact_device if lib is not Lib.WARP else None,
+        )
+    )
+    if host:
+        # Numba copies host arrays to the device before the kernel and back after it.
+        m.emit(SyncStream(m.site(span), m.lane, stream=stream.id, name=name))
+    return NONE
+
+
+def _configured_stream(m: Machine, config: Value) -> Value:
+    """What stands for the stream in ``[grid, block, stream]``."""
+    config = names.settle(m, config)
+    items: Sequence[Value] = ()
+    match config:
+        case TupleV(held):
+            items = held
+        case HeapV(number) if m.heap[number].shape is not Shape.INSTANCE:
+            items = m.heap[number].items
+        case SymV(key):
+            # The whole configuration comes from outside, and a stream may be in it.
+            return SymV(f"{key}.stream")
+        case _:
+            pass
+    return names.settle(m, items[2]) if len(items) > 2 else NONE
+
+
+def _launch_stream(m: Machine, given: Value, lib: Lib, span: Span) -> StreamV:
+    match given:
+        case StreamV():
+            return given
+        case ConstV(None):
+            return m.current_stream(lib)
+        case ConstV(int() as handle):
+            return effects.handle_stream(m, handle, lib)
+        case _:
+            return contexts.as_stream(m, given, span, lib)
+
+
+def kernel_method(
+    m: Machine, kernel: FuncV, name: str, args: list[Value], kwargs: dict[str, Value]
+) -> Value | None:
+    """``kernel.forall(n, stream=s)`` and ``kernel.configure(grid, block, s)``: configured kernels."""
+    if name not in ("forall", "configure") or kernels.library(m, kernel) is None:
+        return None
+    at = 2
+    stream = kwargs.get("stream", args[at] if len(args) > at else NONE)
+    return PartialV(ApiV(LAUNCH), (kernel, TupleV((NONE, NONE, stream))), {})
+
+
+def rawkernel_call(
+    m: Machine, kernel: FuncV, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value:
+    """``cupyx.jit.rawkernel``: ``kernel((grid,), (block,), (args...), stream=s)``."""
+    packed = names.settle(m, kwargs.get("args", args[2] if len(args) > 2 else NONE))
+    stream = kwargs.get("stream", NONE)
+    given = packed.items if isinstance(packed, TupleV) else ()
+    return launch(m, kernel, TupleV((NONE, NONE, stream)), given, span)

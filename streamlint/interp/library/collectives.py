@@ -1,0 +1,123 @@
+"""Collectives of ``torch.distributed``: on the current stream, or aside with a handle to wait for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.interp.library import tensors
+from streamlint.interp.python import conditions
+from streamlint.interp.state.values import NONE, BufferV, StreamV, Value, key_of
+from streamlint.models.schema import Lib
+from streamlint.trace import (
+    Access,
+    Doubt,
+    KeepAlive,
+    Launch,
+    Mode,
+    Record,
+    StreamKind,
+    Wait,
+)
+
+if TYPE_CHECKING:
+    from streamlint.interp.library.effects import Call
+    from streamlint.interp.state.machine import Machine
+    from streamlint.models import schema as fx
+    from streamlint.trace import StreamId
+
+_OBSERVED = frozenset({Doubt.OBSERVED})
+
+
+def run(call: Call, effect: fx.Communicates) -> Value:
+    """Carries out a collective. One whose flag or memory is not known for sure does nothing here.
+
+    A handle that orders more than is seen costs a miss; one that orders less, a false alarm.
+    """
+    m = call.m
+    used = [
+        (view, mode)
+        for names, mode in (
+            (effect.reads, Mode.READ),
+            (effect.writes, Mode.WRITE),
+            (effect.updates, Mode.UPDATE),
+        )
+        for name in names
+        for view in tensors.buffers_in(m, [call.value(name)])
+    ]
+    accesses = [Access(view.id, mode, view.region) for view, mode in used]
+    aside = effect.flag is None or conditions.taken(m, call.value(effect.flag))
+    unresolved = m.fresh(f"{call.name()}()", call.span)
+    if aside is None:
+        return unresolved
+    if not aside:
+        tensors.launch(m, call.span, accesses, call.name())
+        _follow_group(call, effect)
+        return NONE
+    if not used or any(m.space(view).on_host for view, _ in used):
+        return unresolved
+    return _aside(call, effect, accesses, [view for view, _ in used])
+
+
+def ordered_by(m: Machine, key: str) -> list[StreamV]:
+    """The streams that a wait for an unknown value orders, if it comes from ``torch.distributed``; else none.
+
+    ``for work in dist.batch_isend_irecv(ops): work.wait()`` makes the current stream wait for the
+    communication, and for no stream that the program makes.
+    """
+    if not key.startswith("torch.distributed."):
+        return []
+    others = [role for name, role in m.roles.items() if name.startswith("communication of ")]
+    return [m.current_stream(Lib.TORCH), *(stream for stream in others if isinstance(stream, StreamV))]
+
+
+def _aside(call: Call, effect: fx.Communicates, accesses: list[Access], views: list[BufferV]) -> Value:
+    """``work = all_reduce(x, async_op=True)``: starts after the current stream's work, on another stream."""
+    m, span = call.m, call.span
+    stream = _stream_of_group(call, effect).id
+    _waits(call, waiting=stream, other=m.current_stream(Lib.TORCH).id)
+    work = m.new_event("the handle", span, Lib.DISTRIBUTED)
+    m.emit(
+        Launch(
+            m.site(span),
+            m.lane,
+            stream=stream,
+            accesses=tuple(accesses),
+            name=call.name(),
+            completes=work.id,
+        )
+    )
+    m.emit(Record(m.site(span), m.lane, stream=stream, event=work.id))
+    for view in views:
+        # The process group holds on to the tensors until the collective is done.
+        m.emit(KeepAlive(m.site(span), m.lane, buffer=view.id, stream=stream, name=call.name()))
+    return work
+
+
+def _stream_of_group(call: Call, effect: fx.Communicates) -> StreamV:
+    """The stream that a process group makes when it first communicates aside."""
+    m, key = call.m, _key(call, effect)
+    known = m.roles.get(key)
+    if isinstance(known, StreamV):
+        return known
+    made = m.new_stream(StreamKind.NON_BLOCKING, "the communication stream", call.span, Lib.TORCH)
+    m.roles[key] = made
+    return made
+
+
+def _follow_group(call: Call, effect: fx.Communicates) -> None:
+    """Collectives of one group run in turn, also those on the current stream: seen, not documented."""
+    known = call.m.roles.get(_key(call, effect))
+    if isinstance(known, StreamV):
+        current = call.m.current_stream(Lib.TORCH).id
+        _waits(call, waiting=current, other=known.id, doubts=_OBSERVED)
+
+
+def _key(call: Call, effect: fx.Communicates) -> str:
+    return f"communication of {key_of(call.value(effect.group))} on {call.m.device}"
+
+
+def _waits(call: Call, *, waiting: StreamId, other: StreamId, doubts: frozenset[Doubt] = frozenset()) -> None:
+    m, span = call.m, call.span
+    event = m.new_event("the event of a collective", span, Lib.TORCH)
+    m.emit(Record(m.site(span), m.lane, stream=other, event=event.id))
+    m.emit(Wait(m.site(span), m.lane, doubts, stream=waiting, event=event.id, name=call.name()))

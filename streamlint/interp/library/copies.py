@@ -1,0 +1,271 @@
+"""Copies between host and device, and what they mean to the host (measured: docs/semantics.md).
+
+PyTorch: ``x.to("cpu", non_blocking=True)`` allocates pinned memory and returns before the copy ran;
+``pinned.copy_(gpu, non_blocking=True)`` likewise; into pageable memory it blocks. From pageable
+memory the source is always released on return.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.interp.library import devices, tensors
+from streamlint.interp.python import conditions, names
+from streamlint.interp.state import flavors
+from streamlint.interp.state.machine import PathEnds
+from streamlint.interp.state.values import (
+    NONE,
+    ApiV,
+    BufferV,
+    ConstV,
+    DeviceV,
+    Flavor,
+    SymV,
+    Value,
+    key_of,
+)
+from streamlint.models.copying import explicit_effect, host_effect
+from streamlint.models.schema import Lib
+from streamlint.trace import (
+    Access,
+    Copy,
+    HostAccess,
+    HostEffect,
+    Launch,
+    Mode,
+    Origin,
+    Record,
+    Space,
+    StreamChoice,
+    StreamId,
+    StreamKind,
+    Wait,
+)
+
+if TYPE_CHECKING:
+    from streamlint.interp.state.machine import Machine
+    from streamlint.source import Span
+
+
+def is_true(m: Machine, value: Value, span: Span, name: str) -> bool:
+    """Whether a flag such as ``non_blocking`` is set; an unknown one is taken as set on one path."""
+    value = names.settle(m, value)
+    known = conditions.constant(m, value)
+    if known is not None:
+        return known
+    key = key_of(value)
+    negated = key.startswith("not ")
+    return (m.oracle.choose(key.removeprefix("not "), name, relevant=False) == 0) != negated
+
+
+def method(
+    m: Machine, view: BufferV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value:
+    match name:
+        case "copy_":
+            source = args[0] if args else kwargs.get("src", NONE)
+            non_blocking = kwargs.get("non_blocking", args[1] if len(args) > 1 else ConstV(False))
+            _copy_in(m, view, source, span, blocking=not is_true(m, non_blocking, span, "non_blocking"))
+            return view
+        case "cpu":
+            return _to_host(m, view, span, blocking=not _flag(m, args, kwargs, span))
+        case "cuda":
+            return _to_device(
+                m,
+                view,
+                devices.as_device(m, args[0] if args else NONE),
+                span,
+                blocking=not _flag(m, args, kwargs, span),
+            )
+        case "numpy":
+            if not m.space(view).on_host and m.space(view) is not Space.UNKNOWN:
+                tensors.read_on_host(m, view, span, "numpy()")
+                return m.new_buffer("", Space.PAGEABLE, Origin.RESULT, Flavor.ARRAY, span)
+            return BufferV(view.id, view.region, Flavor.ARRAY)
+        case "pin_memory":
+            tensors.operate(m, span, name, [view])
+            return m.new_buffer("", Space.PINNED, Origin.RESULT, Flavor.TORCH, span)
+        case _:
+            return _to(m, view, args, kwargs, span)
+
+
+def _copy_in(m: Machine, view: BufferV, source: Value, span: Span, *, blocking: bool) -> None:
+    """``view.copy_(source)``. A source of unknown origin that must not block is taken to be on the device."""
+    if names.settle(m, source) == NONE:
+        # A TypeError: self.state was given away by an earlier call.
+        raise PathEnds
+    sources = tensors.buffers_in(m, [source])
+    if sources:
+        copy(m, view, sources[0], span, blocking=blocking, name="copy_")
+    elif not m.space(view).on_host:
+        tensors.launch(m, span, (Access(view.id, Mode.WRITE, view.region),), "copy_")
+    elif blocking:
+        tensors.write_on_host(m, view, span, "copy_")
+    else:
+        unknown = m.argument(key_of(source), Space.DEVICE)
+        copy(m, view, unknown, span, blocking=False, name="copy_")
+
+
+def _flag(m: Machine, args: list[Value], kwargs: dict[str, Value], span: Span) -> bool:
+    if "non_blocking" in kwargs:
+        return is_true(m, kwargs["non_blocking"], span, "non_blocking")
+    return any(isinstance(a, ConstV) and a.value is True for a in args)
+
+
+def _to(m: Machine, view: BufferV, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
+    """``x.to(...)``: a device (copy), a dtype (kernel), another tensor, or both."""
+    non_blocking = _flag(m, args, kwargs, span)
+    given = [names.settle(m, a) for a in args if not (isinstance(a, ConstV) and isinstance(a.value, bool))]
+    target: Value | None = kwargs.get("device")
+    if target is None and given and not is_dtype(given[0]):
+        target = given[0]
+    if target is None or target == NONE:
+        return tensors.operate(m, span, "to(dtype)", [view])
+    device = devices.as_device(m, target)
+    if device is None:
+        made = tensors.operate(m, span, "to", [view])
+        if isinstance(made, BufferV):
+            m.set_space(made, Space.UNKNOWN)
+        return made
+    if device.is_host:
+        return _to_host(m, view, span, blocking=not non_blocking)
+    return _to_device(m, view, device, span, blocking=not non_blocking)
+
+
+def is_dtype(value: Value) -> bool:
+    match value:
+        case ApiV(path):
+            return path.startswith(("torch.", "numpy."))
+        case SymV(key):
+            return "dtype" in key
+        case _:
+            return False
+
+
+def _to_host(m: Machine, view: BufferV, span: Span, *, blocking: bool) -> Value:
+    if m.space(view).on_host:
+        return view
+    space = Space.PAGEABLE if blocking else Space.PINNED
+    made = m.new_buffer("", space, Origin.RESULT, Flavor.TORCH, span)
+    copy(m, made, view, span, blocking=blocking, name="to cpu")
+    return made
+
+
+def _to_device(m: Machine, view: BufferV, device: DeviceV | None, span: Span, *, blocking: bool) -> Value:
+    space = m.space(view)
+    there = m.device if device is None or device.id.startswith("?") else device.id
+    if space is Space.DEVICE and m.buffers[view.id].device == there:
+        return view
+    stream = m.current_stream(flavors.library(view), there)
+    made = m.new_buffer("", Space.DEVICE, Origin.RESULT, Flavor.TORCH, span, stream.id, there)
+    copy(m, made, view, span, blocking=blocking, name="to device")
+    return made
+
+
+def copy(
+    m: Machine, dst: BufferV, src: BufferV, span: Span, *, blocking: bool = True, name: str = "copy"
+) -> None:
+    """PyTorch's copy on the current stream of the device involved."""
+    to, of = m.space(dst), m.space(src)
+    read = Access(src.id, Mode.READ, src.region)
+    write = Access(dst.id, Mode.WRITE, dst.region)
+    if to.on_host and of.on_host:
+        m.emit(HostAccess(m.site(span), m.lane, accesses=(read, write), name=name))
+        return
+    device = m.buffers[src.id].device if to.on_host else m.buffers[dst.id].device
+    if of is Space.DEVICE and to is Space.DEVICE and device != m.buffers[src.id].device:
+        _between_devices(m, dst, src, span, name)
+        return
+    owner = dst if to is Space.DEVICE else src
+    stream, by = m.current_stream(flavors.library(owner), device), flavors.product(owner)
+    if of in (Space.DEVICE, Space.MANAGED) and not to.on_host:
+        accesses = (read, write)
+        m.emit(Launch(m.site(span), m.lane, stream=stream.id, accesses=accesses, name=name, library=by))
+        return
+    m.emit(
+        Copy(
+            m.site(span),
+            m.lane,
+            stream=stream.id,
+            src=read,
+            dst=write,
+            host=host_effect(to, of, blocking=blocking),
+            name=name,
+            library=by,
+        )
+    )
+
+
+def _between_devices(m: Machine, dst: BufferV, src: BufferV, span: Span, name: str) -> None:
+    """PyTorch orders a copy between devices with the current streams of both (measured)."""
+    source = m.current_stream(Lib.TORCH, m.buffers[src.id].device)
+    target = m.current_stream(Lib.TORCH, m.buffers[dst.id].device)
+    _waits(m, source.id, target.id, span)
+    accesses = (Access(src.id, Mode.READ, src.region), Access(dst.id, Mode.WRITE, dst.region))
+    by = Lib.TORCH.product
+    m.emit(Launch(m.site(span), m.lane, stream=source.id, accesses=accesses, name=name, library=by))
+    _waits(m, target.id, source.id, span)
+
+
+def _waits(m: Machine, waiting: StreamId, other: StreamId, span: Span) -> None:
+    event = m.new_event("the event of a copy between devices", None, Lib.TORCH)
+    m.emit(Record(m.site(span), m.lane, stream=other, event=event.id))
+    m.emit(Wait(m.site(span), m.lane, stream=waiting, event=event.id, name="copy between devices"))
+
+
+def on_stream(
+    m: Machine,
+    dst: BufferV,
+    src: BufferV,
+    stream: StreamId,
+    span: Span,
+    *,
+    blocking: bool,
+    name: str,
+    documented: bool = False,
+    to_host: bool = False,
+    library: str = "",
+    choice: StreamChoice = StreamChoice.IMPLIED,
+) -> None:
+    """An explicit copy call (``cudaMemcpyAsync``) on a named stream.
+
+    ``documented``: its documentation says asynchronous even where it was seen to block. ``to_host``: the
+    call says that the target is on the host, wherever there.
+    """
+    read = Access(src.id, Mode.READ, src.region)
+    write = Access(dst.id, Mode.WRITE, dst.region)
+    to, of = m.space(dst), m.space(src)
+    effect = explicit_effect(to, of, blocking=blocking, documented=documented)
+    if blocking and to_host:
+        effect = HostEffect.BLOCKS
+    others = _other_devices(m, dst, src, stream)
+    for other in others:
+        _waits(m, stream, other, span)
+    m.emit(
+        Copy(
+            m.site(span),
+            m.lane,
+            stream=stream,
+            src=read,
+            dst=write,
+            host=effect,
+            name=name,
+            library=library,
+            choice=choice,
+        )
+    )
+    for other in others:
+        _waits(m, other, stream, span)
+
+
+def _other_devices(m: Machine, dst: BufferV, src: BufferV, stream: StreamId) -> list[StreamId]:
+    """The default streams of the other devices that a copy on the legacy default stream is ordered with.
+
+    Such a copy between two devices starts after all work issued to either, and work issued later to either
+    starts after it (CUDA programming guide, "Peer-to-Peer Memory Copy").
+    """
+    on = m.streams[stream]
+    where = {m.buffers[view.id].device for view in (dst, src) if not m.space(view).on_host}
+    if on.kind is not StreamKind.LEGACY or len(where) < 2:
+        return []
+    return [m.default(StreamKind.LEGACY, None, device).id for device in sorted(where - {on.device})]

@@ -1,0 +1,116 @@
+"""Devices: which one a value names, and which is current.
+
+Device 0 is taken to be the device that is current at entry, as it is unless the caller selected another.
+So a device has an id for ordering, ``"cur"`` for both, and beside it what the code says exactly.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.interp.python import names
+from streamlint.interp.state.values import (
+    ApiV,
+    BufferV,
+    ConstV,
+    DeviceV,
+    StreamV,
+    SymV,
+    Value,
+    key_of,
+)
+from streamlint.trace import CURRENT_DEVICE, DeviceId
+
+if TYPE_CHECKING:
+    from streamlint.interp.state.machine import Machine
+
+_HOST_NAMES = ("cpu", "host", "offload")
+
+
+def as_device(m: Machine, value: Value) -> DeviceV | None:
+    """The device that an argument names; None if it may as well be the host."""
+    value = names.settle(m, value)
+    match value:
+        case DeviceV(name):
+            return (
+                None if name.startswith("?") and any(word in name.lower() for word in _HOST_NAMES) else value
+            )
+        case ConstV(str() as text):
+            return _named(text)
+        case ConstV(int() as number) if not isinstance(number, bool):
+            return numbered(number)
+        case ConstV(None):
+            return DeviceV("?current")
+        case ApiV(path):
+            return DeviceV(f"?{path}")
+        case SymV(key):
+            return None if any(word in key.lower() for word in _HOST_NAMES) else DeviceV(f"?{key}")
+        case BufferV():
+            return DeviceV("cpu" if m.space(value).on_host else m.buffers[value.id].device)
+        case _:
+            return DeviceV(f"?{key_of(value)}")
+
+
+def _named(text: str) -> DeviceV:
+    if text.startswith("cpu"):
+        return DeviceV("cpu")
+    index = text.partition(":")[2]
+    return numbered(int(index)) if index.isdigit() else DeviceV(f"?{text}")
+
+
+def numbered(number: int) -> DeviceV:
+    return DeviceV(str(number) if number else CURRENT_DEVICE, str(number))
+
+
+def made(m: Machine, number: Value) -> DeviceV:
+    """``Device(1)``; without a number the current one."""
+    match number:
+        case ConstV(int() as index):
+            return numbered(index)
+        case DeviceV() as known:
+            return known
+        case SymV(key):
+            return DeviceV(f"?{key}")
+        case ConstV(str() as text):
+            return _named(text)
+        case _:
+            return current(m)
+
+
+def attribute(device: DeviceV, name: str) -> Value | None:
+    """``device.is_cuda`` and ``device.is_cpu``, which exclude each other; None for other attributes."""
+    if name not in ("is_cuda", "is_cpu"):
+        return None
+    if not device.id.startswith("?"):
+        return ConstV(device.is_host == (name == "is_cpu"))
+    key = f"{device.id.removeprefix('?')}.is_cuda"
+    return SymV(key if name == "is_cuda" else f"not {key}")
+
+
+def current(m: Machine) -> DeviceV:
+    return DeviceV(m.device, m.exact_device)
+
+
+def meant(m: Machine, value: Value) -> DeviceV:
+    """The device that a call acts on, by its argument or receiver; the current one where it names none."""
+    match value:
+        case StreamV(number):
+            stream = m.streams[number]
+            return DeviceV(stream.device, stream.made_on)
+        case ConstV(None):
+            return current(m)
+        case _:
+            found = as_device(m, value)
+            # What is not known is taken to be the current device.
+            return DeviceV(m.device) if found is None or found.id.startswith("?") else found
+
+
+def select(m: Machine, device: DeviceV) -> None:
+    """Makes a device current."""
+    m.device, m.exact_device = device.id, device.exact
+
+
+def of_stream(m: Machine, stream: StreamV) -> DeviceId | None:
+    """The device of a stream as the code says it; a default stream is that of the current device."""
+    known = m.streams[stream.id]
+    return known.made_on if known.span is not None else m.exact_device if known.is_default else None

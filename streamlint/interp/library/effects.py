@@ -1,0 +1,480 @@
+"""Carries out the effects of a framework row."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from typing_extensions import assert_never
+
+from streamlint.interp.facts import stream_sources
+from streamlint.interp.library import (
+    background,
+    callbacks,
+    collectives,
+    devices,
+    escape,
+    graphs,
+    handoffs,
+    making,
+    memory,
+    tensors,
+)
+from streamlint.interp.python import contexts, names
+from streamlint.interp.state import captures
+from streamlint.interp.state.values import (
+    NONE,
+    ApiV,
+    BufferV,
+    ConstV,
+    ContextKind,
+    ContextV,
+    DeviceV,
+    EventV,
+    Flavor,
+    HeapV,
+    PartialV,
+    QueryV,
+    StreamV,
+    SymV,
+    TupleV,
+    Value,
+    key_of,
+)
+from streamlint.models import cuda_driver, cuda_runtime
+from streamlint.models import schema as fx
+from streamlint.trace import (
+    CURRENT_DEVICE,
+    Access,
+    CudaCall,
+    DestroyEvent,
+    DestroyStream,
+    HostAccess,
+    Interval,
+    KeepAlive,
+    Mode,
+    Record,
+    Space,
+    StreamKind,
+    SyncDevice,
+    SyncEvent,
+    SyncStream,
+    Wait,
+)
+
+if TYPE_CHECKING:
+    from streamlint.interp.state.machine import Machine
+    from streamlint.source import Span
+    from streamlint.trace import StreamId
+
+
+def apply(
+    m: Machine,
+    framework: fx.Framework,
+    api: fx.Api,
+    receiver: Value | None,
+    args: list[Value],
+    kwargs: dict[str, Value],
+    span: Span,
+) -> Value:
+    """Runs a row's effects; the value of the call is the last one that an effect returns."""
+    in_place = api.names_of(len(args))
+    bound = {name: names.settle(m, value) for name, value in zip(in_place, args, strict=False)}
+    bound |= {name: names.settle(m, value) for name, value in kwargs.items()}
+    if api.rest is not None:
+        bound[api.rest] = TupleV(tuple(args[len(in_place) :]))
+    if receiver is not None:
+        bound["self"] = receiver
+    call = Call(m, framework, api, bound, span)
+    result: Value | None = None
+    for effect in api.effects:
+        made = call.carry_out(effect)
+        result = made if made is not None else result
+    if not api.status:
+        return result if result is not None else NONE
+    success = ApiV(cuda_driver.SUCCESS if framework.lib is fx.Lib.DRIVER else cuda_runtime.SUCCESS)
+    if isinstance(result, QueryV):
+        return TupleV((result,))
+    if result is None:
+        return TupleV((success,))
+    return TupleV((success, result, *(m.fresh(api.name, span) for _ in range(api.further))))
+
+
+class Call:
+    """One call of a row: its arguments by parameter name."""
+
+    def __init__(
+        self, m: Machine, framework: fx.Framework, api: fx.Api, bound: dict[str, Value], span: Span
+    ) -> None:
+        self.m = m
+        self.lib = framework.lib
+        self.api = api
+        self.bound = bound
+        self.span = span
+
+    # -------------------------------------------------------------- arguments
+
+    def value(self, name: str | None) -> Value:
+        """The argument of a parameter, or a field of it: ``"p.srcPtr/srcArray"`` is the first that is set."""
+        if name is None:
+            return NONE
+        owner, _, parts = name.partition(".")
+        found = self.bound.get(owner, NONE)
+        if not parts:
+            return found
+        fields = [self._field(found, part) for part in parts.split("/")]
+        return next((f for f in fields if f != NONE and not isinstance(f, SymV)), fields[0])
+
+    def _field(self, options: Value, name: str) -> Value:
+        """``nonblocking`` of ``StreamOptions(nonblocking=False)`` or ``{"nonblocking": False}``."""
+        match options:
+            case PartialV(kwargs=kept):
+                return kept.get(name, NONE)
+            case HeapV(number):
+                held = self.m.heap[number]
+                return held.attrs.get(key_of(ConstV(name)), held.attrs.get(name, NONE))
+            case SymV(key):
+                return names.settle(self.m, SymV(f"{key}.{name}"))
+            case _:
+                return NONE
+
+    def stream(self, name: str | None) -> StreamV:
+        """A stream argument; none given means the current stream, or the default stream of the runtime."""
+        value = self.value(name)
+        match value:
+            case StreamV():
+                return value
+            case ConstV(None):
+                return self.m.current_stream(self.lib)
+            case ConstV(int() as handle):
+                return handle_stream(self.m, handle, self.lib)
+            case ApiV() if self.lib in (fx.Lib.RUNTIME, fx.Lib.DRIVER):
+                return self.m.default(self.m.default_stream, self.lib)
+            case SymV(key) if self.lib is fx.Lib.CORE and key.endswith(".default_stream"):
+                return self.m.default(StreamKind.LEGACY, self.lib)
+            case _:
+                return contexts.as_stream(self.m, value, self.span, self.lib)
+
+    def event(self, name: str) -> EventV:
+        return as_event(self.m, self.value(name), self.span)
+
+    def buffer(self, name: str) -> BufferV | None:
+        found = tensors.buffers_in(self.m, [self.value(name)])
+        if found:
+            return found[0]
+        value = self.value(name)
+        if isinstance(value, SymV):
+            return tensors.as_buffer(self.m, value, Flavor.POINTER)
+        return None
+
+    def buffers(self, name: str) -> list[BufferV]:
+        """The memory of an argument, or of each element of one that is a list."""
+        value = self.value(name)
+        if isinstance(value, (TupleV, HeapV)):
+            return tensors.buffers_in(self.m, [value])
+        found = self.buffer(name)
+        return [found] if found is not None else []
+
+    def sized(self, view: BufferV, count: str | None) -> BufferV:
+        """``count`` bytes from where a pointer points; all of the allocation stays the whole of it."""
+        size = self.value(count)
+        if (
+            view.flavor is not Flavor.POINTER
+            or not isinstance(size, ConstV)
+            or not isinstance(size.value, int)
+        ):
+            return view
+        match view.region:
+            case ():
+                whole = self.m.sizes.get(view.id) in (None, key_of(size))
+                return view if whole else BufferV(view.id, (Interval(0, size.value),), view.flavor)
+            case (Interval(lo),):
+                return BufferV(view.id, (Interval(lo, lo + size.value),), view.flavor)
+            case _:
+                return view
+
+    def device(self, name: str) -> DeviceV:
+        return devices.meant(self.m, self.value(name))
+
+    def name(self) -> str:
+        return self.api.name.rpartition(".")[2].removesuffix("()")
+
+    # -------------------------------------------------------------- effects
+
+    def carry_out(self, effect: fx.Effect) -> Value | None:
+        m, span = self.m, self.span
+        match effect:
+            case fx.NewStream():
+                return making.stream(self, effect)
+            case fx.CurrentStream(device):
+                return m.current_stream(self.lib, self.device(device).id)
+            case fx.DefaultStream(kind):
+                where = self.device("self" if isinstance(self.bound.get("self"), DeviceV) else "device")
+                return m.default(m.default_stream if kind is StreamKind.LEGACY else kind, self.lib, where.id)
+            case fx.ForeignStream(handle, current_of):
+                value = self.value(handle)
+                if current_of is not None and not names.is_stream_like(value):
+                    return StreamV(m.current_stream(current_of).id, self.lib)
+                if isinstance(value, ConstV) and isinstance(value.value, int):
+                    return handle_stream(m, value.value, self.lib)
+                known = value if isinstance(value, StreamV) else contexts.as_stream(m, value, span, self.lib)
+                return StreamV(known.id, self.lib)
+            case fx.NewEvent():
+                return making.event(self, effect)
+            case fx.NewDevice(number):
+                return devices.made(m, self.value(number))
+            case fx.Makes(path, keeps):
+                held = {name: self.bound[name] for name in keeps if name in self.bound}
+                return PartialV(ApiV(path), (), held) if held else ApiV(path)
+            case fx.EnterStream():
+                return self._enter_stream(effect)
+            case fx.EnterDevice(device, now):
+                if not now:
+                    return ContextV(ContextKind.DEVICE, self.device(device), self.lib)
+                devices.select(m, self.device(device))
+                return None
+            case fx.SelectsDevice(device, push):
+                if push:
+                    m.pushed.append(devices.current(m))
+                devices.select(m, self.device(device))
+                return None
+            case fx.RestoresDevice():
+                popped = devices.current(m)
+                devices.select(m, m.pushed.pop() if m.pushed else DeviceV(CURRENT_DEVICE, CURRENT_DEVICE))
+                return popped
+            case (
+                fx.EnterCapture()
+                | fx.CaptureStarts()
+                | fx.CaptureEnds()
+                | fx.NewGraph()
+                | fx.InstantiatesGraph()
+                | fx.GraphsCallables()
+                | fx.LaunchesGraph()
+            ):
+                return graphs.carry_out(self, effect)
+            case fx.SyncOnExit(stream):
+                return ContextV(ContextKind.SYNC_ON_EXIT, self.stream(stream), self.lib)
+            case fx.StreamWaitsStream(stream, other):
+                self._wait_stream(stream, other)
+                return None
+            case fx.StreamWaitsEvent(event, stream, flags):
+                waited = self.event(event)
+                escape.by_outside_event(m, waited, span, self.name())
+                self._emit_wait(self.stream(stream).id, waited, flags)
+                return None
+            case fx.StreamWaits(what, stream):
+                self._wait(what, stream)
+                return None
+            case fx.Records():
+                return self._record(effect)
+            case fx.HostWaitsStream(stream):
+                m.emit(SyncStream(m.site(span), m.lane, stream=self.stream(stream).id, name=self.name()))
+                return None
+            case fx.HostWaitsEvent(event):
+                waited = self.event(event)
+                m.emit(SyncEvent(m.site(span), m.lane, event=waited.id, name=self.name()))
+                if m.events[waited.id].span is None:
+                    escape.barrier(m, escape.all_streams(m), span, self.name())
+                return None
+            case fx.HostWaitsDevice(device):
+                m.emit(SyncDevice(m.site(span), m.lane, device=self.device(device).id, name=self.name()))
+                return None
+            case fx.Queries(of, status):
+                return self._query(of, status=status)
+            case fx.Copies():
+                return memory.copy(self, effect)
+            case fx.Uses():
+                memory.use(self, effect)
+                return None
+            case fx.Communicates():
+                return collectives.run(self, effect)
+            case fx.Launches(kernel, lists, stream):
+                return memory.launch_python(self, kernel, lists, stream)
+            case fx.Binds(name, address):
+                own = m.bound.setdefault(key_of(self.value("self")), {})
+                own[key_of(self.value(name))] = self.value(address)
+                return None
+            case fx.Background():
+                return background.run(self, effect)
+            case fx.OrdersAll(why):
+                escape.barrier(m, escape.all_streams(m), span, self.name(), why)
+                return m.fresh(self.name(), span)
+            case fx.HostUses(reads, writes):
+                accesses = [
+                    Access(b.id, mode, b.region)
+                    for names_, mode in ((reads, Mode.READ), (writes, Mode.WRITE))
+                    for n in names_
+                    if (b := self.buffer(n))
+                ]
+                m.emit(HostAccess(m.site(span), m.lane, accesses=tuple(accesses), name=self.name()))
+                return None
+            case fx.Allocates():
+                return memory.allocate(self, effect)
+            case fx.Frees():
+                memory.free(self, effect)
+                return None
+            case fx.Pins(buffer):
+                pinned = self.buffer(buffer)
+                if pinned is not None:
+                    m.set_space(pinned, Space.PINNED)
+                return None
+            case fx.Unpins():
+                m.emit(SyncDevice(m.site(span), m.lane, memory.OBSERVED, device=m.device, name=self.name()))
+                return None
+            case fx.GlobalMemory(module, name):
+                variable = ".".join(key_of(self.value(one)) for one in (*module, name))
+                return memory.of_module(m, variable, self.lib, span)
+            case fx.Struct():
+                return m.fresh(self.name(), span)
+            case fx.KeepsAlive(buffer, stream):
+                kept = self.buffer(buffer)
+                if kept is not None:
+                    m.emit(
+                        KeepAlive(
+                            m.site(span),
+                            m.lane,
+                            buffer=kept.id,
+                            stream=self.stream(stream).id,
+                            name=self.name(),
+                        )
+                    )
+                    if m.space(kept) is Space.UNKNOWN:
+                        m.set_space(kept, Space.DEVICE)
+                return None
+            case fx.HostCallback():
+                callbacks.run(self, effect)
+                return None
+            case fx.OrdersNothing():
+                m.emit(CudaCall(m.site(span), m.lane, name=self.name()))
+                return m.fresh(self.name(), span)
+            case fx.ReadsTimes(start, end):
+                times = (self.event(start).id, self.event(end).id)
+                m.emit(CudaCall(m.site(span), m.lane, name=self.name(), times=times))
+                return m.fresh(self.name(), span)
+            case fx.Destroys(what):
+                gone = self.value(what)
+                if isinstance(gone, StreamV):
+                    m.emit(DestroyStream(m.site(span), m.lane, stream=gone.id))
+                elif isinstance(gone, EventV):
+                    m.emit(DestroyEvent(m.site(span), m.lane, event=gone.id))
+                return None
+            case fx.Views():
+                return memory.view(self, effect)
+            case fx.Adopts():
+                return self._adopt(effect)
+            case fx.Returns(what):
+                return self.value(what)
+            case fx.Pure():
+                if self.name() == "current_device":
+                    return devices.current(m)
+                capturing = captures.predicate(m, self.name(), self.value("self"), self.lib)
+                if capturing is not None:
+                    return ConstV(capturing)
+                return SymV(
+                    f"{self.name()}({','.join(key_of(v) for k, v in self.bound.items() if k != 'self')})"
+                )
+            case _:
+                assert_never(effect)
+
+    def _wait(self, what: str, stream: str) -> None:
+        """An event or a stream; an unknown value by its name."""
+        value = self.value(what)
+        if isinstance(value, StreamV) or (isinstance(value, SymV) and names.is_stream_like(value)):
+            self._wait_stream(stream, what)
+            return
+        self._emit_wait(self.stream(stream).id, self.event(what))
+
+    def _emit_wait(self, stream: StreamId, event: EventV, flags: str = "flags") -> None:
+        m = self.m
+        wait = Wait(m.site(self.span), m.lane, stream=stream, event=event.id, name=self.name())
+        if captures.is_external(self.value(flags)) and m.captures.has(stream):
+            m.captures.add_node(wait)
+        else:
+            m.emit(wait)
+
+    def _adopt(self, effect: fx.Adopts) -> Value:
+        view = self.buffer(effect.of)
+        if view is None:
+            return self.m.fresh(self.name(), self.span)
+        unordered = self.value(effect.stream) in (NONE, ConstV(-1))
+        stream = None if unordered else self.stream(effect.stream)
+        return handoffs.adopted(self.m, view, self.lib, stream, self.span, self.name())
+
+    def _enter_stream(self, effect: fx.EnterStream) -> Value | None:
+        if self.value(effect.stream) == NONE:
+            # torch.cuda.stream(None) changes nothing.
+            return None if effect.now else ContextV(ContextKind.NULL, NONE)
+        chosen = self.stream(effect.stream)
+        forks = self.value(effect.forks)
+        if effect.forks_unset if forks == NONE else forks == ConstV(True):
+            outer = self.m.current_stream(self.lib)
+            contexts.waits(self.m, chosen.id, outer.id, self.span, self.name())
+        if effect.now:
+            contexts.select(self.m, chosen, self.lib)
+            return chosen
+        joins = self.value(effect.joins) == ConstV(True)
+        return ContextV(ContextKind.STREAM, chosen, self.lib, joins=joins)
+
+    def _wait_stream(self, stream: str, other: str) -> None:
+        m = self.m
+        event = m.new_event("the event of wait_stream", self.span, self.lib)
+        m.emit(Record(m.site(self.span), m.lane, stream=self.stream(other).id, event=event.id))
+        self._emit_wait(self.stream(stream).id, event)
+
+    def _record(self, effect: fx.Records) -> Value:
+        m = self.m
+        given = self.value(effect.event)
+        made = (
+            as_event(m, given, self.span) if given != NONE else m.new_event("an event", self.span, self.lib)
+        )
+        on = self.stream(effect.stream)
+        where = devices.of_stream(m, on)
+        known = m.events[made.id]
+        if known.made_on is None and (given == NONE or self.lib is fx.Lib.TORCH):
+            # PyTorch makes the event when it is first recorded; cuda.core makes it for the stream.
+            m.events[made.id] = replace(known, made_on=making.event_device(self) or where)
+        recorded = Record(m.site(self.span), m.lane, stream=on.id, event=made.id, issued_on=where)
+        if captures.is_external(self.value(effect.flags)) and m.captures.has(on.id):
+            m.captures.add_node(recorded)
+        else:
+            m.emit(recorded)
+        return made
+
+    def _query(self, of: str, *, status: bool) -> Value:
+        value = self.value(of)
+        queried = (
+            value if isinstance(value, (StreamV, EventV)) else contexts.as_stream(self.m, value, self.span)
+        )
+        site, lane = self.m.site(self.span), self.m.lane
+        if isinstance(queried, StreamV):
+            self.m.emit(CudaCall(site, lane, name=self.name(), stream=queried.id))
+        else:
+            self.m.emit(CudaCall(site, lane, name=self.name(), event=queried.id))
+        return QueryV(queried, status=status)
+
+
+def handle_stream(m: Machine, handle: int, lib: fx.Lib | None) -> StreamV:
+    """A stream given as a number: 0 and 1 are the legacy default stream, 2 the per-thread one."""
+    if handle == cuda_runtime.PER_THREAD_HANDLE:
+        return m.default(StreamKind.PER_THREAD, lib)
+    if handle in cuda_runtime.LEGACY_HANDLES:
+        return m.default(StreamKind.LEGACY if handle == 1 else m.default_stream, lib)
+    return contexts.as_stream(m, SymV(f"stream handle {handle}"), None, lib)
+
+
+def as_event(m: Machine, value: Value, span: Span) -> EventV:
+    """A value as an event; an unknown one becomes an event from outside, the same each time."""
+    del span
+    value = names.settle(m, value)
+    if isinstance(value, EventV):
+        return value
+    key = key_of(value)
+    role = m.roles.get(f"event:{key}")
+    if isinstance(role, EventV):
+        return role
+    passed = stream_sources.of_key(m, key) if isinstance(value, SymV) else None
+    made = passed if isinstance(passed, EventV) else m.new_event(key, None, None)
+    m.roles[f"event:{key}"] = made
+    if isinstance(value, SymV):
+        m.roles[value.key] = made
+    return made

@@ -1,0 +1,229 @@
+"""Graphs: what was captured into them, and what a launch of one does.
+
+A launch runs all that was captured, on the memory that it was captured with: rebinding a name or
+freeing the memory afterwards changes nothing for the graph.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from typing_extensions import assert_never
+
+from streamlint import models
+from streamlint.interp.library import effects, tensors
+from streamlint.interp.python import containers, contexts, names
+from streamlint.interp.state import captures
+from streamlint.interp.state.values import (
+    NONE,
+    BufferV,
+    ContextKind,
+    ContextV,
+    Flavor,
+    GraphV,
+    StreamV,
+    SymV,
+    TupleV,
+    Value,
+    key_of,
+)
+from streamlint.models import schema as fx
+from streamlint.models.schema import Lib, Role
+from streamlint.trace import (
+    WHOLE,
+    Access,
+    Doubt,
+    EndCapture,
+    Launch,
+    Mode,
+    Origin,
+    Record,
+    Space,
+    StreamKind,
+    SyncDevice,
+    Wait,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from streamlint.interp.library.effects import Call
+    from streamlint.interp.state.machine import Machine
+    from streamlint.source import Span
+    from streamlint.trace import BufferId, Region, StreamId
+
+_ESCAPED = frozenset({Doubt.ESCAPE})
+
+
+def carry_out(call: Call, effect: fx.GraphEffect) -> Value | None:
+    """Effects on captures and graphs."""
+    m, span = call.m, call.span
+    match effect:
+        case fx.EnterCapture():
+            return _entered(call, effect)
+        case fx.CaptureStarts(stream):
+            captures.begin(m, call.stream(stream), call.lib, call.value("mode"), span)
+            return None
+        case fx.CaptureEnds(stream):
+            made = m.new_graph(span, call.lib)
+            end(m, call.stream(stream).id, made, span, call.lib)
+            return made
+        case fx.NewGraph():
+            return m.new_graph(span, call.lib)
+        case fx.InstantiatesGraph(graph):
+            return _instantiate(call, call.value(graph))
+        case fx.GraphsCallables(callables):
+            m.emit(SyncDevice(m.site(span), m.lane, device=m.device, name=call.name()))
+            given = containers.listed(m, call.value(callables))
+            if given is None:
+                return _graphed(m, span)
+            return TupleV(tuple(_graphed(m, span) for _ in given))
+        case fx.LaunchesGraph(graph, stream):
+            launched = call.value(graph)
+            if isinstance(launched, GraphV):
+                launch(m, launched, call.stream(stream).id, span, call.name())
+            return None
+        case _:
+            assert_never(effect)
+
+
+def _entered(call: Call, effect: fx.EnterCapture) -> ContextV:
+    """PyTorch captures a stream of its own where none is given, Warp the current one."""
+    if call.value(effect.stream) == NONE and call.lib is Lib.TORCH:
+        captured = call.m.new_stream(StreamKind.NON_BLOCKING, "the capture stream", call.span, call.lib)
+    else:
+        captured = call.stream(effect.stream)
+    return ContextV(
+        ContextKind.CAPTURE,
+        captured,
+        call.lib,
+        mode=call.value("capture_error_mode"),
+        graph=call.value(effect.graph),
+        pool=call.value(effect.from_pool),
+    )
+
+
+def end(
+    m: Machine, stream: StreamId, graph: Value, span: Span, lib: Lib | None, *, raised: bool = False
+) -> None:
+    """Ends the capture of ``stream`` into ``graph``.
+
+    Warp joins the streams that were forked; other libraries leave that to the caller.
+    """
+    for other in m.captures.streams if lib is Lib.WARP else ():
+        if other != stream:
+            contexts.waits(m, stream, other, span, "the end of the capture")
+    doubts = _ESCAPED if raised else frozenset()
+    m.emit(EndCapture(m.site(span), m.lane, doubts, stream=stream))
+    recording = m.captures.ended.get(stream)
+    if isinstance(graph, GraphV) and recording is not None:
+        recording.sum_up(m.buffers)
+        if recording.pool is not None and any(buffer in m.life.captured for buffer, _, _ in recording.modes):
+            recording.modes[_pool(m, graph, recording.pool)] = Mode.WRITE
+        m.recordings[graph.id] = recording
+
+
+def _pool(m: Machine, graph: GraphV, given: Value) -> tuple[BufferId, Region, frozenset[Doubt]]:
+    """The memory that a capture of PyTorch allocates from: two graphs may have one pool, for temporaries too.
+
+    ``torch.cuda.graph(second, pool=first.pool())``. An unknown value may as well be ``None``.
+    """
+    given = names.settle(m, given)
+    own = f"graph{graph.id}.pool()"
+    key = own if given == NONE else key_of(given)
+    if f"pool:{key}" not in m.roles:
+        m.roles[f"pool:{key}"] = m.new_buffer(
+            "the shared memory pool", Space.DEVICE, Origin.RESULT, Flavor.TORCH, None
+        )
+    pool = m.roles[f"pool:{key}"]
+    assert isinstance(pool, BufferV)
+    sure = given == NONE or "graph_pool_handle" in key or key.endswith(".pool()")
+    return (pool.id, WHOLE, frozenset() if sure else frozenset({Doubt.ALIAS}))
+
+
+def _instantiate(call: Call, template: Value) -> Value:
+    """Two executable graphs of one capture may run at the same time, on the same memory."""
+    m = call.m
+    recording = None
+    if isinstance(template, GraphV):
+        recording = m.recordings.get(template.id)
+    elif isinstance(template, StreamV):
+        recording = m.captures.ended.get(template.id)
+    made = m.new_graph(call.span, call.lib)
+    if recording is not None:
+        m.recordings[made.id] = recording
+    return made
+
+
+def _graphed(m: Machine, span: Span) -> GraphV:
+    """A callable that runs a graph. All calls of it give the same memory."""
+    made = m.new_graph(span, Lib.TORCH)
+    output = m.new_buffer("", Space.DEVICE, Origin.RESULT, Flavor.TORCH, None)
+    m.life.captured.add(output.id)
+    m.graphed[made.id] = output
+    return made
+
+
+def call_graphed(m: Machine, graph: GraphV, values: Sequence[Value], span: Span) -> Value:
+    """``graphed(x)`` copies ``x`` into the static input, launches the graph, and gives the static output."""
+    output = m.graphed.get(graph.id)
+    if output is None:
+        return m.fresh("call", span)
+    reads = [Access(view.id, Mode.READ, view.region) for view in tensors.buffers_in(m, values)]
+    accesses = (*reads, Access(output.id, Mode.WRITE))
+    stream = m.current_stream(Lib.TORCH)
+    name = m.graphs[graph.id].name
+    m.emit(Launch(m.site(span), m.lane, stream=stream.id, accesses=accesses, name=name, graph=graph.id))
+    return output
+
+
+def launch(m: Machine, graph: GraphV, stream: StreamId, span: Span, name: str) -> None:
+    """What the graph waits for and records inside orders some of its work: nothing surely."""
+    recording = m.recordings.get(graph.id)
+    at, lane = m.site(span), m.lane
+    for event in recording.waits if recording is not None else ():
+        m.emit(Wait(at, lane, _ESCAPED, stream=stream, event=event, name=name))
+    accesses = recording.accesses() if recording is not None else ()
+    m.emit(Launch(at, lane, stream=stream, accesses=accesses, name=name, graph=graph.id))
+    for event in recording.records if recording is not None else ():
+        m.emit(Record(at, lane, _ESCAPED, stream=stream, event=event))
+
+
+def changed(m: Machine, graph: GraphV) -> None:
+    """Unresolved code received the graph, and may have changed its nodes (``cudaGraphExecUpdate``)."""
+    known = m.recordings.get(graph.id)
+    if known is not None:
+        modes = {(b, region, doubts | _ESCAPED): mode for (b, region, doubts), mode in known.modes.items()}
+        m.recordings[graph.id] = replace(known, modes=modes)
+
+
+def method(
+    m: Machine, graph: GraphV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value:
+    """``graph.name(...)``"""
+    row = models.find_method(Role.GRAPH, graph.lib, name)
+    if row is not None:
+        return effects.apply(m, row[0], row[1], graph, args, kwargs, span)
+    if name in ("capture_begin", "capture_end"):
+        return by_hand(m, graph, args, kwargs, span, begins=name == "capture_begin")
+    if name == "reset":
+        m.recordings.pop(graph.id, None)
+        return NONE
+    if name != "pool":
+        changed(m, graph)
+    return SymV(f"graph{graph.id}.{name}()")
+
+
+def by_hand(
+    m: Machine, graph: Value, args: list[Value], kwargs: dict[str, Value], span: Span, *, begins: bool
+) -> Value:
+    """``graph.capture_begin(pool, capture_error_mode)`` and ``capture_end()`` capture the current stream."""
+    stream = m.current_stream(Lib.TORCH)
+    if begins:
+        mode = kwargs.get("capture_error_mode", args[1] if len(args) > 1 else NONE)
+        pool = kwargs.get("pool", args[0] if args else NONE)
+        captures.begin(m, stream, Lib.TORCH, mode, span, pool=pool)
+    else:
+        end(m, stream.id, names.settle(m, graph), span, Lib.TORCH)
+    return NONE

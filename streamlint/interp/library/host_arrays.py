@@ -1,0 +1,128 @@
+"""Arrays of numpy and ctypes: how they are made, and which calls read or write the host's memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from streamlint.interp.library import arrays, handoffs, tensors
+from streamlint.interp.python import containers
+from streamlint.interp.state.values import (
+    NONE,
+    BufferV,
+    CallbackV,
+    Flavor,
+    FuncV,
+    PartialV,
+    SymV,
+    TupleV,
+    Value,
+    key_of,
+)
+from streamlint.models import host
+from streamlint.models.schema import Lib
+from streamlint.trace import Access, HostAccess, Mode, Origin, Space
+
+if TYPE_CHECKING:
+    from streamlint.interp.state.machine import Machine
+    from streamlint.source import Span
+
+
+def method(
+    m: Machine, view: BufferV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value:
+    if name in host.ARRAY_META:
+        return SymV(f"{key_of(view)}.{name}")
+    if name in host.ARRAY_VIEWS:
+        return view
+    if name in host.ARRAY_WRITES:
+        tensors.write_on_host(m, view, span, name)
+        return NONE
+    tensors.read_on_host(m, view, span, f"{name}()")
+    out = kwargs.get("out")
+    for target in tensors.buffers_in(m, [out] if out is not None else [], unknown=False):
+        tensors.write_on_host(m, target, span, name)
+    for source in tensors.buffers_in(m, args, unknown=False):
+        tensors.read_on_host(m, source, span, f"{name}()")
+    return (
+        m.new_buffer("", Space.PAGEABLE, Origin.RESULT, Flavor.ARRAY, span)
+        if name in ("copy", "astype")
+        else m.fresh(name, span)
+    )
+
+
+def view(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
+    """Another array over the same memory: ``np.frombuffer(x)``, ``torch.from_numpy(a)``."""
+    found = tensors.buffers_in(
+        m, [*args[:1], *(v for k, v in kwargs.items() if k in ("buffer", "obj", "a"))], unknown=False
+    )
+    if not found:
+        source = args[0] if args else NONE
+        if isinstance(source, CallbackV):
+            return source if path in host.KEEPS_ITS_OBJECT else replace(source, address=True)
+        if isinstance(source, (FuncV, PartialV)):
+            return source
+        if isinstance(source, SymV):
+            made = tensors.as_buffer(m, source, Flavor.ARRAY)
+            if path == "torch.from_numpy":
+                m.is_host_array(made)
+            return BufferV(made.id, (), Flavor.TORCH if path == "torch.from_numpy" else Flavor.ARRAY)
+        return m.new_buffer("", Space.PAGEABLE, Origin.ALLOCATED, Flavor.ARRAY, span)
+    seen = found[0]
+    if path in ("ctypes.cast", "ctypes.addressof", "ctypes.byref", "ctypes.pointer"):
+        return seen
+    if path in host.FLAT_VIEW_FUNCTIONS:
+        m.flat.add(seen.id)
+    on_device = m.space(seen) is Space.DEVICE and seen.flavor is not Flavor.ARRAY
+    if on_device and path.startswith("numpy."):
+        tensors.read_on_host(m, seen, span, path)
+    if path.endswith("from_dlpack") and path.startswith("torch."):
+        handoffs.by_dlpack(m, seen, Lib.TORCH, m.current_stream(Lib.TORCH).id, span)
+    elif path.endswith("to_dlpack"):
+        return handoffs.by_address(m, seen, span, "to_dlpack()")
+    elif path == "torch.as_tensor":
+        handoffs.by_interface(m, seen, Lib.TORCH, span, "as_tensor")
+    flavor = Flavor.TORCH if path.startswith("torch.") else Flavor.ARRAY
+    return BufferV(seen.id, seen.region, flavor)
+
+
+def allocate(m: Machine, name: str, args: list[Value], span: Span) -> Value:
+    given = tensors.buffers_in(m, args, unknown=False)
+    if name in ("array", "bytearray"):
+        for view in given:
+            tensors.read_on_host(m, view, span, f"{name}()")
+    made = m.new_buffer("", Space.PAGEABLE, Origin.ALLOCATED, Flavor.ARRAY, span)
+    if args and not isinstance(args[0], TupleV):
+        m.flat.add(made.id)
+    listed = containers.listed(m, args[0]) if args and name == "array" else None
+    if listed is not None and given:
+        m.addresses[made.id] = tuple(listed)
+    return made
+
+
+def copy_into(m: Machine, path: str, args: list[Value], span: Span) -> Value:
+    to, of = host.COPIES_INTO[path]
+    accesses: list[Access] = []
+    for position, mode in ((to, Mode.WRITE), (of, Mode.READ)):
+        if position is not None and position < len(args):
+            accesses += [
+                Access(v.id, mode, v.region) for v in tensors.buffers_in(m, [args[position]], unknown=False)
+            ]
+    m.emit(HostAccess(m.site(span), m.lane, accesses=tuple(accesses), name=path.rpartition(".")[2]))
+    return NONE
+
+
+def function(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
+    """A numpy function reads its arrays and writes ``out``."""
+    out = kwargs.get("out")
+    reads = tensors.buffers_in(m, [*args, *(v for k, v in kwargs.items() if k != "out")], unknown=False)
+    if any(view.flavor is Flavor.DEVICE_ARRAY for view in reads):
+        # numpy hands its functions over to CuPy for CuPy's arrays.
+        return arrays.operator(m, path.rpartition(".")[2], args, kwargs, span)
+    for view in reads:
+        tensors.read_on_host(m, view, span, path.rpartition(".")[2])
+    for view in tensors.buffers_in(m, [out] if out is not None else [], unknown=False):
+        tensors.write_on_host(m, view, span, path.rpartition(".")[2])
+    if reads and not kwargs.get("dtype"):
+        return m.fresh(f"{path}()", span)
+    return out if out is not None else m.fresh(f"{path}()", span)

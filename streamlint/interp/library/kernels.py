@@ -1,0 +1,227 @@
+"""What a kernel does to its parameters, from its Python body or its C++ signature."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from streamlint import ir
+from streamlint.interp.python import functions
+from streamlint.interp.state.project import FRAMEWORK_ROOTS
+from streamlint.interp.state.values import ApiV, FuncV
+from streamlint.models import numba as numba_model
+from streamlint.models.schema import Lib
+from streamlint.trace import Mode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from streamlint.interp.state.machine import Machine
+
+_DEEP = 3
+"""How many device functions deep a parameter is followed."""
+
+
+def library(m: Machine, func: FuncV) -> Lib | None:
+    """Whose kernel a function is, by its decorators; None for a plain function."""
+    for decorator in func.function.decorators:
+        text = decorator if isinstance(decorator, str) else functions.decide_text(decorator)
+        path = _resolved(m, func.function.module, text.partition("(")[0])
+        if path in numba_model.KERNEL_DECORATORS:
+            return Lib.NUMBA
+        if path in ("cupyx.jit.rawkernel", "jit.rawkernel"):
+            return Lib.CUPY
+        if path in ("triton.jit", "jit_kernel"):
+            return Lib.TORCH
+        if path == "warp.kernel":
+            return Lib.WARP
+    return None
+
+
+def is_foreign(m: Machine, func: FuncV) -> bool:
+    """Whether a compiler that is not modelled takes the body: ``@cute.jit``, ``@flyc.kernel``."""
+    for decorator in func.function.decorators:
+        text = decorator if isinstance(decorator, str) else functions.decide_text(decorator)
+        path = _resolved(m, func.function.module, text.partition("(")[0])
+        root, dot, _ = path.partition(".")
+        if dot and path.rpartition(".")[2] in ("jit", "kernel") and root not in FRAMEWORK_ROOTS:
+            return True
+    return False
+
+
+def _resolved(m: Machine, module: str, text: str) -> str:
+    head, dot, rest = text.partition(".")
+    found = m.project.member(module, head)
+    if isinstance(found, ApiV):
+        return f"{found.path}{dot}{rest}"
+    # An import inside a function is not a member of the module.
+    return "numba.cuda.jit" if text == "cuda.jit" else text
+
+
+# ----------------------------------------------------------------------------- Python kernels
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What a kernel does with a parameter; no mode: it is no array, or is not touched."""
+
+    mode: Mode | None
+    indexed: bool = False
+    """Indexed in code that was seen, so that it must be an array."""
+
+
+def python_uses(m: Machine, func: FuncV, depth: int = _DEEP) -> dict[str, Use] | None:
+    """By parameter, in order: what the kernel's body does with it. None if there is no body."""
+    try:
+        function = func.function.load() if isinstance(func.function, ir.FunctionDecl) else func.function
+    except ir.LoweringError:
+        return None
+    body = _Body(m, function, [param.name for param in function.params], depth)
+    for statement in function.body:
+        body.scan(statement)
+    return {name: Use(mode_of(name, body.reads, body.writes), name in body.indexed) for name in body.names}
+
+
+def mode_of(name: str, reads: set[str], writes: set[str]) -> Mode | None:
+    if name in writes:
+        return Mode.UPDATE if name in reads else Mode.WRITE
+    return Mode.READ if name in reads else None
+
+
+@dataclass(slots=True)
+class _Body:
+    """A kernel's body: which parameters it reads, writes and indexes."""
+
+    m: Machine
+    function: ir.Function
+    names: Sequence[str]
+    depth: int
+    reads: set[str] = field(default_factory=set)
+    writes: set[str] = field(default_factory=set)
+    indexed: set[str] = field(default_factory=set)
+
+    def scan(self, *nodes: object) -> None:
+        """Collects what nodes do to the parameters, and looks inside them."""
+        for node in nodes:
+            match node:
+                case ir.Assign(targets=targets, value=value):
+                    self._alias(value)
+                    for target in targets:
+                        self._stored(target)
+                    self.scan(value)
+                case ir.AugAssign(target=target, value=value):
+                    if isinstance(target, ir.Index):
+                        self._note(_base(target), Mode.UPDATE)
+                    self._stored(target)
+                    self.scan(value)
+                case ir.Index(value=value, index=index) if _base(value) in self.names:
+                    self._note(_base(value), Mode.READ)
+                    self.scan(index)
+                case ir.Call(func=called, args=args):
+                    self._passed(called, args)
+                    self.scan(called, *(arg.value for arg in args if not isinstance(arg.value, ir.Name)))
+                case _:
+                    self.scan(*ir.children(node))
+
+    def _note(self, name: str, mode: Mode, *, indexed: bool = True) -> None:
+        if name not in self.names:
+            return
+        if mode.reads:
+            self.reads.add(name)
+        if mode.writes:
+            self.writes.add(name)
+        if indexed:
+            self.indexed.add(name)
+
+    def _stored(self, target: ir.Expr) -> None:
+        if isinstance(target, ir.Index):
+            self._note(_base(target), Mode.WRITE)
+            self.scan(target.index)
+        elif isinstance(target, ir.Seq):
+            for item in target.items:
+                self._stored(item)
+
+    def _alias(self, value: ir.Expr) -> None:
+        """``y = x`` or ``row = x[i, :]`` may be written through later."""
+        if isinstance(value, ir.Name):
+            self._note(value.id, Mode.UPDATE, indexed=False)
+        elif isinstance(value, ir.Index) and _has_slice(value.index):
+            self._note(_base(value), Mode.UPDATE)
+
+    def _passed(self, called: ir.Expr, args: tuple[ir.Arg, ...]) -> None:
+        """Parameters handed to another function: atomics update, device functions are looked into."""
+        given = [(i, arg.value.id) for i, arg in enumerate(args) if isinstance(arg.value, ir.Name)]
+        last = (
+            called.name if isinstance(called, ir.Attr) else called.id if isinstance(called, ir.Name) else ""
+        )
+        if last in _HARMLESS:
+            return
+        if last.removeprefix("atomic_") in _ATOMICS and isinstance(called, ir.Attr):
+            self._note(given[0][1] if given and given[0][0] == 0 else "", Mode.UPDATE)
+            return
+        plain = isinstance(called, ir.Name) and self.depth
+        inner = self.m.project.member(self.function.module, last) if plain else None
+        uses = python_uses(self.m, inner, self.depth - 1) if isinstance(inner, FuncV) else None
+        known = list(uses.values()) if uses is not None else []
+        for i, name in given:
+            use = known[i] if i < len(known) else Use(Mode.UPDATE)
+            if use.mode is not None:
+                self._note(name, use.mode, indexed=use.indexed)
+
+
+def _base(e: ir.Expr) -> str:
+    """The name that ``x[i][j].real`` starts with."""
+    while isinstance(e, (ir.Index, ir.Attr)):
+        e = e.value
+    return e.id if isinstance(e, ir.Name) else ""
+
+
+def _has_slice(e: ir.Expr) -> bool:
+    return isinstance(e, ir.Slice) or (isinstance(e, ir.Seq) and any(_has_slice(item) for item in e.items))
+
+
+_ATOMICS = frozenset("add sub and_ or_ xor inc dec exch min max nanmin nanmax cas compare_and_swap".split())
+_HARMLESS = frozenset(
+    "len min max range abs float int bool round float32 float64 int32 int64 uint32 uint8 grid gridsize "
+    "sqrt exp log sin cos floor ceil isnan isinf".split()
+)
+
+
+# ----------------------------------------------------------------------------- C++ kernels
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+
+
+def as_text(source: str | bytes) -> str:
+    return source if isinstance(source, str) else source.decode("utf-8", "replace")
+
+
+def modes_by_name(m: Machine, name: str) -> tuple[Mode | None, ...] | None:
+    """By position, for a kernel known by name only, if its source is a literal of a module at work.
+
+    ``SOURCE = b'extern "C" __global__ void scale(...)'``, compiled with NVRTC and loaded as binary.
+    """
+    for module in dict.fromkeys(frame.env.module for frame in reversed(m.frames)):
+        for source in m.project.kernel_sources(module):
+            modes = c_modes(source, name)
+            if modes is not None:
+                return modes
+    return None
+
+
+def c_modes(code: str, name: str) -> tuple[Mode | None, ...] | None:
+    """By position, from ``__global__ void name(const float* x, float* y, int n)``; None if not found."""
+    text = _COMMENT.sub(" ", code)
+    plain = name.partition("<")[0].rpartition("::")[2]
+    found = re.search(rf"\b{re.escape(plain)}\s*\(([^)]*)\)\s*\{{", text)
+    if found is None:
+        return None
+    return tuple(_c_mode(part) for part in found.group(1).split(",") if part.strip() not in ("", "void"))
+
+
+def _c_mode(parameter: str) -> Mode | None:
+    if "*" not in parameter and "[" not in parameter:
+        return None
+    pointee = parameter.partition("*")[0]
+    return Mode.READ if re.search(r"\bconst\b", pointee) else Mode.UPDATE

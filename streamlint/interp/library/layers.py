@@ -1,0 +1,30 @@
+"""Layers of ``torch.nn``: objects that compute what a function of ``torch.nn.functional`` does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from streamlint.interp.state.values import ConstV, SymV, Value
+from streamlint.models import torch as model
+
+if TYPE_CHECKING:
+    from streamlint.interp.state.machine import Machine
+    from streamlint.source import Span
+
+
+def made(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> SymV:
+    """What a class of ``torch.nn`` makes. Of a layer it is known what it computes; of others it is not."""
+    name = path.rpartition(".")[2]
+    value = m.fresh(f"{path}()", span)
+    if name == "Sequential":
+        known = bool(args) and all(isinstance(arg, SymV) and arg.computes for arg in args)
+    else:
+        known = name in model.LAYERS and not _may_be_in_place(name, args, kwargs)
+    return replace(value, computes=model.LAYERS.get(name, name)) if known else value
+
+
+def _may_be_in_place(name: str, args: list[Value], kwargs: dict[str, Value]) -> bool:
+    """``nn.ReLU(inplace=True)``, or ``nn.ReLU(True)``, changes its operand."""
+    told = [kwargs["inplace"]] if "inplace" in kwargs else args if name in model.MAY_BE_IN_PLACE else []
+    return any(value != ConstV(value=False) for value in told)

@@ -1,0 +1,71 @@
+"""What rows make: streams and events."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from streamlint.interp.python import conditions
+from streamlint.interp.state.values import NONE, ConstV, DeviceV, EventV, StreamV
+from streamlint.models import cuda_runtime
+from streamlint.models.schema import Lib
+from streamlint.trace import StreamKind
+
+if TYPE_CHECKING:
+    from streamlint.interp.library.effects import Call
+    from streamlint.models import schema as fx
+
+CONTEXTS = frozenset({Lib.DRIVER, Lib.PYCUDA})
+"""Libraries whose streams and events belong to the current context, which need not be that of a device."""
+
+
+def stream(call: Call, effect: fx.NewStream) -> StreamV:
+    if effect.null is not None and conditions.constant(call.m, call.value(effect.null)):
+        return call.m.default(StreamKind.LEGACY, call.lib)
+    if effect.wraps is not None and call.value(effect.wraps) != NONE:
+        return StreamV(call.stream(effect.wraps).id, call.lib)
+    device = call.device("self" if isinstance(call.bound.get("self"), DeviceV) else "device")
+    made_on = device.exact if call.lib not in CONTEXTS else None
+    return call.m.new_stream(_kind(call, effect), "a stream", call.span, call.lib, device.id, made_on)
+
+
+def _kind(call: Call, effect: fx.NewStream) -> StreamKind:
+    if effect.flag is None:
+        return effect.kind
+    match call.value(effect.flag):
+        case ConstV(int() | bool() as flag):
+            return effect.flag_kind if int(flag) & cuda_runtime.NON_BLOCKING_FLAG else effect.kind
+        case ConstV(None):
+            return effect.unset or effect.kind
+        case _:
+            return StreamKind.UNKNOWN
+
+
+def event(call: Call, effect: fx.NewEvent) -> EventV:
+    m = call.m
+    made = m.new_event("an event", call.span, call.lib)
+    m.events[made.id] = replace(m.events[made.id], timing=_timing(call, effect), made_on=event_device(call))
+    if call.value("external") == ConstV(True):
+        m.captures.external.add(made.id)
+    return made
+
+
+def _timing(call: Call, effect: fx.NewEvent) -> bool | None:
+    """Whether times can be read from a new event; ``None`` if a flag is not known."""
+    match call.value(effect.timing), call.value(effect.untimed):
+        case ConstV(bool() as wanted), _:
+            return wanted
+        case ConstV(None), ConstV(None):
+            return effect.timed
+        case ConstV(None), ConstV(bool() as untimed):
+            return not untimed
+        case ConstV(None), ConstV(int() as flags):
+            return not flags & cuda_runtime.DISABLE_TIMING_FLAG
+        case _:
+            return None
+
+
+def event_device(call: Call) -> str | None:
+    """The device of an event when it is made; None if it gets one later, or that is not known."""
+    late = call.lib in (Lib.TORCH, Lib.CORE)
+    return None if late or call.lib in CONTEXTS else call.m.exact_device

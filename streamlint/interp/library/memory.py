@@ -1,0 +1,424 @@
+"""Effects on memory: copies, device work and allocations of a framework's rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from streamlint.interp.library import (
+    arrays,
+    copies,
+    devices,
+    handoffs,
+    kernels,
+    making,
+    tensors,
+)
+from streamlint.interp.python import containers, names
+from streamlint.interp.state import flavors
+from streamlint.interp.state.values import (
+    NONE,
+    ApiV,
+    BufferV,
+    ConstV,
+    Flavor,
+    HeapV,
+    PartialV,
+    Shape,
+    StreamV,
+    SymV,
+    TupleV,
+    Value,
+    key_of,
+)
+from streamlint.models import schema as fx
+from streamlint.trace import (
+    Access,
+    Alloc,
+    Doubt,
+    Free,
+    Launch,
+    Mode,
+    Origin,
+    Space,
+    StreamChoice,
+    SyncDevice,
+    SyncStream,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from streamlint.interp.library.effects import Call
+    from streamlint.interp.state.machine import Machine
+    from streamlint.source import Span
+    from streamlint.trace import StreamId
+
+OBSERVED = frozenset({Doubt.OBSERVED})
+_OPAQUE = frozenset({Doubt.OPAQUE})
+
+ADDRESS_ATTRIBUTES = (".handle", ".ptr", ".data_ptr")
+"""What is passed as a kernel argument under such a name is memory: ``buffer.handle``."""
+
+
+def copy(call: Call, effect: fx.Copies) -> Value | None:
+    """A copy between two parameters, or into memory that it allocates and returns."""
+    m = call.m
+    dst, src = call.buffer(effect.dst), call.buffer(effect.src)
+    stream = _of_other_device(call, effect, stream_of(call, effect.stream), (dst, src))
+    if effect.view_on_host and src is not None and m.space(src).on_host:
+        return BufferV(src.id, src.region, Flavor.ARRAY)
+    if dst is None and effect.makes is not None:
+        stays = effect.pinned is not None and call.value("device") == NONE and src is not None
+        space = m.space(src) if stays and src is not None else _space(call, effect.makes, effect.pinned)
+        on = stream.id if not space.on_host else None
+        dst = m.new_buffer("", space, Origin.RESULT, flavors.flavor_of(call.lib, space), call.span, on)
+    if dst is not None and src is not None:
+        to_host = _by_kind(call, dst, src)
+        copies.on_stream(
+            m,
+            call.sized(dst, effect.count),
+            call.sized(src, effect.count),
+            stream.id,
+            call.span,
+            blocking=_blocks(call, effect, stream, dst),
+            documented=effect.documented,
+            to_host=to_host,
+            name=call.name(),
+            library=call.lib.product,
+            choice=_choice(call, effect),
+        )
+    elif dst is not None and not m.space(dst).on_host:
+        # From a host value that no variable holds: nobody can overwrite it.
+        tensors.work(
+            m,
+            call.span,
+            stream.id,
+            (Access(dst.id, Mode.WRITE, dst.region),),
+            call.name(),
+            library=call.lib.product,
+            choice=_choice(call, effect),
+        )
+    if effect.makes is not None:
+        return dst
+    return call.value(effect.returns) if effect.returns is not None else None
+
+
+def _of_other_device(
+    call: Call, effect: fx.Copies, stream: StreamV, views: Sequence[BufferV | None]
+) -> StreamV:
+    """CuPy copies an array of another device on the current stream while that device is current.
+
+    The null stream, handle 0, is then that device's null stream (``get`` and ``set`` in cupy/_core/core.pyx).
+    """
+    m = call.m
+    if (
+        call.lib is not fx.Lib.CUPY
+        or call.value(effect.stream) != NONE
+        or not m.streams[stream.id].is_default
+    ):
+        return stream
+    devices_of = {
+        m.buffers[view.id].device for view in views if view is not None and not m.space(view).on_host
+    }
+    return m.current_stream(call.lib, devices_of.pop()) if len(devices_of) == 1 else stream
+
+
+def _blocks(call: Call, effect: fx.Copies, stream: StreamV, dst: BufferV) -> bool:
+    """Whether the call says that it returns when the copy is done."""
+    if effect.unless is not None:
+        value = call.value(effect.unless)
+        if effect.unless == effect.stream:
+            # Numba documents a copy without a stream as synchronous, but uses the stream that the
+            # array was made on: into pinned memory it returns at once.
+            pinned = call.m.space(dst) is Space.PINNED and stream != call.m.current_stream(call.lib)
+            return value in (NONE, ConstV(0)) and not pinned
+        return effect.blocking and not copies.is_true(call.m, value, call.span, effect.unless)
+    if effect.unless_false is not None:
+        value = call.value(effect.unless_false)
+        return value == NONE or copies.is_true(call.m, value, call.span, effect.unless_false)
+    return effect.blocking
+
+
+def stream_of(call: Call, name: str | None) -> StreamV:
+    """The stream of a row's parameter; a Numba array without one in the call uses the one it was made on.
+
+    ``"default"`` is the legacy default stream of the receiver's device.
+    """
+    if name == "default":
+        own = call.bound.get("self")
+        device = call.m.buffers[own.id].device if isinstance(own, BufferV) else None
+        return call.m.default(call.m.default_stream, call.lib, device)
+    if call.lib is fx.Lib.NUMBA and call.value(name) in (NONE, ConstV(0)):
+        receiver = call.bound.get("self")
+        if isinstance(receiver, BufferV):
+            made_on = arrays.bound_stream(call.m, receiver)
+            if made_on is not None:
+                return StreamV(made_on, fx.Lib.NUMBA)
+    return call.stream(name)
+
+
+def _by_kind(call: Call, dst: BufferV, src: BufferV) -> bool:
+    """``cudaMemcpyDeviceToHost`` tells where unknown pointers point; whether the copy goes to the host."""
+    kind = call.value("kind")
+    text = kind.path if isinstance(kind, ApiV) else call.name().removesuffix("Async")
+    sides = {
+        ("DeviceToHost", "DtoH", "copy_to_host"): (Space.UNKNOWN, Space.DEVICE),
+        ("HostToDevice", "HtoD"): (Space.DEVICE, Space.UNKNOWN),
+        ("DeviceToDevice", "DtoD"): (Space.DEVICE, Space.DEVICE),
+    }
+    for endings, spaces in sides.items():
+        if text.endswith(endings):
+            for view, space in zip((dst, src), spaces, strict=True):
+                if call.m.space(view) is Space.UNKNOWN and space is not Space.UNKNOWN:
+                    call.m.set_space(view, space)
+            return spaces[0] is Space.UNKNOWN
+    return False
+
+
+def use(call: Call, effect: fx.Uses) -> None:
+    """Device work that touches parameters, or whatever buffers are among its kernel arguments."""
+    m = call.m
+    accesses: list[Access] = []
+    for group, mode in (
+        (effect.reads, Mode.READ),
+        (effect.writes, Mode.WRITE),
+        (effect.updates, Mode.UPDATE),
+    ):
+        for name in group:
+            for view in call.buffers(name):
+                part = call.sized(view, effect.count)
+                accesses.append(Access(part.id, mode, part.region))
+    modes = _source_modes(call, effect.kernel, effect.code)
+    for name in effect.packed:
+        accesses += packed(call, call.value(name), modes)
+    if effect.bound:
+        accesses += _bound(call)
+    stream = call.stream(effect.stream).id
+    # A kernel whose source is not seen may only read what it is given.
+    doubts = _OPAQUE if effect.packed and modes is None else frozenset()
+    m.emit(
+        Launch(
+            m.site(call.span),
+            m.lane,
+            doubts,
+            stream=stream,
+            accesses=tuple(accesses),
+            name=call.name(),
+            library=call.lib.product,
+            choice=_choice(call, effect),
+            issued_on=m.exact_device if effect.packed and call.lib not in making.CONTEXTS else None,
+        )
+    )
+    spaces = {m.buffers[access.buffer].space for access in accesses}
+    if effect.host_waits and spaces & {Space.PINNED, Space.PAGEABLE, Space.MANAGED}:
+        m.emit(SyncStream(m.site(call.span), m.lane, stream=stream, name=call.name()))
+
+
+def _choice(call: Call, effect: fx.Copies | fx.Uses) -> StreamChoice:
+    """How a row's call chose its stream; ``cudaMemcpy`` takes none, nor does Warp's ``array.numpy()``."""
+    if effect.stream in (None, "default"):
+        return StreamChoice.IMPLIED
+    packed = effect.packed if isinstance(effect, fx.Uses) else ()
+    return stream_choice(call.m, call.value(effect.stream), [call.value(name) for name in packed])
+
+
+def stream_choice(m: Machine, given: Value, data: Sequence[Value]) -> StreamChoice:
+    """How a call chose its stream: ``given`` stands where it takes one, ``data`` goes to the kernel."""
+    given = names.settle(m, given)
+    if given in (NONE, ConstV(0)) and _holds_stream(m, data):
+        return StreamChoice.AS_DATA
+    return StreamChoice.LEFT_OUT if given == NONE else StreamChoice.NAMED
+
+
+def _holds_stream(m: Machine, values: Iterable[Value], depth: int = 3) -> bool:
+    """Whether a stream is among kernel arguments: ``(x.data.ptr, n, stream.ptr)``."""
+    for value in values:
+        match names.settle(m, value):
+            case StreamV():
+                return True
+            case TupleV(items) if depth and _holds_stream(m, items, depth - 1):
+                return True
+            case HeapV(number) if depth and m.heap[number].shape is not Shape.INSTANCE:
+                if _holds_stream(m, m.heap[number].items, depth - 1):
+                    return True
+            case _:
+                pass
+    return False
+
+
+def _source_modes(call: Call, kernel: str, source: str) -> tuple[Mode | None, ...] | None:
+    """What the kernel's C++ source says about its parameters, where the source is a literal."""
+    known = dict(call.bound)
+    given = known.get(kernel)
+    if isinstance(given, PartialV):
+        known |= given.kwargs
+    match known.get(source), known.get("name"):
+        case ConstV(str() | bytes() as code), ConstV(str() | bytes() as name):
+            return kernels.c_modes(kernels.as_text(code), kernels.as_text(name))
+        case _, ConstV(str() | bytes() as name):
+            return kernels.modes_by_name(call.m, kernels.as_text(name))
+        case _:
+            return None
+
+
+def packed(call: Call, value: Value, modes: tuple[Mode | None, ...] | None) -> list[Access]:
+    """The accesses of kernel arguments; without the kernel's source all memory is read and written."""
+    m = call.m
+    accesses: list[Access] = []
+    items, addressed = _parameters(m, value)
+    known = modes if modes is not None and len(modes) == len(items) else None
+    for position, item in enumerate(items):
+        mode = known[position] if known is not None else Mode.UPDATE
+        if isinstance(item, HeapV) and m.heap[item.id].shape is Shape.INSTANCE:
+            # A record passed by value: the kernel may use what its fields point to.
+            held = tensors.buffers_in(m, m.heap[item.id].attrs.values(), unknown=False)
+            accesses += [Access(view.id, Mode.UPDATE, view.region, _OPAQUE) for view in held]
+            continue
+        if mode is None:
+            continue
+        found = _pointed_to(m, tensors.buffers_in(m, [item], unknown=known is not None, depth=4), addressed)
+        if not found and isinstance(item, SymV):
+            found = _address(call, item)
+        accesses += [Access(view.id, mode, view.region) for view in found]
+    return accesses
+
+
+def _parameters(m: Machine, value: Value) -> tuple[Sequence[Value], bool]:
+    """The kernel's parameters one by one, and whether they are given as addresses of host arrays.
+
+    cuda-python takes a tuple of values and one of types, ``((x, n), (None, ctypes.c_int))``, or an array
+    of the addresses of arrays that hold the values.
+    """
+    match value:
+        case TupleV((TupleV(values), TupleV(types))) if len(values) == len(types) and all(
+            t == NONE or isinstance(t, ApiV) for t in types
+        ):
+            return values, False
+        case TupleV(items):
+            return items, False
+        case BufferV(number) if number in m.addresses:
+            return m.addresses[number], True
+        case _:
+            return (value,), False
+
+
+def _pointed_to(m: Machine, views: list[BufferV], addressed: bool) -> list[BufferV]:
+    """Host arrays of addresses stand for what they point to; those of numbers are copied at the launch."""
+    found: list[BufferV] = []
+    for view in views:
+        if view.id in m.addresses:
+            found += _pointed_to(m, tensors.buffers_in(m, m.addresses[view.id], unknown=False), addressed)
+        elif not addressed or view.flavor is not Flavor.ARRAY or m.space(view) is not Space.PAGEABLE:
+            found.append(view)
+    return found
+
+
+def _address(call: Call, item: SymV) -> list[BufferV]:
+    for ending in ADDRESS_ATTRIBUTES:
+        base = item.key.removesuffix(ending)
+        if base != item.key and not any(mark in base for mark in "(#%@"):
+            return [tensors.as_buffer(call.m, SymV(base), flavors.flavor_of(call.lib, Space.DEVICE))]
+    return []
+
+
+def _asks_driver(call: Call) -> bool:
+    """``cudaMalloc`` and its like; the allocators of frameworks mostly hand out memory that they have."""
+    return call.lib in (fx.Lib.RUNTIME, fx.Lib.DRIVER) or call.api.name.startswith("runtime.")
+
+
+def allocate(call: Call, effect: fx.Allocates) -> Value:
+    """New memory, ordered by a stream where the allocation is."""
+    on = (
+        call.stream(None if effect.stream == "current" else effect.stream).id
+        if effect.stream is not None
+        else None
+    )
+    space = _space(call, effect.space, effect.pinned)
+    flavor = Flavor.POINTER if effect.address else flavors.flavor_of(call.lib, space)
+    made = call.m.new_buffer(
+        "", space, Origin.ALLOCATED, flavor, call.span, on, by=call.api.name.rpartition(".")[2]
+    )
+    last = call.m.ops[-1]
+    if isinstance(last, Alloc) and on is None and _asks_driver(call):
+        call.m.ops[-1] = replace(last, name=call.name())
+    if effect.pool is not None:
+        call.m.buffers[made.id] = replace(call.m.buffers[made.id], pool=effect.pool)
+    if effect.size in call.bound:
+        call.m.sizes[made.id] = key_of(call.bound[effect.size])
+    if flavor is Flavor.ARRAY and not isinstance(call.value("shape"), TupleV) and "shape" in call.bound:
+        call.m.flat.add(made.id)
+    if effect.filled:
+        where = call.m.current_stream(call.lib).id
+        tensors.work(call.m, call.span, where, (Access(made.id, Mode.WRITE),), call.name())
+    return made
+
+
+def _space(call: Call, space: Space, pinned: str | None) -> Space:
+    """``wp.zeros(n, device="cpu", pinned=True)`` is not on the device."""
+    if pinned is None:
+        return space
+    device = devices.as_device(call.m, call.value("device"))
+    if device is None:
+        return Space.UNKNOWN
+    if not device.is_host:
+        return space
+    return Space.PINNED if copies.is_true(call.m, call.value(pinned), call.span, pinned) else Space.PAGEABLE
+
+
+def _bound(call: Call) -> list[Access]:
+    """What the receiver was told to use; which of it the work only reads is not known."""
+    held = call.m.bound.get(key_of(call.value("self")), {})
+    views = tensors.buffers_in(call.m, held.values())
+    return [Access(view.id, Mode.UPDATE, view.region, _OPAQUE) for view in views]
+
+
+def free(call: Call, effect: fx.Frees) -> None:
+    m = call.m
+    freed = call.buffer(effect.buffer)
+    if freed is None:
+        return
+    # cudaFree of memory from cudaMallocAsync does not wait for anything (measured).
+    if effect.device_wide and m.buffers[freed.id].alloc_stream is None:
+        m.emit(SyncDevice(m.site(call.span), m.lane, OBSERVED, device=m.device, name=call.name()))
+    on = _freed_on(call, effect.stream, freed)
+    m.emit(Free(m.site(call.span), m.lane, buffer=freed.id, stream=on, name=call.name()))
+
+
+def _freed_on(call: Call, stream: str | None, freed: BufferV) -> StreamId | None:
+    """The stream that orders a free; ``cuda.core``'s is that of the allocation where none is given."""
+    if stream is None:
+        return None
+    if call.lib is fx.Lib.CORE and call.value(stream) == NONE:
+        return call.m.buffers[freed.id].alloc_stream
+    return call.stream(stream).id
+
+
+def view(call: Call, effect: fx.Views) -> Value:
+    seen = call.buffer(effect.of)
+    if seen is None:
+        return call.m.fresh("view", call.span)
+    flavor = Flavor.ARRAY if effect.array else seen.flavor
+    if effect.lib is not None:
+        flavor = flavors.FLAVORS.get(effect.lib, Flavor.TORCH)
+        handoffs.as_view(call.m, seen, effect.lib, call.span, call.name())
+    return BufferV(seen.id, seen.region, flavor)
+
+
+def launch_python(call: Call, kernel: str, lists: Sequence[str], stream: str) -> Value:
+    """``wp.launch(kernel, dim, inputs=[...], outputs=[...], stream=s)``"""
+    args = [one for name in lists for one in containers.listed(call.m, call.value(name)) or ()]
+    config = TupleV((NONE, NONE, call.value(stream)))
+    return arrays.launch(call.m, call.value(kernel), config, args, call.span)
+
+
+def of_module(m: Machine, where: str, lib: fx.Lib, span: Span) -> BufferV:
+    """A variable of a loaded module, the same each time: ``cuModuleGetGlobal(module, b"table")``."""
+    key = f"variable {where}"
+    known = m.roles.get(key)
+    if isinstance(known, BufferV):
+        return known
+    flavor = Flavor.POINTER if lib is not fx.Lib.CORE else Flavor.CORE_BUFFER
+    made = m.new_buffer("", Space.DEVICE, Origin.ALLOCATED, flavor, span)
+    m.roles[key] = made
+    return made

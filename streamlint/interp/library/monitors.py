@@ -1,0 +1,76 @@
+"""Locks, flags and queues of host threads: who waits for whom.
+
+Only waits without a timeout are followed: one that gives up cannot hold up anything for good.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from streamlint.interp.library import escape
+from streamlint.interp.state.values import NONE, ConstV, HeapV, Shape, Value
+from streamlint.models import host
+from streamlint.trace import HostSignal, HostWait, Monitor, MonitorId, MonitorKind
+
+if TYPE_CHECKING:
+    from streamlint.interp.state.machine import Machine
+    from streamlint.source import Span
+
+KEY = "monitor"
+"""The key of an object that is only known as a lock or a flag."""
+
+
+def make(m: Machine, path: str, span: Span) -> HeapV | None:
+    """``threading.Lock()``, ``threading.Event()``; None for what is no lock or flag."""
+    kind = host.MONITORS.get(path)
+    if kind is None:
+        return None
+    made = m.new_object(Shape.INSTANCE, key=KEY)
+    watch(m, made, kind, span)
+    return made
+
+
+def watch(m: Machine, value: HeapV, kind: MonitorKind, span: Span) -> None:
+    """From now on ``value`` is what threads wait at."""
+    number = MonitorId(len(m.monitors))
+    m.monitors[value.id] = Monitor(number, kind, f"the {kind.value}", span)
+
+
+def method(
+    m: Machine, value: HeapV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value:
+    """``lock.acquire()``, ``flag.set()``, ``queue.get()``."""
+    kind = m.monitors[value.id].kind
+    if name in host.SIGNALS[kind]:
+        signal(m, value, span, name)
+    elif name in host.WAITS[kind] and _for_good(kind, args, kwargs):
+        wait(m, value, span, name)
+    elif name in host.WAITS[kind] and kind is MonitorKind.FLAG:
+        escape.barrier(m, escape.all_streams(m), span, name)
+    elif name == "clear":
+        m.monitors[value.id] = replace(m.monitors[value.id], reset=True)
+    else:
+        return m.fresh(name, span)
+    return NONE if kind is not MonitorKind.FLAG else m.fresh(name, span)
+
+
+def _for_good(kind: MonitorKind, args: list[Value], kwargs: dict[str, Value]) -> bool:
+    """Whether the wait has no end of its own: no timeout, and no ``blocking=False``."""
+    given = [*args, *kwargs.values()]
+    blocks = kind is not MonitorKind.FLAG
+    return all(value == NONE or (blocks and value == ConstV(True)) for value in given)
+
+
+def signal(m: Machine, value: HeapV, span: Span, name: str) -> None:
+    m.emit(HostSignal(m.site(span), m.lane, monitor=m.monitors[value.id].id, name=name))
+
+
+def wait(m: Machine, value: HeapV, span: Span, name: str) -> None:
+    """A flag that was not seen to be set may stand for anything that unseen threads did."""
+    monitor = m.monitors[value.id]
+    m.emit(HostWait(m.site(span), m.lane, monitor=monitor.id, name=name))
+    if monitor.kind is MonitorKind.FLAG:
+        setters = sum(1 for op in m.ops if isinstance(op, HostSignal) and op.monitor == monitor.id)
+        if setters != 1 or monitor.reset:
+            escape.barrier(m, escape.all_streams(m), span, name)

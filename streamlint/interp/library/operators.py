@@ -1,0 +1,180 @@
+"""``torch.name(...)``: factories, operators, in-place functions and collectives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.interp.library import copies, devices, layers, tensors, unresolved
+from streamlint.interp.python import names
+from streamlint.interp.state.values import (
+    FALSE,
+    NONE,
+    BufferV,
+    ConstV,
+    Flavor,
+    HeapV,
+    Shape,
+    SymV,
+    Value,
+    key_of,
+)
+from streamlint.models import torch as model
+from streamlint.models.schema import Lib
+from streamlint.trace import (
+    Access,
+    HostAccess,
+    Mode,
+    Origin,
+    Space,
+    SyncStream,
+)
+
+if TYPE_CHECKING:
+    from streamlint.interp.state.machine import Machine
+    from streamlint.source import Span
+
+
+def factory(
+    m: Machine,
+    name: str,
+    args: list[Value],
+    kwargs: dict[str, Value],
+    span: Span,
+    like: BufferV | None = None,
+) -> BufferV:
+    """``torch.empty(...)`` and its kin: where the memory lives, and whether anything writes it."""
+    space = m.space(like) if like is not None else Space.PAGEABLE
+    device = m.buffers[like.id].device if like is not None else m.device
+    if "device" in kwargs:
+        target = devices.as_device(m, kwargs["device"])
+        if target is None:
+            space = Space.UNKNOWN
+        elif target.is_host:
+            space = Space.PAGEABLE
+        else:
+            space = Space.DEVICE
+            device = m.device if target.id.startswith("?") else target.id
+    if space is Space.PINNED:
+        space = Space.PAGEABLE
+    pinned = kwargs.get("pin_memory")
+    if pinned is not None and space is Space.PAGEABLE and copies.is_true(m, pinned, span, "pin_memory"):
+        space = Space.PINNED
+    if space.on_host:
+        made = m.new_buffer("", space, Origin.ALLOCATED, Flavor.TORCH, span)
+        if name not in model.UNFILLED:
+            tensors.write_on_host(m, made, span, name)
+        return made
+    stream = m.current_stream(Lib.TORCH, device)
+    made = m.new_buffer("", space, Origin.ALLOCATED, Flavor.TORCH, span, stream.id, device)
+    if name not in model.UNFILLED:
+        filled = (Access(made.id, Mode.WRITE),)
+        tensors.work(m, span, stream.id, filled, name, library=Lib.TORCH.product)
+    if name in model.FROM_PYTHON:
+        m.emit(SyncStream(m.site(span), m.lane, stream=stream.id, name=name))
+    return made
+
+
+def _as_tensor(m: Machine, value: Value) -> Value:
+    """The first argument of an operator, or the elements of a list of them, are tensors."""
+    match names.settle(m, value):
+        case SymV() as unknown:
+            return tensors.as_buffer(m, unknown)
+        case HeapV(number) if m.heap[number].shape is Shape.LIST:
+            held = m.heap[number]
+            inside = [*held.items, held.sample] if held.sample is not None else held.items
+            for item in inside:
+                _as_tensor(m, item)
+            return value
+        case _:
+            return value
+
+
+def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
+    """``torch.name(...)``: factories, in-place functions, ``out=``; anything else is an operator."""
+    last = path.rpartition(".")[2]
+    if path.count(".") == 1 or path.startswith("torch.Tensor."):
+        if last in model.FACTORIES:
+            return factory(m, last, args, kwargs, span)
+        if last in model.LIKE_FACTORIES and args:
+            source = tensors.buffers_in(m, args[:1])
+            return factory(m, last, args[1:], kwargs, span, like=source[0] if source else None)
+        if last in model.VIEW_METHODS | model.SPLIT_METHODS and args and tensors.buffers_in(m, args[:1]):
+            return tensors.method(m, tensors.buffers_in(m, args[:1])[0], last, args[1:], kwargs, span)
+    if path == "torch.utils.data.DataLoader" and _yields_pageable(m, kwargs, span):
+        return m.fresh(model.UNPINNED_LOADER, span)
+    if last in model.PURE_FUNCTIONS:
+        return (
+            SymV(f"{path}({','.join(key_of(a) for a in args)})")
+            if last != "device"
+            else devices.as_device(m, args[0] if args else NONE) or SymV(path)
+        )
+    if last == "pin_memory" and args and tensors.buffers_in(m, args[:1]):
+        # An accelerator's pin_memory is a function, not a method of the tensor.
+        return copies.method(m, tensors.buffers_in(m, args[:1])[0], last, args[1:], kwargs, span)
+    if path.startswith("torch.distributed."):
+        return m.fresh(f"{path}()", span)
+    if path.startswith(
+        (
+            "torch.nn.",
+            "torch.optim.",
+            "torch.utils.",
+            "torch.profiler.",
+            "torch.multiprocessing.",
+            "torch.jit.",
+            "torch.library",
+        )
+    ) and not path.startswith("torch.nn.functional."):
+        if last[:1].isupper() or not tensors.buffers_in(m, args, unknown=False):
+            return layers.made(m, path, args, kwargs, span)
+        return unresolved.opaque(m, path, args, kwargs, span)
+    if path.startswith(("torch.ops.", "torch.classes.", "torch._C.", "torch.futures.")):
+        return unresolved.opaque(m, path, args, kwargs, span)
+    args = [_as_tensor(m, value) if i == 0 else value for i, value in enumerate(args)]
+    out = kwargs.pop("out", None)
+    sources = tensors.buffers_in(m, [*args, *kwargs.values()])
+    if not sources and out is None:
+        return m.fresh(f"{path}()", span)
+    if last.endswith("_") and sources:
+        return tensors.in_place(m, sources[0], last, list(sources[1:]), {}, span)
+    if (last.startswith("_foreach_") and last.endswith("_")) or last == "_foreach_copy_":
+        first = tensors.buffers_in(m, args[:1])
+        rest = [view for view in sources if view not in first]
+        tensors.launch(
+            m,
+            span,
+            [
+                *(Access(v.id, Mode.UPDATE, v.region) for v in first),
+                *(Access(v.id, Mode.READ, v.region) for v in rest),
+            ],
+            last,
+        )
+        return NONE
+    if out is not None:
+        targets = tensors.buffers_in(m, [out])
+        accesses = [
+            *(Access(v.id, Mode.READ, v.region) for v in sources),
+            *(Access(v.id, Mode.WRITE, v.region) for v in targets),
+        ]
+        if tensors.on_host(m, [*targets, *sources]):
+            m.emit(HostAccess(m.site(span), m.lane, accesses=tuple(accesses), name=last))
+        else:
+            tensors.launch(m, span, accesses, last)
+        return out
+    made = tensors.operate(m, span, last, list(sources), by=Lib.TORCH.product)
+    if last in model.DRAINING_METHODS and not tensors.on_host(m, sources):
+        m.emit(SyncStream(m.site(span), m.lane, stream=m.current_stream(Lib.TORCH).id, name=last))
+    return made
+
+
+def _yields_pageable(m: Machine, kwargs: dict[str, Value], span: Span) -> bool:
+    """Whether a loader's batches are surely in pageable memory: made by workers, and not pinned."""
+    if span in m.spread or "collate_fn" in kwargs or "generator" in kwargs:
+        return False
+    pinned = names.settle(m, kwargs.get("pin_memory", FALSE))
+    workers = names.settle(m, kwargs.get("num_workers", NONE))
+    return (
+        pinned == FALSE
+        and isinstance(workers, ConstV)
+        and isinstance(workers.value, int)
+        and workers.value > 0
+    )

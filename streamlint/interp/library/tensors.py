@@ -1,0 +1,491 @@
+"""Memory in Python's hands: tensors, host arrays and pointers, and who touches them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from streamlint import models
+from streamlint.interp.facts import guesses
+from streamlint.interp.library import (
+    arrays,
+    copies,
+    effects,
+    handoffs,
+    host_arrays,
+    operators,
+    storage,
+    torch_modules,
+    unresolved,
+)
+from streamlint.interp.python import containers, names
+from streamlint.interp.state import flavors
+from streamlint.interp.state.values import (
+    NONE,
+    BufferV,
+    ConstV,
+    DeviceV,
+    Flavor,
+    HeapV,
+    MethodV,
+    Shape,
+    StreamV,
+    SymV,
+    TupleV,
+    Value,
+    key_of,
+)
+from streamlint.models import host
+from streamlint.models import torch as model
+from streamlint.models.schema import Lib, Role
+from streamlint.trace import (
+    Access,
+    Doubt,
+    HostAccess,
+    Launch,
+    Mode,
+    Origin,
+    Space,
+    StreamChoice,
+    Symbol,
+    SyncStream,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from streamlint.interp.state.machine import Machine
+    from streamlint.source import Span
+    from streamlint.trace import StreamId
+
+_OPAQUE = frozenset({Doubt.OPAQUE})
+_GUESSED = frozenset({Doubt.OPAQUE, Doubt.GUESSED})
+
+TENSOR_METHODS = (
+    model.VIEW_METHODS
+    | model.HOST_READ_METHODS
+    | model.DRAINING_METHODS
+    | model.NEW_METHODS
+    | model.META_METHODS
+    | frozenset(
+        "to cpu cuda copy_ clone contiguous numpy float half bfloat16 double long int bool type_as "
+        "sum mean norm add_ sub_ mul_ div_ zero_ fill_ matmul mm bmm backward amax amin argmax "
+        "argmin max min softmax log_softmax index_select gather scatter_ scatter_add_ index_copy_ "
+        "index_fill_ index_put_ index_add_ masked_fill masked_fill_ pin_memory record_stream cumsum "
+        "sigmoid relu tanh exp log sqrt pow abs clamp clamp_ addmm add mul sub div repeat_interleave "
+        "topk resize_ resize_as_ normal_ uniform_ copy".split()
+    )
+) - frozenset(
+    "split values indices index set_ type int long float bool copy storage t storage_offset size".split()
+)
+
+
+def is_tensor_method(name: str) -> bool:
+    """Whether a method name shows that its receiver is a tensor."""
+    return name in TENSOR_METHODS or (
+        name.endswith("_") and not name.startswith("_") and not name.endswith("__")
+    )
+
+
+# ----------------------------------------------------------------------------- which buffers
+
+
+def as_buffer(m: Machine, value: SymV, flavor: Flavor = Flavor.TORCH) -> BufferV:
+    """An unknown value as memory, the same each time."""
+    role = m.roles.get(value.key)
+    if isinstance(role, BufferV):
+        return role
+    guess = m.guesses.get(value.key)
+    if guess is not None and flavor is Flavor.POINTER:
+        return _moved_pointer(m, guess)
+    if guess is not None:
+        return guesses.buffer(m, guess)
+    if flavor is Flavor.TORCH and m.project.is_cupy(m.frame.env.module):
+        flavor = Flavor.DEVICE_ARRAY
+    if value.key.startswith(model.UNPINNED_LOADER):
+        view = m.new_buffer(value.key, Space.PAGEABLE, Origin.RESULT, flavor, None)
+    elif value.key.endswith(".grad"):
+        view = gradient(m, value.key)
+    else:
+        view = m.argument(value.key, flavor=flavor)
+    m.roles[value.key] = view
+    return view
+
+
+def _moved_pointer(m: Machine, guess: guesses.Guess) -> BufferV:
+    """``dst + offset`` where a call takes an address: a part of what ``dst`` points to."""
+    base = next((value for value in guess.operands if isinstance(value, SymV)), None)
+    view = as_buffer(m, base, Flavor.POINTER) if base is not None else m.argument(guess.result)
+    return BufferV(view.id, (*view.region, Symbol(guess.result)), Flavor.POINTER)
+
+
+def gradient(m: Machine, name: str) -> BufferV:
+    """``p.grad``: written by the last ``backward()``, on the stream that was current there."""
+    backward = m.ops[m.last_backward] if m.last_backward is not None else None
+    if m.last_backward is None or not isinstance(backward, Launch):
+        return m.argument(name, Space.DEVICE)
+    made = m.new_buffer(name, Space.DEVICE, Origin.RESULT, Flavor.TORCH, None)
+    m.ops[m.last_backward] = replace(backward, accesses=(*backward.accesses, Access(made.id, Mode.WRITE)))
+    return made
+
+
+_NUMBERS = model.META_ATTRIBUTES | host.ARRAY_META | frozenset({"config", "name", "value", "group", "key"})
+
+
+def is_number(attribute: str) -> bool:
+    """Whether an attribute is a number or a description of anything: ``group.rank``, ``x.shape``."""
+    return (
+        attribute in _NUMBERS
+        or attribute.startswith(("__", "num_", "n_", "max_", "min_"))
+        or attribute.endswith(
+            ("rank", "size", "idx", "index", "count", "length", "numel", "_len", "_id", "offset", "name")
+        )
+    )
+
+
+def _is_plain(key: str) -> bool:
+    """Whether a symbolic value may be a tensor handed in from outside: ``x``, ``batch.ids``, ``xs[0]``."""
+    if any(mark in key for mark in "(#%@"):
+        return False
+    parts = key.replace("[", ".").split(".")[1:]
+    return not any(is_number(part) for part in parts)
+
+
+def holds_stream(m: Machine, value: SymV) -> bool:
+    """Whether an attribute of an unknown value is a stream: what has ``alt_stream`` is no tensor."""
+    return any(isinstance(role, StreamV) and key.startswith(f"{value.key}.") for key, role in m.roles.items())
+
+
+def buffers_in(m: Machine, values: Iterable[Value], *, unknown: bool = True, depth: int = 3) -> list[BufferV]:
+    """All memory that a call can reach directly through its arguments."""
+    found: list[BufferV] = []
+    for value in values:
+        match names.settle(m, value):
+            case BufferV(number) as view:
+                if number not in m.objects:
+                    found.append(view)
+            case TupleV(items) if depth:
+                found += buffers_in(m, items, unknown=unknown, depth=depth - 1)
+            case HeapV(number) if depth and m.heap[number].shape is not Shape.INSTANCE:
+                held = m.heap[number]
+                inside = [*held.items, *held.attrs.values()] + (
+                    [held.sample] if held.open and held.sample is not None else []
+                )
+                found += buffers_in(m, inside, unknown=unknown, depth=depth - 1)
+            case SymV(key) as symbol if (
+                unknown and _is_plain(key) and key not in m.plain and not holds_stream(m, symbol)
+            ):
+                found.append(as_buffer(m, symbol, Flavor.OPAQUE))
+            case _:
+                pass
+    return list(dict.fromkeys(found))
+
+
+def on_host(m: Machine, views: Sequence[BufferV]) -> bool:
+    return bool(views) and all(m.space(view).on_host for view in views)
+
+
+# ----------------------------------------------------------------------------- touching memory
+
+
+def launch(
+    m: Machine,
+    span: Span,
+    accesses: Sequence[Access],
+    name: str,
+    lib: Lib = Lib.TORCH,
+    doubts: frozenset[Doubt] = frozenset(),
+) -> None:
+    work(m, span, m.current_stream(lib).id, accesses, name, doubts, library=lib.product)
+
+
+def work(
+    m: Machine,
+    span: Span,
+    stream: StreamId,
+    accesses: Sequence[Access],
+    name: str,
+    doubts: frozenset[Doubt] = frozenset(),
+    *,
+    library: str = "",
+    choice: StreamChoice = StreamChoice.IMPLIED,
+) -> None:
+    """An operator's work on a stream. What it takes from host memory the host reads when it is called."""
+    host_side = tuple(access for access in accesses if m.buffers[access.buffer].space.on_host)
+    if host_side:
+        m.emit(HostAccess(m.site(span), m.lane, doubts, accesses=host_side, name=name))
+    device_side = [access for access in accesses if access not in host_side]
+    # Memory of another device is not touched by this stream's kernels.
+    here = m.streams[stream].device
+    away = {m.buffers[access.buffer].device for access in device_side} - {here}
+    for device in sorted(away):
+        others = tuple(access for access in device_side if m.buffers[access.buffer].device == device)
+        there = m.current_stream(Lib.TORCH, device).id
+        m.emit(Launch(m.site(span), m.lane, doubts, stream=there, accesses=others, name=name))
+    kept = tuple(access for access in device_side if m.buffers[access.buffer].device not in away)
+    m.emit(
+        Launch(
+            m.site(span),
+            m.lane,
+            doubts,
+            stream=stream,
+            accesses=kept,
+            name=name,
+            library=library,
+            choice=choice,
+        )
+    )
+
+
+def read_on_host(m: Machine, value: Value, span: Span, name: str, *, opaque: bool = False) -> None:
+    """Python looks at the numbers. A device tensor is fetched on the current stream, which is waited for."""
+    for view in buffers_in(m, [value], unknown=False):
+        if view.flavor is Flavor.POINTER:
+            continue
+        space = m.space(view)
+        doubts = _GUESSED if opaque else frozenset()
+        access = Access(view.id, Mode.READ, view.region, doubts)
+        if space.on_host or space is Space.MANAGED or view.flavor is Flavor.ARRAY:
+            m.emit(HostAccess(m.site(span), m.lane, doubts, accesses=(access,), name=name))
+        elif view.flavor is not Flavor.OPAQUE:
+            stream = m.current_stream(flavors.library(view), m.buffers[view.id].device)
+            m.emit(
+                Launch(
+                    m.site(span),
+                    m.lane,
+                    doubts,
+                    stream=stream.id,
+                    accesses=(access,),
+                    name=name,
+                    library=flavors.product(view),
+                )
+            )
+            waits = frozenset({Doubt.ALIAS}) if space is Space.UNKNOWN else frozenset()
+            m.emit(SyncStream(m.site(span), m.lane, waits, stream=stream.id, name=name))
+
+
+def write_on_host(m: Machine, view: BufferV, span: Span, name: str) -> None:
+    m.emit(HostAccess(m.site(span), m.lane, accesses=(Access(view.id, Mode.WRITE, view.region),), name=name))
+
+
+def operate(
+    m: Machine, span: Span, name: str, values: Sequence[Value], *, extra: Sequence[Value] = (), by: str = ""
+) -> Value:
+    """An operator: reads its operands, makes a new tensor. On host memory the host does it, at once.
+
+    ``by``: the library whose function it is, where the operands do not tell.
+    """
+    views = buffers_in(m, [*values, *extra])
+    reads = [Access(view.id, Mode.READ, view.region) for view in views]
+    if on_host(m, views):
+        m.emit(HostAccess(m.site(span), m.lane, accesses=tuple(reads), name=name))
+        if all(view.flavor is Flavor.ARRAY for view in views):
+            return m.fresh(name, span)
+        return m.new_buffer("", Space.PAGEABLE, Origin.RESULT, Flavor.TORCH, span)
+    first = next(
+        (view for view in views if view.flavor in flavors.DEVICE_FLAVORS), views[0] if views else None
+    )
+    lib = flavors.library(first) if first is not None else Lib.TORCH
+    device = m.buffers[views[0].id].device if views else m.device
+    space = Space.DEVICE if any(m.space(view) is Space.DEVICE for view in views) else Space.UNKNOWN
+    stream = m.current_stream(lib, device)
+    flavor = first.flavor if first is not None and first.flavor in flavors.DEVICE_FLAVORS else Flavor.TORCH
+    made = m.new_buffer("", space, Origin.RESULT, flavor, span, stream.id, device)
+    known = flavors.product(first) if first is not None else ""
+    work(m, span, stream.id, (*reads, Access(made.id, Mode.WRITE)), name, library=by or known)
+    return made
+
+
+def opaque_work(m: Machine, name: str, views: Sequence[BufferV], span: Span) -> Value:
+    """An unresolved call that was given tensors: reads them, result on the current stream."""
+    reads = [
+        Access(view.id, Mode.READ, view.region, _GUESSED if m.space(view).on_host else _OPAQUE)
+        for view in views
+    ]
+    space = Space.DEVICE if any(m.space(view) is Space.DEVICE for view in views) else Space.UNKNOWN
+    device = m.buffers[views[0].id].device
+    stream = m.current_stream(flavors.library(views[0]), device)
+    flavor = Flavor.DEVICE_ARRAY if views[0].flavor is Flavor.DEVICE_ARRAY else Flavor.OPAQUE
+    made = m.new_buffer("", space, Origin.RESULT, flavor, span, stream.id, device)
+    work(m, span, stream.id, (*reads, Access(made.id, Mode.WRITE, doubts=_OPAQUE)), name, _OPAQUE)
+    return made
+
+
+def update_in_place(m: Machine, target: BufferV, value: Value, op: str, span: Span) -> bool:
+    """``x += y`` on memory; false for pointers, where it only moves the address."""
+    if target.flavor is Flavor.POINTER:
+        return False
+    views = buffers_in(m, [value], unknown=False)
+    accesses = (
+        Access(target.id, Mode.UPDATE, target.region),
+        *(Access(v.id, Mode.READ, v.region) for v in views),
+    )
+    _at_its_place(m, target, accesses, f"{op}=", span)
+    return True
+
+
+def _at_its_place(m: Machine, target: BufferV, accesses: Sequence[Access], name: str, span: Span) -> None:
+    """An operator that changes ``target``: on the host for host memory, else on the device.
+
+    ``pinned.add_(x)`` with ``x`` on the device is an error in PyTorch. So code that does it was misread:
+    ``target`` is on the device too, and is not what it seems to be.
+    """
+    if not (m.space(target).on_host or target.flavor is Flavor.ARRAY):
+        launch(m, span, accesses, name, flavors.library(target))
+        return
+    on_device = tuple(access for access in accesses if m.buffers[access.buffer].space is Space.DEVICE)
+    if target.flavor is Flavor.TORCH and on_device:
+        launch(m, span, on_device, name, flavors.library(target))
+    else:
+        m.emit(HostAccess(m.site(span), m.lane, accesses=tuple(accesses), name=name))
+
+
+def assign_into(m: Machine, target: BufferV, value: Value, span: Span) -> None:
+    """``x[i] = value``"""
+    value = names.settle(m, value)
+    # table[i] = tensor.data_ptr() stores a number.
+    sources = [v for v in buffers_in(m, [value], unknown=False) if v.flavor is not Flavor.POINTER]
+    if target.flavor in flavors.DEVICE_FLAVORS and sources and m.space(sources[0]).on_host:
+        stream = m.current_stream(flavors.library(target), m.buffers[target.id].device)
+        by = flavors.product(target)
+        copies.on_stream(
+            m, target, sources[0], stream.id, span, blocking=False, name="assignment", library=by
+        )
+        return
+    if sources and sources[0].flavor is not Flavor.ARRAY and m.space(sources[0]) is not m.space(target):
+        copies.copy(m, target, sources[0], span, name="assignment")
+        return
+    accesses = (
+        Access(target.id, Mode.WRITE, target.region),
+        *(Access(v.id, Mode.READ, v.region) for v in sources),
+    )
+    if m.space(target).on_host or target.flavor is Flavor.ARRAY:
+        m.emit(HostAccess(m.site(span), m.lane, accesses=accesses, name="assignment"))
+    elif target.flavor is not Flavor.POINTER:
+        launch(m, span, accesses, "assignment", flavors.library(target))
+
+
+# ----------------------------------------------------------------------------- attributes and methods
+
+
+_ARRAY_ATTRIBUTES = host.ARRAY_VIEWS - frozenset(
+    "reshape view ravel squeeze transpose swapaxes data_as".split()
+)
+
+
+def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
+    stored = m.roles.get(f"buffer{view.id}.{name}")
+    if stored is not None:
+        return stored
+    if view.flavor in flavors.DEVICE_FLAVORS:
+        return arrays.attribute(m, view, name, span)
+    if view.flavor is Flavor.POINTER and name in ("value", "ptr", "handle", "device_pointer"):
+        return view
+    if name == "grad" and view.flavor in (Flavor.TORCH, Flavor.OPAQUE):
+        made = gradient(m, f"{m.buffers[view.id].name}.grad")
+        m.roles[f"buffer{view.id}.grad"] = made
+        return made
+    if view.flavor is Flavor.OPAQUE:
+        if name in model.VIEW_ATTRIBUTES:
+            return view
+        if name in ("ptr", "handle"):
+            return BufferV(view.id, view.region, Flavor.POINTER)
+        if is_number(name):
+            return SymV(f"{key_of(view)}.{name}")
+        return MethodV(view, name) if is_tensor_method(name) else _part(view, name)
+    if view.flavor is Flavor.ARRAY and name in _ARRAY_ATTRIBUTES:
+        return view
+    if view.flavor is Flavor.ARRAY and name == "value":
+        read_on_host(m, view, span, "read")
+        return m.fresh("value", span)
+    if name == "device":
+        return DeviceV("cpu" if m.space(view).on_host else m.buffers[view.id].device)
+    if name in ("is_cuda", "is_cpu") and m.space(view) is not Space.UNKNOWN:
+        return ConstV(m.space(view).on_host == (name == "is_cpu"))
+    if name in model.META_ATTRIBUTES or name in host.ARRAY_META:
+        return SymV(f"{key_of(view)}.{name}")
+    if name in model.VIEW_ATTRIBUTES or name in ("handle", "ptr", "data_ptr_"):
+        return view
+    return MethodV(view, name)
+
+
+def _part(view: BufferV, name: str) -> Value:
+    """``out.logits``: a part of an unresolved result."""
+    return BufferV(view.id, (*view.region, Symbol(f".{name}")), view.flavor)
+
+
+def method(
+    m: Machine, view: BufferV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value:
+    """``tensor.name(...)``"""
+    if torch_modules.is_module(m, view, name):
+        return torch_modules.method(m, view, name, args, kwargs, span)
+    row = models.find_method(Role.BUFFER, flavors.library(view), name)
+    if view.flavor is Flavor.POINTER:
+        # An address of any library: cupy.cuda.alloc(n), pycuda.driver.mem_alloc(n).
+        row = models.find_method(Role.BUFFER, None, name)
+    told = models.find_telling(name, kwargs) if view.flavor is Flavor.OPAQUE else None
+    if row is None and told is not None and told[0] is Role.BUFFER:
+        row = told[1:]
+    if row is not None:
+        return effects.apply(m, row[0], row[1], view, args, kwargs, span)
+    if view.flavor in flavors.DEVICE_FLAVORS:
+        return arrays.method(m, view, name, args, kwargs, span)
+    if view.flavor is Flavor.ARRAY:
+        return host_arrays.method(m, view, name, args, kwargs, span)
+    if name in model.SPLIT_METHODS:
+        parts = m.new_list(())
+        m.heap[parts.id].open, m.heap[parts.id].sample = True, view
+        return parts
+    if name in ("narrow", "select"):
+        return containers.along(view, name, [names.settle(m, a) for a in (*args, *kwargs.values())])
+    if name == "data_ptr":
+        return handoffs.by_address(m, view, span, "data_ptr()")
+    if name == "view" and args and isinstance(given := names.settle(m, args[0]), StreamV):
+        # A proxy of cuda.core's args_viewable_as_strided_memory.
+        return handoffs.adopted(m, view, Lib.CORE, given, span, "view")
+    if name in storage.GETTERS:
+        return storage.of(view)
+    if name == "resize_" and storage.is_storage(view) and args:
+        return storage.resized(m, view, args[0], span)
+    if name in model.VIEW_METHODS:
+        return view
+    if name in model.META_METHODS:
+        return SymV(f"{key_of(view)}.{name}({','.join(key_of(a) for a in args)})")
+    if name in ("to", "cpu", "cuda", "pin_memory", "copy_", "numpy"):
+        return copies.method(m, view, name, args, kwargs, span)
+    if name in model.HOST_READ_METHODS:
+        read_on_host(m, view, span, f"{name}()")
+        return m.fresh(f"{name}()", span)
+    if name in model.NEW_METHODS:
+        return operators.factory(m, name, args, kwargs, span, like=view)
+    if name == "clone" and m.space(view) is Space.PINNED:
+        operate(m, span, name, [view])
+        return m.new_buffer("", Space.PAGEABLE, Origin.RESULT, Flavor.TORCH, span)
+    if name.endswith("_") and not name.endswith("__"):
+        return in_place(m, view, name, args, kwargs, span)
+    if view.flavor is Flavor.OPAQUE and not is_tensor_method(name):
+        return unresolved.opaque(m, name, [view, *args], kwargs, span)
+    made = operate(m, span, name, [view, *args], extra=list(kwargs.values()))
+    if name == "backward":
+        m.last_backward = len(m.ops) - 1
+        return NONE
+    if name in model.DRAINING_METHODS and not on_host(m, [view]):
+        m.emit(SyncStream(m.site(span), m.lane, stream=m.current_stream(flavors.library(view)).id, name=name))
+    return made
+
+
+def in_place(
+    m: Machine, view: BufferV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value:
+    sources = buffers_in(m, [*args, *kwargs.values()])
+    accesses = (
+        Access(
+            view.id,
+            Mode.WRITE if name in ("zero_", "fill_", "uniform_", "normal_", "random_") else Mode.UPDATE,
+            view.region,
+        ),
+        *(Access(s.id, Mode.READ, s.region) for s in sources),
+    )
+    _at_its_place(m, view, accesses, name, span)
+    return view

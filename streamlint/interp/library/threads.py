@@ -1,0 +1,137 @@
+"""Host threads: ``Thread(target=f)`` and ``executor.submit(f)`` run ``f`` on a lane of their own.
+
+A new thread starts on the default stream, whatever its parent's current stream (measured). What it
+does is placed where it starts; ``join()`` and ``result()`` order it before what follows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.interp.library import devices, tensors
+from streamlint.interp.python import calls, containers
+from streamlint.interp.state import lifetime
+from streamlint.interp.state.machine import PathEnds, Returned
+from streamlint.interp.state.values import (
+    NONE,
+    ClassV,
+    ConstV,
+    FuncV,
+    HeapV,
+    MethodV,
+    PartialV,
+    Shape,
+    SymV,
+    TupleV,
+    Value,
+)
+from streamlint.trace import Join, LaneId, Spawn
+
+if TYPE_CHECKING:
+    from streamlint.interp.state.machine import Machine
+    from streamlint.source import Span
+
+_THREAD = "thread"
+_RESULT = "(result)"
+"""Where a future keeps what its function returned: not a name that code can ask for."""
+_JOINS = frozenset({"join", "result", "get", "exception"})
+
+
+def make(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> HeapV:
+    """``threading.Thread(target=f, args=(...), kwargs={...})``"""
+    made = m.new_object(Shape.INSTANCE, key=_THREAD)
+    held = m.heap[made.id]
+    held.attrs = dict(kwargs)
+    if "target" not in kwargs and len(args) > 1:
+        held.attrs["target"] = args[1]
+    return made
+
+
+def is_thread(m: Machine, value: HeapV) -> bool:
+    return m.heap[value.id].key == _THREAD
+
+
+def runs_code(value: Value) -> bool:
+    """Whether a value given to ``submit`` is code that can be followed."""
+    return isinstance(value, (FuncV, PartialV, MethodV, ClassV))
+
+
+def submit(m: Machine, args: list[Value], kwargs: dict[str, Value], span: Span) -> HeapV:
+    """``executor.submit(f, x)``: the future stands for the thread."""
+    made = m.new_object(Shape.INSTANCE, key=_THREAD)
+    m.heap[made.id].attrs[_RESULT] = _run(m, made, args[0], args[1:], kwargs, span)
+    return made
+
+
+_HANDS_ON = frozenset({"create_task", "ensure_future", "wait_for", "shield", "run", "run_until_complete"})
+"""Calls of asyncio that give what the coroutine gives. A coroutine is run where it is made."""
+
+
+def of_asyncio(
+    m: Machine, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value | None:
+    """Functions of ``asyncio`` and methods of event loops; None for others."""
+    match name, args:
+        case "to_thread", [target, *_] if runs_code(target):
+            return submit(m, args, kwargs, span)
+        case "run_in_executor", [_, target, *rest] if runs_code(target):
+            return submit(m, [target, *rest], kwargs, span)
+        case "gather", [_, *_] if not any(isinstance(arg, SymV) and arg.key.startswith("*") for arg in args):
+            return TupleV(tuple(args))
+        case _, [first, *_] if name in _HANDS_ON:
+            return first
+        case _:
+            return None
+
+
+def awaited(m: Machine, value: Value, span: Span) -> Value:
+    """``await value``: the result of a thread's function, of several coroutines, or the value itself."""
+    match value:
+        case HeapV() if is_thread(m, value):
+            return method(m, value, "result", span)
+        case TupleV(items):
+            return TupleV(tuple(awaited(m, item, span) for item in items))
+        case _:
+            return value
+
+
+def method(m: Machine, thread: HeapV, name: str, span: Span) -> Value:
+    """``start``, ``join`` and ``result``."""
+    held = m.heap[thread.id]
+    if name == "start" and "target" in held.attrs:
+        listed = containers.listed(m, held.attrs.get("args", NONE)) or []
+        kwargs = _named(m, held.attrs.get("kwargs"))
+        _run(m, thread, held.attrs["target"], listed, kwargs, span)
+    elif name in _JOINS and "lane" in held.attrs:
+        lane = held.attrs["lane"]
+        if isinstance(lane, ConstV) and isinstance(lane.value, int):
+            m.emit(Join(m.site(span), m.lane, child=LaneId(lane.value)))
+    return held.attrs.get(_RESULT, NONE)
+
+
+def _named(m: Machine, given: Value | None) -> dict[str, Value]:
+    if not isinstance(given, HeapV):
+        return {}
+    held = m.heap[given.id]
+    return {str(key.value): held.attrs[text] for text, key in held.keys.items() if isinstance(key, ConstV)}
+
+
+def _run(
+    m: Machine, thread: HeapV, target: Value, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value:
+    child = LaneId(m.lanes)
+    m.lanes += 1
+    m.heap[thread.id].attrs["lane"] = ConstV(int(child))
+    m.emit(Spawn(m.site(span), m.lane, child=child))
+    # The thread holds its arguments until it has returned, whatever the caller drops meanwhile.
+    lifetime.escapes(m, tensors.buffers_in(m, [*args, *kwargs.values()], unknown=False))
+    lane, device = m.lane, devices.current(m)
+    m.lane = child
+    devices.select(m, devices.numbered(0))
+    try:
+        return calls.call(m, target, args, kwargs, span)
+    except (Returned, PathEnds):
+        return NONE
+    finally:
+        m.lane = lane
+        devices.select(m, device)

@@ -1,0 +1,176 @@
+"""Calls that cannot be followed: what they may read, produce, launch and order."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from streamlint.interp.library import escape, graphs, tensors
+from streamlint.interp.python import names
+from streamlint.interp.state import lifetime
+from streamlint.interp.state.values import (
+    NONE,
+    ApiV,
+    BufferV,
+    CallbackV,
+    ConstV,
+    Flavor,
+    GraphV,
+    StreamV,
+    TupleV,
+    Value,
+)
+from streamlint.models import cuda_driver, cuda_runtime, host
+from streamlint.models import torch as torch_model
+from streamlint.models.schema import Lib
+from streamlint.trace import Access, CudaCall, Doubt, Launch, Mode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from streamlint.interp.state.machine import Machine
+    from streamlint.source import Span
+
+
+_ASSUMED = frozenset({Doubt.OPAQUE})
+
+
+def opaque(
+    m: Machine,
+    name: str,
+    args: list[Value],
+    kwargs: dict[str, Value],
+    span: Span,
+    holds: tuple[Value, ...] = (),
+) -> Value:
+    """A call that cannot be followed.
+
+    It reads the tensors that it is given and produces its result on the current stream. Streams and
+    events that it receives escape: it may order them. A call whose name says that it only keeps its
+    arguments (``queue.put``, ``list.append``, ``Batch(x)``) reads nothing.
+    """
+    last = name.rpartition(".")[2]
+    if _signals(last):
+        escape.barrier(m, escape.all_streams(m), span, name, Doubt.SIGNAL)
+    values = [names.settle(m, value) for value in (*args, *kwargs.values())]
+    unwrapped = _status_check(values)
+    if unwrapped is not None:
+        return unwrapped
+    if last in host.FILLS:
+        for view in tensors.buffers_in(m, values, unknown=False):
+            tensors.write_on_host(m, view, span, last)
+        return m.fresh(f"{name}()", span)
+    tensors_given = tensors.buffers_in(m, values)
+    lifetime.escapes(m, tensors_given)
+    if last == "set_result" and tensors_given:
+        # torch.futures.Future: who asks for the result waits for an event of the future's.
+        escape.recorded_behind(m, span)
+    lifetime.escapes(m, [value for value in values if isinstance(value, CallbackV) and not value.address])
+    launched = _launched(values, tensors_given)
+    if not launched:
+        escape.through(m, [*values, *holds], span, name)
+    if last in host.HANDOFF_METHODS or not tensors_given or _is_class(last) or _is_getter(m, last, values):
+        return m.fresh(
+            f"{name}()",
+            span,
+            tuple(value for value in (*values, *holds) if not isinstance(value, ConstV))[:6],
+        )
+    if launched:
+        return _takes_pointers(m, name, values, launched, span)
+    if all(m.space(view).on_host and view.flavor is Flavor.ARRAY for view in tensors_given):
+        for view in tensors_given:
+            tensors.read_on_host(m, view, span, last, opaque=True)
+        return m.fresh(f"{name}()", span)
+    if escape.carries_order(m, values):
+        return m.fresh(f"{name}()", span, tuple(values[:6]))
+    return tensors.opaque_work(m, last, tensors_given, span)
+
+
+@cache
+def _signals(name: str) -> bool:
+    """Whether a call with this name sets or waits for a flag in device memory."""
+    low = name.lower()
+    return any(word in low for word in torch_model.MEMORY_SIGNALS)
+
+
+def _launched(values: list[Value], views: list[BufferV]) -> list[BufferV]:
+    """The addresses that a launcher receives, if the call looks like one.
+
+    Its memory is all addresses, or it gets exactly one stream and otherwise only addresses and
+    values that nothing is known of: ``fill(pointer, count, stream)``.
+    """
+    pointers = [view for view in views if view.flavor is Flavor.POINTER]
+    if len(pointers) == len(views):
+        return pointers
+    streams = sum(isinstance(value, StreamV) for value in values)
+    others = all(view.flavor in (Flavor.POINTER, Flavor.OPAQUE) for view in views)
+    return pointers if streams == 1 and others else []
+
+
+def _is_class(name: str) -> bool:
+    """``Batch(output=x)``: a class by its spelling, whose objects keep what they are given."""
+    return name[:1].isupper() and not name.isupper()
+
+
+def _is_getter(m: Machine, name: str, values: list[Value]) -> bool:
+    """``get_buffer(rank, shape)``: fetches or makes something, and was given no memory that is known."""
+    if not name.startswith(
+        ("get_", "is_", "has_", "make_", "create_", "build_", "init_", "load_", "find_", "alloc")
+    ):
+        return False
+    return all(view.flavor is Flavor.OPAQUE for view in tensors.buffers_in(m, values, unknown=False))
+
+
+def _takes_pointers(m: Machine, name: str, values: list[Value], views: list[BufferV], span: Span) -> Value:
+    """A launcher: addresses and one stream make device work on that stream; addresses alone are numbers."""
+    streams = [value for value in values if isinstance(value, StreamV)]
+    if len(streams) == 1:
+        accesses = tuple(Access(view.id, Mode.UPDATE, view.region, _ASSUMED) for view in views)
+        m.emit(Launch(m.site(span), m.lane, _ASSUMED, stream=streams[0].id, accesses=accesses, name=name))
+    else:
+        escape.through(m, values, span, name)
+    return m.fresh(f"{name}()", span, tuple(values[:6]))
+
+
+def _status_check(values: list[Value]) -> Value | None:
+    """``check(cudart.cudaMalloc(n))`` with a helper from outside gives the value without the error."""
+    match values:
+        case [TupleV((ApiV(path), *rest))] if path.endswith(cuda_runtime.SUCCESS_NAMES):
+            return NONE if not rest else rest[0] if len(rest) == 1 else TupleV(tuple(rest))
+        case _:
+            return None
+
+
+def unknown_runtime_call(m: Machine, path: str, args: list[Value], span: Span) -> Value:
+    """A runtime function without a row: it orders nothing, and its result is unknown."""
+    for graph in args:
+        if isinstance(graph, GraphV):
+            graphs.changed(m, graph)
+    name = path.rpartition(".")[2]
+    m.emit(CudaCall(m.site(span), m.lane, name=name))
+    driver = name.startswith("cu") and name[2:3].isupper()
+    if not driver and (not name.startswith("cuda") or "_t" in name or name[4:5].islower()):
+        return m.fresh(name, span)
+    success = cuda_driver.SUCCESS if driver else cuda_runtime.SUCCESS
+    return TupleV((ApiV(success), m.fresh(name, span)))
+
+
+def launch_kernel(
+    m: Machine, name: str, args: Sequence[Value], kwargs: dict[str, Value], span: Span, lib: Lib = Lib.TORCH
+) -> Value:
+    """A user kernel: without its body, every array is taken to be read and written."""
+    views = tensors.buffers_in(m, [*args, *kwargs.values()])
+    accesses = tuple(Access(view.id, Mode.UPDATE, view.region, _ASSUMED) for view in views)
+    stream = m.current_stream(lib)
+    m.emit(
+        Launch(
+            m.site(span),
+            m.lane,
+            _ASSUMED,
+            stream=stream.id,
+            accesses=accesses,
+            name=name,
+            library=lib.product,
+        )
+    )
+    return NONE

@@ -1,0 +1,1 @@
+"""Python itself: expressions, statements, calls, objects, containers, contexts."""

@@ -1,0 +1,456 @@
+"""Python's own functions, numpy and ctypes, as far as they touch memory or make containers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from streamlint import ir, models
+from streamlint.interp.library import callbacks, host_arrays, monitors, tensors, threads
+from streamlint.interp.python import (
+    calls,
+    conditions,
+    containers,
+    functions,
+    names,
+    objects,
+)
+from streamlint.interp.state.values import (
+    NONE,
+    TRUE,
+    ApiV,
+    BufferV,
+    CallbackV,
+    ConstV,
+    ContextKind,
+    ContextV,
+    DeviceV,
+    EventV,
+    Flavor,
+    GeneratorV,
+    HeapObject,
+    HeapV,
+    PartialV,
+    QueryV,
+    Shape,
+    StreamV,
+    SymV,
+    TupleV,
+    Value,
+    key_of,
+)
+from streamlint.models import host
+from streamlint.models.schema import NewEvent, NewStream
+from streamlint.trace import MonitorKind, Origin
+
+if TYPE_CHECKING:
+    from streamlint.interp.state.machine import Machine
+    from streamlint.source import Span
+
+_NULL_CONTEXTS = frozenset({"nullcontext", "suppress"})
+
+
+def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value | None:
+    """Calls an outside function that is known here; None if it is not."""
+    args = [names.settle(m, a) for a in args]
+    last = path.rpartition(".")[2]
+    if path in ("threading.Thread", "Thread"):
+        return threads.make(m, args, kwargs)
+    if path.startswith("asyncio.") and (given := threads.of_asyncio(m, last, args, kwargs, span)) is not None:
+        return given
+    monitor = monitors.make(m, path, span)
+    if monitor is not None:
+        return monitor
+    if last in _NULL_CONTEXTS:
+        return ContextV(ContextKind.NULL, args[0] if args else NONE)
+    if last in ("ExitStack", "AsyncExitStack"):
+        return ContextV(ContextKind.STACK, NONE)
+    if path in ("functools.partial", "partial") and args:
+        return PartialV(args[0], tuple(args[1:]), kwargs)
+    if path in host.PROTOTYPE_MAKERS:
+        return ApiV(host.PROTOTYPE)
+    if path == host.PROTOTYPE:
+        return callbacks.wrap(m, args[0]) if args else NONE
+    if path in host.TRANSPARENT or last in (
+        "cudaHostFn_t",
+        "cudaStreamCallback_t",
+        "CUhostFn",
+        "CUstreamCallback",
+        "cudaStream_t",
+        "cudaEvent_t",
+        "CUstream",
+        "CUevent",
+        "CUdeviceptr",
+    ):
+        return _transparent(args, kwargs)
+    if path in host.SAYS_TYPE and len(args) == 2 and _is_order(args):
+        return args[1]
+    if path == "ctypes.sizeof":
+        return SymV(f"sizeof({','.join(key_of(a) for a in args)})")
+    if path in host.VIEW_FUNCTIONS:
+        return host_arrays.view(m, path, args, kwargs, span)
+    if path in host.ALLOCATORS:
+        return host_arrays.allocate(m, last, args, span)
+    if path in host.COPIES_INTO:
+        return host_arrays.copy_into(m, path, args, span)
+    if path.startswith(("numpy.", "np.")) or (
+        path.startswith("ctypes.") and not path.startswith("ctypes.c_")
+    ):
+        return host_arrays.function(m, path, args, kwargs, span)
+    if "." not in path or path.startswith(
+        ("itertools.", "operator.", "collections.", "queue.", "copy.", "math.")
+    ):
+        result = _builtin(m, last, args, kwargs, span)
+        if path in host.QUEUES and isinstance(result, HeapV):
+            monitors.watch(m, result, MonitorKind.QUEUE, span)
+        return result
+    if path == "random.choice" and args:
+        return containers.index(m, args[0], m.fresh("choice", span), span)
+    if path.startswith(("time.", "logging.")):
+        return m.fresh(f"{path}()", span)
+    return None
+
+
+def _is_order(args: list[Value]) -> bool:
+    """Whether a cast is of a stream or an event, by its type or by its value; others are not followed."""
+    match args:
+        case [ApiV(path), _] if path.rpartition(".")[2] in ("Stream", "Event"):
+            return True
+        case [_, StreamV() | EventV()]:
+            return True
+        case _:
+            return False
+
+
+def _transparent(args: list[Value], kwargs: dict[str, Value]) -> Value:
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, CallbackV):
+            # cudaHostFn_t(address) is an address too.
+            return replace(value, address=True)
+        if not isinstance(value, ConstV):
+            return value
+    return args[0] if args else NONE
+
+
+def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value | None:
+    first = args[0] if args else NONE
+    match name:
+        case "range":
+            return _range(m, args, span)
+        case "enumerate":
+            items = containers.listed(m, first)
+            start = args[1] if len(args) > 1 else kwargs.get("start", ConstV(0))
+            begin = start.value if isinstance(start, ConstV) and isinstance(start.value, int) else 0
+            if items is not None:
+                return m.new_list(TupleV((ConstV(begin + i), item)) for i, item in enumerate(items))
+            return containers.lazy(m, "enumerate", [ConstV(begin), first])
+        case "zip":
+            parts = [containers.listed(m, a) for a in args]
+            known = [part for part in parts if part is not None]
+            if len(known) == len(parts):
+                return m.new_list(TupleV(tuple(row)) for row in zip(*known, strict=False))
+            return containers.lazy(m, "zip", args)
+        case (
+            "reversed"
+            | "sorted"
+            | "list"
+            | "tuple"
+            | "set"
+            | "iter"
+            | "deque"
+            | "frozenset"
+            | "chain"
+            | "OrderedDict"
+            | "dict"
+            | "defaultdict"
+            | "Queue"
+            | "SimpleQueue"
+            | "LifoQueue"
+        ):
+            return _container(m, name, args, kwargs, span)
+        case "len":
+            items = containers.listed(m, first)
+            return ConstV(len(items)) if items is not None else SymV(f"len({key_of(first)})")
+        case "cycle":
+            return containers.lazy(m, "cycle", [first])
+        case "next" if isinstance(first, HeapV) and m.heap[first.id].key == "cycle":
+            return _cycled(m, m.heap[first.id], span)
+        case "next":
+            items = containers.listed(m, first)
+            if items:
+                return items[0]
+            step = objects.following(m, first)
+            return calls.call(m, step, [], {}, span) if step else m.fresh(f"next({key_of(first)})", span)
+        case "getattr" if len(args) > 1 and isinstance(args[1], ConstV) and isinstance(args[1].value, str):
+            return objects.attribute(m, first, args[1].value, span)
+        case "getattr":
+            # getattr(torch, self.device): a device module chosen by name.
+            return ApiV("torch.cuda") if first == ApiV("torch") else m.fresh("getattr", span)
+        case "setattr" if len(args) > 2 and isinstance(args[1], ConstV) and isinstance(args[1].value, str):
+            objects.set_attribute(m, first, args[1].value, args[2], span)
+            return NONE
+        case "hasattr":
+            return _hasattr(m, first, args[1] if len(args) > 1 else NONE)
+        case "isinstance":
+            return _isinstance(m, args)
+        case "divmod" if len(args) == 2:
+            return TupleV((_arith("//", args), _arith("%", args)))
+        case "print" | "str" | "repr" | "format" | "bytes":
+            for view in tensors.buffers_in(m, args, unknown=False):
+                tensors.read_on_host(m, view, span, f"{name}()")
+            return _text(m, name, args, span)
+        case "min" | "max" if "key" in kwargs and len(args) == 1:
+            return containers.index(m, first, m.fresh(name, span), span)
+        case "all" | "any" if queries := _queries(m, first):
+            stop = name == "any"
+            done = (conditions.truth(m, query, ir.Const(span, value=True)) for query in queries)
+            return ConstV(stop if any(answer == stop for answer in done) else not stop)
+        case "float" | "int" | "bool" | "complex" | "abs" | "sum" | "max" | "min" | "any" | "all" | "round":
+            return _number(m, name, args, span)
+        case "map" | "filter" if len(args) == 2:
+            items = containers.listed(m, args[1])
+            sources = items if items is not None else [containers.nth(m, args[1], None, span)]
+            results = [calls.call(m, first, [item], {}, span) for item in sources]
+            return m.new_list(results)
+        case "id" | "hash":
+            # events[id(tensor)]: the same thing has the same key.
+            return SymV(f"{name}({key_of(first)})")
+        case "exit" | "quit":
+            from streamlint.interp.state.machine import PathEnds
+
+            raise PathEnds
+        case (
+            "type"
+            | "callable"
+            | "issubclass"
+            | "vars"
+            | "dir"
+            | "globals"
+            | "locals"
+            | "input"
+            | "open"
+            | "ord"
+            | "chr"
+            | "slice"
+            | "object"
+            | "property"
+        ):
+            return m.fresh(f"{name}()", span)
+        case _:
+            return None
+
+
+def _arith(op: str, args: list[Value]) -> Value:
+    match args:
+        case [ConstV(int() as a), ConstV(int() as b)] if b:
+            return ConstV(a // b if op == "//" else a % b)
+        case _:
+            return SymV(f"({key_of(args[0])}{op}{key_of(args[1])})")
+
+
+def _text(m: Machine, name: str, args: list[Value], span: Span) -> Value:
+    match args:
+        case [ConstV(plain)] if name == "str":
+            return ConstV(str(plain))
+        case [DeviceV(device)] if name == "str":
+            return (
+                ConstV("cpu" if device == "cpu" else "cuda")
+                if not device.startswith("?")
+                else SymV(f"str({device})")
+            )
+        case [other, *_]:
+            return SymV(f"{name}({key_of(other)})")
+        case _:
+            return m.fresh(name, span)
+
+
+def _range(m: Machine, args: list[Value], span: Span) -> Value:
+    del span
+    numbers = [a.value for a in args if isinstance(a, ConstV) and isinstance(a.value, int)]
+    if len(numbers) == len(args) and numbers and not (len(numbers) == 3 and numbers[2] == 0):
+        return m.new_list(ConstV(i) for i in list(range(*numbers))[:64])
+    start = args[0] if len(args) > 1 else ConstV(0)
+    step = args[2] if len(args) > 2 else ConstV(1)
+    if isinstance(start, ConstV) and isinstance(step, ConstV):
+        return containers.lazy(m, "range", [start, step])
+    return SymV(f"range({','.join(key_of(a) for a in args)})")
+
+
+def _container(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
+    if name in ("dict", "OrderedDict", "defaultdict"):
+        return _dictionary(m, name, args, kwargs, span)
+    if not args:
+        return m.new_list((), shape=Shape.SET if name in ("set", "frozenset") else Shape.LIST)
+    source = args[0] if name == "iter" else objects.iterated(m, args[0], span)
+    if isinstance(source, BufferV):
+        tensors.read_on_host(m, source, span, f"{name}()") if source.flavor is Flavor.ARRAY else None
+        made = m.new_list(())
+        m.heap[made.id].open, m.heap[made.id].sample = True, source
+        return made
+    if isinstance(source, GeneratorV):
+        return _drain(m, source, span)
+    items = containers.listed(m, source)
+    if items is None:
+        if isinstance(source, HeapV):
+            return source
+        made = m.new_list(())
+        m.heap[made.id].open = True
+        m.heap[made.id].key = key_of(source)
+        return made
+    if name == "reversed":
+        items.reverse()
+    if name == "tuple":
+        return TupleV(tuple(items))
+    return m.new_list(items, shape=Shape.SET if name in ("set", "frozenset") else Shape.LIST)
+
+
+def _drain(m: Machine, source: GeneratorV, span: Span) -> Value:
+    collected: list[Value] = []
+
+    def at_yield(value: Value) -> Value:
+        collected.append(value)
+        return NONE
+
+    functions.run_generator(m, source, at_yield, span)
+    return m.new_list(collected)
+
+
+def _dictionary(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
+    made = m.new_object(Shape.DICT)
+    held = m.heap[made.id]
+    if name == "defaultdict":
+        held.open = True
+        if args:
+            held.sample = calls.call(m, args[0], [], {}, span)
+    elif args and isinstance(args[0], HeapV):
+        containers.method(m, made, "update", [args[0]], {}, span)
+    elif args:
+        held.open = True
+    for key, value in kwargs.items():
+        containers.put(m, held, ConstV(key), value)
+    return made
+
+
+def _hasattr(m: Machine, value: Value, name: Value) -> Value:
+    match value, name:
+        case HeapV(), ConstV(str() as attribute) if attribute in m.heap[value.id].attrs:
+            return TRUE
+        case SymV(key), ConstV(str() as attribute) if f"{key}.{attribute}" in m.roles:
+            return TRUE
+        case _:
+            return SymV(f"hasattr({key_of(value)},{key_of(name)})")
+
+
+def _isinstance(m: Machine, args: list[Value]) -> Value:
+    value = args[0] if args else NONE
+    wanted = args[1] if len(args) > 1 else NONE
+    options = wanted.items if isinstance(wanted, TupleV) else (wanted,)
+    paths = [o.path.rpartition(".")[2] if isinstance(o, ApiV) else "" for o in options]
+    kinds = {BufferV: "Tensor", DeviceV: "device"}
+    for kind, name in kinds.items():
+        if isinstance(value, kind) and not (isinstance(value, BufferV) and value.flavor is Flavor.OPAQUE):
+            if name in paths or all(paths):
+                return ConstV(name in paths)
+            # A class of the program: isinstance(x, QuantizedTensor). What is declared a tensor is hardly one;
+            # what was only taken for a tensor may well be.
+            asked = "isinstance" if _is_declared(m, value) else "is_a"
+            return SymV(f"{asked}({key_of(value)},{','.join(key_of(o) for o in options)})")
+    if isinstance(value, (StreamV, EventV)):
+        answers = [_is_made_by(value, option) for option in options]
+        if any(answers) or None not in answers:
+            return ConstV(any(answers))
+    if isinstance(value, TupleV) or (
+        isinstance(value, HeapV) and m.heap[value.id].shape is not Shape.INSTANCE
+    ):
+        return ConstV(
+            any(
+                name in ("tuple", "list", "dict", "Sequence", "Iterable", "Mapping", "deque", "set")
+                for name in paths
+            )
+        )
+    return SymV(f"isinstance({key_of(value)},{','.join(key_of(o) for o in options)})")
+
+
+def _is_declared(m: Machine, value: Value) -> bool:
+    """Whether a tensor is a parameter that says so: ``x: torch.Tensor``."""
+    buffer = m.buffers[value.id] if isinstance(value, BufferV) else None
+    return buffer is not None and buffer.origin is Origin.ARGUMENT and buffer.name not in m.roles
+
+
+_OTHER_ACCELERATORS = ("torch.xpu.", "torch.npu.", "torch.musa.", "torch.mtia.", "torch_npu.")
+
+
+def _is_made_by(value: StreamV | EventV, cls: Value) -> bool | None:
+    """Whether a stream or event is of a library's class; None for other classes and for bare handles.
+
+    A stream of PyTorch's may be one of another accelerator's: ``torch.xpu.Stream``.
+    """
+    if not isinstance(cls, ApiV) or value.lib is None or (isinstance(value, StreamV) and value.raw):
+        return None
+    row = models.find_function(cls.path)
+    if row is None:
+        return None
+    framework, api = row
+    made = NewStream if isinstance(value, StreamV) else NewEvent
+    if any(isinstance(effect, made) for effect in api.effects):
+        of_same = framework.lib is value.lib
+        return None if of_same and cls.path.startswith(_OTHER_ACCELERATORS) else of_same
+    return False if any(isinstance(effect, (NewStream, NewEvent)) for effect in api.effects) else None
+
+
+def _queries(m: Machine, value: Value) -> list[QueryV]:
+    """What ``all(event.query() for event in events)`` asks."""
+    held = m.heap[value.id] if isinstance(value, HeapV) else None
+    if held is None:
+        return []
+    items = [*held.items, *held.extra.values(), *([held.sample] if held.sample is not None else [])]
+    return list(dict.fromkeys(item for item in items if isinstance(item, QueryV)))
+
+
+def _cycled(m: Machine, cycle: HeapObject, span: Span) -> Value:
+    """``next(itertools.cycle(streams))``: one after the other, and again from the first."""
+    source, turn = cycle.items[0], len(cycle.items) - 1
+    cycle.items.append(NONE)
+    items = containers.listed(m, source)
+    return items[turn % len(items)] if items else containers.nth(m, source, turn, span)
+
+
+def _number(m: Machine, name: str, args: list[Value], span: Span) -> Value:
+    first = args[0] if args else NONE
+    views = tensors.buffers_in(m, args, unknown=False)
+    if views and all(view.flavor is Flavor.POINTER for view in views):
+        return first
+    for view in views:
+        tensors.read_on_host(m, view, span, f"{name}()")
+    if len(args) == 1 and isinstance(first, (ConstV,)) and name in ("int", "bool", "float"):
+        try:
+            return ConstV({"int": int, "bool": bool, "float": float}[name](first.value))
+        except (TypeError, ValueError):
+            return m.fresh(name, span)
+    if name == "int" and not isinstance(first, (ConstV, BufferV)) and len(args) == 1:
+        return first
+    numbers = [a.value for a in args if isinstance(a, ConstV) and isinstance(a.value, (int, float))]
+    if name in ("max", "min") and len(numbers) == len(args) > 1:
+        return ConstV(max(numbers) if name == "max" else min(numbers))
+    if name in ("any", "all", "sum", "max", "min") and isinstance(first, GeneratorV):
+        _drain(m, first, span)
+    return SymV(f"{name}({','.join(key_of(a) for a in args)})")
+
+
+def string_method(m: Machine, receiver: ConstV, name: str, args: list[Value], span: Span) -> Value:
+    text = receiver.value
+    if (
+        isinstance(text, str)
+        and name in ("startswith", "endswith", "lower", "upper", "strip")
+        and all(isinstance(a, ConstV) for a in args)
+    ):
+        plain = [a.value for a in args if isinstance(a, ConstV)]
+        try:
+            result = getattr(text, name)(*plain)
+        except (TypeError, ValueError):
+            return m.fresh(name, span)
+        return ConstV(result)
+    if name == "format":
+        for view in tensors.buffers_in(m, args, unknown=False):
+            tensors.read_on_host(m, view, span, "format()")
+    return m.fresh(f"str.{name}", span)

@@ -1,0 +1,39 @@
+"""Functions that remember what they returned: ``@functools.cache``, ``@lru_cache``, ``@cached_property``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint import ir
+from streamlint.interp.state.values import FuncV, Value, key_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from streamlint.interp.state.machine import Machine
+
+_CACHES = frozenset({"cache", "lru_cache", "cached_property", "lazy_property", "memoize", "cached"})
+
+
+def remembered(
+    m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, Value], run: Callable[[], Value]
+) -> Value:
+    """The result of the call, the same each time for the same arguments if the function is cached.
+
+    ``@lru_cache`` above ``def comm_stream(): return torch.cuda.Stream()`` makes one stream, not one a call.
+    """
+    if not is_cached(func):
+        return run()
+    given = [value for value in (func.receiver, *args) if value is not None]
+    texts = [key_of(value) for value in given] + [f"{name}={key_of(kwargs[name])}" for name in sorted(kwargs)]
+    place = (f"{func.function.module}:{func.function.qualname}", f"({','.join(texts)})")
+    if place not in m.globals:
+        m.globals[place] = run()
+        m.rename(m.globals[place], f"{func.function.name}()")
+    return m.globals[place]
+
+
+def is_cached(func: FuncV) -> bool:
+    if not isinstance(func.function, ir.FunctionDecl):
+        return False
+    return any(name.partition("(")[0].rpartition(".")[2] in _CACHES for name in func.function.decorators)

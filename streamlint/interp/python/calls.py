@@ -1,0 +1,395 @@
+"""Calls: who is called, and what happens when that is not known."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint import ir, models
+from streamlint.interp.library import (
+    arrays,
+    collectives,
+    effects,
+    escape,
+    graphs,
+    host_arrays,
+    kernels,
+    monitors,
+    operators,
+    tensors,
+    threads,
+    torch_modules,
+    unresolved,
+)
+from streamlint.interp.python import (
+    builtin,
+    containers,
+    contexts,
+    expr,
+    functions,
+    names,
+    objects,
+)
+from streamlint.interp.state import flavors
+from streamlint.interp.state.values import (
+    NONE,
+    ApiV,
+    BufferV,
+    CallbackV,
+    ClassV,
+    ConstV,
+    ContextV,
+    DeviceV,
+    EventV,
+    Flavor,
+    FuncV,
+    GeneratorV,
+    GraphV,
+    HeapV,
+    MethodV,
+    ModuleV,
+    PartialV,
+    QueryV,
+    Shape,
+    SliceV,
+    StreamV,
+    SymV,
+    TupleV,
+    Value,
+    key_of,
+)
+from streamlint.models import torch as torch_model
+from streamlint.models.schema import Lib, Role
+from streamlint.trace import Origin, Space, Symbol
+
+if TYPE_CHECKING:
+    from streamlint.interp.state.machine import Frame, Machine
+    from streamlint.source import Span
+
+
+def evaluate_call(m: Machine, e: ir.Call) -> Value:
+    if isinstance(e.func, ir.Name) and e.func.id == "super" and not e.args:
+        return SymV("super()")
+    if _is_super_call(e):
+        return _super_call(m, e)
+    func = names.settle(m, expr.evaluate(m, e.func))
+    args, kwargs = arguments(m, e)
+    return call(m, func, args, kwargs, e.span)
+
+
+def arguments(m: Machine, e: ir.Call) -> tuple[list[Value], dict[str, Value]]:
+    args: list[Value] = []
+    kwargs: dict[str, Value] = {}
+    for argument in e.args:
+        value = expr.evaluate(m, argument.value)
+        if argument.star == "*":
+            listed = containers.listed(m, value)
+            args.extend(listed if listed is not None else [SymV(f"*{key_of(value)}")])
+        elif argument.star == "**":
+            if isinstance(value, HeapV):
+                held = m.heap[value.id]
+                kwargs.update(
+                    {str(k.value): held.attrs[key] for key, k in held.keys.items() if isinstance(k, ConstV)}
+                )
+            if not isinstance(value, HeapV) or m.heap[value.id].open:
+                m.spread.add(e.span)
+        elif argument.keyword is not None:
+            kwargs[argument.keyword] = value
+        else:
+            args.append(value)
+    return args, kwargs
+
+
+def _is_super_call(e: ir.Call) -> bool:
+    match e.func:
+        case ir.Attr(value=ir.Call(func=ir.Name(id="super"))):
+            return True
+        case _:
+            return False
+
+
+def _super_call(m: Machine, e: ir.Call) -> Value:
+    """``super().method(...)``: the next class of the analyzed tree that has it; outside bases do nothing."""
+    args, kwargs = arguments(m, e)
+    frame = m.frame
+    receiver = _self_of(frame)
+    if frame.cls is None or receiver is None or not isinstance(e.func, ir.Attr):
+        return NONE
+    for ancestor in m.project.ancestors(frame.cls)[0][1:]:
+        if e.func.name in ancestor.methods:
+            return call(m, FuncV(ancestor.methods[e.func.name], None, receiver), args, kwargs, e.span)
+    if e.func.name in WAITING:
+        # A subclass of torch.futures.Future, of Event, of Thread: it waits for something.
+        escape.barrier(m, escape.all_streams(m), e.span, e.func.name)
+    if e.func.name != "__init__":
+        return unresolved.opaque(m, f"super().{e.func.name}", [receiver, *args], kwargs, e.span)
+    return NONE
+
+
+def _self_of(frame: Frame) -> Value | None:
+    return next(iter(frame.env.names.values()), None)
+
+
+def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
+    """Calls a value."""
+    func = names.settle(m, func)
+    match func:
+        case FuncV():
+            return functions.call_function(m, func, args, kwargs, span)
+        case ClassV(decl):
+            return objects.instantiate(m, decl, args, kwargs, span)
+        case ApiV(path):
+            return call_api(m, path, args, kwargs, span)
+        case MethodV(receiver, name):
+            return call_method(m, receiver, name, args, kwargs, span)
+        case PartialV():
+            return call(m, func.func, [*func.args, *args], {**func.kwargs, **kwargs}, span)
+        case GraphV():
+            return graphs.call_graphed(m, func, [*args, *kwargs.values()], span)
+        case CallbackV(func=wrapped):
+            return call(m, wrapped, args, kwargs, span)
+        case HeapV() if m.heap[func.id].shape is Shape.INSTANCE:
+            for name in ("__call__", "forward"):
+                method = objects.method(m, func, name)
+                if method is not None:
+                    return call(m, method, args, kwargs, span)
+            return unresolved.opaque(m, m.heap[func.id].key, [func, *args], kwargs, span)
+        case SymV(key) if key.startswith("(ctypes.") and key.endswith(")"):
+            # (ctypes.c_int32 * 1)(): an array of the host
+            made = m.new_buffer("", Space.PAGEABLE, Origin.ALLOCATED, Flavor.ARRAY, span)
+            m.flat.add(made.id)
+            return made
+        case SymV(computes=function) if function:
+            return operators.torch_function(m, f"torch.nn.functional.{function}", args, kwargs, span)
+        case SymV(key, holds):
+            if key.rpartition(".")[2] in torch_model.HANDLE_METHODS or key.rpartition(".")[2] == "stream":
+                return _handle_call(m, func, args, kwargs, span)
+            head, _, last = key.rpartition(".")
+            if head and "(" not in last:
+                return call_method(m, SymV(head, holds), last, args, kwargs, span)
+            return unresolved.opaque(m, key, args, kwargs, span, holds=holds)
+        case BufferV(region=(*owner, Symbol(part))) if part.startswith("."):
+            # A method of an unresolved result: symm_mem.get_buffer(...)
+            return call_method(m, BufferV(func.id, tuple(owner), func.flavor), part[1:], args, kwargs, span)
+        case BufferV():
+            torch_modules.called(m, func)
+            return unresolved.opaque(m, m.buffers[func.id].name or "call", [func, *args], kwargs, span)
+        case (
+            ConstV()
+            | StreamV()
+            | EventV()
+            | DeviceV()
+            | ModuleV()
+            | GeneratorV()
+            | TupleV()
+            | ContextV()
+            | QueryV()
+            | SliceV()
+            | HeapV()
+        ):
+            return unresolved.opaque(m, key_of(func), args, kwargs, span)
+
+
+# ----------------------------------------------------------------------------- outside names and methods
+
+
+def call_api(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
+    last = path.rpartition(".")[2]
+    if last in torch_model.MODULE_MAKERS:
+        return ApiV("torch.cuda")
+    if path == arrays.LAUNCH and isinstance(args[0], FuncV) and kernels.library(m, args[0]) is Lib.TORCH:
+        return arrays.launch_triton(m, args[0], args[2:], kwargs, span)
+    if path == arrays.LAUNCH:
+        return arrays.launch(m, args[0], args[1], [*args[2:], *kwargs.values()], span)
+    row = models.find_function(path)
+    if row is not None and path != "torch.device":
+        framework, api = row
+        return effects.apply(m, framework, api, None, args, kwargs, span)
+    made = builtin.call(m, path, args, kwargs, span)
+    if made is not None:
+        return made
+    if path.startswith(("torch.", "torch_npu.")):
+        return operators.torch_function(m, path, args, kwargs, span)
+    if path.startswith(("cupy.", "cupyx.")):
+        return arrays.cupy_function(m, path, args, kwargs, span)
+    if path.startswith("numba.cuda."):
+        made = arrays.numba_function(m, path, args, span)
+        if made is not None:
+            return made
+    if last in ("from_address", "from_buffer"):
+        return host_arrays.view(m, "numpy.frombuffer", args, kwargs, span)
+    if last.startswith("cu") and path.startswith("cuda."):
+        return unresolved.unknown_runtime_call(m, path, args, span)
+    return unresolved.opaque(m, path, args, kwargs, span)
+
+
+def call_method(
+    m: Machine, receiver: Value, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value:
+    receiver = names.settle(m, receiver)
+    match receiver:
+        case StreamV(_, lib):
+            row = models.find_method(Role.STREAM, lib, name) or models.find_method(Role.STREAM, None, name)
+            if row is not None:
+                return effects.apply(m, row[0], row[1], receiver, args, kwargs, span)
+            return unresolved.opaque(m, name, [receiver, *args], kwargs, span)
+        case EventV(_, lib):
+            row = models.find_method(Role.EVENT, lib, name) or models.find_method(Role.EVENT, None, name)
+            if row is not None:
+                return effects.apply(m, row[0], row[1], receiver, args, kwargs, span)
+            return unresolved.opaque(m, name, [receiver, *args], kwargs, span)
+        case GraphV():
+            return graphs.method(m, receiver, name, args, kwargs, span)
+        case BufferV(flavor=Flavor.OPAQUE | Flavor.TORCH) if name in WAITING | STREAM_ONLY | EVENT_ONLY:
+            # The unresolved result was a future, an event or a stream.
+            return symbolic_method(m, SymV(key_of(receiver), (receiver,)), name, args, kwargs, span)
+        case BufferV(flavor=Flavor.OPAQUE) if name in torch_model.HANDLE_METHODS:
+            # It was a device module: get_handle(device).current_stream()
+            return symbolic_method(m, SymV(key_of(receiver), (receiver,)), name, args, kwargs, span)
+        case BufferV():
+            return tensors.method(m, receiver, name, args, kwargs, span)
+        case DeviceV():
+            row = models.find_method(Role.DEVICE, None, name)
+            if row is not None:
+                return effects.apply(m, row[0], row[1], receiver, args, kwargs, span)
+            return unresolved.opaque(m, f"{key_of(receiver)}.{name}", args, kwargs, span)
+        case PartialV(func=ApiV(path)) if models.find_function(f"{path}.{name}") is not None:
+            # module.get_function("name"), where the module keeps its source.
+            return call_api(m, f"{path}.{name}", args, {**receiver.kwargs, **kwargs}, span)
+        case FuncV() if (kernel := arrays.kernel_method(m, receiver, name, args, kwargs)) is not None:
+            return kernel
+        case HeapV():
+            held = m.heap[receiver.id]
+            if receiver.id in m.monitors:
+                waited = monitors.method(m, receiver, name, args, kwargs, span)
+                if held.key == monitors.KEY:
+                    return waited
+            if held.shape is not Shape.INSTANCE:
+                found = containers.method(m, receiver, name, args, kwargs, span)
+                return (
+                    found
+                    if found is not None
+                    else unresolved.opaque(m, name, [receiver, *args], kwargs, span)
+                )
+            if threads.is_thread(m, receiver):
+                return threads.method(m, receiver, name, span)
+            method = objects.method(m, receiver, name)
+            if method is not None:
+                return call(m, method, args, kwargs, span)
+            run = objects.method(m, receiver, "run") if name == "start" else None
+            if run is not None:
+                # A subclass of Thread.
+                return threads.submit(m, [run], {}, span)
+            return unresolved.opaque(m, f"{held.key}.{name}", [receiver, *args], kwargs, span)
+        case SymV():
+            return symbolic_method(m, receiver, name, args, kwargs, span)
+        case ContextV() if contexts.is_by_hand(receiver, name, args):
+            return contexts.by_hand(m, receiver, name, args, span)
+        case ConstV(str()):
+            return builtin.string_method(m, receiver, name, args, span)
+        case FuncV() if name in ("remote", "apply", "delay"):
+            return call(m, receiver, args, kwargs, span)
+        case ClassV(decl) if name == "apply":
+            # autograd.Function.apply(...) runs forward.
+            forward = objects.lookup(m, decl, "forward")
+            if not isinstance(forward, FuncV):
+                return unresolved.opaque(m, name, args, kwargs, span)
+            return call(m, FuncV(forward.function, forward.closure, m.fresh("ctx", span)), args, kwargs, span)
+        case _:
+            return unresolved.opaque(m, f"{key_of(receiver)}.{name}", args, kwargs, span)
+
+
+STREAM_ONLY = frozenset({"wait_stream", "wait_event", "record_event"})
+EVENT_ONLY = frozenset({"elapsed_time", "record"})
+WAITING = frozenset(
+    {"synchronize", "wait", "result", "join", "get", "block_until_ready", "sync", "wait_and_get"}
+)
+
+
+def symbolic_method(
+    m: Machine, receiver: SymV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value:
+    """A method of an unknown value: names that only one kind of object has show what it is."""
+    if receiver.computes and name in torch_model.MODULE_RETURNS_SELF:
+        return receiver
+    told = models.find_telling(name, kwargs)
+    if told is not None:
+        owner = _as_role(m, receiver, told[0], told[1].lib, span)
+        return effects.apply(m, told[1], told[2], owner, args, kwargs, span)
+    if name in torch_model.HANDLE_METHODS or (
+        name == "stream" and args and names.is_stream_like(names.settle(m, args[0]))
+    ):
+        return _handle_call(m, SymV(f"{receiver.key}.{name}"), args, kwargs, span)
+    if name in ("from_address", "from_buffer"):
+        return host_arrays.view(m, "numpy.frombuffer", args, kwargs, span)
+    if name == "submit" and args and threads.runs_code(names.settle(m, args[0])):
+        return threads.submit(m, args, kwargs, span)
+    if name in ("run_in_executor", "create_task"):
+        settled = [names.settle(m, arg) for arg in args]
+        given = threads.of_asyncio(m, name, settled, kwargs, span)
+        if given is not None:
+            return given
+    if name in ("capture_begin", "capture_end"):
+        return graphs.by_hand(m, receiver, args, kwargs, span, begins=name == "capture_begin")
+    if name in STREAM_ONLY:
+        lib = arrays.guessed_library(m)
+        return call_method(m, contexts.as_stream(m, receiver, span, lib), name, args, kwargs, span)
+    if name == "record" and _named_like(receiver, "stream"):
+        # CuPy and cuda.core: stream.record(event)
+        return call_method(m, contexts.as_stream(m, receiver, span, None), name, args, kwargs, span)
+    if name in EVENT_ONLY and (not args or names.is_stream_like(names.settle(m, args[0]))):
+        return call_method(m, effects.as_event(m, receiver, span), name, args, kwargs, span)
+    if name in ("synchronize", "wait", "query", "sync") and _named_like(receiver, "stream"):
+        return call_method(m, contexts.as_stream(m, receiver, span), name, args, kwargs, span)
+    if name in ("synchronize", "wait", "query", "sync") and _named_like(receiver, "event"):
+        return call_method(m, effects.as_event(m, receiver, span), name, args, kwargs, span)
+    if name in WAITING:
+        # An unknown thing is waited for: it may be any event or stream seen so far.
+        streams = collectives.ordered_by(m, receiver.key) or escape.all_streams(m)
+        escape.barrier(m, streams, span, f"{receiver.key}.{name}")
+        return m.fresh(f"{receiver.key}.{name}()", span, receiver.holds)
+    if tensors.is_tensor_method(name) and not tensors.holds_stream(m, receiver):
+        view = tensors.as_buffer(m, receiver)
+        return tensors.method(m, view, name, args, kwargs, span)
+    # worker = object.__new__(Worker); worker.event = e: what was stored in it goes along.
+    stored = [value for key, value in m.roles.items() if key.startswith(f"{receiver.key}.")]
+    holds = (*receiver.holds, *stored[:8])
+    return unresolved.opaque(m, f"{receiver.key}.{name}", args, kwargs, span, holds=holds)
+
+
+def _as_role(m: Machine, receiver: SymV, role: Role, lib: Lib, span: Span) -> Value:
+    """An unknown value as what the name of its method shows that it is, from now on."""
+    match role:
+        case Role.STREAM:
+            return contexts.as_stream(m, receiver, span, lib)
+        case Role.EVENT:
+            return effects.as_event(m, receiver, span)
+        case Role.GRAPH:
+            graph = m.new_graph(span, lib)
+            m.roles[receiver.key] = graph
+            return graph
+        case Role.BUFFER:
+            return tensors.as_buffer(m, receiver, flavors.flavor_of(lib, Space.DEVICE))
+        case Role.DEVICE:
+            device = DeviceV(m.device)
+            m.roles[receiver.key] = device
+            return device
+        case Role.OBJECT:
+            return receiver
+
+
+def _named_like(receiver: SymV, word: str) -> bool:
+    return word in receiver.key.rpartition(".")[2].lower()
+
+
+def _handle_call(m: Machine, func: SymV, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
+    """``device_module.current_stream()``: the method's name shows that the receiver is a device module."""
+    owner, _, name = func.key.rpartition(".")
+    row = models.find_function(f"torch.cuda.{name}")
+    if name != "set_stream":
+        m.device_modules.add(owner)
+    elif owner not in m.device_modules:
+        # communicator.set_stream(side) keeps the stream for itself: others have such a method too.
+        row = None
+    if row is None:
+        return unresolved.opaque(m, func.key, args, kwargs, span)
+    return effects.apply(m, row[0], row[1], None, args, kwargs, span)

@@ -1,0 +1,330 @@
+"""Tests: what is known, and how undecided conditions are keyed so that equal ones agree."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from streamlint import ir
+from streamlint.interp.library import one_stream, tensors
+from streamlint.interp.python import expr, names
+from streamlint.interp.state.values import (
+    ApiV,
+    BufferV,
+    CallbackV,
+    ClassV,
+    ConstV,
+    ContextV,
+    DeviceV,
+    EventV,
+    Flavor,
+    FuncV,
+    GeneratorV,
+    GraphV,
+    HeapV,
+    MethodV,
+    ModuleV,
+    PartialV,
+    QueryV,
+    Shape,
+    SliceV,
+    StreamV,
+    SymV,
+    TupleV,
+    Value,
+    key_of,
+)
+from streamlint.models import torch
+from streamlint.models.cuda_runtime import SUCCESS_NAMES
+from streamlint.trace import SyncEvent, SyncStream
+
+if TYPE_CHECKING:
+    from streamlint.interp.state.machine import Machine
+    from streamlint.source import Span
+
+_NEGATED = {"!=": "==", "is not": "is", "not in": "in"}
+
+
+def holds(
+    m: Machine, e: ir.Expr, want: bool | None = None, *, lasting: bool = False, first: bool | None = None
+) -> bool:
+    """Decides a condition. ``want`` is the answer where it is open, which is then not explored.
+
+    A ``lasting`` answer also holds for equal conditions later; leaving a loop does not last. ``first`` is the
+    answer that is explored first.
+    """
+    match e:
+        case ir.Unary(op="not"):
+            return not holds(m, e.operand, _opposite(want), lasting=lasting, first=_opposite(first))
+        case ir.Boolean():
+            stop = e.op == "or"
+            for operand in e.operands:
+                if holds(m, operand, want, lasting=lasting, first=first) == stop:
+                    return stop
+            return not stop
+        case _:
+            return truth(m, expr.evaluate(m, e), e, want, lasting=lasting, first=first)
+
+
+def _opposite(answer: bool | None) -> bool | None:
+    return None if answer is None else not answer
+
+
+def constant(m: Machine, value: Value) -> bool | None:
+    """The truth of a value if it is known without looking at memory or asking."""
+    value = names.settle(m, value)
+    match value:
+        case ConstV(plain):
+            return bool(plain)
+        case TupleV(items):
+            return bool(items)
+        case HeapV():
+            held = m.heap[value.id]
+            if held.shape is Shape.INSTANCE:
+                return True
+            return True if (held.items or held.attrs) else (None if held.open else False)
+        case (
+            StreamV()
+            | EventV()
+            | GraphV()
+            | CallbackV()
+            | FuncV()
+            | ClassV()
+            | ModuleV()
+            | PartialV()
+            | ContextV()
+            | DeviceV()
+            | GeneratorV()
+            | SliceV()
+        ):
+            return True
+        case ApiV(path):
+            return not path.endswith(SUCCESS_NAMES)
+        case BufferV(flavor=Flavor.POINTER):
+            return True
+        case SymV(key):
+            plain = key.removeprefix("not ")
+            if plain in m.compared:
+                return plain != key if _is_excluded(m, plain) else None
+            call = plain.rfind("()")
+            return plain != key if call > 0 and plain.endswith(torch.FALSE_ON_CUDA, 0, call) else None
+        case BufferV() | QueryV() | MethodV():
+            # An attribute without a row may be a property: `if stream.is_blocking:`
+            return None
+
+
+def taken(m: Machine, value: Value) -> bool | None:
+    """The same, or what the path has answered before."""
+    known = constant(m, value)
+    if known is not None or not isinstance(value, SymV):
+        return known
+    plain = value.key.removeprefix("not ")
+    answer = m.oracle.memo.get(plain)
+    return None if answer is None else (answer == 0) == (plain == value.key)
+
+
+def truth(
+    m: Machine,
+    value: Value,
+    e: ir.Expr,
+    want: bool | None = None,
+    *,
+    lasting: bool = False,
+    first: bool | None = None,
+) -> bool:
+    value = names.settle(m, value)
+    known = constant(m, value)
+    if known is not None:
+        return known
+    match value:
+        case QueryV(of, status, negated):
+            # A status code is zero, and false, when the work is complete.
+            flip = negated != status
+            return _query(m, of, e.span, want if want is None else want != flip) != flip
+        case BufferV(flavor=Flavor.OPAQUE):
+            return ask(m, f"bool({key_of(value)})", e, want)
+        case BufferV():
+            tensors.read_on_host(m, value, e.span, "truth test")
+            return ask(m, m.fresh("truth", e.span).key, e, want)
+        case _:
+            return ask(m, key_of(value), e, want, lasting=lasting, first=first)
+
+
+def _query(m: Machine, of: StreamV | EventV, span: Span, want: bool | None) -> bool:
+    """``query()`` that answered true is a host synchronization; false orders nothing."""
+    key = m.fresh(f"query {key_of(of)}", span).key
+    done = m.oracle.choose(key, "query()", default=0 if want is None or want else 1) == 0
+    if want is not None:
+        done = want
+    if done:
+        if isinstance(of, StreamV):
+            m.emit(SyncStream(m.site(span), m.lane, stream=of.id, name="query"))
+        else:
+            m.emit(SyncEvent(m.site(span), m.lane, event=of.id, name="query"))
+    return done
+
+
+def ask(
+    m: Machine,
+    key: str,
+    e: ir.Expr,
+    want: bool | None = None,
+    *,
+    lasting: bool = False,
+    first: bool | None = None,
+) -> bool:
+    """Decides what nothing is known of; equal keys get equal answers on a path."""
+    negated = False
+    while key.startswith("not "):
+        key, negated = key[4:], not negated
+    if _is_excluded(m, key):
+        return negated
+    if want is not None and key not in m.oracle.memo:
+        if lasting:
+            m.oracle.memo[key] = int(want == negated)
+        return want
+    relevant = m.frame.touches and not m.constructing
+    default = _default(key) if first is None else int(first == negated)
+    label = f"not {text_of(e)}" if negated else text_of(e)
+    answer = m.oracle.choose(key, label, default=default, relevant=relevant) == 0
+    if answer and key in m.compared:
+        side, other = m.compared[key]
+        m.equal[side] = other
+    return answer != negated
+
+
+_UNLIKELY = ("is_compiling", "capturing", "isinstance", "cpu", "debug", "TYPE_CHECKING")
+
+
+def _default(key: str) -> int:
+    """The arm explored first: values are present, streams differ, nothing is being compiled or captured."""
+    unlikely = key.endswith(" is None)") or any(word in key for word in _UNLIKELY)
+    return int(unlikely or one_stream.EQUAL_STREAMS.match(key) is not None)
+
+
+def negate(m: Machine, e: ir.Unary) -> Value:
+    value = names.settle(m, expr.evaluate(m, e.operand))
+    known = constant(m, value)
+    if known is not None:
+        return ConstV(not known)
+    if isinstance(value, SymV):
+        return SymV(f"not {value.key}")
+    if isinstance(value, QueryV):
+        return replace(value, negated=not value.negated)
+    return ConstV(not truth(m, value, e.operand))
+
+
+def known_comparison(m: Machine, op: str, left: Value, right: Value) -> bool | None:
+    """The answer of a comparison that does not depend on unknown values."""
+    base = _NEGATED.get(op, op)
+    answer = _known(m, base, left, right)
+    return answer if answer is None or base == op else not answer
+
+
+_NEVER_NONE = ("len(", "id(", "hash(", "int(", "float(", "str(")
+"""Calls that never return ``None``: ``n = len(xs)``, then ``if n is None``."""
+
+
+def _known(m: Machine, op: str, left: Value, right: Value) -> bool | None:
+    match op, left, right:
+        case "is" | "==", SymV(key), ConstV(None) if key.startswith(_NEVER_NONE) and key.endswith(")"):
+            return False
+        case "is" | "==", ConstV(None), _ if not isinstance(right, SymV):
+            return isinstance(right, ConstV) and right.value is None
+        case "is" | "==", _, ConstV(None) if not isinstance(left, SymV):
+            return isinstance(left, ConstV) and left.value is None
+        case "is" | "==", ConstV(a), ConstV(b):
+            return a == b
+        case "==" | "is", ApiV(a), ApiV(b):
+            return a.rpartition(".")[2] == b.rpartition(".")[2]
+        case "==", ApiV(a), ConstV(int() as code):
+            return (code == 0) == a.endswith(SUCCESS_NAMES)
+        case "==", HeapV(a), HeapV(b) if a != b and Shape.INSTANCE not in (m.heap[a].shape, m.heap[b].shape):
+            # Two lists with equal elements are equal.
+            return None
+        case "is" | "==", (StreamV() | EventV() | HeapV()), (StreamV() | EventV() | HeapV()):
+            return left == right if not _may_be_equal(m, left, right) else None
+        case "is" | "==", DeviceV(a), DeviceV(b):
+            return a == b if not (a.startswith("?") or b.startswith("?")) else None
+        case "in", ConstV(a), TupleV(items) if all(isinstance(item, ConstV) for item in items):
+            return any(isinstance(item, ConstV) and item.value == a for item in items)
+        case "in", ConstV(str() as a), ConstV(str() as b):
+            return a in b
+        case "in", _, HeapV():
+            held = m.heap[right.id]
+            if held.open or held.shape is Shape.INSTANCE:
+                return None
+            if isinstance(left, ConstV) and held.shape is Shape.DICT:
+                return key_of(left) in held.attrs
+            return None if held.attrs or held.items else False
+        case _:
+            return None
+
+
+def _may_be_equal(m: Machine, left: Value, right: Value) -> bool:
+    """The stream current at entry may be any stream: ``s == torch.cuda.current_stream()`` stays open."""
+    if not (isinstance(left, StreamV) and isinstance(right, StreamV)) or left == right:
+        return False
+    return any(m.streams[stream.id].span is None for stream in (left, right))
+
+
+def comparison(op: str, left: Value, right: Value) -> Value:
+    """An open comparison; ``a != b`` is keyed as the negation of ``a == b``."""
+    base = _NEGATED.get(op, op)
+    if base == "==" and isinstance(right, ConstV) and right.value is None:
+        base = "is"
+    a, b = (key_of(left), key_of(right))
+    key = f"({a} is None)" if base == "is" and b == "None" else f"({a} {base} {b})"
+    return SymV(key if base == op or (base == "is" and op == "==") else f"not {key}")
+
+
+def against_constant(m: Machine, made: Value, left: Value, right: Value) -> None:
+    """Notes an open comparison with a literal or a member of an enum: two of them do not hold at once."""
+    # The shape of a tensor is asked for by its memory: x.dim() may be 2, and x.reshape(-1).dim() 1.
+    if isinstance(made, SymV) and isinstance(left, SymV) and "buffer" not in left.key and _is_constant(right):
+        key = made.key.removeprefix("not ")
+        m.compared[key] = (left.key, key_of(right))
+
+
+_MEMBER = re.compile(r"[A-Z]\w*\.[A-Z][A-Z0-9_]*")
+
+
+def _is_constant(value: Value) -> bool:
+    match value:
+        case ConstV(str() | int()):
+            return True
+        case SymV(key) | ApiV(key):
+            return _MEMBER.fullmatch(key) is not None
+        case _:
+            return False
+
+
+def _is_excluded(m: Machine, key: str) -> bool:
+    """Whether the path has taken something that a comparison with a constant contradicts."""
+    if key not in m.compared:
+        return False
+    side, other = m.compared[key]
+    unequal = (m.oracle.memo.get(f"({side} {op} {other})") == 0 for op in "<>")
+    return m.equal.get(side, other) != other or any(unequal)
+
+
+def text_of(e: ir.Expr) -> str:
+    """A short readable form of a condition, for the path of a trace."""
+    match e:
+        case ir.Name():
+            return e.id
+        case ir.Attr():
+            return f"{text_of(e.value)}.{e.name}"
+        case ir.Call():
+            return f"{text_of(e.func)}(...)" if e.args else f"{text_of(e.func)}()"
+        case ir.Const():
+            return repr(e.value)
+        case ir.Compare():
+            return f"{text_of(e.left)} {e.op} {text_of(e.right)}"
+        case ir.Index():
+            return f"{text_of(e.value)}[{text_of(e.index)}]"
+        case ir.Unary():
+            return f"{e.op} {text_of(e.operand)}"
+        case _:
+            return "condition"

@@ -1,0 +1,331 @@
+"""``with`` statements: current streams and devices, user context managers, captures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.interp.facts import stream_sources
+from streamlint.interp.library import (
+    arrays,
+    devices,
+    effects,
+    escape,
+    graphs,
+    monitors,
+)
+from streamlint.interp.python import (
+    calls,
+    expr,
+    functions,
+    names,
+    objects,
+    stmt,
+)
+from streamlint.interp.state import captures, lifetime
+from streamlint.interp.state.machine import Jumped, PathEnds, Returned
+from streamlint.interp.state.values import (
+    NONE,
+    ApiV,
+    ConstV,
+    ContextKind,
+    ContextV,
+    DeviceV,
+    GeneratorV,
+    HeapV,
+    PartialV,
+    Shape,
+    StreamV,
+    SymV,
+    TupleV,
+    Value,
+    key_of,
+)
+from streamlint.models.schema import Lib
+from streamlint.trace import (
+    MonitorKind,
+    Record,
+    StreamKind,
+    SyncDevice,
+    SyncStream,
+    Wait,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from streamlint import ir
+    from streamlint.interp.state.machine import Machine
+    from streamlint.source import Span
+    from streamlint.trace import StreamId
+
+
+def run_with(m: Machine, items: Sequence[ir.WithItem], body: Sequence[ir.Stmt]) -> None:
+    """Enters the first item and runs the rest inside it."""
+    if not items:
+        stmt.run_block(m, body)
+        return
+    item, *rest = items
+    value = names.settle(m, expr.evaluate(m, item.context))
+    match value:
+        case GeneratorV(context=True):
+            _generator(m, value, item, rest, body)
+        case HeapV() if value.id in m.monitors and m.monitors[value.id].kind is MonitorKind.LOCK:
+            monitors.wait(m, value, item.context.span, "with")
+            try:
+                run_with(m, rest, body)
+            finally:
+                if not m.cut:
+                    monitors.signal(m, value, item.context.span, "leaving the block")
+        case HeapV() if m.heap[value.id].shape is Shape.INSTANCE and _manager(m, value) is not None:
+            _user_manager(m, value, item, rest, body)
+        case _:
+            bound, leave = enter(m, value, item.context.span)
+            if item.target is not None:
+                names.assign(m, item.target, bound)
+            try:
+                with lifetime.holding(m, value):
+                    run_with(m, rest, body)
+            except PathEnds:
+                leave.raised = True
+                raise
+            finally:
+                leave()
+                if not m.cut and isinstance(value, SymV):
+                    # with pool.lease() as stream: what is not seen may wait for it in the end.
+                    escape.through(m, [value, bound], item.context.span, "leaving the block")
+
+
+class _Restore:
+    """What leaving a context does."""
+
+    def __init__(self, m: Machine, value: ContextV | None, span: Span) -> None:
+        self.m = m
+        self.value = value
+        self.span = span
+        self.current = dict(m.current)
+        self.device = devices.current(m)
+        self.raised = False
+        """Whether an exception leaves the block."""
+
+    def __call__(self) -> None:
+        m = self.m
+        if self.value is None:
+            return
+        match self.value.kind:
+            case ContextKind.SYNC_ON_EXIT:
+                if isinstance(self.value.value, StreamV) and not m.cut:
+                    m.emit(
+                        SyncStream(
+                            m.site(self.span), m.lane, stream=self.value.value.id, name="leaving the block"
+                        )
+                    )
+            case ContextKind.CAPTURE:
+                if isinstance(self.value.value, StreamV) and not m.cut:
+                    into = names.settle(m, self.value.graph) if self.value.graph is not None else NONE
+                    graphs.end(m, self.value.value.id, into, self.span, self.value.lib, raised=self.raised)
+            case ContextKind.STREAM | ContextKind.DEVICE | ContextKind.NULL | ContextKind.STACK:
+                pass
+        m.current = self.current
+        devices.select(m, self.device)
+        if self.value.joins and isinstance(self.value.value, StreamV) and not m.cut:
+            outer = m.current_stream(self.value.lib or Lib.TORCH)
+            waits(m, outer.id, self.value.value.id, self.span, "leaving the block")
+
+
+def enter(m: Machine, value: Value, span: Span) -> tuple[Value, _Restore]:
+    """Makes a context take effect; the second result undoes it."""
+    context = as_context(m, value, span)
+    restore = _Restore(m, context, span)
+    if context is None and _is_made(names.settle(m, value)):
+        # with kvikio.CuFile(path) as file:
+        return value, restore
+    if context is None:
+        return SymV(f"entering({key_of(names.settle(m, value))})"), restore
+    match context.kind:
+        case ContextKind.STREAM:
+            if isinstance(context.value, StreamV):
+                select(m, context.value, context.lib)
+            return value, restore
+        case ContextKind.DEVICE:
+            if isinstance(context.value, DeviceV):
+                devices.select(m, devices.meant(m, context.value))
+            return value, restore
+        case ContextKind.CAPTURE:
+            lib = context.lib or Lib.TORCH
+            if lib is Lib.TORCH:
+                # torch.cuda.graph synchronizes the device before it begins the capture.
+                m.emit(SyncDevice(m.site(span), m.lane, device=m.device, name="torch.cuda.graph"))
+            if isinstance(context.value, StreamV):
+                select(m, context.value, lib)
+                captures.begin(m, context.value, lib, context.mode, span, pool=context.pool or NONE)
+            return value, restore
+        case ContextKind.NULL:
+            return context.value, restore
+        case ContextKind.STACK:
+            return context, restore
+        case ContextKind.SYNC_ON_EXIT:
+            return context.value, restore
+
+
+def by_hand(m: Machine, context: ContextV, name: str, args: list[Value], span: Span) -> Value:
+    """``ctx.__enter__()`` and ``ctx.__exit__(...)``, and ``stack.enter_context(ctx)`` of an ``ExitStack``.
+
+    What is entered on a stack is left with the ``with`` statement of the stack.
+    """
+    match name:
+        case "__enter__":
+            bound, m.entered[id(context)] = enter(m, context, span)
+            return bound
+        case "__exit__":
+            leave = m.entered.pop(id(context), None)
+            if leave is not None:
+                leave()
+            return NONE
+        case _:
+            return enter(m, names.settle(m, args[0]), span)[0]
+
+
+def is_by_hand(context: ContextV, name: str, args: list[Value]) -> bool:
+    if name in ("__enter__", "__exit__"):
+        return True
+    return name == "enter_context" and context.kind is ContextKind.STACK and len(args) == 1
+
+
+def as_context(m: Machine, value: Value, span: Span) -> ContextV | None:
+    """What ``with value:`` selects; None for contexts that have nothing to do with order."""
+    match value:
+        case ContextV():
+            return value
+        case StreamV(_, lib):
+            return ContextV(ContextKind.STREAM, value, lib or Lib.TORCH)
+        case DeviceV():
+            return ContextV(ContextKind.DEVICE, value, Lib.TORCH)
+        case SymV(key) if "stream" in key.rpartition(".")[2].lower() and "(" not in key:
+            # with self.copy_stream_ctx: the attribute was set by code that was not seen.
+            lib = arrays.guessed_library(m)
+            return ContextV(ContextKind.STREAM, as_stream(m, value, span, lib), lib)
+        case _:
+            return None
+
+
+def _is_made(value: Value) -> bool:
+    """Whether it is an object of a library that only its own rows know: ``cupy.RawKernel()``."""
+    made = value.func if isinstance(value, PartialV) else value
+    return isinstance(made, ApiV) and made.path.endswith("()")
+
+
+def select(m: Machine, stream: StreamV, lib: Lib | None) -> None:
+    """Makes ``stream`` the current one, on its device."""
+    owner = lib or stream.lib or Lib.TORCH
+    device = m.streams[stream.id].device
+    m.current[owner, device, m.lane] = stream
+    if owner is Lib.TORCH:
+        # torch.cuda.stream also makes the stream's device current.
+        devices.select(m, devices.meant(m, stream))
+    elif device != m.device:
+        m.current[owner, m.device, m.lane] = stream
+
+
+def waits(m: Machine, waiting: StreamId, other: StreamId, span: Span, name: str) -> None:
+    """One stream waits for what is queued on another one now."""
+    event = m.new_event(f"the event of {name}", span, None)
+    m.emit(Record(m.site(span), m.lane, stream=other, event=event.id))
+    m.emit(Wait(m.site(span), m.lane, stream=waiting, event=event.id, name=name))
+
+
+def as_stream(m: Machine, value: Value, span: Span | None, lib: Lib | None = None) -> StreamV:
+    """A value as a stream; an unknown one becomes a stream from outside, the same each time."""
+    value = names.settle(m, value)
+    if isinstance(value, StreamV):
+        return value
+    if isinstance(value, ConstV) and isinstance(value.value, int):
+        return effects.handle_stream(m, value.value, lib)
+    if isinstance(value, SymV):
+        wrapped = {held.id for held in value.holds if isinstance(held, StreamV) and held.raw}
+        if len(wrapped) == 1:
+            # Stream(ptr=torch.cuda.current_stream().cuda_stream), with a namedtuple as Stream.
+            return StreamV(wrapped.pop(), lib)
+        passed = stream_sources.of_key(m, value.key)
+        stream = (
+            StreamV(passed.id, passed.lib)
+            if isinstance(passed, StreamV)
+            else m.new_stream(StreamKind.UNKNOWN, value.key, None, lib)
+        )
+        m.roles[value.key] = stream
+        return stream
+    if isinstance(value, HeapV) and m.heap[value.id].shape is Shape.INSTANCE:
+        protocol = objects.method(m, value, "__cuda_stream__")
+        if protocol is not None and span is not None:
+            match names.settle(m, calls.call(m, protocol, [], {}, span)):
+                case TupleV((_, handle)):
+                    return as_stream(m, handle, span, lib)
+                case _:
+                    pass
+        for attribute in ("stream", "_stream", "handle", "ptr"):
+            held = m.heap[value.id].attrs.get(attribute)
+            if isinstance(held, StreamV):
+                return held
+        return _by_protocol(m, value, span, lib)
+    return m.new_stream(StreamKind.UNKNOWN, "a stream", None, lib)
+
+
+def _by_protocol(m: Machine, value: HeapV, span: Span | None, lib: Lib | None) -> StreamV:
+    """``__cuda_stream__()`` gives a version and the handle of the stream that an object stands for."""
+    protocol = objects.method(m, value, "__cuda_stream__")
+    if protocol is not None and span is not None:
+        given = calls.call(m, protocol, [], {}, span)
+        handle = given.items[1] if isinstance(given, TupleV) and len(given.items) > 1 else NONE
+        if isinstance(handle, (StreamV, SymV)):
+            return as_stream(m, handle, span, lib)
+    return m.new_stream(StreamKind.UNKNOWN, "a stream", None, lib)
+
+
+def _generator(
+    m: Machine, value: GeneratorV, item: ir.WithItem, rest: Sequence[ir.WithItem], body: Sequence[ir.Stmt]
+) -> None:
+    """``@contextmanager``: the generator runs, and the block runs at its yield.
+
+    A block that is left by ``return`` or ``break`` leaves its own function, after the generator is done.
+    """
+    frame = m.frame
+    left: list[Returned | Jumped] = []
+
+    def at_yield(bound: Value) -> Value:
+        m.frames.append(frame)
+        try:
+            if item.target is not None:
+                names.assign(m, item.target, bound)
+            run_with(m, rest, body)
+        except (Returned, Jumped) as leaving:
+            left.append(leaving)
+        finally:
+            m.frames.pop()
+        return NONE
+
+    functions.run_generator(m, value, at_yield, item.context.span)
+    if left:
+        raise left[0]
+
+
+def _user_manager(
+    m: Machine, value: HeapV, item: ir.WithItem, rest: Sequence[ir.WithItem], body: Sequence[ir.Stmt]
+) -> None:
+    entering, leaving = _manager(m, value) or (None, None)
+    bound = calls.call(m, entering, [], {}, item.context.span) if entering else NONE
+    if item.target is not None:
+        names.assign(m, item.target, bound)
+    try:
+        with lifetime.holding(m, value):
+            run_with(m, rest, body)
+    finally:
+        if leaving is not None and not m.cut:
+            calls.call(m, leaving, [NONE, NONE, NONE], {}, item.context.span)
+
+
+def _manager(m: Machine, value: HeapV) -> tuple[Value, Value | None] | None:
+    """What a class does when a block is entered and left: ``with``, or ``async with``."""
+    for enter_name, exit_name in (("__enter__", "__exit__"), ("__aenter__", "__aexit__")):
+        entering = objects.method(m, value, enter_name)
+        if entering is not None:
+            return entering, objects.method(m, value, exit_name)
+    return None

@@ -1,0 +1,383 @@
+"""Expressions."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING
+
+from typing_extensions import assert_never
+
+from streamlint import ir
+from streamlint.interp.facts import guesses
+from streamlint.interp.library import tensors, threads
+from streamlint.interp.python import (
+    calls,
+    conditions,
+    containers,
+    functions,
+    names,
+    objects,
+)
+from streamlint.interp.state.values import (
+    NONE,
+    ApiV,
+    BufferV,
+    ConstV,
+    Env,
+    Flavor,
+    FuncV,
+    GeneratorV,
+    HeapV,
+    QueryV,
+    Shape,
+    SliceV,
+    SymV,
+    TupleV,
+    Value,
+    key_of,
+)
+from streamlint.trace import UNBOUNDED, Interval, Symbol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from streamlint.interp.state.machine import Machine
+
+COMPREHENSION_SAMPLES = 8
+"""Comprehensions over a known length are evaluated element by element up to this many."""
+
+_ARITHMETIC: dict[str, Callable[[object, object], object]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": operator.floordiv,
+    "/": operator.truediv,
+    "%": operator.mod,
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+    "<<": operator.lshift,
+    ">>": operator.rshift,
+    "**": operator.pow,
+}
+
+
+def evaluate(m: Machine, e: ir.Expr) -> Value:
+    """The value of an expression; calls and reads inside it are carried out in order."""
+    m.tick()
+    match e:
+        case ir.Name():
+            return names.load(m, e.id)
+        case ir.Const():
+            return ConstV(None) if e.value is ... else ConstV(e.value)
+        case ir.Attr():
+            return objects.attribute(m, evaluate(m, e.value), e.name, e.span)
+        case ir.Call():
+            return calls.evaluate_call(m, e)
+        case ir.Index():
+            value = evaluate(m, e.value)
+            return containers.index(m, value, evaluate(m, e.index), e.span)
+        case ir.Slice():
+            return SliceV(*(evaluate(m, part) if part is not None else None for part in (e.lo, e.hi, e.step)))
+        case ir.Seq():
+            items = sequence(m, e.items)
+            if e.kind == "tuple":
+                return TupleV(tuple(items))
+            return m.new_list(items, shape=Shape.SET if e.kind == "set" else Shape.LIST)
+        case ir.DictDisplay():
+            return dictionary(m, e)
+        case ir.Star():
+            return evaluate(m, e.value)
+        case ir.Unary():
+            return unary(m, e)
+        case ir.Binary():
+            return binary(m, e.op, evaluate(m, e.left), evaluate(m, e.right), e)
+        case ir.Compare():
+            return compare(m, e.op, evaluate(m, e.left), evaluate(m, e.right), e)
+        case ir.Boolean():
+            return boolean(m, e)
+        case ir.Choice():
+            return evaluate(m, e.body if conditions.holds(m, e.test) else e.orelse)
+        case ir.Comprehension():
+            return comprehension(m, e)
+        case ir.Lambda():
+            return FuncV(e.function, m.frame.env)
+        case ir.Bind():
+            value = evaluate(m, e.value)
+            names.store(m, e.name, value)
+            return value
+        case ir.Await():
+            return threads.awaited(m, names.settle(m, evaluate(m, e.value)), e.span)
+        case ir.Yield():
+            return yielded(m, e)
+        case ir.Opaque():
+            operands = [evaluate(m, operand) for operand in e.operands]
+            if e.why == "f-string":
+                for operand in operands:
+                    tensors.read_on_host(m, operand, e.span, "formatting")
+            return m.fresh(e.why, e.span)
+        case _:
+            assert_never(e)
+
+
+def sequence(m: Machine, items: tuple[ir.Expr, ...]) -> list[Value]:
+    out: list[Value] = []
+    for item in items:
+        if isinstance(item, ir.Star):
+            listed = containers.listed(m, evaluate(m, item.value))
+            out.extend(listed if listed is not None else [])
+        else:
+            out.append(evaluate(m, item))
+    return out
+
+
+def dictionary(m: Machine, e: ir.DictDisplay) -> Value:
+    made = m.new_object(Shape.DICT)
+    target = m.heap[made.id]
+    for key, value in e.items:
+        if key is None:
+            source = evaluate(m, value)
+            if isinstance(source, HeapV):
+                target.attrs.update(m.heap[source.id].attrs)
+                target.keys.update(m.heap[source.id].keys)
+            target.open = True
+            continue
+        key_value = evaluate(m, key)
+        containers.put(m, target, key_value, evaluate(m, value))
+    return made
+
+
+def unary(m: Machine, e: ir.Unary) -> Value:
+    if e.op == "not":
+        return conditions.negate(m, e)
+    value = evaluate(m, e.operand)
+    match value:
+        case ConstV(int() | float() as number) if e.op == "-":
+            return ConstV(-number)
+        case ConstV() if e.op == "+":
+            return value
+        case BufferV():
+            return tensors.operate(m, e.span, e.op, [value])
+        case _:
+            return SymV(f"({e.op}{key_of(value)})")
+
+
+def binary(m: Machine, op: str, left: Value, right: Value, e: ir.Binary | ir.AugAssign) -> Value:
+    left, right = names.settle(m, left), names.settle(m, right)
+    match left, right:
+        case ConstV(a), ConstV(b) if op in _ARITHMETIC:
+            return _constant(op, a, b)
+        case (BufferV(flavor=Flavor.POINTER) as pointer, _) if op in "+-":
+            return moved(pointer, right, op)
+        case (_, BufferV(flavor=Flavor.POINTER) as pointer) if op == "+":
+            return moved(pointer, left, "+")
+        case (BufferV(flavor=Flavor.POINTER), _) | (_, BufferV(flavor=Flavor.POINTER)):
+            return SymV(f"({key_of(left)}{op}{key_of(right)})")
+        case (BufferV(), _) | (_, BufferV()):
+            return tensors.operate(m, e.span, f"operator {op}", [left, right])
+        case (HeapV() as a, HeapV() as b) if op == "+" and m.heap[a.id].shape is Shape.LIST:
+            return containers.joined(m, a, b)
+        case (TupleV(a), TupleV(b)) if op == "+":
+            return TupleV(a + b)
+        case (HeapV() as a, ConstV(int() as times)) if (
+            op == "*" and m.heap[a.id].shape is Shape.LIST and times <= 64
+        ):
+            return m.new_list(m.heap[a.id].items * times)
+        case (HeapV() as a, SymV()) if op == "*" and m.heap[a.id].shape is Shape.LIST and m.heap[a.id].items:
+            made = m.new_list(())
+            m.heap[made.id].open, m.heap[made.id].sample = True, m.heap[a.id].items[0]
+            return made
+        case _:
+            if isinstance(left, HeapV) and m.heap[left.id].shape is Shape.INSTANCE:
+                method = objects.method(
+                    m, left, {"+": "__add__", "@": "__matmul__", "*": "__mul__"}.get(op, "")
+                )
+                if method is not None:
+                    return calls.call(m, method, [right], {}, e.span)
+            if op == "@" and isinstance(left, SymV) and isinstance(right, (SymV, BufferV)):
+                return tensors.operate(m, e.span, "operator @", [tensors.as_buffer(m, left), right])
+            result = SymV(f"({key_of(left)}{op}{key_of(right)})")
+            guesses.note(m, op, left, right, result, e.span)
+            return result
+
+
+def moved(pointer: BufferV, by: Value, op: str) -> BufferV:
+    """``pointer + offset``: everything from there on, until a call says how many bytes."""
+    match pointer.region, by:
+        case (), ConstV(int() as offset) if op == "+" and offset >= 0:
+            return BufferV(pointer.id, (Interval(offset, UNBOUNDED),), pointer.flavor)
+        case (Interval(lo, hi),), ConstV(int() as offset) if op == "+" and offset >= 0:
+            return BufferV(pointer.id, (Interval(lo + offset, hi),), pointer.flavor)
+        case _:
+            return BufferV(pointer.id, (*pointer.region, Symbol(f"{op}{key_of(by)}")), pointer.flavor)
+
+
+def _constant(op: str, a: object, b: object) -> Value:
+    if op in ("**", "<<") and isinstance(b, int) and b > 256:
+        return SymV(f"({a!r}{op}{b!r})")
+    if op in ("*", "%") and isinstance(a, (str, bytes)):
+        return SymV(f"({a!r}{op}{b!r})") if op == "*" else ConstV(str(a))
+    try:
+        result = _ARITHMETIC[op](a, b)
+    except (TypeError, ZeroDivisionError, ValueError, OverflowError):
+        return SymV(f"({a!r}{op}{b!r})")
+    return (
+        ConstV(result)
+        if isinstance(result, (int, float, complex, str, bytes, bool))
+        else SymV(f"({a!r}{op}{b!r})")
+    )
+
+
+_ORDER: dict[str, Callable[[object, object], bool]] = {
+    "<": operator.lt,  # type: ignore[dict-item]
+    ">": operator.gt,  # type: ignore[dict-item]
+    "<=": operator.le,  # type: ignore[dict-item]
+    ">=": operator.ge,  # type: ignore[dict-item]
+}
+
+
+def compare(m: Machine, op: str, left: Value, right: Value, e: ir.Compare) -> Value:
+    left, right = names.settle(m, left), names.settle(m, right)
+    if isinstance(left, TupleV) and isinstance(right, TupleV) and len(left.items) == len(right.items) == 1:
+        return compare(m, op, left.items[0], right.items[0], e)
+    if isinstance(left, QueryV) and left.status and isinstance(right, (ApiV, ConstV)):
+        # while cudaStreamQuery(s)[0] != cudaSuccess: the comparison asks whether the work is complete.
+        done = isinstance(right, ConstV) or not right.path.endswith("NotReady")
+        return QueryV(left.of, negated=done != (op in ("==", "is")))
+    if op in ("in", "not in"):
+        right = _contents(m, right)
+    known = conditions.known_comparison(m, op, left, right)
+    if known is not None:
+        return ConstV(known)
+    match left, right:
+        case ConstV(a), ConstV(b) if op in _ORDER:
+            try:
+                return ConstV(_ORDER[op](a, b))
+            except TypeError:
+                return NONE
+        case BufferV(flavor=Flavor.OPAQUE, region=(Symbol(part), *_)), ConstV() if part.startswith("."):
+            # if plan.version == 0: an attribute of an unresolved result is hardly a tensor here.
+            return conditions.comparison(op, left, right)
+        case (BufferV(flavor=flavor), _) | (_, BufferV(flavor=flavor)) if (
+            op not in ("is", "is not") and flavor is not Flavor.POINTER
+        ):
+            if op in ("in", "not in"):
+                if isinstance(right, BufferV):
+                    # Not for "name in {name: tensor}": a dict compares its keys.
+                    tensors.read_on_host(m, right, e.span, op)
+                return m.fresh("in", e.span)
+            return tensors.operate(m, e.span, f"operator {op}", [left, right])
+        case _:
+            made = conditions.comparison(op, left, right)
+            if op in ("==", "!=", "is", "is not"):
+                conditions.against_constant(m, made, left, right)
+            return made
+
+
+def _contents(m: Machine, value: Value) -> Value:
+    """A list of constants by what is in it: ``device in ["cuda", "mtia"]`` is one question, asked twice."""
+    items = containers.listed(m, value)
+    if not items or not all(isinstance(item, ConstV) for item in items):
+        return value
+    return TupleV(tuple(items))
+
+
+def boolean(m: Machine, e: ir.Boolean) -> Value:
+    """``a or b`` gives an operand; unknown operands are decided like tests."""
+    value: Value = NONE
+    for operand in e.operands[:-1]:
+        value = evaluate(m, operand)
+        true = conditions.truth(m, value, operand)
+        if true == (e.op == "or"):
+            return value
+    return evaluate(m, e.operands[-1])
+
+
+def comprehension(m: Machine, e: ir.Comprehension) -> Value:
+    """Known lengths element by element; unknown ones by one sample that stands for all."""
+    scope = Env({}, m.frame.env.module, m.frame.env)
+    outer = m.frame.env
+    m.frame.env = scope
+    collected: list[tuple[Value | None, Value]] = []
+    try:
+        opened = _clause(m, e, 0, collected)
+    finally:
+        m.frame.env = outer
+    if e.kind == "dict":
+        made = m.new_object(Shape.DICT)
+        for key, value in collected:
+            if key is not None and not opened:
+                containers.put(m, m.heap[made.id], key, value)
+    else:
+        made = m.new_list(
+            () if opened else (value for _, value in collected),
+            shape=Shape.SET if e.kind == "set" else Shape.LIST,
+        )
+    if opened:
+        m.heap[made.id].open = True
+        m.heap[made.id].sample = collected[0][1] if collected else None
+        if len(collected) > 1:
+            m.heap[made.id].extra = {str(turn): value for turn, (_, value) in enumerate(collected)}
+    return made
+
+
+def _clause(m: Machine, e: ir.Comprehension, depth: int, out: list[tuple[Value | None, Value]]) -> bool:
+    """Runs clause ``depth``; true if the number of elements is not known."""
+    if depth == len(e.generators):
+        key = evaluate(m, e.key) if e.key is not None else None
+        out.append((key, evaluate(m, e.element)))
+        return False
+    clause = e.generators[depth]
+    source = objects.iterated(m, evaluate(m, clause.iter), clause.iter.span)
+    if isinstance(source, GeneratorV):
+        _clause_over_generator(m, e, depth, out, source)
+        return True
+    items = containers.listed(m, source)
+    opened = items is None or len(items) > COMPREHENSION_SAMPLES
+    asked = objects.asked_for(m, source) if items is None else []
+    if items is None:
+        items = [*asked, containers.nth(m, source, None, clause.iter.span)]
+    for item in items[: 1 + len(asked) if opened else None]:
+        names.assign(m, clause.target, item)
+        taken = True
+        for condition in clause.tests:
+            value = evaluate(m, condition)
+            known = conditions.constant(m, value)
+            if known is False:
+                taken = False
+                break
+            opened = opened or known is None
+        if taken:
+            opened = _clause(m, e, depth + 1, out) or opened
+    return opened
+
+
+def _clause_over_generator(
+    m: Machine, e: ir.Comprehension, depth: int, out: list[tuple[Value | None, Value]], source: GeneratorV
+) -> None:
+    """The generator's body runs, and the element is made at each of its yields."""
+    frame = m.frame
+    clause = e.generators[depth]
+
+    def at_yield(value: Value) -> Value:
+        m.frames.append(frame)
+        try:
+            names.assign(m, clause.target, value)
+            _clause(m, e, depth + 1, out)
+        finally:
+            m.frames.pop()
+        return NONE
+
+    functions.run_generator(m, source, at_yield, clause.iter.span)
+
+
+def yielded(m: Machine, e: ir.Yield) -> Value:
+    value = evaluate(m, e.value) if e.value is not None else NONE
+    frame = m.frame
+    if frame.on_yield is None:
+        return m.fresh("sent", e.span)
+    if e.delegate:
+        for item in containers.listed(m, value) or [containers.element(m, value, "each", e.span)]:
+            frame.on_yield(item)
+        return NONE
+    return frame.on_yield(value)

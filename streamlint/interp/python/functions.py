@@ -1,0 +1,247 @@
+"""Functions of the analyzed tree: followed with their arguments bound, or left unfollowed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint import ir
+from streamlint.interp.facts import tensor_evidence
+from streamlint.interp.library import arrays, escape, kernels, tensors, unresolved
+from streamlint.interp.python import caching, calls, containers, names, stmt
+from streamlint.interp.state.machine import MAX_DEPTH, Frame, Machine, Returned
+from streamlint.interp.state.values import (
+    NONE,
+    ApiV,
+    ClassV,
+    ConstV,
+    Env,
+    FuncV,
+    GeneratorV,
+    HeapV,
+    Shape,
+    SymV,
+    TupleV,
+    Value,
+)
+from streamlint.models import torch as torch_model
+from streamlint.models.schema import Lib
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from streamlint.source import Span
+
+
+DEEP = 4
+"""Below this many calls only functions that touch streams are followed."""
+LONG = 80
+"""Longer functions that do not touch streams are not followed by callees at all."""
+REST = "**"
+"""The name under which a caller that is not seen passes keywords that nothing is known of."""
+
+
+def call_function(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
+    kernel_of = kernels.library(m, func)
+    if kernel_of is Lib.CUPY:
+        return arrays.rawkernel_call(m, func, args, kwargs, span)
+    if kernel_of is not None:
+        return unresolved.launch_kernel(m, func.name, args, kwargs, span, kernel_of)
+    if kernels.is_foreign(m, func):
+        return _not_followed(m, func, args, kwargs, span)
+    if func.function.name in torch_model.MODULE_MAKERS:
+        return ApiV("torch.cuda")
+    depth = len(m.calls)
+    if func.function.name == "current_stream" and func.receiver is None and depth:
+        # A project's cached variant of torch.cuda.current_stream, kept up to date by patching set_stream.
+        return calls.call_api(m, "torch.cuda.current_stream", args, kwargs, span)
+    if (wrapper := _wrapper(m, func, span)) is not None:
+        return calls.call(
+            m, wrapper, [*([] if func.receiver is None else [func.receiver]), *args], kwargs, span
+        )
+    active = sum(1 for frame in m.frames if frame.function == func.name)
+    if depth >= MAX_DEPTH or active > 1 or _is_remote(func, depth):
+        return _not_followed(m, func, args, kwargs, span)
+    try:
+        function = func.function.load() if isinstance(func.function, ir.FunctionDecl) else func.function
+    except ir.LoweringError:
+        return _not_followed(m, func, args, kwargs, span)
+    if _is_abstract(function):
+        if function.name in calls.WAITING:
+            escape.barrier(m, escape.all_streams(m), span, func.name)
+        return _not_followed(m, func, args, kwargs, span)
+    if function.is_generator:
+        return GeneratorV(func, tuple(args), kwargs, context=_is_context_manager(function))
+    return caching.remembered(
+        m, func, args, kwargs, lambda: run_function(m, func, function, args, kwargs, span)
+    )
+
+
+def _wrapper(m: Machine, func: FuncV, span: Span) -> FuncV | None:
+    """What decorators of the tree that touch streams make of a function: ``@on_side_stream``.
+
+    Those of other packages are taken to change nothing.
+    """
+    if func.bare or not isinstance(func.function, ir.FunctionDecl) or not func.function.decorators:
+        return None
+    module = m.project.module(func.function.module)
+    if module is None or not any(_orders(m, module, text) for text in func.function.decorators):
+        return None
+    try:
+        decorators = func.function.load().decorators
+    except ir.LoweringError:
+        return None
+    made = FuncV(func.function, func.closure, bare=True)
+    for decorator in reversed(decorators):
+        if not _orders(m, module, decide_text(decorator)):
+            continue
+        # @on_side_stream, or @on_stream("copy"), which gives the decorator.
+        found = stmt.at_module_level(m, module, decorator)
+        result = calls.call(m, found, [made], {}, span) if isinstance(found, FuncV) else None
+        made = result if isinstance(result, FuncV) else made
+    return None if made.bare else made
+
+
+def _orders(m: Machine, module: ir.Module, name: str) -> bool:
+    found = m.project.member(module.name, name) if name.isidentifier() else None
+    return isinstance(found, FuncV) and stmt.function_touches(found.function)
+
+
+def runs_on_host(m: Machine, func: FuncV) -> bool:
+    """Whether a function is code of the host: no kernel, and none that a compiler takes to the device."""
+    return kernels.library(m, func) is None and not kernels.is_foreign(m, func)
+
+
+def _is_abstract(function: ir.Function) -> bool:
+    """``def synchronize(self): raise NotImplementedError``: a subclass that is not in sight does it."""
+    match function.body:
+        case (ir.Raise(),) | (ir.Eval(value=ir.Const()), ir.Raise()):
+            return True
+        case _:
+            return False
+
+
+def _is_remote(func: FuncV, depth: int) -> bool:
+    """Code that can hardly matter: far from the entry or long, and without a word about streams."""
+    if stmt.function_touches(func.function) or not isinstance(func.function, ir.FunctionDecl):
+        return False
+    return depth >= DEEP or (depth > 1 and func.function.end_line - func.function.span.line > LONG)
+
+
+def _not_followed(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
+    if stmt.function_touches(func.function):
+        escape.barrier(m, list(m.current.values()), span, func.name)
+    bound = [func.receiver, *args] if func.receiver is not None else args
+    return unresolved.opaque(m, func.name, bound, kwargs, span)
+
+
+def decide_text(e: ir.Expr) -> str:
+    match e:
+        case ir.Name(id=name):
+            return name
+        case ir.Attr(value=value, name=name):
+            return f"{decide_text(value)}.{name}"
+        case ir.Call(func=func):
+            return decide_text(func)
+        case _:
+            return "?"
+
+
+def _is_context_manager(function: ir.Function) -> bool:
+    return any(
+        decide_text(d).rpartition(".")[2] in ("contextmanager", "asynccontextmanager")
+        for d in function.decorators
+    )
+
+
+def run_function(
+    m: Machine,
+    func: FuncV,
+    function: ir.Function,
+    args: list[Value],
+    kwargs: dict[str, Value],
+    span: Span,
+    on_yield: Callable[[Value], Value] | None = None,
+) -> Value:
+    """Runs a body with its arguments bound."""
+    env = Env({}, function.module, func.closure)
+    touched = stmt.function_touches(func.function)
+    owner = _class_of(m, func)
+    frame = Frame(env, func.name, touched, on_yield, cls=owner)
+    given = [func.receiver, *args] if func.receiver is not None else args
+    bind(m, env, function, given, kwargs)
+    m.frames.append(frame)
+    m.calls.append(span)
+    m.covered.add(f"{function.module}:{function.qualname}")
+    try:
+        stmt.run_block(m, function.body)
+    except Returned as result:
+        return result.value
+    finally:
+        m.calls.pop()
+        m.frames.pop()
+    return NONE
+
+
+def _class_of(m: Machine, func: FuncV) -> ir.ClassDecl | None:
+    """The class whose body holds the function: where ``super()`` starts."""
+    if func.receiver is None:
+        return None
+    cls = m.heap[func.receiver.id].cls if isinstance(func.receiver, HeapV) else None
+    if isinstance(func.receiver, ClassV):
+        cls = func.receiver.decl
+    if cls is None:
+        return None
+    for ancestor in m.project.ancestors(cls)[0]:
+        if ancestor.methods.get(func.function.name) is func.function:
+            return ancestor
+    return cls
+
+
+def bind(m: Machine, env: Env, function: ir.Function, args: list[Value], kwargs: dict[str, Value]) -> None:
+    """Binds parameters; a missing one takes its default, evaluated where the function was defined."""
+    rest = list(args)
+    named = dict(kwargs)
+    for param in function.params:
+        match param.kind:
+            case "*":
+                env.names[param.name] = TupleV(tuple(rest))
+                rest = []
+            case "**":
+                made = m.new_object(Shape.DICT)
+                m.heap[made.id].open = named.pop(REST, None) is not None
+                for key, value in named.items():
+                    containers.put(m, m.heap[made.id], ConstV(key), value)
+                env.names[param.name] = made
+            case _ if (
+                rest
+                and param.kind == "positional"
+                and not (isinstance(rest[0], SymV) and rest[0].key.startswith("*"))
+            ):
+                env.names[param.name] = rest.pop(0)
+            case _ if param.name in named:
+                env.names[param.name] = named.pop(param.name)
+            case _:
+                env.names[param.name] = _default(m, function, param)
+    for name in tensor_evidence.tensor_names(m.project, function) & env.names.keys():
+        value = names.settle(m, env.names[name])
+        if isinstance(value, SymV):
+            env.names[name] = tensors.as_buffer(m, value)
+
+
+def _default(m: Machine, function: ir.Function, param: ir.Param) -> Value:
+    if param.default is None:
+        return SymV(f"{function.qualname}:{param.name}")
+    module = m.project.module(function.module)
+    if isinstance(param.default, ir.Const):
+        return ConstV(None) if param.default.value is ... else ConstV(param.default.value)
+    value = stmt.at_module_level(m, module, param.default) if module is not None else None
+    return value if value is not None else SymV(f"{function.qualname}:{param.name}")
+
+
+def run_generator(m: Machine, value: GeneratorV, at_yield: Callable[[Value], Value], span: Span) -> None:
+    func = value.func
+    try:
+        function = func.function.load() if isinstance(func.function, ir.FunctionDecl) else func.function
+    except ir.LoweringError:
+        return
+    run_function(m, func, function, list(value.args), value.kwargs, span, at_yield)

@@ -1,0 +1,140 @@
+"""Names: looking up, binding, and what an unknown value has turned out to be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from streamlint import ir, models
+from streamlint.interp.library import tensors
+from streamlint.interp.python import containers, expr, objects, variables
+from streamlint.interp.state.values import (
+    NONE,
+    ApiV,
+    BufferV,
+    ConstV,
+    Env,
+    Flavor,
+    StreamV,
+    SymV,
+    Value,
+    key_of,
+)
+
+if TYPE_CHECKING:
+    from streamlint.interp.state.machine import Machine
+
+BUILTIN_CONSTANTS = {"True": ConstV(True), "False": ConstV(False), "None": NONE, "__debug__": ConstV(True)}
+
+
+def load(m: Machine, name: str) -> Value:
+    """A name, innermost scope first, then the module, then builtins."""
+    env: Env | None = m.frame.env
+    module = env.module if env else ""
+    while env is not None:
+        if name in env.names and name not in env.outer:
+            return settle(m, env.names[name])
+        env = env.parent
+    return module_name(m, module, name)
+
+
+def module_name(m: Machine, module: str, name: str) -> Value:
+    """A module-level name: a definition, an import, or a variable, which is evaluated when first needed."""
+    if (module, name) in m.globals:
+        return settle(m, m.globals[module, name])
+    found = m.project.member(module, name)
+    if found is not None:
+        return found
+    declared = m.project.module(module)
+    if declared is not None and name in declared.assigned:
+        m.globals[module, name] = SymV(f"{module}.{name}")
+        m.globals[module, name] = variables.first_value(m, declared, name)
+        m.rename(m.globals[module, name], name)
+        return m.globals[module, name]
+    return BUILTIN_CONSTANTS.get(name, ApiV(name))
+
+
+def store(m: Machine, name: str, value: Value) -> None:
+    env = m.frame.env
+    if isinstance(value, BufferV) and value.flavor is Flavor.OPAQUE and tensors.is_number(name):
+        # task_id = connector.store(tensor): what unresolved code returned is no tensor.
+        value = SymV(f"{name}({key_of(value)})")
+    m.rename(value, name)
+    if isinstance(value, SymV) and value.key in m.guesses:
+        m.guesses[value.key] = replace(m.guesses[value.key], name=m.guesses[value.key].name or name)
+    if name in env.outer:
+        m.globals[env.module, name] = value
+        return
+    if name in env.enclosing:
+        scope = env.parent
+        while scope is not None:
+            if name in scope.names:
+                scope.names[name] = value
+                m.rebound = True
+                return
+            scope = scope.parent
+    env.names[name] = value
+
+
+def assign(m: Machine, target: ir.Expr, value: Value) -> None:
+    """Binds a target: a name, an attribute, an element, or a pattern of these."""
+    match target:
+        case ir.Name():
+            store(m, target.id, value)
+        case ir.Attr():
+            objects.set_attribute(m, expr.evaluate(m, target.value), target.name, value, target.span)
+        case ir.Index():
+            container = expr.evaluate(m, target.value)
+            containers.set_index(m, container, expr.evaluate(m, target.index), value, target.span)
+        case ir.Seq():
+            _unpack(m, target.items, value)
+        case ir.Star():
+            assign(m, target.value, value)
+        case _:
+            expr.evaluate(m, target)
+
+
+def _unpack(m: Machine, targets: tuple[ir.Expr, ...], value: Value) -> None:
+    value = settle(m, value)
+    items = containers.listed(m, value)
+    starred = next((i for i, t in enumerate(targets) if isinstance(t, ir.Star)), None)
+    if items is None or (starred is None and len(items) != len(targets)) or len(items) < len(targets) - 1:
+        for position, target in enumerate(targets):
+            assign(m, target, containers.element(m, value, str(position), target.span))
+        return
+    if starred is None:
+        for target, item in zip(targets, items, strict=True):
+            assign(m, target, item)
+        return
+    after = len(targets) - starred - 1
+    for target, item in zip(targets[:starred], items, strict=False):
+        assign(m, target, item)
+    assign(m, targets[starred], m.new_list(items[starred : len(items) - after]))
+    for target, item in zip(targets[starred + 1 :], items[len(items) - after :], strict=True):
+        assign(m, target, item)
+
+
+def settle(m: Machine, value: Value) -> Value:
+    """A symbolic value as what it has turned out to be on this path (``if s is None:`` was taken, ...)."""
+    if isinstance(value, SymV):
+        role = m.roles.get(value.key)
+        if role is not None:
+            return role
+        if m.oracle.memo.get(f"({value.key} is None)") == 0:
+            return NONE
+    elif isinstance(value, BufferV):
+        moved = m.life.moved.get(value.id)
+        if moved is not None:
+            return BufferV(moved.id, moved.region + value.region, value.flavor)
+    elif isinstance(value, ApiV):
+        if value.path in models.STREAMS:
+            lib, kind = models.STREAMS[value.path]
+            return m.default(kind, lib)
+        variable = m.project.variable(value.path)
+        if variable is not None:
+            return module_name(m, *variable)
+    return value
+
+
+def is_stream_like(value: Value) -> bool:
+    return isinstance(value, StreamV) or (isinstance(value, SymV) and "stream" in value.key.lower())

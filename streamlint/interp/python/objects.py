@@ -1,0 +1,401 @@
+"""Attributes, classes and instances."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from streamlint import ir, models
+from streamlint.interp.library import devices, effects, tensors, threads
+from streamlint.interp.python import calls, names, stmt, variables
+from streamlint.interp.state import lifetime
+from streamlint.interp.state.values import (
+    NONE,
+    ApiV,
+    BufferV,
+    CallbackV,
+    ClassV,
+    ConstV,
+    ContextV,
+    DeviceV,
+    EventV,
+    FuncV,
+    HeapObject,
+    HeapV,
+    MethodV,
+    ModuleV,
+    PartialV,
+    QueryV,
+    Shape,
+    StreamV,
+    SymV,
+    TupleV,
+    Value,
+)
+from streamlint.models.cuda_runtime import SUCCESS_NAMES
+from streamlint.models.schema import Role
+from streamlint.models.torch import MODULE_RETURNS_SELF
+
+if TYPE_CHECKING:
+    from streamlint.interp.state.machine import Machine
+    from streamlint.models.schema import Lib
+    from streamlint.source import Span
+
+
+def attribute(m: Machine, value: Value, name: str, span: Span) -> Value:
+    """``value.name``"""
+    value = names.settle(m, value)
+    match value:
+        case ApiV(path):
+            return api_attribute(m, path, name)
+        case ModuleV(module):
+            return _module_attribute(m, module, name)
+        case HeapV() if m.heap[value.id].shape is Shape.INSTANCE:
+            return _instance_attribute(m, value, name, span)
+        case ClassV(decl):
+            return _class_attribute(m, decl, name)
+        case StreamV(_, lib):
+            if lib is not None and name in models.BY_LIB[lib].raw_handles:
+                return StreamV(value.id, lib, raw=True)
+            if value.raw and name == "value":
+                # A handle that ctypes wraps, as Numba's do.
+                return value
+            if name == "device":
+                return devices.meant(m, value)
+            return _read_row(m, Role.STREAM, lib, value, name, span)
+        case EventV(_, lib):
+            return _read_row(m, Role.EVENT, lib, value, name, span)
+        case DeviceV() if (known := devices.attribute(value, name)) is not None:
+            return known
+        case DeviceV():
+            return _read_row(m, Role.DEVICE, None, value, name, span)
+        case BufferV():
+            return tensors.attribute(m, value, name, span)
+        case SymV(computes=function) if function and name in MODULE_RETURNS_SELF:
+            return MethodV(value, name)
+        case SymV(key, holds):
+            stored = m.roles.get(f"{key}.{name}")
+            return stored if stored is not None else SymV(f"{key}.{name}", holds)
+        case QueryV(status=True) if name == "value":
+            return value
+        case PartialV() if name == "func":
+            return value.func
+        case CallbackV() if name in ("value", "_ptr"):
+            return replace(value, address=True)
+        case FuncV() | PartialV() | CallbackV() if name in ("value", "contents", "_ptr"):
+            # A ctypes wrapper of a callback, as cast(callback, c_void_p) gives it.
+            return value
+        case ConstV() | ContextV() | FuncV() | HeapV() | MethodV():
+            return MethodV(value, name)
+        case _:
+            return MethodV(value, name)
+
+
+def _read_row(m: Machine, role: Role, lib: Lib | None, value: Value, name: str, span: Span) -> Value:
+    """``stream.done``, ``device.default_stream``: rows that are read like attributes."""
+    row = models.find_method(role, lib, name)
+    if row is not None and row[1].attribute:
+        return effects.apply(m, row[0], row[1], value, [], {}, span)
+    return MethodV(value, name)
+
+
+def api_attribute(m: Machine, path: str, name: str) -> Value:
+    dotted = f"{path}.{name}"
+    if name == "value" and path.endswith(SUCCESS_NAMES):
+        return ConstV(0)
+    constant = _constant(path, name)
+    if constant is not None:
+        return constant
+    return m.project.path(dotted)
+
+
+def _constant(path: str, name: str) -> Value | None:
+    from streamlint.models.cuda_runtime import CONSTANTS
+
+    return ConstV(CONSTANTS[name]) if name in CONSTANTS and path.startswith("cuda") else None
+
+
+def _module_attribute(m: Machine, module: str, name: str) -> Value:
+    found = m.project.path(f"{module}.{name}")
+    if isinstance(found, ApiV) and models.find_function(found.path) is None:
+        return names.module_name(m, module, name)
+    return found
+
+
+def _instance_attribute(m: Machine, value: HeapV, name: str, span: Span) -> Value:
+    held = m.heap[value.id]
+    if name in held.attrs:
+        found = names.settle(m, held.attrs[name])
+        if isinstance(found, HeapV) and held.cls is not None:
+            inside = m.heap[found.id]
+            if inside.shape is Shape.DICT and not inside.attrs:
+                variables.add_stream_elements(m, value, held.cls, name, inside)
+            variables.add_sample(m, m.project.ancestors(held.cls)[0], name, inside)
+        elif held.attrs[name] == NONE and held.cls is not None and "stream" in name and not m.constructing:
+            # Not for an argument that the path has taken to be None.
+            return variables.given_by_others(m, value, held.cls, name)
+        return found
+    if held.cls is None:
+        waited = threads.is_thread(m, value) or value.id in m.monitors
+        return MethodV(value, name) if waited else SymV(f"{held.key}.{name}")
+    if name == "__class__":
+        return ClassV(held.cls)
+    member = lookup(m, held.cls, name)
+    if isinstance(member, FuncV):
+        kinds = member.function.decorators
+        if isinstance(member.function, ir.FunctionDecl):
+            if is_property(member.function):
+                return calls.call(m, FuncV(member.function, member.closure, value), [], {}, span)
+            if "staticmethod" in kinds:
+                return member
+            if "classmethod" in kinds:
+                return FuncV(member.function, member.closure, ClassV(held.cls))
+        return FuncV(member.function, member.closure, value)
+    if member is not None:
+        return member
+    held.attrs[name] = unknown_attribute(m, held, name)
+    made = variables.stream_attribute(m, value, held.cls, name)
+    if made is not None:
+        held.attrs[name] = made
+        m.rename(made, name)
+    return held.attrs[name]
+
+
+def unknown_attribute(m: Machine, held: HeapObject, name: str) -> SymV:
+    key = f"{held.key}.{name}"
+    if held.cls is not None:
+        m.owners[key] = (held.cls, name)
+    return SymV(key)
+
+
+def is_property(decl: ir.FunctionDecl) -> bool:
+    return any(
+        name.rpartition(".")[2] in ("property", "cached_property", "lazy_property")
+        for name in decl.decorators
+    )
+
+
+def _class_attribute(m: Machine, decl: ir.ClassDecl, name: str) -> Value:
+    changed = m.globals.get((f"{decl.module}:{decl.qualname}", name))
+    if changed is not None:
+        return changed
+    found = lookup(m, decl, name)
+    if isinstance(found, FuncV) and "classmethod" in found.function.decorators:
+        return FuncV(found.function, found.closure, ClassV(decl))
+    if found is None and name == "apply" and lookup(m, decl, "forward") is not None:
+        # A subclass of torch.autograd.Function: Copy.apply(...) runs Copy.forward.
+        return MethodV(ClassV(decl), name)
+    return found if found is not None else SymV(f"{decl.qualname}.{name}")
+
+
+def lookup(m: Machine, decl: ir.ClassDecl, name: str) -> Value | None:
+    """A class member along the bases: a method, an inner class, or a class variable."""
+    order, _ = m.project.ancestors(decl)
+    for cls in order:
+        changed = m.globals.get((f"{cls.module}:{cls.qualname}", name))
+        if changed is not None:
+            return changed
+        if name in cls.methods:
+            return FuncV(cls.methods[name])
+        if name in cls.inner:
+            return ClassV(cls.inner[name])
+        value = _class_variable(m, cls, name)
+        if value is not None:
+            return value
+    return None
+
+
+def _class_variable(m: Machine, cls: ir.ClassDecl, name: str) -> Value | None:
+    written = variables.assigned(cls, name)
+    if written is None:
+        return None
+    module = m.project.module(cls.module)
+    value = stmt.at_module_level(m, module, written) if module is not None else None
+    found = value if value is not None else SymV(f"{cls.qualname}.{name}")
+    m.globals[f"{cls.module}:{cls.qualname}", name] = found
+    return found
+
+
+def method(m: Machine, value: HeapV, name: str) -> FuncV | None:
+    """A method of an instance, bound to it."""
+    held = m.heap[value.id]
+    if held.cls is None or not name:
+        return None
+    found = lookup(m, held.cls, name)
+    return FuncV(found.function, found.closure, value) if isinstance(found, FuncV) else None
+
+
+def iterated(m: Machine, value: Value, span: Span) -> Value:
+    """What ``for x in value`` walks: the generator or the iterator that ``__iter__`` gives."""
+    value = names.settle(m, value)
+    if not isinstance(value, HeapV) or m.heap[value.id].shape is not Shape.INSTANCE:
+        return value
+    begin = method(m, value, "__iter__")
+    return names.settle(m, calls.call(m, begin, [], {}, span)) if begin is not None else value
+
+
+def following(m: Machine, value: Value) -> FuncV | None:
+    """``__next__`` of an iterator of the analyzed tree."""
+    if not isinstance(value, HeapV) or m.heap[value.id].shape is not Shape.INSTANCE:
+        return None
+    return method(m, value, "__next__")
+
+
+def set_attribute(m: Machine, value: Value, name: str, new: Value, span: Span) -> None:
+    """``value.name = new``"""
+    value = names.settle(m, value)
+    match value:
+        case HeapV() if m.heap[value.id].shape is Shape.INSTANCE:
+            held = m.heap[value.id]
+            setter = _setter(m, held.cls, name)
+            if setter is not None:
+                calls.call(m, FuncV(setter, None, value), [new], {}, span)
+                return
+            held.attrs[name] = new
+            m.rename(new, name)
+        case ClassV(decl):
+            m.globals[f"{decl.module}:{decl.qualname}", name] = new
+        case ModuleV(module):
+            m.globals[module, name] = new
+        case BufferV(region=()) if name == "data" and isinstance(new, BufferV):
+            # p.data = other: the tensor object now stands for other memory.
+            m.life.moved[value.id] = new
+            lifetime.give_up(m, value)
+        case BufferV():
+            _replace(m, f"buffer{value.id}.{name}", name, new)
+        case SymV(key) if name == "data" and isinstance(new, BufferV):
+            m.roles[key] = new
+            lifetime.give_up(m, m.roles.pop(f"{key}.data", None))
+        case SymV(key):
+            _replace(m, f"{key}.{name}", name, new)
+        case _:
+            pass
+
+
+def _replace(m: Machine, key: str, name: str, new: Value) -> None:
+    """``p.grad = None`` lets go of the gradient that ``p`` had; other values may be held elsewhere."""
+    old = m.roles.get(key)
+    m.roles[key] = new
+    if name == "grad" and old != new:
+        lifetime.give_up(m, old)
+
+
+def _setter(m: Machine, cls: ir.ClassDecl | None, name: str) -> ir.FunctionDecl | None:
+    if cls is None:
+        return None
+    for ancestor in m.project.ancestors(cls)[0]:
+        if name in ancestor.setters:
+            return ancestor.setters[name]
+    return None
+
+
+def instantiate(
+    m: Machine, decl: ir.ClassDecl, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value:
+    """``Class(...)``"""
+    made = new(m, decl)
+    initialize(m, made, decl, args, kwargs, span)
+    return made
+
+
+def new(m: Machine, decl: ir.ClassDecl) -> HeapV:
+    """``Class.__new__(Class)``: an object without attributes of its own."""
+    return m.new_object(Shape.INSTANCE, cls=decl, key=f"{decl.name}{len(m.heap)}")
+
+
+def initialize(
+    m: Machine, made: HeapV, decl: ir.ClassDecl, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> None:
+    """Runs ``__init__``, or sets the fields of a dataclass."""
+    constructor = lookup(m, decl, "__init__")
+    if isinstance(constructor, FuncV):
+        calls.call(m, FuncV(constructor.function, constructor.closure, made), args, kwargs, span)
+        return
+    fields = dataclass_fields(m, decl)
+    if fields is None:
+        return
+    bound = dict(kwargs)
+    for (name, default), value in zip(fields.items(), args, strict=False):
+        bound[name] = value
+        del default
+    for name, default in fields.items():
+        if name in bound:
+            m.heap[made.id].attrs[name] = bound[name]
+        elif default is not None:
+            m.heap[made.id].attrs[name] = _default(m, decl, default)
+            m.rename(m.heap[made.id].attrs[name], name)
+    after = method(m, made, "__post_init__")
+    if after is not None:
+        calls.call(m, after, [], {}, span)
+
+
+def dataclass_fields(m: Machine, decl: ir.ClassDecl) -> dict[str, ir.Expr | None] | None:
+    """Field names and defaults of a dataclass, a NamedTuple or a similar class; None for others."""
+    fields: dict[str, ir.Expr | None] = {}
+    order, _ = m.project.ancestors(decl)
+    declared = any(
+        "dataclass" in name or name.rpartition(".")[2] in ("define", "s", "frozen")
+        for cls in order
+        for name in cls.decorators
+    )
+    declared = declared or any(
+        base.rpartition(".")[2] in ("NamedTuple", "BaseModel", "Struct")
+        for cls in order
+        for base in cls.bases
+    )
+    if not declared:
+        return None
+    for cls in reversed(order):
+        try:
+            body = cls.load_body()
+        except ir.LoweringError:
+            continue
+        for statement in body:
+            match statement:
+                case ir.Declare(target=ir.Name(id=name)):
+                    fields[name] = None
+                case ir.Assign(targets=(ir.Name(id=name),), value=value):
+                    fields[name] = value
+                case _:
+                    pass
+    return fields
+
+
+def _default(m: Machine, decl: ir.ClassDecl, default: ir.Expr) -> Value:
+    """A field's default; ``field(default_factory=list)`` makes a new one for each object."""
+    module = m.project.module(decl.module)
+    if module is None:
+        return NONE
+    if isinstance(default, ir.Call) and key_of_function(default) == "field":
+        for argument in default.args:
+            if argument.keyword == "default":
+                return stmt.at_module_level(m, module, argument.value) or NONE
+            if argument.keyword == "default_factory":
+                call = ir.Call(default.span, argument.value, ())
+                return stmt.at_module_level(m, module, call) or NONE
+        return NONE
+    return stmt.at_module_level(m, module, default) or NONE
+
+
+def key_of_function(call: ir.Call) -> str:
+    match call.func:
+        case ir.Name(id=name) | ir.Attr(name=name):
+            return name
+        case _:
+            return ""
+
+
+def asked_for(m: Machine, value: Value) -> list[Value]:
+    """Elements of an open list that were asked for by an unknown index: a loop over the list has them too.
+
+    ``s = self.streams[k]``, and later ``for s in self.streams: current.wait_stream(s)``.
+    """
+    held = m.heap[value.id] if isinstance(value, HeapV) else None
+    match held:
+        case HeapObject(key="enumerate", items=[_, inner]):
+            return [TupleV((m.fresh("index"), item)) for item in asked_for(m, inner)]
+        case HeapObject(shape=Shape.LIST, open=True, extra=extra):
+            unknown = (item for key, item in extra.items() if not key.isdigit())
+            return [item for item in unknown if isinstance(item, (StreamV, EventV, HeapV, TupleV))]
+        case _:
+            return []

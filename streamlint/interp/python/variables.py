@@ -1,0 +1,247 @@
+"""Variables that other code set before: a module's, a class's, and attributes that make streams."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from streamlint import ir
+from streamlint.interp.entries import unseen_caller
+from streamlint.interp.facts import stream_sources
+from streamlint.interp.facts.relevance import all_functions
+from streamlint.interp.python import containers, stmt
+from streamlint.interp.state.machine import PathEnds
+from streamlint.interp.state.values import (
+    NONE,
+    ConstV,
+    FuncV,
+    HeapObject,
+    HeapV,
+    Shape,
+    SymV,
+    Value,
+)
+from streamlint.models import words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from streamlint.interp.state.machine import Machine
+
+
+@dataclass(frozen=True, slots=True)
+class StreamAttribute:
+    """``self.name = value`` or ``self.name["key"] = value`` in a method, with its name for ``self``."""
+
+    function: ir.Function
+    receiver: str
+    name: str
+    key: str | None
+    value: ir.Expr
+
+
+def assigned(owner: ir.Module | ir.ClassDecl, name: str) -> ir.Expr | None:
+    """What the first ``name = ...`` or ``name, other = ...`` in the body of a module or class assigns.
+
+    None where there is no such statement, or the body cannot be lowered.
+    """
+    try:
+        body = owner.load_body()
+    except ir.LoweringError:
+        return None
+    for statement in body:
+        if isinstance(statement, ir.Assign):
+            for target in statement.targets:
+                match target:
+                    case ir.Name(id=bound) if bound == name:
+                        return statement.value
+                    case ir.Seq(items=items) if name in (names := [_name(item) for item in items]):
+                        place = ir.Const(statement.span, names.index(name))
+                        return ir.Index(statement.span, statement.value, place)
+                    case _:
+                        pass
+    return None
+
+
+def _name(target: ir.Expr) -> str | None:
+    return target.id if isinstance(target, ir.Name) else None
+
+
+def first_value(m: Machine, module: ir.Module, name: str) -> Value:
+    """A module's variable when an entry first reads it.
+
+    Runs the plain top-level assignment to ``name``; anything more involved stays symbolic. A variable
+    that is ``None`` only until some function of the module sets it is what that function makes of it:
+    by the time that other code runs, the application has been set up. A number or flag that some function
+    sets may be any.
+    """
+    unknown = SymV(f"{module.name}.{name}")
+    written = assigned(module, name)
+    value = stmt.at_module_level(m, module, written) if written is not None else None
+    stream_sources.mark_used(m, value)
+    if value is None:
+        return unknown
+    if isinstance(value, HeapV):
+        add_sample(m, [module], name, m.heap[value.id])
+    if not isinstance(value, ConstV):
+        return value
+    setters = [decl for decl in all_functions(module) if name in decl.globals]
+    if not setters or _is_being_set(m, setters):
+        return value
+    # capturing = False, until some `with capture():` sets it
+    return _set_later(m, module, name, setters, unknown) if value == NONE else unknown
+
+
+def _is_being_set(m: Machine, setters: list[ir.FunctionDecl]) -> bool:
+    """Whether a function that sets the variable is running: ``if _STREAM is None: _STREAM = Stream()``."""
+    running = {(frame.env.module, frame.function) for frame in m.frames}
+    return any((decl.module, FuncV(decl).name) in running for decl in setters)
+
+
+def _set_later(
+    m: Machine, module: ir.Module, name: str, setters: list[ir.FunctionDecl], unknown: SymV
+) -> Value:
+    """What a function that makes streams leaves in a module's variable, called by the application before."""
+    key = (module.name, name)
+    for decl in setters:
+        if module.functions.get(decl.name) is not decl or not words.makes_streams(decl.names):
+            continue
+        m.globals[key] = NONE
+        outside_call, constructing, m.constructing = m.call, m.constructing, True
+        try:
+            unseen_caller.call_outside(m, FuncV(decl), 0)
+        except PathEnds:
+            continue
+        finally:
+            m.call, m.constructing = outside_call, constructing
+        if m.globals[key] != NONE:
+            stream_sources.mark_used(m, m.globals[key])
+            return m.globals[key]
+    return unknown
+
+
+def stream_attribute(m: Machine, made: HeapV, cls: ir.ClassDecl, name: str) -> Value | None:
+    """The stream or event, or dict of them, that some method puts into an attribute that nothing has set yet.
+
+    ``self.side = torch.cuda.Stream()`` stands in a method that was not called, or in a constructor that
+    could not be followed to its end.
+    """
+    for ancestor in m.project.ancestors(cls)[0]:
+        for found in _made(m, ancestor).get(name, ()):
+            if found.key is None:
+                return _evaluate(m, made, ancestor, found)
+            table = m.new_object(Shape.DICT, key=f"{m.heap[made.id].key}.{name}")
+            m.heap[table.id].open = True
+            add_stream_elements(m, made, cls, name, m.heap[table.id])
+            return table
+    return None
+
+
+def given_by_others(m: Machine, made: HeapV, cls: ir.ClassDecl, name: str) -> Value:
+    """The same for an attribute that is ``None`` until another module sets it, and that no method sets."""
+    for ancestor in m.project.ancestors(cls)[0]:
+        if name in _set_by_methods(m, ancestor):
+            return NONE
+    given = stream_sources.given_by_others(m, cls, name)
+    if given is None:
+        return NONE
+    m.heap[made.id].attrs[name] = given
+    m.rename(given, name)
+    return given
+
+
+def _set_by_methods(m: Machine, cls: ir.ClassDecl) -> frozenset[str]:
+    """Attributes to which a method other than the constructor assigns something."""
+    place = (f"{cls.module}:{cls.qualname}", "set by methods")
+    known = m.project.set_by_methods.get(place)
+    if known is None:
+        found: set[str] = set()
+        for decl in cls.methods.values():
+            if decl.name == "__init__":
+                continue
+            try:
+                body = decl.load().body
+            except ir.LoweringError:
+                continue
+            for node in ir.walk(body):
+                if isinstance(node, ir.Assign):
+                    found |= {target.name for target in node.targets if isinstance(target, ir.Attr)}
+        known = m.project.set_by_methods[place] = frozenset(found)
+    return known
+
+
+def add_stream_elements(m: Machine, made: HeapV, cls: ir.ClassDecl, name: str, held: HeapObject) -> None:
+    """The same for elements of a dict: ``self.streams["copy"] = torch.cuda.Stream()``.
+
+    Code that reads the dict while it is still empty expects another method to have been called.
+    """
+    for ancestor in m.project.ancestors(cls)[0]:
+        for found in _made(m, ancestor).get(name, ()):
+            value = _evaluate(m, made, ancestor, found) if found.key is not None else None
+            if found.key is not None and value is not None:
+                m.rename(value, f"{name}[{found.key!r}]")
+                containers.put(m, held, ConstV(found.key), value)
+
+
+def add_sample(m: Machine, owners: Sequence[ir.ClassDecl | ir.Module], name: str, held: HeapObject) -> None:
+    """What code puts into a container that is still empty stands for its elements, if they are asked for."""
+    if held.shape is Shape.INSTANCE or held.items or held.attrs or held.sample is not None:
+        return
+    for owner in owners:
+        held.sample = stream_sources.element(m, owner, name)
+        if held.sample is not None:
+            m.rename(held.sample, name)
+            return
+
+
+def _evaluate(m: Machine, made: HeapV, cls: ir.ClassDecl, found: StreamAttribute) -> Value | None:
+    module = m.project.module(cls.module)
+    if module is None:
+        return None
+    parameters = {param.name: SymV(f"0:{param.name}") for param in found.function.params[1:]}
+    value = stmt.at_module_level(m, module, found.value, {found.receiver: made, **parameters})
+    stream_sources.mark_used(m, value)
+    return value
+
+
+def _made(m: Machine, cls: ir.ClassDecl) -> dict[str, list[StreamAttribute]]:
+    """The expressions that create a stream or an event for an attribute, those of the constructor first."""
+    known = m.project.stream_attributes.get(cls)
+    if known is None:
+        known = m.project.stream_attributes[cls] = {}
+        for decl in sorted(cls.methods.values(), key=lambda decl: decl.name != "__init__"):
+            if words.makes_streams(decl.names):
+                for attribute in _assignments(decl):
+                    known.setdefault(attribute.name, []).append(attribute)
+    return known
+
+
+def _assignments(decl: ir.FunctionDecl) -> Iterator[StreamAttribute]:
+    try:
+        function = decl.load()
+    except ir.LoweringError:
+        return
+    if not function.params or "staticmethod" in decl.decorators:
+        return
+    receiver = function.params[0].name
+    for node in ir.walk(function.body):
+        match node:
+            case ir.Assign(targets=(target,), value=value) if _makes_stream(value):
+                match target:
+                    case ir.Attr(value=ir.Name(id=owner), name=name) if owner == receiver:
+                        yield StreamAttribute(function, receiver, name, None, value)
+                    case ir.Index(
+                        value=ir.Attr(value=ir.Name(id=owner), name=name), index=ir.Const(value=str() as key)
+                    ) if owner == receiver:
+                        yield StreamAttribute(function, receiver, name, key, value)
+                    case _:
+                        pass
+            case _:
+                pass
+
+
+def _makes_stream(value: ir.Expr) -> bool:
+    return any(
+        isinstance(node, ir.Call) and isinstance(node.func, ir.Attr) and node.func.name in words.MAKERS
+        for node in ir.walk(value)
+    )

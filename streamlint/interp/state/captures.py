@@ -1,0 +1,225 @@
+"""Stream captures: which streams and events are inside, and what a captured call leaves in the trace.
+
+A captured call records a node of a graph and runs nothing: its memory accesses happen when the graph
+is replayed (``interp/library/graphs.py``). A stream joins a capture by waiting for an event that was recorded
+inside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from streamlint.interp.state.values import ApiV, ConstV, StreamV, Value
+from streamlint.models.schema import Lib
+from streamlint.trace import (
+    WHOLE,
+    Access,
+    BeginCapture,
+    Buffer,
+    BufferId,
+    Copy,
+    Doubt,
+    EndCapture,
+    EventId,
+    HostEffect,
+    Launch,
+    Mode,
+    Op,
+    Record,
+    Region,
+    Space,
+    StreamId,
+    SyncStream,
+    Wait,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from streamlint.interp.state.machine import Machine
+    from streamlint.source import Span
+
+MOST_REGIONS = 32
+"""Places of one buffer that a graph keeps apart."""
+_RELAXED_HANDLE = 2
+_DEFAULT_RELAXED = frozenset({Lib.CUPY, Lib.CORE})
+"""``Stream.begin_capture()`` and ``begin_building()`` are relaxed unless told otherwise."""
+
+
+@dataclass(slots=True)
+class Recording:
+    """What a capture has taken up: the memory that a launch of its graph reads and writes."""
+
+    lost: bool = False
+    """It waits for an event from outside: the capture fails, and there is no graph."""
+    pool: Value | None = None
+    """Which memory it allocates from, where that is not the allocator's usual one."""
+    waits: list[EventId] = field(default_factory=list)
+    records: list[EventId] = field(default_factory=list)
+    """Events that a launch waits for and records, somewhere inside."""
+    modes: dict[tuple[BufferId, Region, frozenset[Doubt]], Mode] = field(default_factory=dict)
+    """What is done to each place, all nodes together."""
+
+    def add(self, op: Launch | Copy) -> None:
+        for access in op.accesses:
+            place = (access.buffer, access.region, access.doubts | op.doubts)
+            known = self.modes.get(place)
+            # What the graph itself writes first, it does not read from before.
+            self.modes[place] = access.mode if known in (None, access.mode) else _both(known)
+
+    def sum_up(self, buffers: Mapping[BufferId, Buffer]) -> None:
+        """Called when the capture ends: a launch then costs a few accesses a buffer, whatever was captured.
+
+        What is copied from pageable memory is read when the copy is captured, or not to be captured at all.
+        """
+        regions: dict[BufferId, int] = {}
+        for buffer, _, _ in self.modes:
+            regions[buffer] = regions.get(buffer, 0) + 1
+        known, self.modes = self.modes, {}
+        for (buffer, region, doubts), mode in known.items():
+            if self.lost or buffers[buffer].space is Space.PAGEABLE:
+                continue
+            many = regions[buffer] > MOST_REGIONS
+            place = (buffer, WHOLE, doubts | {Doubt.ALIAS}) if many else (buffer, region, doubts)
+            old = self.modes.get(place, mode)
+            self.modes[place] = mode if old is mode else Mode.UPDATE
+
+    def accesses(self) -> tuple[Access, ...]:
+        return tuple(
+            Access(buffer, mode, region, doubts) for (buffer, region, doubts), mode in self.modes.items()
+        )
+
+
+def _both(first: Mode) -> Mode:
+    return Mode.WRITE if first is Mode.WRITE else Mode.UPDATE
+
+
+@dataclass(slots=True)
+class Captures:
+    """What is being captured at this point of a path."""
+
+    begun: bool = False
+    """Whether the path has begun any capture."""
+    external: set[EventId] = field(default_factory=set)
+    """Events that a capture records and waits for as nodes: ``torch.cuda.Event(external=True)``."""
+    ended: dict[StreamId, Recording] = field(default_factory=dict)
+    """The last capture of each stream that began one."""
+    _open: dict[StreamId, Recording] = field(default_factory=dict)
+    _streams: dict[StreamId, Recording] = field(default_factory=dict)
+    _events: dict[EventId, Recording] = field(default_factory=dict)
+
+    @property
+    def active(self) -> bool:
+        return bool(self._open)
+
+    @property
+    def streams(self) -> list[StreamId]:
+        """The streams inside a capture, in the order in which they were made."""
+        return sorted(self._streams)
+
+    def has(self, stream: StreamId) -> bool:
+        """Whether work queued on ``stream`` is captured now."""
+        return self.active and stream in self._streams
+
+    def allocates_from(self, stream: StreamId, pool: Value | None) -> None:
+        """Names the memory pool of the capture that ``stream`` has just begun."""
+        self._streams[stream].pool = pool
+
+    def recorded(self, op: Op) -> tuple[Op, ...]:
+        """What ``op`` leaves in the trace, and what it means to the captures."""
+        match op:
+            case BeginCapture(stream=stream):
+                self.begun = True
+                self._open[stream] = self._streams[stream] = Recording()
+            case EndCapture(stream=stream):
+                if self._open:
+                    # An end on another stream than the begin is of the capture that began last.
+                    of = stream if stream in self._open else next(reversed(self._open))
+                    self.ended[stream] = self._open.pop(of)
+                if not self._open:
+                    self._streams.clear()
+                    self._events.clear()
+            case _ if not self.active:
+                pass
+            case Record(event=event, stream=on) | Wait(event=event, stream=on) if (
+                event in self.external and self.has(on)
+            ):
+                self.add_node(op)
+                return ()
+            case Record(stream=stream, event=event):
+                if self.has(stream):
+                    self._events[event] = self._streams[stream]
+                else:
+                    self._events.pop(event, None)
+            case Wait(stream=stream, event=event) if event in self._events:
+                self._streams[stream] = self._events[event]
+            case Wait(stream=stream) if stream in self._streams:
+                self._streams[stream].lost = True
+            case Launch() | Copy():
+                return self._captured(op)
+            case _:
+                pass
+        return (op,)
+
+    def add_node(self, op: Record | Wait) -> None:
+        """An external event becomes a node of the capture: each launch records it, or waits for it."""
+        recording = self._streams[op.stream]
+        (recording.waits if isinstance(op, Wait) else recording.records).append(op.event)
+
+    def _captured(self, op: Launch | Copy) -> tuple[Op, ...]:
+        if op.stream in self._streams:
+            self._streams[op.stream].add(op)
+        node = Launch(op.at, op.lane, op.doubts, stream=op.stream, accesses=(), name=op.name)
+        if isinstance(op, Copy) and op.host is HostEffect.BLOCKS and self.has(op.stream):
+            # x.cpu() still waits for its stream, which a capture forbids.
+            return (node, SyncStream(op.at, op.lane, op.doubts, stream=op.stream, name=op.name))
+        return (node,)
+
+
+def begin(
+    m: Machine, stream: StreamV, lib: Lib, mode: Value | None, span: Span, *, pool: Value | None = None
+) -> None:
+    """Begins a capture of ``stream``; of an unknown mode nothing is assumed."""
+    match mode:
+        case None | ConstV(None):
+            relaxed = lib in _DEFAULT_RELAXED
+        case ConstV(str() as name):
+            relaxed = name.lower() == "relaxed"
+        case ConstV(int() as number):
+            relaxed = number == _RELAXED_HANDLE
+        case ApiV(path):
+            relaxed = path.lower().endswith("relaxed")
+        case _:
+            relaxed = True
+    m.emit(BeginCapture(m.site(span), m.lane, stream=stream.id, relaxed=relaxed))
+    m.captures.allocates_from(stream.id, pool)
+
+
+def predicate(m: Machine, name: str, receiver: Value, lib: Lib) -> bool | None:
+    """``is_current_stream_capturing()`` and ``stream.is_capturing()``, where the path shows the answer.
+
+    A function that was not seen to begin a capture may be called inside one.
+    """
+    match name, receiver:
+        case "is_current_stream_capturing", _:
+            stream = m.current_stream(lib)
+        case "is_capturing", StreamV():
+            stream = receiver
+        case _:
+            return None
+    return m.captures.has(stream.id) if m.captures.begun else None
+
+
+def is_external(flags: Value) -> bool:
+    """``cudaEventWaitExternal`` and ``cudaEventRecordExternal``: a capture makes a node of the call.
+
+    Outside of a capture the call is one like any other.
+    """
+    match flags:
+        case ConstV(1):
+            return True
+        case ApiV(path):
+            return path.lower().endswith("external")
+        case _:
+            return False

@@ -1,0 +1,39 @@
+"""Which library an array, a buffer or an address belongs to."""
+
+from __future__ import annotations
+
+from streamlint.interp.state.values import BufferV, Flavor
+from streamlint.models.schema import Lib
+from streamlint.trace import Space
+
+FLAVORS = {
+    Lib.CUPY: Flavor.DEVICE_ARRAY,
+    Lib.NUMBA: Flavor.NUMBA_ARRAY,
+    Lib.CORE: Flavor.CORE_BUFFER,
+    Lib.PYCUDA: Flavor.PYCUDA_ARRAY,
+    Lib.WARP: Flavor.WARP_ARRAY,
+    Lib.RMM: Flavor.RMM_BUFFER,
+}
+DEVICE_FLAVORS = frozenset(FLAVORS.values())
+
+
+def flavor_of(lib: Lib, space: Space) -> Flavor:
+    """How a library's memory presents itself: numpy arrays on the host, its own arrays elsewhere."""
+    if lib not in FLAVORS:
+        return Flavor.POINTER
+    on_host = space.on_host or space is Space.MANAGED
+    return Flavor.ARRAY if on_host and lib not in (Lib.CORE, Lib.WARP) else FLAVORS[lib]
+
+
+def library(view: BufferV) -> Lib:
+    """The library whose calls ``view`` goes to; an address has no methods, and goes to cuda-python."""
+    return _LIBRARIES.get(view.flavor, Lib.TORCH)
+
+
+def product(view: BufferV) -> str:
+    """The library whose methods ``view`` has, by name; empty for addresses and unresolved results."""
+    known = view.flavor is Flavor.TORCH or view.flavor in DEVICE_FLAVORS
+    return library(view).product if known else ""
+
+
+_LIBRARIES = {flavor: lib for lib, flavor in FLAVORS.items()} | {Flavor.POINTER: Lib.RUNTIME}

@@ -1,0 +1,444 @@
+"""When memory goes back to its allocator: the last reference is dropped by rebinding, ``del`` or return.
+
+Order and lifetime are separate facts. A tensor that a side stream still reads may be dropped by
+Python; the caching allocator then hands its block to the next allocation on the stream that
+allocated it. So a drop is an op of its own (``Free`` of kind ``DROPPED``), and what the free means
+to the streams is for the rules to judge.
+
+Only buffers used on another stream than their own, or captured into a graph, those of a pool of host
+memory, and ctypes callbacks that the driver will call are looked for: the others cannot be hurt by a
+drop. After a statement, whatever no name, attribute, container, closure or value in flight reaches is
+gone. In doubt a buffer is alive: a missed drop costs less than an invented one.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from streamlint.interp.state.values import (
+    BufferV,
+    CallbackV,
+    ContextV,
+    Env,
+    Flavor,
+    FuncV,
+    GeneratorV,
+    HeapV,
+    MethodV,
+    PartialV,
+    SymV,
+    TupleV,
+    Value,
+)
+from streamlint.trace import (
+    BufferId,
+    Callback,
+    Copy,
+    Doubt,
+    EndCapture,
+    EventId,
+    Free,
+    FreeKind,
+    HostEffect,
+    Launch,
+    Mode,
+    Origin,
+    Record,
+    Site,
+    Space,
+    StreamId,
+    StreamKind,
+    Wait,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from streamlint.interp.state.captures import Recording
+    from streamlint.interp.state.machine import Machine
+    from streamlint.source import Span
+
+MAX_SCANS = 500
+"""Searches for dropped references on one path; after that nothing is taken to be dropped."""
+
+MAY_RETURN_OPERAND = frozenset(
+    "contiguous to to(dtype) float half bfloat16 double long int bool type type_as cuda cpu expand_as "
+    "reshape flatten ravel astype asarray asanyarray ascontiguousarray broadcast_to conj resolve_conj".split()
+)
+"""Operators that give back their operand where there is nothing to do: ``x.contiguous() is x``."""
+
+SAVES_NOTHING = frozenset(
+    "add sub sum mean cat stack clone copy_ neg zeros_like ones_like empty_like empty full_like roll flip "
+    "indexing repeat index_select gather split".split()
+) | {"operator +", "operator -", "operator ==", "operator <", "operator >", "operator !="}
+"""Operators whose backward needs no operand, so that autograd keeps none alive."""
+
+_DIFFERENTIABLE = (Flavor.TORCH, Flavor.OPAQUE)
+_ALIAS = frozenset({Doubt.ALIAS})
+_UNSEEN = frozenset({Doubt.ESCAPE})
+_CALLS = frozenset({Doubt.CALLS})
+
+
+@dataclass(slots=True)
+class Lifetimes:
+    """What is known about references on one path."""
+
+    read: int = 0
+    """Ops looked at so far."""
+    candidates: set[BufferId] = field(default_factory=set)
+    """Buffers used on a stream that is not their own and not known to be gone."""
+    escaped: set[BufferId] = field(default_factory=set)
+    """Buffers that unresolved code received and may keep."""
+    saved: set[BufferId] = field(default_factory=set)
+    """Operands that autograd may keep for the backward pass."""
+    captured: set[BufferId] = field(default_factory=set)
+    """Buffers that were allocated during a capture."""
+    flavors: dict[BufferId, Flavor] = field(default_factory=dict)
+    """What each buffer was made as: it decides who frees it."""
+    same: dict[BufferId, set[BufferId]] = field(default_factory=dict)
+    """Results that may be their operand."""
+    held: list[Value] = field(default_factory=list)
+    """What running statements hold without a name: the list a loop walks, the context of a ``with``."""
+    outside: list[Value] = field(default_factory=list)
+    """What was returned or yielded to code that is not seen."""
+    given_up: set[BufferId] = field(default_factory=set)
+    """Memory from outside that the code lets go of."""
+    moved: dict[BufferId, BufferV] = field(default_factory=dict)
+    """What names of a buffer stand for since ``p.data = other``."""
+    scans: int = 0
+
+
+# ----------------------------------------------------------------------------- hooks
+
+
+def after_statement(m: Machine, span: Span) -> None:
+    """Looks for buffers whose last reference the statement dropped."""
+    life = m.life
+    _catch_up(m)
+    if not life.candidates or life.scans >= MAX_SCANS:
+        return
+    life.scans += 1
+    # A search walks over all that is held: it takes its share of the path's budget.
+    m.steps += 10 + len(m.heap) // 10
+    dropped = _unreachable(m, life.candidates)
+    for number in sorted(dropped):
+        life.candidates.discard(number)
+        # A site of its own: asking the machine for one would count a turn of the statement.
+        at = Site(span, m.frame.function, "", tuple(m.calls), m.turns.get(span, 0), m.call)
+        m.emit(
+            Free(at, m.lane, _doubts(m, number), buffer=number, kind=FreeKind.DROPPED, name="last reference")
+        )
+
+
+@contextmanager
+def holding(m: Machine, value: Value) -> Iterator[None]:
+    """A running statement holds a value without a name: ``for t in [x.cuda() for x in xs]:``."""
+    m.life.held.append(value)
+    try:
+        yield
+    finally:
+        m.life.held.pop()
+
+
+def escapes(m: Machine, views: Iterable[BufferV | CallbackV]) -> None:
+    """Unresolved code received the buffers, and may keep them (``queue.put(x)``)."""
+    m.life.escaped.update(view.id for view in views)
+
+
+def hand_out(m: Machine, value: Value, span: Span | None = None) -> Value:
+    """A value goes to the unseen caller, who may keep it; what it does not reach may be gone.
+
+    Returns what a generator gets back for a value that it yields.
+    """
+    m.life.outside.append(value)
+    if span is not None:
+        after_statement(m, span)
+    return m.fresh("sent")
+
+
+def give_up(m: Machine, value: Value | None) -> BufferV | None:
+    """An object lets go of memory that code outside has allocated: ``p.grad = None``, ``p.data = other``.
+
+    Whose it was is known only if a stream that uses it waited for the caller's stream before. Then the
+    caller's stream allocated it, and gets it back with the last reference.
+    """
+    if not isinstance(value, BufferV) or value.flavor is Flavor.POINTER:
+        return None
+    buffer = m.buffers[value.id]
+    if buffer.alloc_stream is None and buffer.origin is Origin.ARGUMENT and not buffer.space.on_host:
+        owner = m.default(StreamKind.CURRENT, None)
+        if not any(_has_waited(m, number, owner.id) for number in _uses_aside(m, value.id, owner.id)):
+            return None
+        m.buffers[value.id] = replace(buffer, alloc_stream=owner.id)
+        m.life.given_up.add(value.id)
+        m.life.candidates.add(value.id)
+    return value
+
+
+def _uses_aside(m: Machine, number: BufferId, owner: StreamId) -> Iterator[int]:
+    for place, op in enumerate(m.ops):
+        if not isinstance(op, (Launch, Copy)) or op.stream == owner or op.at.call != m.call:
+            continue
+        if any(access.buffer == number for access in op.accesses):
+            yield place
+
+
+def _has_waited(m: Machine, use: int, owner: StreamId) -> bool:
+    """Whether the stream of a use has waited for its owner in the same call."""
+    op = m.ops[use]
+    assert isinstance(op, (Launch, Copy))
+    records: dict[EventId, StreamId] = {}
+    for earlier in m.ops[:use]:
+        match earlier:
+            case Record(stream=stream, event=event) if earlier.at.call == op.at.call:
+                records[event] = stream
+            case Wait(stream=op.stream, event=event) if records.get(event) == owner:
+                return True
+            case _:
+                pass
+    return False
+
+
+def drop(m: Machine, view: BufferV, span: Span, name: str) -> None:
+    """Memory goes back at once, whoever still names it: ``x.untyped_storage().resize_(0)``."""
+    _catch_up(m)
+    if give_up(m, view) is None or m.buffers[view.id].alloc_stream is None:
+        return
+    m.life.candidates.discard(view.id)
+    doubts = _CALLS if view.id in m.life.given_up else frozenset()
+    m.emit(Free(m.site(span), m.lane, doubts, buffer=view.id, kind=FreeKind.DROPPED, name=name))
+
+
+# ----------------------------------------------------------------------------- what the ops show
+
+
+def _catch_up(m: Machine) -> None:
+    """Notes what the ops since the last look mean for lifetimes."""
+    life = m.life
+    for op in m.ops[life.read :]:
+        match op:
+            case Launch():
+                _note_launch(m, op)
+            case Copy():
+                _note_uses(m, op)
+                if op.name == "to device" and _may_be_source(m, op):
+                    life.same.setdefault(op.dst.buffer, set()).add(op.src.buffer)
+            case Free(buffer=number):
+                life.candidates.discard(number)
+            case Callback(code=code) if code is not None:
+                life.candidates.add(code)
+            case EndCapture(stream=stream) if stream in m.captures.ended:
+                _note_captured(m, m.captures.ended[stream])
+            case _:
+                pass
+    life.read = len(m.ops)
+
+
+def _note_uses(m: Machine, op: Launch | Copy) -> None:
+    """Finds the buffers that an op uses on a stream of their device that is not their own."""
+    where = m.streams[op.stream].device
+    for access in op.accesses:
+        buffer = m.buffers[access.buffer]
+        if buffer.pool is not None:
+            # cupyx.empty_pinned(...): the pool does not know of streams at all.
+            m.life.candidates.add(buffer.id)
+        if buffer.alloc_stream is None or buffer.space.on_host or not _recycled(m, buffer.id):
+            continue
+        # A copy between devices orders the current streams of both (measured), so it is no use aside.
+        if buffer.alloc_stream != op.stream and buffer.device == where:
+            m.life.candidates.add(buffer.id)
+
+
+def _note_captured(m: Machine, recording: Recording) -> None:
+    """Finds the memory that a graph uses and does not own: it is used again at each launch."""
+    for buffer, _, _ in recording.modes:
+        known = m.buffers[buffer]
+        if known.alloc_stream is not None and not known.space.on_host and _recycled(m, buffer):
+            m.life.candidates.add(buffer)
+
+
+def _may_be_source(m: Machine, op: Copy) -> bool:
+    """``x.to(device)`` is ``x`` if it is there already; ``non_blocking=True`` tells of a host tensor."""
+    return m.buffers[op.src.buffer].space is Space.UNKNOWN and op.host is not HostEffect.ASYNC
+
+
+def _recycled(m: Machine, number: BufferId) -> bool:
+    """Whether the memory goes back to a pool of its stream when the last reference is dropped.
+
+    Only an explicit call frees what an address points to. Numba and PyCUDA give memory back by
+    ``cuMemFree``, which blocks until the device is idle, and Warp in order of the legacy default stream.
+    What was allocated during a capture belongs to the graph's own pool (PyTorch), or is not looked into
+    (CuPy).
+    """
+    kept = (Flavor.POINTER, Flavor.NUMBA_ARRAY, Flavor.PYCUDA_ARRAY, Flavor.WARP_ARRAY)
+    return number not in m.life.captured and m.life.flavors.get(number) not in kept
+
+
+def _note_launch(m: Machine, op: Launch) -> None:
+    _note_uses(m, op)
+    life = m.life
+    made = [
+        a.buffer for a in op.accesses if a.mode is Mode.WRITE and m.buffers[a.buffer].origin is Origin.RESULT
+    ]
+    operands = [a.buffer for a in op.accesses if a.mode is not Mode.WRITE]
+    if Doubt.OPAQUE in op.doubts:
+        life.escaped.update(operands)
+    elif made and op.name in MAY_RETURN_OPERAND:
+        for result in made:
+            life.same.setdefault(result, set()).update(operands)
+    elif made and op.name not in SAVES_NOTHING:
+        life.saved.update(number for number in operands if life.flavors.get(number) in _DIFFERENTIABLE)
+
+
+def _doubts(m: Machine, number: BufferId) -> frozenset[Doubt]:
+    life = m.life
+    if number in life.given_up:
+        return _CALLS
+    if _operand_lives(m, number):
+        return _ALIAS
+    if number in life.escaped or (number in life.saved and not _without_gradients(m)):
+        return _UNSEEN
+    return frozenset()
+
+
+def _operand_lives(m: Machine, number: BufferId) -> bool:
+    """Whether the buffer may be another one that lives on: ``x.half()`` is ``x`` if ``x`` is that already."""
+    others: set[BufferId] = set()
+    waiting = [number]
+    while waiting:
+        for other in m.life.same.get(waiting.pop(), ()):
+            if other not in others:
+                others.add(other)
+                waiting.append(other)
+    if any(m.buffers[other].origin is Origin.ARGUMENT for other in others):
+        return True
+    return bool(others - _unreachable(m, others))
+
+
+def _without_gradients(m: Machine) -> bool:
+    """Whether the module at work switches gradients off somewhere and never runs a backward pass."""
+    module = m.project.module(m.frame.env.module)
+    if module is None:
+        return False
+    decls = list(module.functions.values())
+    decls += [decl for cls in module.classes.values() for decl in cls.methods.values()]
+    off = any(
+        not _OFF.isdisjoint(decl.names) or any(d.rpartition(".")[2] in _OFF for d in decl.decorators)
+        for decl in decls
+    )
+    return off and not any("backward" in decl.names for decl in decls)
+
+
+_OFF = frozenset({"no_grad", "inference_mode"})
+
+
+# ----------------------------------------------------------------------------- reachability
+
+
+def _unreachable(m: Machine, wanted: set[BufferId]) -> set[BufferId]:
+    """The wanted buffers that nothing holds."""
+    missing = wanted - _in_flight(m)
+    if not missing:
+        return missing
+    roots = list(_roots(m))
+    # Most are held by a name, which is seen at once.
+    for root in roots:
+        if isinstance(root, BufferV):
+            _found(m, m.life.moved.get(root.id, root).id, missing)
+    if not missing:
+        return missing
+    seen: set[int] = set()
+    scopes: set[int] = set()
+    waiting: list[Value] = []
+    for root in roots:
+        waiting.append(root)
+        while waiting:
+            _visit(m, waiting.pop(), waiting, missing, seen, scopes)
+            if not missing:
+                return missing
+    return missing
+
+
+def _in_flight(m: Machine) -> set[BufferId]:
+    """Buffers made by the running statement of a caller before it made the call that runs now.
+
+    In ``f(x.clone(), g())`` nothing but the unfinished statement holds the clone while ``g`` runs.
+    """
+    flying: set[BufferId] = set()
+    for caller, callee in pairwise(m.frames):
+        flying.update(BufferId(number) for number in range(caller.born, callee.entered))
+    return flying
+
+
+def _roots(m: Machine) -> Iterator[Value]:
+    for frame in reversed(m.frames):
+        env: Env | None = frame.env
+        while env is not None:
+            yield from list(env.names.values())
+            env = env.parent
+        if frame.result is not None:
+            yield frame.result
+    yield from m.life.held
+    yield from m.life.outside
+    yield from m.roles.values()
+    yield from m.life.moved.values()
+    # While a module's own body runs, its names are in the frame, and what others see lags behind.
+    base = m.frames[0]
+    own = base.env.names.keys() if base.function == base.env.module else ()
+    yield from (v for (where, name), v in m.globals.items() if where != base.env.module or name not in own)
+
+
+def _visit(
+    m: Machine, value: Value, waiting: list[Value], missing: set[BufferId], seen: set[int], scopes: set[int]
+) -> None:
+    match value:
+        case BufferV(number) as view:
+            _found(m, m.life.moved.get(number, view).id, missing)
+        case CallbackV(number, func, address):
+            if not address:
+                _found(m, number, missing)
+                waiting.append(func)
+        case HeapV(number):
+            if number not in seen:
+                seen.add(number)
+                held = m.heap[number]
+                waiting += [*held.attrs.values(), *held.items, *held.extra.values(), *held.keys.values()]
+                if held.sample is not None:
+                    waiting.append(held.sample)
+        case TupleV(items):
+            waiting += items
+        case SymV(_, holds):
+            waiting += holds
+        case MethodV(receiver):
+            waiting.append(receiver)
+        case ContextV(_, inner):
+            waiting.append(inner)
+        case PartialV(func, args, kwargs) | GeneratorV(func, args, kwargs):
+            waiting += [func, *args, *kwargs.values()]
+        case FuncV(_, closure, receiver):
+            if receiver is not None:
+                waiting.append(receiver)
+            while closure is not None and id(closure) not in scopes:
+                scopes.add(id(closure))
+                waiting += closure.names.values()
+                closure = closure.parent
+        case _:
+            return
+
+
+def _found(m: Machine, number: BufferId, missing: set[BufferId]) -> None:
+    """The buffer is alive, and so is what it may be another name of."""
+    if number not in m.life.same:
+        missing.discard(number)
+        return
+    waiting, seen = [number], {number}
+    while waiting:
+        here = waiting.pop()
+        missing.discard(here)
+        for other in m.life.same.get(here, ()):
+            if other not in seen:
+                seen.add(other)
+                waiting.append(other)

@@ -1,0 +1,499 @@
+"""The state of one path: memory, streams, and the ops issued so far."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NoReturn
+
+from streamlint import models
+from streamlint.interp.state.captures import Captures, Recording
+from streamlint.interp.state.lifetime import MAX_SCANS, Lifetimes
+from streamlint.interp.state.values import (
+    BufferV,
+    CallbackV,
+    DeviceV,
+    Env,
+    EventV,
+    Flavor,
+    FuncV,
+    GraphV,
+    HeapObject,
+    HeapV,
+    Shape,
+    StreamV,
+    SymV,
+    TupleV,
+    Value,
+)
+from streamlint.models.schema import Lib
+from streamlint.trace import (
+    CURRENT_DEVICE,
+    MAIN_LANE,
+    WHOLE,
+    Access,
+    Alloc,
+    Buffer,
+    BufferId,
+    Copy,
+    DeviceId,
+    Doubt,
+    Event,
+    EventId,
+    Graph,
+    GraphId,
+    LaneId,
+    Launch,
+    Mode,
+    Monitor,
+    Op,
+    Origin,
+    Site,
+    Space,
+    Stream,
+    StreamId,
+    StreamKind,
+    Trace,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from streamlint import ir
+    from streamlint.interp.facts.guesses import Guess
+    from streamlint.interp.facts.scopes import Target
+    from streamlint.interp.state.decisions import Oracle
+    from streamlint.interp.state.project import Project
+    from streamlint.source import Span
+
+_CURRENT = frozenset({Lib.TORCH, Lib.CUPY})
+"""Libraries with a current stream that callers may have chosen; the others use the default stream."""
+
+MAX_DEPTH = 12
+MAX_STEPS = 30_000
+MAX_OPS = 6_000
+
+
+_CALL_NUMBER = re.compile(r"\*?(\d+):")
+"""Starts the key of an argument: ``1:x`` is the parameter ``x`` of the first call after the constructor."""
+
+
+class Cut(Exception):
+    """A budget ran out; the ops issued so far are still judged."""
+
+
+class PathEnds(Exception):
+    """The path cannot go on: an exception was raised, or the process exits."""
+
+
+class Returned(Exception):
+    def __init__(self, value: Value) -> None:
+        super().__init__()
+        self.value = value
+
+
+class Jumped(Exception):
+    """``break`` or ``continue``."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+
+
+@dataclass(slots=True)
+class Frame:
+    """One function activation."""
+
+    env: Env
+    function: str
+    touches: bool
+    """Whether the function's own text mentions streams; its branches are explored first."""
+    on_yield: Callable[[Value], Value] | None = None
+    text: str = ""
+    statement: Span | None = None
+    cls: ir.ClassDecl | None = None
+    result: Value | None = None
+    born: int = 0
+    """Buffers there were when the running statement began ..."""
+    entered: int = -1
+    """... and when the first one did."""
+
+
+@dataclass(slots=True)
+class Machine:
+    """Everything a path owns. Functions of this package take it as their first argument."""
+
+    project: Project
+    oracle: Oracle
+    entry: str
+    default_stream: StreamKind = StreamKind.LEGACY
+    ops: list[Op] = field(default_factory=list)
+    streams: dict[StreamId, Stream] = field(default_factory=dict)
+    events: dict[EventId, Event] = field(default_factory=dict)
+    buffers: dict[BufferId, Buffer] = field(default_factory=dict)
+    heap: dict[int, HeapObject] = field(default_factory=dict)
+    roles: dict[str, Value] = field(default_factory=dict)
+    """What a symbolic value turned out to be: a stream, an event, a buffer or an object, by key."""
+    globals: dict[tuple[str, str], Value] = field(default_factory=dict)
+    current: dict[tuple[Lib, DeviceId, LaneId], StreamV] = field(default_factory=dict)
+    defaults: dict[tuple[StreamKind, DeviceId], StreamV] = field(default_factory=dict)
+    device: DeviceId = CURRENT_DEVICE
+    exact_device: DeviceId | None = CURRENT_DEVICE
+    """The current device as the code says it: see ``DeviceV.exact``."""
+    pushed: list[DeviceV] = field(default_factory=list)
+    """Devices whose contexts were pushed aside (``cuCtxPushCurrent``)."""
+    lane: LaneId = MAIN_LANE
+    frames: list[Frame] = field(default_factory=list)
+    calls: list[Span] = field(default_factory=list)
+    call: int = 0
+    steps: int = 0
+    lanes: int = 1
+    turns: dict[Span, int] = field(default_factory=dict)
+    cut: list[str] = field(default_factory=list)
+    pending: dict[int, list[Access]] = field(default_factory=dict)
+    """Arguments that may still be written on the current stream when a call from outside starts, by the op
+    that stands for what its caller did before."""
+    before_call: dict[int, int] = field(default_factory=dict)
+    """That op, by call number."""
+    flat: set[BufferId] = field(default_factory=set)
+    """Buffers known to have one axis: indexing a host view of them with an integer reads."""
+    closures: dict[str, FuncV] = field(default_factory=dict)
+    """Functions defined inside of others, by module and qualified name: see ``entries/closures.py``."""
+    plain: set[str] = field(default_factory=set)
+    """Parameters that are annotated as numbers, texts and the like, by key: they are no memory."""
+    objects: set[BufferId] = field(default_factory=set)
+    """What was taken for a tensor and turned out to be a module: ``build().cuda().eval()``."""
+    spread: set[Span] = field(default_factory=set)
+    """Calls with keywords that are not all known: ``DataLoader(dataset, **options)``."""
+    device_modules: set[str] = field(default_factory=set)
+    """Keys of unknown values whose methods have shown that they are device modules, like ``torch.cuda``."""
+    bound: dict[str, dict[str, Value]] = field(default_factory=dict)
+    """Addresses that objects keep for their later work, by the object's key and by name."""
+    addresses: dict[BufferId, tuple[Value, ...]] = field(default_factory=dict)
+    """What host arrays were made of that hold addresses: ``np.array([int(pointer)], dtype=np.uint64)``."""
+    sizes: dict[BufferId, str] = field(default_factory=dict)
+    """Sizes of allocations in bytes, as keys of the values given."""
+    last_backward: int | None = None
+    last_return: Span | None = None
+    """The ``return`` that was run last."""
+    life: Lifetimes = field(default_factory=Lifetimes)
+    covered: set[str] = field(default_factory=set)
+    """Qualified names of functions that were run."""
+    constructing: bool = False
+    """Whether the object that the entry is about is being made; its branches are explored last."""
+    did: object = None
+    """What the path did, as ``runs.outline`` tells it."""
+    whole: bool = False
+    """Whether the path came to the end of its entry."""
+    rebound: bool = False
+    """Whether a ``nonlocal`` variable of a function that has returned was assigned."""
+    loops: int = 0
+    """How many loops are open."""
+    guesses: dict[str, Guess] = field(default_factory=dict)
+    """Operators on unknown values, by the key of their result: see ``interp/facts/guesses.py``."""
+    captures: Captures = field(default_factory=Captures)
+    entered: dict[int, Callable[[], None]] = field(default_factory=dict)
+    """What leaving a context does that was entered by hand, by its identity."""
+    handed: set[tuple[BufferId, str]] = field(default_factory=set)
+    """Memory that was handed to a library without an order: see ``interp/library/handoffs.py``."""
+    graphs: dict[GraphId, Graph] = field(default_factory=dict)
+    recordings: dict[GraphId, Recording] = field(default_factory=dict)
+    """What was captured into each graph; none for one that nothing was captured into, as far as was seen."""
+    graphed: dict[GraphId, BufferV] = field(default_factory=dict)
+    """The static output of graphs that are called like the function that was captured."""
+    monitors: dict[int, Monitor] = field(default_factory=dict)
+    """Locks, flags and queues among the objects of the heap."""
+    targets: dict[int, Target] = field(default_factory=dict)
+    """What outside code calls, by call number; 0 is the constructor, if there is one."""
+    owners: dict[str, tuple[ir.ClassDecl, str]] = field(default_factory=dict)
+    """Class and name of the attributes of which nothing is known, by key."""
+    compared: dict[str, tuple[str, str]] = field(default_factory=dict)
+    equal: dict[str, str] = field(default_factory=dict)
+    """What the path took to be equal, of the open comparisons with constants (by key)."""
+    named: dict[tuple[str, int], int] = field(default_factory=dict)
+    """How many calls deep the variable was that something got its name from."""
+
+    # ------------------------------------------------------------------ budgets and places
+
+    def tick(self) -> None:
+        self.steps += 1
+        if self.steps > MAX_STEPS or len(self.ops) > MAX_OPS:
+            self.stop("steps")
+
+    def stop(self, budget: str) -> NoReturn:
+        self.cut.append(budget)
+        raise Cut(budget)
+
+    @property
+    def frame(self) -> Frame:
+        return self.frames[-1]
+
+    def site(self, span: Span) -> Site:
+        turn = self.turns.get(span, 0)
+        self.turns[span] = turn + 1
+        frame = self.frames[-1] if self.frames else None
+        return Site(
+            span=span,
+            function=frame.function if frame else "",
+            text="",
+            calls=tuple(self.calls),
+            turn=turn,
+            call=self.call,
+        )
+
+    def emit(self, op: Op) -> int:
+        self.ops.extend(self.captures.recorded(op))
+        return len(self.ops) - 1
+
+    def forget_ops(self, first: int) -> None:
+        """Takes back the ops from number ``first`` on, which belong to another time."""
+        del self.ops[first:]
+        self.life.read = min(self.life.read, first)
+        self.guesses = {key: guess for key, guess in self.guesses.items() if guess.op < first}
+
+    # ------------------------------------------------------------------ streams and events
+
+    def new_stream(
+        self,
+        kind: StreamKind,
+        name: str,
+        span: Span | None,
+        lib: Lib | None,
+        device: DeviceId | None = None,
+        made_on: DeviceId | None = None,
+    ) -> StreamV:
+        number = StreamId(len(self.streams))
+        where = device if device is not None else self.device
+        self.streams[number] = Stream(number, kind, where, name, span, made_on)
+        return StreamV(number, lib)
+
+    def new_event(self, name: str, span: Span | None, lib: Lib | None) -> EventV:
+        number = EventId(len(self.events))
+        made_by = self.frames[-1].function if self.frames else ""
+        self.events[number] = Event(number, self.device, name, span, made_by)
+        return EventV(number, lib)
+
+    def new_graph(self, span: Span | None, lib: Lib | None) -> GraphV:
+        number = GraphId(len(self.graphs))
+        self.graphs[number] = Graph(number, "the graph", span)
+        return GraphV(number, lib)
+
+    def default(self, kind: StreamKind, lib: Lib | None, device: DeviceId | None = None) -> StreamV:
+        """The default stream of a device, made when first asked for."""
+        where = device if device is not None else self.device
+        if (kind, where) not in self.defaults:
+            name = {
+                StreamKind.CURRENT: "the current stream",
+                StreamKind.PER_THREAD: "the per-thread default stream",
+            }.get(kind, "the default stream")
+            if where != CURRENT_DEVICE:
+                name += f" of device {where}"
+            self.defaults[kind, where] = self.new_stream(kind, name, None, lib, where)
+        found = self.defaults[kind, where]
+        return StreamV(found.id, lib) if lib is not None else found
+
+    def current_stream(self, lib: Lib, device: DeviceId | None = None) -> StreamV:
+        """The current stream of ``lib`` on this lane: what the caller chose, until code selects another.
+
+        Most others have none: calls without a stream run on the default stream.
+        """
+        where = device if device is not None else self.device
+        lib = Lib.TORCH if lib is Lib.DISTRIBUTED else lib
+        found = self.current.get((lib, where, self.lane))
+        if found is not None:
+            return found
+        if lib is Lib.WARP:
+            # Warp makes a blocking stream for each device (warp/native/warp.cu) and uses that.
+            key = f"Warp's stream of device {where}"
+            if key not in self.roles:
+                self.roles[key] = self.new_stream(StreamKind.BLOCKING, "Warp's stream", None, lib, where)
+            made = self.roles[key]
+            assert isinstance(made, StreamV)
+            return made
+        if lib not in _CURRENT or self.lane != MAIN_LANE:
+            return self.default(self.default_stream, lib, where)
+        if where not in (CURRENT_DEVICE, "0") and not where.startswith("?"):
+            return self.default(self.default_stream, lib, where)
+        return self.default(StreamKind.CURRENT, lib, where)
+
+    # ------------------------------------------------------------------ memory
+
+    def new_buffer(
+        self,
+        name: str,
+        space: Space,
+        origin: Origin,
+        flavor: Flavor,
+        span: Span | None,
+        alloc_stream: StreamId | None = None,
+        device: DeviceId | None = None,
+        *,
+        by: str = "allocation",
+    ) -> BufferV:
+        number = BufferId(len(self.buffers))
+        where = device if device is not None else self.device
+        self.buffers[number] = Buffer(number, name, space, origin, where, alloc_stream, span)
+        self.life.flavors[number] = flavor
+        if self.captures.active:
+            self.life.captured.add(number)
+        if origin is not Origin.ARGUMENT and span is not None:
+            self.emit(Alloc(self.site(span), self.lane, buffer=number, stream=alloc_stream, name=by))
+        return BufferV(number, WHOLE, flavor)
+
+    def argument(self, key: str, space: Space = Space.UNKNOWN, flavor: Flavor = Flavor.TORCH) -> BufferV:
+        """The buffer behind an unknown value; it may still be pending on the entry's current stream."""
+        view = self.new_buffer(key, space, Origin.ARGUMENT, flavor, None)
+        number = _CALL_NUMBER.match(key)
+        op = self.before_call.get(int(number[1]) if number else 0, 0)
+        access = Access(view.id, Mode.WRITE, WHOLE, frozenset({Doubt.ARGUMENT}))
+        self.pending.setdefault(op, []).append(access)
+        return view
+
+    def space(self, view: BufferV) -> Space:
+        return self.buffers[view.id].space
+
+    def set_space(self, view: BufferV, space: Space) -> None:
+        self.buffers[view.id] = replace(self.buffers[view.id], space=space)
+
+    def is_host_array(self, view: BufferV) -> None:
+        """An argument that turned out to be a numpy array: no stream writes it."""
+        if self.buffers[view.id].space is Space.UNKNOWN:
+            self.set_space(view, Space.PAGEABLE)
+            for accesses in self.pending.values():
+                accesses[:] = [access for access in accesses if access.buffer != view.id]
+
+    def rename(self, value: Value, name: str, depth: int = 3) -> None:
+        """Names things after the variable that holds them.
+
+        The outermost function's name wins: ``s = make_stream()`` is ``s``, whatever the helper
+        called it. Among names of one level the first does.
+        """
+        match value:
+            case BufferV(number) | CallbackV(number):
+                if self._takes_name(("buffer", number), name):
+                    self.buffers[number] = replace(self.buffers[number], name=name)
+            case StreamV(number):
+                if self.streams[number].span is not None and self._takes_name(("stream", number), name):
+                    self.streams[number] = replace(self.streams[number], name=name)
+            case EventV(number):
+                if self.events[number].span is not None and self._takes_name(("event", number), name):
+                    self.events[number] = replace(self.events[number], name=name)
+            case GraphV(number):
+                if self._takes_name(("graph", number), name):
+                    self.graphs[number] = replace(self.graphs[number], name=name)
+            case TupleV(items) if depth:
+                for item in items:
+                    self.rename(item, name, depth - 1)
+            case HeapV(number) if number in self.monitors:
+                if self._takes_name(("monitor", number), name):
+                    self.monitors[number] = replace(self.monitors[number], name=name)
+            case HeapV(number) if depth and self.heap[number].cls is None:
+                held = self.heap[number]
+                inside = [*held.items, *held.attrs.values()]
+                for item in [*inside, held.sample] if held.sample is not None else inside:
+                    self.rename(item, name, depth - 1)
+            case _:
+                pass
+
+    def keep_name(self, value: StreamV | EventV, key: str) -> None:
+        """Names what a caller passes after the argument, as long as the path lasts."""
+        if isinstance(value, StreamV):
+            self.streams[value.id] = replace(self.streams[value.id], name=key)
+            self.named["stream", value.id] = 0
+        else:
+            self.events[value.id] = replace(self.events[value.id], name=key)
+            self.named["event", value.id] = 0
+
+    def _takes_name(self, thing: tuple[str, int], name: str) -> bool:
+        level = len(self.frames)
+        if (name.startswith("_") and len(name) == 1) or self.named.get(thing, level + 1) <= level:
+            return False
+        if thing[0] == "buffer" and self.buffers[BufferId(thing[1])].origin is Origin.ARGUMENT:
+            return False
+        self.named[thing] = level
+        return True
+
+    def new_object(self, shape: Shape, *, cls: ir.ClassDecl | None = None, key: str = "") -> HeapV:
+        number = len(self.heap)
+        self.heap[number] = HeapObject(shape, cls, key=key)
+        return HeapV(number)
+
+    def new_list(self, items: Iterable[Value], *, shape: Shape = Shape.LIST) -> HeapV:
+        made = self.new_object(shape)
+        self.heap[made.id].items.extend(items)
+        return made
+
+    def fresh(self, label: str, span: Span | None = None, holds: tuple[Value, ...] = ()) -> SymV:
+        """An unknown value that equals no other."""
+        turn = self.turns.get(span, 0) if span is not None else 0
+        if span is not None:
+            self.turns[span] = turn + 1
+        where = f"@{span.line}:{span.col}" if span is not None else ""
+        return SymV(f"{label}{where}#{turn}.{self.call}.{len(self.calls)}", holds)
+
+    # ------------------------------------------------------------------ result
+
+    def trace(self) -> Trace:
+        """The finished trace, led by the pending writes of its arguments."""
+        return Trace(
+            ops=tuple(self.ops),
+            streams=dict(self.streams),
+            events=dict(self.events),
+            buffers=dict(self.buffers),
+            graphs=dict(self.graphs),
+            monitors={monitor.id: monitor for monitor in self.monitors.values()},
+            entry=self.entry,
+            path=self.oracle.path,
+            cut=(*self.cut, "lifetimes") if self.life.scans >= MAX_SCANS else tuple(self.cut),
+        )
+
+    def begin(self, span: Span, call: int = 0) -> None:
+        """The op that stands for what the caller may have queued before a call, on its arguments."""
+        stream = self.default(StreamKind.CURRENT, None)
+        site = Site(span, self.entry, call=call)
+        self.before_call[call] = self.emit(
+            Launch(site, stream=stream.id, accesses=(), name="before the call")
+        )
+
+    def end_call(self, results: Iterable[BufferV], span: Span, *, uses_arguments: bool) -> None:
+        """The op that stands for what the caller may do next: it uses the results on the current stream.
+
+        With ``uses_arguments`` it also reads what the call wrote of the memory that it was given. The op
+        is there if the call used another stream, so that something can be unordered.
+        """
+        stream = self.default(StreamKind.CURRENT, None).id
+        here = [op for op in self.ops if isinstance(op, (Launch, Copy)) and op.at.call == self.call]
+        if all(op.stream == stream for op in here):
+            return
+        views = list(results)
+        if uses_arguments:
+            # Who hands in a stream knows what is written on it, and the rank that sends only reads.
+            aside = [
+                op
+                for op in here
+                if self._is_made_by_code(op.stream) and not models.is_for_some_ranks(op.name)
+            ]
+            written = [access for op in aside for access in op.accesses if access.mode.writes]
+            views += [
+                BufferV(a.buffer, a.region)
+                for a in written
+                if self.buffers[a.buffer].origin is Origin.ARGUMENT
+            ]
+        doubts = frozenset({Doubt.RESULT})
+        used = tuple(
+            Access(view.id, Mode.READ, view.region, doubts)
+            for view in dict.fromkeys(views)
+            if not self.space(view).on_host
+        )
+        self.emit(Launch(self.site(span), stream=stream, accesses=used, name="after the call"))
+
+    def _is_made_by_code(self, number: StreamId) -> bool:
+        stream = self.streams[number]
+        return stream.kind in (StreamKind.NON_BLOCKING, StreamKind.BLOCKING) and stream.span is not None
+
+    def close(self) -> None:
+        """Fills in the ops before the calls: every argument that was used may be pending."""
+        for number, accesses in self.pending.items():
+            first = self.ops[number]
+            assert isinstance(first, Launch)
+            self.ops[number] = replace(first, accesses=tuple(accesses))

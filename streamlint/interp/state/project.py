@@ -1,0 +1,209 @@
+"""The analyzed tree: modules by name, indexed on demand, and names resolved across them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from streamlint import ir, models
+from streamlint.interp.state.values import ApiV, ClassV, FuncV, ModuleV, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from streamlint.interp.facts.scopes import Scope
+    from streamlint.interp.library.kernels import Use
+    from streamlint.interp.python.variables import StreamAttribute
+    from streamlint.source import Span
+
+FRAMEWORK_ROOTS = frozenset(
+    {"torch", "cupy", "cupyx", "numba", "cuda", "numpy", "ctypes", "pycuda", "warp", "rmm", "kvikio"}
+)
+FRAMEWORKS = tuple(f"{root}." for root in sorted(FRAMEWORK_ROOTS))
+
+
+@dataclass(slots=True)
+class Project:
+    """All modules that can be resolved.
+
+    ``load`` indexes one module by dotted name and returns None if there is no such file or if it
+    cannot be parsed (the engine has then noted the error).
+    """
+
+    load: Callable[[str], ir.Module | None]
+    mentioning: Callable[[str], tuple[str, ...]] = lambda _: ()
+    """The names of the modules in whose text a stream is put into an attribute: ``x.copy_stream = ...``."""
+    modules: dict[str, ir.Module | None] = field(default_factory=dict)
+    resolving: set[tuple[str, str]] = field(default_factory=set)
+    evidence: dict[tuple[str, str, Span], frozenset[str]] = field(default_factory=dict)
+    """Names that functions treat as tensors: see ``interp/facts/tensor_evidence.py``."""
+    slots: dict[Span, bool] = field(default_factory=dict)
+    """Whether a loop computes slot numbers, by its place."""
+    touching: dict[Span, bool] = field(default_factory=dict)
+    """Whether a function defined inside of another one touches streams, by its place."""
+    triton_uses: dict[tuple[Span, int, tuple[tuple[str, object], ...]], dict[str, Use] | None] = field(
+        default_factory=dict
+    )
+    """What Triton kernels do to their parameters, by place, depth and what they are compiled for."""
+    stream_attributes: dict[ir.ClassDecl, dict[str, list[StreamAttribute]]] = field(default_factory=dict)
+    """Attributes for which a class creates streams or events: see ``interp/python/variables.py``."""
+    calls_of: dict[Span, list[tuple[Scope, ir.Call]]] = field(default_factory=dict)
+    """Calls of a function or class in its module, by its place: see ``interp/facts/scopes.py``."""
+    elements: dict[ir.ClassDecl | ir.Module, dict[str, list[tuple[Scope, ir.Expr]]]] = field(
+        default_factory=dict
+    )
+    """What code puts into the containers of a class or a module, by their names."""
+    set_by_methods: dict[tuple[str, str], frozenset[str]] = field(default_factory=dict)
+    """Attributes to which a method of a class other than the constructor assigns something."""
+    _sources: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _members: dict[tuple[str, str], Value | None] = field(default_factory=dict)
+    _variables: dict[str, tuple[str, str] | None] = field(default_factory=dict)
+    _ancestors: dict[int, tuple[list[ir.ClassDecl], bool]] = field(default_factory=dict)
+
+    def module(self, name: str) -> ir.Module | None:
+        if name not in self.modules:
+            loaded = self.load(name)
+            # Under another name than its own it is the same module, with the same variables.
+            self.modules[name] = loaded if loaded is None else self.modules.setdefault(loaded.name, loaded)
+        return self.modules[name]
+
+    def is_cupy(self, name: str) -> bool:
+        """Whether a module's unknown arrays are CuPy's: it imports CuPy and not PyTorch."""
+        module = self.module(name)
+        roots = {imported.module.partition(".")[0] for imported in module.imports} if module else set()
+        return "cupy" in roots and "torch" not in roots
+
+    def kernel_sources(self, name: str) -> tuple[str, ...]:
+        """The CUDA source that a module assigns to its variables as literals."""
+        if name not in self._sources:
+            module = self.module(name)
+            try:
+                body = module.load_body() if module is not None else ()
+            except ir.LoweringError:
+                body = ()
+            texts = [
+                s.value.value for s in body if isinstance(s, ir.Assign) and isinstance(s.value, ir.Const)
+            ]
+            plain = [t.decode("utf-8", "replace") if isinstance(t, bytes) else t for t in texts]
+            self._sources[name] = tuple(t for t in plain if isinstance(t, str) and "__global__" in t)
+        return self._sources[name]
+
+    def path(self, dotted: str) -> Value:
+        """What a dotted path means: a framework's API, something in the tree, or an outside name.
+
+        Frameworks come first, so that analyzing PyTorch's own sources still sees
+        ``torch.cuda.Stream`` as the API and not as Python code.
+        """
+        if models.find_function(dotted) or dotted in models.MODULES or dotted in FRAMEWORK_ROOTS:
+            return ApiV(dotted)
+        if dotted.count(".") == 1 and dotted.startswith("torch."):
+            module = self.module(dotted)
+            return ApiV(dotted) if module is None else ModuleV(module.name)
+        module = self.module(dotted)
+        if module is not None:
+            return ModuleV(module.name)
+        head, _, last = dotted.rpartition(".")
+        if head and self.module(head) is not None:
+            found = self.member(head, last)
+            if found is not None:
+                return found
+        return ApiV(dotted)
+
+    def member(self, module_name: str, name: str) -> Value | None:
+        """A function, class, submodule or import of a module; None for other names."""
+        key = (module_name, name)
+        if key in self._members:
+            return self._members[key]
+        module = self.module(module_name)
+        if module is None or key in self.resolving:
+            return None
+        found: Value | None
+        if name in module.functions:
+            found = FuncV(module.functions[name])
+        elif name in module.classes:
+            found = ClassV(module.classes[name])
+        else:
+            self.resolving.add(key)
+            try:
+                found = self._imported(module, name)
+            finally:
+                self.resolving.discard(key)
+        if found is not None or not self.resolving:
+            self._members[key] = found
+        return found
+
+    def _imported(self, module: ir.Module, name: str) -> Value | None:
+        for imported in reversed(module.imports):
+            if imported.name == name:
+                return self.imported(imported)
+        for imported in module.imports:
+            if imported.attribute == "*" and self.module(imported.module) is not None:
+                found = self.member(imported.module, name)
+                if found is not None:
+                    return found
+        inner = self.module(f"{module.name}.{name}")
+        return ModuleV(inner.name) if inner is not None else None
+
+    def imported(self, statement: ir.Import) -> Value:
+        """The value that an import binds."""
+        if statement.attribute is None or statement.attribute == "*":
+            return self.path(statement.module)
+        dotted = f"{statement.module}.{statement.attribute}"
+        if models.find_function(dotted) or dotted in models.MODULES:
+            return ApiV(dotted)
+        if self.module(statement.module) is not None:
+            found = self.member(statement.module, statement.attribute)
+            if found is not None:
+                return found
+        return self.path(dotted)
+
+    def variable(self, dotted: str) -> tuple[str, str] | None:
+        """The module and the name of a variable of the tree: ``from .streams import SIDE``."""
+        if dotted not in self._variables:
+            head, _, last = dotted.rpartition(".")
+            module = self.module(head) if head and not dotted.startswith(FRAMEWORKS) else None
+            known = module is not None and last in module.assigned and self.member(head, last) is None
+            self._variables[dotted] = (module.name, last) if known and module is not None else None
+        return self._variables[dotted]
+
+    def class_named(self, module_name: str, dotted: str) -> ir.ClassDecl | None:
+        """The class that a base expression such as ``base.Worker`` names, seen from a module."""
+        head, *rest = dotted.split(".")
+        value = self.member(module_name, head)
+        for name in rest:
+            match value:
+                case ModuleV(inner):
+                    value = self.member(inner, name)
+                case ClassV(decl) if name in decl.inner:
+                    value = ClassV(decl.inner[name])
+                case _:
+                    return None
+        return value.decl if isinstance(value, ClassV) else None
+
+    def ancestors(self, cls: ir.ClassDecl) -> tuple[list[ir.ClassDecl], bool]:
+        """The class and its bases in lookup order, and whether all of them are in the tree."""
+        if id(cls) in self._ancestors:
+            return self._ancestors[id(cls)]
+        order: list[ir.ClassDecl] = []
+        complete = True
+        waiting = [cls]
+        while waiting:
+            here = waiting.pop(0)
+            if here in order:
+                continue
+            order.append(here)
+            for base in here.bases:
+                found = self.class_named(here.module, base)
+                if found is not None:
+                    waiting.append(found)
+                elif base.rpartition(".")[2] not in PLAIN_BASES:
+                    complete = False
+        self._ancestors[id(cls)] = (order, complete)
+        return order, complete
+
+
+PLAIN_BASES = frozenset(
+    "object Module ABC Generic Protocol NamedTuple Enum Exception Thread Dataset Function Optimizer "
+    "TypedDict IterableDataset".split()
+)
+"""Outside bases that neither set stream attributes nor call back into the class in an order of their own."""

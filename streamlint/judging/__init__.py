@@ -1,0 +1,1 @@
+"""From paths to findings: rules, doubts, responsibility, causes before symptoms."""

@@ -1,0 +1,226 @@
+"""Which streams of a module its code forks and joins, over all its entries.
+
+A stream that the module makes for itself is known to nobody else. So what no entry waits for is never waited
+for, and where one waits for the stream's work and none makes it wait for anything, the other half is missing
+for good: no unseen caller can be meant to supply it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from streamlint.rules.base import is_named
+from streamlint.trace import (
+    Barrier,
+    Copy,
+    EventId,
+    Launch,
+    Record,
+    Stream,
+    StreamId,
+    StreamKind,
+    SyncDevice,
+    SyncEvent,
+    SyncStream,
+    Trace,
+    Wait,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from streamlint.interp.entries.runs import Run
+    from streamlint.source import Span
+
+
+EXPLICIT_WAITS = frozenset({"synchronize", "query", "sync", "cudaStreamSynchronize", "cudaEventQuery"})
+"""Names of calls that wait on purpose, unlike those that fetch a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenEnd:
+    """What makes a finding as sure as any other: nobody supplies the order that it misses."""
+
+    stream: Span
+    """Where the stream is made that works aside."""
+    name: str
+    work: Span
+    function: str
+    """Where it works, and the function that does."""
+    returned: bool
+    """Whether the work is left to run after the call; else it begins too early."""
+
+
+@dataclass(frozen=True, slots=True)
+class TwoStreams:
+    """What makes a finding surer: the stream that an object was given is not the current one."""
+
+    owner: str
+    name: str
+    """As in ``Stream.name``: ``0:stream`` is an argument of the constructor."""
+
+
+@dataclass(slots=True)
+class Ends:
+    """Streams by the place where they are made, work and waits by their own."""
+
+    forked: set[Span] = field(default_factory=set)
+    """Streams that wait for other work somewhere, or may do so in unseen code ..."""
+    joined: set[Span] = field(default_factory=set)
+    """... and those whose work somebody waits for."""
+    waited: set[Span] = field(default_factory=set)
+    """Work that somebody waits for, or that an event is recorded behind, or that unseen code may wait for."""
+    ran: dict[Span, set[Span]] = field(default_factory=dict)
+    """Waits and records that some path came by, with what was queued there on the stream of interest."""
+
+    apart: set[TwoStreams] = field(default_factory=set)
+    """Streams given to objects that wait for the current one somewhere, or are waited for by it."""
+
+    def add(self, traces: Iterable[Trace], owner: str) -> None:
+        for trace in traces:
+            _Reader(self, trace, owner).read()
+
+    def update(self, other: Ends) -> None:
+        self.forked |= other.forked
+        self.joined |= other.joined
+        self.waited |= other.waited
+        self.apart |= other.apart
+        for place, queued in other.ran.items():
+            self.ran.setdefault(place, set()).update(queued)
+
+    def show(self, fact: OpenEnd | TwoStreams) -> bool:
+        """Whether no path of the module supplies the order that an end misses, or two streams are two."""
+        return fact in self.apart if isinstance(fact, TwoStreams) else self._leave_open(fact)
+
+    def _leave_open(self, end: OpenEnd) -> bool:
+        """Whether no path of the module supplies the order that the end misses.
+
+        Work that is left running needs no more than that. To begin too early is a mistake only where the
+        module joins the stream: else both ends may be somebody else's.
+        """
+        if end.returned:
+            return end.work not in self.waited
+        return end.stream in self.joined and end.stream not in self.forked
+
+    def was_judged(self, end: OpenEnd, place: Span) -> bool:
+        """Whether some path came by a wait or record after the work, so that it is known what it orders."""
+        return end.work in self.ran.get(place, ())
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Reads one trace from its beginning: who waits for what that was queued so far."""
+
+    ends: Ends
+    trace: Trace
+    owner: str
+    queued: dict[StreamId, list[Span]] = field(default_factory=dict)
+    """Work on each stream that nobody waited for yet."""
+    records: dict[EventId, tuple[StreamId, int]] = field(default_factory=dict)
+    """The stream of an event's last record, and how much was queued there."""
+
+    def read(self) -> None:
+        for op in self.trace.ops:
+            match op:
+                case Launch() | Copy():
+                    self.queued.setdefault(op.stream, []).append(op.at.span)
+                case Record():
+                    self.records[op.event] = (op.stream, len(self.queued.get(op.stream, ())))
+                    self._ran(op.at.span, op.stream)
+                    if is_named(self.trace.events[op.event]):
+                        self._settle(op.stream)
+                case Wait():
+                    self._ran(op.at.span, self._source(op.event))
+                    self._wait(op.event, op.stream)
+                case SyncEvent():
+                    self._ran(op.at.span, self._source(op.event))
+                    self._wait(op.event, None)
+                case SyncStream():
+                    self._ran(op.at.span, op.stream)
+                    self._join(op.stream)
+                case SyncDevice() if op.name in EXPLICIT_WAITS:
+                    for stream in self.trace.streams:
+                        self._settle(stream)
+                case Barrier():
+                    for stream in op.streams:
+                        self._settle(stream)
+                        self._note(self.ends.forked, stream)
+                case _:
+                    pass
+
+    def _source(self, event: EventId) -> StreamId | None:
+        return self.records[event][0] if event in self.records else None
+
+    def _ran(self, place: Span, stream: StreamId | None) -> None:
+        if stream is not None:
+            self.ends.ran.setdefault(place, set()).update(self.queued.get(stream, ()))
+
+    def _wait(self, event: EventId, waiting: StreamId | None) -> None:
+        source, count = self.records.get(event, (None, 0))
+        if waiting is not None and source is not None and self.trace.events[event].span is not None:
+            # Nobody makes a stream wait for itself.
+            self._are_two(source, waiting)
+            self._are_two(waiting, source)
+        if waiting is not None and source != waiting:
+            self._note(self.ends.forked, waiting)
+        if source is not None and source != waiting:
+            self._join(source, count)
+
+    def _are_two(self, given: StreamId, other: StreamId) -> None:
+        stream = self.trace.streams[given]
+        if is_given(stream) and self.trace.streams[other].kind is StreamKind.CURRENT:
+            self.ends.apart.add(TwoStreams(self.owner, stream.name))
+
+    def _join(self, stream: StreamId, count: int | None = None) -> None:
+        self._note(self.ends.joined, stream)
+        self._settle(stream, count)
+
+    def _settle(self, stream: StreamId, count: int | None = None) -> None:
+        self.ends.waited.update(self.queued.get(stream, ())[:count])
+
+    def _note(self, places: set[Span], stream: StreamId) -> None:
+        span = self.trace.streams[stream].span
+        if span is not None:
+            places.add(span)
+
+
+def is_given(stream: Stream) -> bool:
+    """Whether the constructor of an object got the stream: its name says which one it is."""
+    return stream.kind is StreamKind.UNKNOWN and stream.name.startswith("0:")
+
+
+def owner_of(run: Run) -> str:
+    """The class whose methods an entry calls."""
+    return run.entry.label.partition(",")[0].rpartition(".")[0]
+
+
+@dataclass(slots=True)
+class Facts:
+    """What the entries of a module show together."""
+
+    recorded: set[Span] = field(default_factory=set)
+    """Where the events were made that some path records ..."""
+    records: set[Span] = field(default_factory=set)
+    """... and where it records them."""
+    needed: set[Span] = field(default_factory=set)
+    """Waits that order something on some path."""
+    ends: Ends = field(default_factory=Ends)
+
+    def add(self, run: Run) -> None:
+        """Takes in an entry that was run, and judged if ``needed`` is to be known."""
+        for trace in run.traces:
+            for op in trace.ops:
+                if not isinstance(op, Record):
+                    continue
+                self.records.add(op.at.span)
+                if (made := trace.events[op.event].span) is not None:
+                    self.recorded.add(made)
+        self.ends.add(run.traces, owner_of(run))
+        self.needed |= run.needed
+
+    def update(self, other: Facts) -> None:
+        self.recorded |= other.recorded
+        self.records |= other.records
+        self.needed |= other.needed
+        self.ends.update(other.ends)

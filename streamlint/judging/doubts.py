@@ -1,0 +1,229 @@
+"""What speaks against a problem that one path shows: other paths, callers, threads, signals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from streamlint.judging.call_ends import EXPLICIT_WAITS
+from streamlint.judging.responsibility import answered
+from streamlint.order.hb import Verdict
+from streamlint.rules import lifetimes
+from streamlint.rules.base import is_entry, place_of, stream_of
+from streamlint.trace import (
+    Alloc,
+    Barrier,
+    Copy,
+    CudaCall,
+    Doubt,
+    Free,
+    HostAccess,
+    Join,
+    KeepAlive,
+    Launch,
+    Op,
+    OpId,
+    Overlap,
+    Spawn,
+    StreamKind,
+    SyncEvent,
+    SyncStream,
+    Wait,
+    overlap,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from streamlint.interp.entries.runs import Run
+    from streamlint.rules.base import Judged, Problem
+
+
+def settle(problem: Problem, judged: Judged, run: Run, paths: Sequence[Judged]) -> Problem:
+    """Adds the doubts that need more than one path, or the entry, to be seen."""
+    if problem.earlier is None:
+        settles = problem.settled_by
+        if settles is None or not any(settles(other) for other in paths if other is not judged):
+            return problem
+        return replace(problem, doubts=problem.doubts | {Doubt.SOME_PATHS})
+    doubts = set(problem.doubts)
+    earlier, later = judged.op(problem.earlier), judged.op(problem.later)
+    doubts -= answered(judged, problem, run.entry)
+    doubts |= guessed(judged, problem)
+    doubts |= _of_outside_calls(judged, problem.earlier, problem.later, run)
+    if Doubt.SAME_STREAM in doubts and _are_two_streams(judged, earlier, later):
+        doubts.discard(Doubt.SAME_STREAM)
+        doubts |= barriers_between(judged, problem.earlier, problem.later)
+    if _uses_signals(judged) or _signalled_elsewhere(problem, judged, paths):
+        doubts.add(Doubt.SIGNAL)
+    if _in_unrelated_threads(judged, problem.earlier, problem.later):
+        doubts.add(Doubt.THREADS)
+    if not doubts & {Doubt.SOME_PATHS, Doubt.ESCAPE} and _ordered_elsewhere(problem, judged, paths):
+        doubts.add(Doubt.SOME_PATHS)
+    return replace(problem, doubts=frozenset(doubts))
+
+
+def guessed(judged: Judged, problem: Problem) -> set[Doubt]:
+    """The doubt about a pair whose operations are both only taken to use their arguments."""
+    if problem.earlier is None:
+        return set()
+    both = judged.op(problem.earlier).doubts & judged.op(problem.later).doubts
+    return {Doubt.GUESSED} if Doubt.OPAQUE in both else set()
+
+
+def _of_outside_calls(judged: Judged, first: OpId, second: OpId, run: Run) -> set[Doubt]:
+    """What a pair assumes about the calls that unseen code makes."""
+    earlier, later = judged.op(first), judged.op(second)
+    doubts = {Doubt.CALLS} if run.entry.after_others else set()
+    if not is_entry(earlier) and earlier.at.call != later.at.call:
+        doubts.add(Doubt.CALLS)
+        if len(set(run.entry.outside_calls)) > 1 and _caller_may_order(judged, earlier, later, run):
+            doubts.add(Doubt.SOME_PATHS)
+    elif later.at.call > 1 and len(set(run.entry.outside_calls)) > 1 and not _is_prepared(later, run):
+        # start(), then step(), which calls start() too: what step() does alone, its own entry shows.
+        doubts.add(Doubt.SOME_PATHS)
+    return doubts
+
+
+def _is_prepared(later: Op, run: Run) -> bool:
+    """Whether an op belongs to a call that does nothing without those before it."""
+    return run.entry.needs_earlier and later.at.call == len(run.entry.outside_calls)
+
+
+def _in_unrelated_threads(judged: Judged, earlier: OpId, later: OpId) -> bool:
+    """Whether two threads issued the pair, and the earlier op was not issued before the later one's start.
+
+    Locks, queues and flags order threads; they are not followed.
+    """
+    lanes = {judged.op(earlier).lane, judged.op(later).lane}
+    starts = {op.child: number for number, op in enumerate(judged.trace.ops) if isinstance(op, Spawn)}
+    if len(lanes) == 1 or lanes.isdisjoint(starts):
+        return False
+    first, second = judged.op(earlier).lane, judged.op(later).lane
+    joined = any(isinstance(op, Join) and op.child == first for op in judged.trace.ops[earlier:later])
+    return not joined and earlier > starts.get(second, -1)
+
+
+def _uses_signals(judged: Judged) -> bool:
+    """Whether kernels of the path may wait for values in memory: an order that no event shows."""
+    return any(isinstance(op, Barrier) and op.why is Doubt.SIGNAL for op in judged.trace.ops)
+
+
+def _signalled_elsewhere(problem: Problem, judged: Judged, paths: Sequence[Judged]) -> bool:
+    """Whether a path with the same two places uses signals: then one of them waits for a value here too.
+
+    A capture stores the value with another call: ``if capturing: memset32(flag) else: write_value32(flag)``.
+    """
+    assert problem.earlier is not None
+    return any(
+        _uses_signals(other)
+        and _same_place(other, judged, problem.earlier)
+        and _same_place(other, judged, problem.later)
+        for other in paths
+        if other is not judged
+    )
+
+
+def _caller_may_order(judged: Judged, earlier: Op, later: Op, run: Run) -> bool:
+    """Whether outside code can be expected to synchronize between two different methods.
+
+    It can where the class has another method for that, and, before a host access, where the first
+    method queued its work on the caller's own stream. It need not where the second method waits by
+    itself: too late, or for the wrong event.
+    """
+    if isinstance(later, HostAccess) and _waits_itself(judged, later):
+        return False
+    stream = stream_of(earlier)
+    callers_own = stream is not None and judged.trace.streams[stream].kind is StreamKind.CURRENT
+    return (callers_own and isinstance(later, HostAccess)) or bool(run.entry.orders_elsewhere)
+
+
+def _waits_itself(judged: Judged, later: Op) -> bool:
+    """Whether the call that holds ``later`` has a synchronization of its own, or asks an event."""
+    return any(
+        isinstance(op, SyncEvent) or (isinstance(op, (SyncStream, CudaCall)) and op.name in EXPLICIT_WAITS)
+        for op in judged.trace.ops
+        if op.at.call == later.at.call
+    )
+
+
+def barriers_between(judged: Judged, first: OpId, second: OpId) -> set[Doubt]:
+    """What else may order the pair: of several assumptions the search for an order names one."""
+    stream = stream_of(judged.op(first))
+    between = (judged.op(OpId(number)) for number in range(first + 1, second))
+    return {op.why for op in between if isinstance(op, Barrier) and stream in op.streams}
+
+
+def _are_two_streams(judged: Judged, earlier: Op, later: Op) -> bool:
+    """Whether the code makes one of the two streams wait for the other: then it means two streams.
+
+    ``def forward(self, x, side): side.wait_stream(torch.cuda.current_stream())``. What a library waits
+    for by itself, as a hand-off by DLPack does, tells nothing.
+    """
+    pair = {stream for stream in (stream_of(earlier), stream_of(later)) if stream is not None}
+    outside = {stream for stream in pair if judged.trace.streams[stream].kind is StreamKind.UNKNOWN}
+    current = {stream.id for stream in judged.trace.streams.values() if stream.kind is StreamKind.CURRENT}
+    for number, op in enumerate(judged.trace.ops):
+        record = judged.hb.record_seen_by(OpId(number)) if isinstance(op, Wait) else None
+        if record is None or not isinstance(op, Wait) or judged.trace.events[op.event].span is None:
+            continue
+        ordered = {stream_of(op), stream_of(judged.op(record))}
+        if outside & ordered and ordered <= pair | current and len(ordered) > 1:
+            return True
+    return False
+
+
+def _ordered_elsewhere(problem: Problem, judged: Judged, paths: Sequence[Judged]) -> bool:
+    """Whether another path orders the same two places, on the same streams.
+
+    Then some condition decides about the synchronization, and it may be the one that decides
+    whether there is anything to wait for.
+    """
+    assert problem.earlier is not None
+    if isinstance(judged.op(problem.later), (Alloc, Free, KeepAlive)):
+        return any(
+            lifetimes.settled_elsewhere(problem, judged, other) for other in paths if other is not judged
+        )
+    # A pair that shares no memory is about what the earlier op may use of memory given back since.
+    shares = _meet(judged, problem.earlier, problem.later)
+    for other in paths:
+        if other is judged:
+            continue
+        first = _same_place(other, judged, problem.earlier)
+        second = _same_place(other, judged, problem.later)
+        for a in first:
+            for b in second:
+                if a < b and _meet(other, a, b) >= shares and other.hb.ordered(a, b).verdict is Verdict.YES:
+                    return True
+    return False
+
+
+def _same_place(other: Judged, judged: Judged, number: OpId) -> list[OpId]:
+    op = judged.op(number)
+    if not isinstance(op, (Launch, Copy, HostAccess)):
+        return []
+    stream = _stream_key(judged, number)
+    return [here for here in other.places.get(place_of(op), ()) if _stream_key(other, here) == stream]
+
+
+def _stream_key(judged: Judged, number: OpId) -> object:
+    stream = stream_of(judged.op(number))
+    if stream is None:
+        return None
+    known = judged.trace.streams[stream]
+    return (known.kind, known.span, known.name)
+
+
+def _meet(judged: Judged, a: OpId, b: OpId) -> bool:
+    first, second = judged.op(a), judged.op(b)
+    if not isinstance(first, (Launch, Copy, HostAccess)) or not isinstance(
+        second, (Launch, Copy, HostAccess)
+    ):
+        return False
+    return any(
+        x.buffer == y.buffer
+        and (x.mode.writes or y.mode.writes)
+        and overlap(x.region, y.region) is not Overlap.NO
+        for x in first.accesses
+        for y in second.accesses
+    )

@@ -1,0 +1,331 @@
+"""From the paths of an entry to findings: rules, confidence, causes before symptoms, duplicates."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from streamlint.finding import Evidence, Finding, Pair, Related, Severity
+from streamlint.judging.call_ends import OpenEnd, TwoStreams, is_given, owner_of
+from streamlint.judging.doubts import barriers_between, guessed, settle
+from streamlint.judging.responsibility import open_end
+from streamlint.order.conflicts import conflicts
+from streamlint.order.hb import HappensBefore
+from streamlint.rules import RULES, sl905_redundant_sync
+from streamlint.rules.base import (
+    Judged,
+    Place,
+    Problem,
+    Rule,
+    confidence,
+    is_entry,
+    place_of,
+    stream_of,
+)
+from streamlint.trace import (
+    BufferId,
+    Doubt,
+    Event,
+    EventId,
+    OpId,
+    Record,
+    Trace,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from streamlint.interp.entries.runs import Run
+    from streamlint.source import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A problem on one path, with its rule and settled doubts."""
+
+    rule: Rule
+    problem: Problem
+    judged: Judged
+
+
+def judge(trace: Trace) -> Judged:
+    hb = HappensBefore(trace)
+    overfull: list[BufferId] = []
+    found = tuple(conflicts(trace, hb, on_cut=overfull.append))
+    if overfull:
+        trace = replace(trace, cut=(*trace.cut, "accesses of one buffer"))
+    places: dict[Place, list[OpId]] = {}
+    for number, op in enumerate(trace.ops):
+        places.setdefault(place_of(op), []).append(OpId(number))
+    return Judged(trace, hb, found, places)
+
+
+@dataclass(frozen=True, slots=True)
+class Conditional:
+    """A finding that holds only if nothing in the module records the event."""
+
+    finding: Finding
+    unless_recorded: Event | None = None
+    on_every_path: bool = False
+    """It holds only if no entry has the place among its ``Run.needed``."""
+    surer: tuple[OpenEnd | TwoStreams, Finding] | None = None
+    """How it reads if the entries of the module together show something."""
+
+
+def findings_of(run: Run) -> Iterator[Conditional]:
+    """The findings of an entry; fingerprints are added later, when all are known."""
+    paths = [judge(trace) for trace in run.traces if len(trace.ops) > 1]
+    run.cut += sum(len(judged.trace.cut) for judged in paths)
+    run.needed.update(span for judged in paths for span in sl905_redundant_sync.needed(judged))
+    places = [_places_of_events(judged.trace) for judged in paths]
+    recorded = {
+        made[op.event]
+        for judged, made in zip(paths, places, strict=True)
+        for op in judged.trace.ops
+        if isinstance(op, Record)
+    }
+    for judged, made in zip(paths, places, strict=True):
+        candidates = [
+            replace(candidate, problem=settle(candidate.problem, judged, run, paths))
+            for candidate in _candidates(judged, RULES)
+        ]
+        for candidate, leader in _leaders(judged, candidates):
+            follows = (_finding(leader).pair,) if leader is not None else ()
+            problem = candidate.problem
+            if problem.on_every_path and run.cut:
+                # Paths are left out; the place may be needed on one of them.
+                continue
+            event = problem.unless_recorded
+            if event is not None and _is_local(event, run):
+                if made[event.id] in recorded:
+                    continue
+                event = None
+            finding = _finding(candidate, follows)
+            yield Conditional(finding, event, problem.on_every_path, _surer(candidate, run, finding))
+
+
+def _surer(candidate: Candidate, run: Run, finding: Finding) -> tuple[OpenEnd | TwoStreams, Finding] | None:
+    """The finding without a doubt about unseen code, and what other entries must show for that."""
+    problem, judged = candidate.problem, candidate.judged
+    fact: OpenEnd | TwoStreams
+    if Doubt.SAME_STREAM in problem.doubts and problem.earlier is not None:
+        pair = (stream_of(judged.op(problem.earlier)), stream_of(judged.op(problem.later)))
+        given = [s for s in pair if s is not None and is_given(judged.trace.streams[s])]
+        if len(given) != 1 or not run.entry.is_method:
+            return None
+        fact, doubt = TwoStreams(owner_of(run), judged.trace.streams[given[0]].name), Doubt.SAME_STREAM
+        doubts = problem.doubts | barriers_between(judged, problem.earlier, problem.later)
+    else:
+        found = open_end(judged, problem)
+        if found is None:
+            return None
+        (fact, doubt), doubts = found, problem.doubts
+    problem = replace(problem, doubts=doubts - {doubt})
+    return fact, replace(finding, confidence=confidence(problem, judged.trace))
+
+
+def _is_local(event: Event, run: Run) -> bool:
+    """Whether the function that is the entry made the event itself: then no other entry can record it."""
+    return not run.entry.outside_calls and event.function == run.entry.label != run.entry.module
+
+
+def _places_of_events(trace: Trace) -> dict[EventId, tuple[Span | None, int]]:
+    """Events by the place where they are made, and how many were made there before."""
+    made: Counter[Span | None] = Counter()
+    places: dict[EventId, tuple[Span | None, int]] = {}
+    for number in sorted(trace.events):
+        span = trace.events[number].span
+        places[number] = (span, made[span])
+        made[span] += 1
+    return places
+
+
+def findings_of_recording(trace: Trace) -> Iterator[Conditional]:
+    """The findings of what really happened: no other path and no caller can change it.
+
+    Advice about speed is left out: it is about what a program does as a whole, of which this is a part.
+    """
+    judged = judge(trace)
+    rules = [rule for rule in RULES if rule.severity is not Severity.ADVICE]
+    candidates = [
+        replace(c, problem=replace(c.problem, doubts=c.problem.doubts | guessed(judged, c.problem)))
+        for c in _candidates(judged, rules)
+    ]
+    for candidate, leader in _leaders(judged, candidates):
+        follows = (_finding(leader).pair,) if leader is not None else ()
+        yield Conditional(_finding(candidate, follows), candidate.problem.unless_recorded)
+
+
+def _candidates(judged: Judged, rules: Sequence[Rule]) -> list[Candidate]:
+    """All problems of a path, without the pairs that another problem explains.
+
+    Of two that explain one pair the mistake in a single operation goes first (a wait for nothing, a
+    launch that fails), and then the rule that stands first.
+    """
+    found = [Candidate(rule, problem, judged) for rule in rules for problem in rule.check(judged)]
+    explained: dict[tuple[OpId, OpId], Candidate] = {}
+    for candidate in sorted(found, key=lambda c: c.problem.earlier is not None):
+        for pair in candidate.problem.explains:
+            explained.setdefault(pair, candidate)
+    return [candidate for candidate in found if _speaks_for_itself(candidate, explained)]
+
+
+def _speaks_for_itself(candidate: Candidate, explained: dict[tuple[OpId, OpId], Candidate]) -> bool:
+    problem = candidate.problem
+    if problem.earlier is None:
+        return True
+    if problem.explains:
+        return any(explained[pair] is candidate for pair in problem.explains)
+    return (problem.earlier, problem.later) not in explained
+
+
+def _leaders(judged: Judged, candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, Candidate | None]]:
+    """Each problem, with the one that it follows from (None if it stands for itself).
+
+    A wait of the later stream for the earlier one, put before the first unordered pair, also orders
+    what was queued on the earlier stream until then before all that the later stream does next: the
+    pairs that it would order are consequences of the same missing edge.
+    """
+    leaders: dict[object, list[Candidate]] = {}
+    for candidate in sorted(candidates, key=lambda c: (c.problem.later, -(c.problem.earlier or 0))):
+        problem = candidate.problem
+        if problem.earlier is None:
+            yield candidate, None
+            continue
+        edge = (
+            _agent(judged, problem.earlier),
+            _agent(judged, problem.later),
+            confidence(problem, judged.trace),
+            _matter(candidate),
+        )
+        known = leaders.setdefault(edge, [])
+        leader = next((c for c in known if problem.earlier < c.problem.later), None)
+        if leader is None:
+            known.append(candidate)
+        yield candidate, leader
+
+
+def _agent(judged: Judged, number: OpId) -> object:
+    op = judged.op(number)
+    stream = stream_of(op)
+    return ("host", op.lane) if stream is None else ("stream", stream)
+
+
+def _matter(candidate: Candidate) -> object:
+    """What one edge settles at once: order for all buffers, lifetime for each by itself."""
+    is_order = candidate.rule.code < "SL3" or candidate.rule.code == "SL601"
+    return "order" if is_order else (candidate.rule.code, candidate.problem.buffer)
+
+
+# ----------------------------------------------------------------------------- findings
+
+
+def _finding(candidate: Candidate, follows: tuple[Pair, ...] = ()) -> Finding:
+    rule, problem, judged = candidate.rule, candidate.problem, candidate.judged
+    later = judged.op(problem.primary if problem.primary is not None else problem.later)
+    notes: dict[tuple[Span, str], None] = dict.fromkeys((note.span, note.message) for note in problem.notes)
+    related = [Related(span, message) for span, message in notes]
+    if problem.earlier is not None and is_entry(judged.op(problem.earlier)):
+        related = [
+            replace(item, message="may still be pending when the function is called") if i == 0 else item
+            for i, item in enumerate(related)
+        ]
+    related += [
+        Related(span, "reached through this call")
+        for span in later.at.calls[1:]
+        if span not in {item.span for item in related}
+        and (span.path != later.at.span.path or span.line != later.at.span.line)
+    ]
+    return Finding(
+        code=rule.code,
+        name=rule.name,
+        message=problem.message,
+        help=problem.help,
+        confidence=confidence(problem, judged.trace),
+        severity=rule.severity,
+        primary=later.at.span,
+        label=problem.label,
+        function=later.at.function,
+        related=tuple(related[:6]),
+        earlier=judged.op(problem.earlier).at.span if problem.earlier is not None else None,
+        at_call=problem.earlier is not None and is_entry(judged.op(problem.earlier)),
+        follows=follows,
+        evidence=Evidence(
+            judged.trace,
+            problem.earlier if problem.earlier is not None else problem.later,
+            problem.later,
+            problem.buffer,
+        ),
+    )
+
+
+def merge(found: Iterable[Finding], statement: Callable[[Span], str]) -> tuple[Finding, ...]:
+    """One finding per rule and pair of places, the most certain one, with fingerprints, sorted."""
+    best: dict[Pair, Finding] = {}
+    for finding in found:
+        known = best.get(finding.pair)
+        if known is None:
+            best[finding.pair] = finding
+            continue
+        better = max((known, finding), key=lambda f: f.confidence.rank)
+        best[finding.pair] = replace(better, follows=tuple(dict.fromkeys((*known.follows, *finding.follows))))
+    _follow_causes(best)
+    _follow_callers(best)
+    counted: dict[str, int] = {}
+    out: list[Finding] = []
+    for finding in sorted(best.values(), key=lambda f: (f.sort_key, f.pair[2] or f.primary)):
+        other = statement(finding.earlier) if finding.earlier is not None else ""
+        text = (finding.code, finding.primary.path, finding.function, statement(finding.primary), other)
+        base = "\0".join(text)
+        ordinal = counted.get(base, 0)
+        counted[base] = ordinal + 1
+        out.append(
+            replace(finding, fingerprint=hashlib.sha256(f"{base}\0{ordinal}".encode()).hexdigest()[:20])
+        )
+    return tuple(out)
+
+
+_CAUSES = frozenset({"SL103", "SL104", "SL105", "SL204", "SL601"})
+_SYMPTOMS = frozenset({"SL101", "SL102", "SL201", "SL202"})
+
+
+def _follow_causes(found: dict[Pair, Finding]) -> None:
+    """Makes a race follow the finding that explains it on another path.
+
+    With ``if on_gpu: event.wait()`` before a host read, the path without the branch shows SL201 and the
+    path with it SL204, at the same two places: one mistake.
+    """
+    causes: dict[tuple[Span, Span | None], Pair] = {
+        (primary, other): (code, primary, other) for code, primary, other in found if code in _CAUSES
+    }
+    for (code, primary, other), finding in found.items():
+        cause = causes.get((primary, other)) if code in _SYMPTOMS else None
+        if cause is not None and cause not in finding.follows:
+            found[code, primary, other] = replace(finding, follows=(*finding.follows, cause))
+
+
+def _follow_callers(found: dict[Pair, Finding]) -> None:
+    """Makes the findings that differ only in the function that outside code calls follow the surest of them.
+
+    ``offload()`` uses a tensor too early that may be pending when it is called; so does ``offload_all()``,
+    which calls it: one missing wait.
+    """
+    groups: dict[tuple[str, Span], list[Finding]] = {}
+    for finding in found.values():
+        if finding.at_call:
+            groups.setdefault((finding.code, finding.primary), []).append(finding)
+    for group in groups.values():
+        # They are merged for each file and then for all files: the order that they come in must not decide.
+        first, *rest = sorted(group, key=_surest)
+        pairs = {finding.pair for finding in group}
+        for finding in rest:
+            causes = (*(cause for cause in finding.follows if cause not in pairs), first.pair)
+            found[finding.pair] = replace(finding, follows=causes)
+        causes = tuple(cause for cause in first.follows if cause not in pairs)
+        found[first.pair] = replace(first, follows=causes)
+
+
+def _surest(finding: Finding) -> tuple[int, tuple[str, int, int, str, str], Span]:
+    return -finding.confidence.rank, finding.sort_key, finding.earlier or finding.primary

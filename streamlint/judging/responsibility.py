@@ -1,0 +1,307 @@
+"""Whose business is the order at the two ends of a call: the function's, or its unseen caller's?
+
+What a caller queued on an argument may be pending when the call begins, and it may use the result as soon
+as the call returns. A function that works aside and leaves both ends open is a step of its caller's; one that
+answers for one end and forgets the other is wrong by itself.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from streamlint.interp.state.lifetime import MAY_RETURN_OPERAND
+from streamlint.judging.call_ends import EXPLICIT_WAITS, OpenEnd
+from streamlint.order.hb import Verdict
+from streamlint.rules.base import (
+    Judged,
+    Problem,
+    is_entry,
+    is_named,
+    is_return,
+    stream_of,
+)
+from streamlint.trace import (
+    BufferId,
+    Copy,
+    Doubt,
+    HostEffect,
+    KeepAlive,
+    Launch,
+    Op,
+    OpId,
+    Origin,
+    Record,
+    Space,
+    Stream,
+    StreamChoice,
+    StreamId,
+    StreamKind,
+    SyncDevice,
+    SyncEvent,
+    SyncStream,
+    Trace,
+    Wait,
+)
+
+if TYPE_CHECKING:
+    from streamlint.interp.entries.runs import Entry
+
+_PARAMETER = re.compile(r"\d+:\w+")
+"""The name of a parameter of a call from outside."""
+
+_MOVES = MAY_RETURN_OPERAND | {"clone", "pin_memory", "detach"}
+"""Operators that may be the beginning of an upload."""
+
+
+def answered(judged: Judged, problem: Problem, entry: Entry) -> frozenset[Doubt]:
+    """The doubts about unseen callers that do not hold, because the order is the function's own business.
+
+    Callers in the module that were not followed to their end may order what is left open: all doubts stay.
+    """
+    assert problem.earlier is not None
+    if entry.callers_cut:
+        return frozenset()
+    settled: set[Doubt] = set()
+    if is_entry(judged.op(problem.earlier)) and _took_responsibility(judged, problem, entry):
+        settled.add(Doubt.ARGUMENT)
+    if is_return(judged.op(problem.later)) and not entry.is_step and _forgot_the_end(judged, problem, entry):
+        settled.add(Doubt.RESULT)
+    return frozenset(settled)
+
+
+def open_end(judged: Judged, problem: Problem) -> tuple[OpenEnd, Doubt] | None:
+    """The end of a call that may be open for good, and the doubt that does not hold if it is.
+
+    The stream is one that the module makes: an unseen caller that knows it got it from here.
+    """
+    if problem.earlier is None:
+        return None
+    first, later = judged.op(problem.earlier), judged.op(problem.later)
+    if Doubt.RESULT in problem.doubts and is_return(later) and first.at.call == later.at.call:
+        doubt, stream = Doubt.RESULT, stream_of(first)
+    elif Doubt.ARGUMENT in problem.doubts and is_entry(first) and _reads_device_memory(judged, problem):
+        doubt, stream = Doubt.ARGUMENT, stream_of(later)
+    else:
+        return None
+    known = judged.trace.streams[stream] if stream is not None else None
+    if known is None or known.span is None or known.kind not in _MADE:
+        return None
+    at = first.at if doubt is Doubt.RESULT else later.at
+    return OpenEnd(known.span, _plain_name(known), at.span, at.function, doubt is Doubt.RESULT), doubt
+
+
+_MADE = (StreamKind.NON_BLOCKING, StreamKind.BLOCKING)
+
+
+def _reads_device_memory(judged: Judged, problem: Problem) -> bool:
+    """Whether the later op reads an argument on a current or side stream that it did not name."""
+    later = judged.op(problem.later)
+    if not isinstance(later, (Launch, Copy)) or later.choice is StreamChoice.NAMED:
+        return False
+    reads = any(access.buffer == problem.buffer and access.mode.reads for access in later.accesses)
+    return reads and _is_device_memory(judged, problem)
+
+
+def _plain_name(stream: Stream) -> str:
+    return stream.name.partition("[")[0].rpartition(".")[2].rpartition(":")[2]
+
+
+def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool:
+    """Whether the entry itself answers for the stream on which it used the argument too early.
+
+    It does if it makes the current stream wait for that stream afterwards. Of an argument that it reads
+    it also does if it waits for that stream on the host, records an event behind the use, or keeps
+    the argument's memory for it (``x.record_stream(side)``): who thought of the end, or of the memory, and
+    forgot to make the side stream wait first, is wrong by itself. One that does nothing of this leaves all
+    to its caller.
+    """
+    assert problem.earlier is not None
+    if problem.buffer is None or not _is_device_memory(judged, problem):
+        return False
+    first, later = judged.op(problem.earlier), judged.op(problem.later)
+    current, used_on = stream_of(first), stream_of(later)
+    if used_on is not None and _is_handed_in(judged.trace, used_on, entry):
+        return False
+    reads = isinstance(later, (Launch, Copy)) and any(
+        access.buffer == problem.buffer and access.mode.reads for access in later.accesses
+    )
+    # Where every call names its stream, as in cuda-python, callers have no current stream to order with.
+    named = isinstance(later, (Launch, Copy)) and later.choice is StreamChoice.NAMED
+    own = judged.trace.buffers[problem.buffer].origin is not Origin.ARGUMENT
+    if own and used_on is not None and _is_made_in(judged.trace.streams[used_on], entry, later):
+        # Fresh memory, which no caller has forked for. A function that makes its streams may run once, before
+        # anything else has; where others use the stream too, the current one has used what was made before.
+        return False
+    answers_for_reads = (reads or own) and not named and not _waits_for_another(judged, problem)
+    for number in range(problem.earlier + 1, len(judged.trace.ops)):
+        op = judged.op(OpId(number))
+        joins = number > problem.later and (
+            (stream_of(op) == current and (isinstance(op, Wait) or (_is_own_work(op, later) and not own)))
+            or (answers_for_reads and _is_explicit_wait(op) and not own)
+        )
+        if joins and judged.hb.ordered(problem.later, OpId(number)).verdict is Verdict.YES:
+            return True
+        in_time = op.at.call == later.at.call and (number > problem.later or isinstance(op, KeepAlive))
+        if answers_for_reads and in_time and _is_about(judged, op, problem.buffer, used_on):
+            return True
+    return False
+
+
+def _is_made_in(stream: Stream, entry: Entry, later: Op) -> bool:
+    """Whether the function that is the entry makes the stream itself, above the op."""
+    made, start = stream.span, entry.start
+    here = made is not None and made.path == start.path and start.line <= made.line <= later.at.span.line
+    return here and not entry.is_method
+
+
+def _is_own_work(op: Op, later: Op) -> bool:
+    """Whether an op is work of the same call, and no stand-in for what callers do."""
+    return op.at.call == later.at.call and not is_return(op) and not is_entry(op)
+
+
+def _is_explicit_wait(op: Op) -> bool:
+    return isinstance(op, (SyncStream, SyncEvent, SyncDevice)) and op.name in EXPLICIT_WAITS
+
+
+def _is_about(judged: Judged, op: Op, buffer: BufferId, stream: StreamId | None) -> bool:
+    """Whether an op keeps the buffer for the stream, or records an event of the source on it."""
+    match op:
+        case KeepAlive():
+            return op.buffer == buffer and op.stream == stream
+        case Record():
+            event = judged.trace.events[op.event]
+            # Whoever measures records events too; for fresh memory that tells nothing.
+            fresh = judged.trace.buffers[buffer].origin is not Origin.ARGUMENT
+            return op.stream == stream and is_named(event) and not (fresh and event.timing)
+        case _:
+            return False
+
+
+def _waits_for_another(judged: Judged, problem: Problem) -> bool:
+    """Whether the stream waits for a third one before the use: the argument comes from there.
+
+    ``self.dist_stream.wait_stream(self.memcpy_stream)``, then the batch is used on ``dist_stream``.
+    """
+    assert problem.earlier is not None
+    used_on, current = stream_of(judged.op(problem.later)), stream_of(judged.op(problem.earlier))
+    for number in range(problem.earlier + 1, problem.later):
+        op = judged.op(OpId(number))
+        if isinstance(op, Wait) and op.stream == used_on and _source(judged, OpId(number)) != current:
+            return True
+    return False
+
+
+def _forgot_the_end(judged: Judged, problem: Problem, entry: Entry) -> bool:
+    """Whether the entry began work aside for its own use, and returns the result without waiting for it.
+
+    It made the side stream wait for the current one, so the overlap is its own idea. Who else could wait
+    for the side stream? Not the caller, if the stream is neither an argument nor handed back; not a consumer
+    of an event, if none is recorded behind the work; and no other function, if none names the stream and a
+    wait without using the stream itself.
+    """
+    assert problem.earlier is not None
+    made = judged.op(problem.earlier)
+    side, current = stream_of(made), stream_of(judged.op(OpId(0)))
+    if side is None or not _is_own(judged.trace, side, entry):
+        return False
+    if made.at.call != judged.op(problem.later).at.call:
+        return False
+    begun = any(
+        isinstance(op, Wait) and op.stream == side and _source(judged, OpId(number)) == current
+        for number, op in enumerate(judged.trace.ops[: problem.earlier])
+    )
+    announced = any(
+        isinstance(op, Record) and op.stream == side and is_named(judged.trace.events[op.event])
+        for op in judged.trace.ops[problem.earlier : problem.later]
+    )
+    name = _plain_name(judged.trace.streams[side])
+    if not begun or announced or name in entry.joined_elsewhere:
+        return False
+    # reduce(), then finish(), which waits for the stream: the end of the first was not forgotten.
+    return not any(_waits_for(judged, number, side) for number in range(problem.later, len(judged.trace.ops)))
+
+
+def _waits_for(judged: Judged, number: int, side: StreamId) -> bool:
+    """Whether an op makes the host or another stream wait for work of ``side``."""
+    match judged.op(OpId(number)):
+        case SyncStream(stream=stream):
+            return stream == side
+        case Wait(stream=stream):
+            return stream != side and _source(judged, OpId(number)) == side
+        case SyncEvent():
+            return _source(judged, OpId(number)) == side
+        case _:
+            return False
+
+
+def _source(judged: Judged, wait: OpId) -> StreamId | None:
+    """The stream that a wait waits for; None if its event holds no record."""
+    record = judged.hb.record_seen_by(wait)
+    return stream_of(judged.op(record)) if record is not None else None
+
+
+def _is_own(trace: Trace, stream: StreamId, entry: Entry) -> bool:
+    """Whether a stream was made by the code at hand, or given to the object when it was made."""
+    known = trace.streams[stream]
+    match known.kind:
+        case StreamKind.NON_BLOCKING | StreamKind.BLOCKING:
+            return _PARAMETER.fullmatch(known.name) is None or _at_construction(known.name, entry)
+        case StreamKind.UNKNOWN:
+            return _at_construction(known.name, entry)
+        case StreamKind.CURRENT | StreamKind.LEGACY | StreamKind.PER_THREAD:
+            return False
+
+
+def _at_construction(name: str, entry: Entry) -> bool:
+    return bool(entry.outside_calls) and name.startswith("0:")
+
+
+def _is_handed_in(trace: Trace, stream: StreamId, entry: Entry) -> bool:
+    """Whether a stream is an argument of the call: the caller, who knows both, may have forked it."""
+    known = trace.streams[stream]
+    return (
+        known.kind in (StreamKind.UNKNOWN, StreamKind.NON_BLOCKING, StreamKind.BLOCKING)
+        and _PARAMETER.fullmatch(known.name) is not None
+        and not _is_own(trace, stream, entry)
+    )
+
+
+def _is_used_beside(judged: Judged, problem: Problem, later: Launch) -> bool:
+    """Whether the same call also computes with the argument on the current stream, and not only aside.
+
+    ``q = self.q(x)``, and ``with torch.cuda.stream(self.side): k = self.k(x)``: two layers, of which nothing
+    is known, get the same tensor.
+    """
+    assert problem.earlier is not None
+    current = stream_of(judged.op(problem.earlier))
+    return any(
+        isinstance(op, Launch)
+        and op.stream == current
+        and op.at.call == later.at.call
+        and op.name not in _MOVES
+        and any(access.buffer == problem.buffer and access.mode.reads for access in op.accesses)
+        for op in judged.trace.ops
+    )
+
+
+def _is_device_memory(judged: Judged, problem: Problem) -> bool:
+    """Whether an argument is surely on the device: by its making, or because of what is done with it aside.
+
+    A download shows it, and so does computing with a parameter itself. ``batch["x"]`` may be anything, and
+    ``x.clone().cuda()`` inside of a stream's block may well begin on the host.
+    """
+    assert problem.buffer is not None
+    buffer = judged.trace.buffers[problem.buffer]
+    if buffer.space is not Space.UNKNOWN:
+        return buffer.space in (Space.DEVICE, Space.MANAGED)
+    match judged.op(problem.later):
+        case Copy(dst=dst, host=HostEffect.ASYNC, name="copy_" | "to cpu"):
+            # PyTorch's staging.copy_(x, non_blocking=True). Libraries without a current stream name the
+            # stream of each call: their arguments are pending on none that is known.
+            return judged.trace.buffers[dst.buffer].space is Space.PINNED
+        case Launch(name=name) as later:
+            known = Doubt.OPAQUE not in problem.doubts or _is_used_beside(judged, problem, later)
+            return known and name not in _MOVES and _PARAMETER.fullmatch(buffer.name) is not None
+        case _:
+            return False

@@ -1,0 +1,1 @@
+"""Happens-before over a trace, and the pairs that it leaves unordered."""

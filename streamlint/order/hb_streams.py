@@ -1,0 +1,127 @@
+"""Which streams are ordered with each other without any event."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from streamlint.trace import (
+    DeviceId,
+    Doubt,
+    LaneId,
+    OpId,
+    Stream,
+    StreamKind,
+)
+
+Doubts: TypeAlias = frozenset[Doubt]
+NO_DOUBT: Doubts = frozenset()
+SAME: Doubts = frozenset({Doubt.SAME_STREAM})
+
+
+@dataclass(slots=True)
+class Hub:
+    """Streams that are each a two-sided barrier among ``spokes``: a hub op comes after all earlier
+    ops of the spokes, and later ops of the spokes come after it.
+
+    The members are ordered among each other as well, so ``tail`` stands for all of them, and
+    ``dirty`` keeps only the spokes that did something since: an op costs as many edges as streams
+    changed, not as many as there are.
+    """
+
+    doubts: Doubts
+    tail: OpId | None = None
+    dirty: dict[int, OpId] = field(default_factory=dict)
+    """Last op by chain."""
+
+
+@dataclass(slots=True)
+class Queue:
+    """What one stream did so far.
+
+    Allocations and frees of a hub's member stand on a side chain: they come after what an op of
+    the stream would come after, but are no barrier themselves.
+    """
+
+    chain: int
+    stream: Stream
+    member_of: tuple[Hub, ...]
+    spoke_of: tuple[Hub, ...]
+    at: int = 0
+    tail: OpId | None = None
+    work: OpId | None = None
+    """The last op that a synchronize waits for: not an allocation or free."""
+    side_chain: int = -1
+    side_at: int = 0
+    side_tail: OpId | None = None
+    pending: dict[LaneId, tuple[OpId, Doubts]] = field(default_factory=dict)
+    """Barriers, by their lane, that the next op may have to wait for."""
+
+
+class Hubs:
+    """The hubs of a trace: per device the legacy stream and the stream current at entry, and
+    one of all streams from outside.
+    """
+
+    def __init__(self) -> None:
+        self._legacy: dict[DeviceId, Hub] = {}
+        self._current: dict[DeviceId, Hub] = {}
+        self._outside = Hub(SAME)
+
+    def roles(self, stream: Stream) -> tuple[tuple[Hub, ...], tuple[Hub, ...]]:
+        """The hubs that ``stream`` is a member of, and those it is a spoke of."""
+        legacy = self._legacy.setdefault(stream.device, Hub(NO_DOUBT))
+        current = self._current.setdefault(stream.device, Hub(SAME))
+        outside = self._outside
+        match stream.kind:
+            case StreamKind.LEGACY:
+                return (legacy,), (current, outside)
+            case StreamKind.BLOCKING | StreamKind.PER_THREAD:
+                return (), (legacy, current, outside)
+            case StreamKind.NON_BLOCKING:
+                return (), (() if made_here(stream) else (outside,))
+            case StreamKind.CURRENT:
+                return (current,), (outside,)
+            case StreamKind.UNKNOWN:
+                return (outside,), ()
+
+
+def made_here(stream: Stream) -> bool:
+    """Whether the trace creates the stream, so that it cannot be one from outside."""
+    return stream.span is not None
+
+
+def queue_key(stream: Stream, lane: LaneId) -> object:
+    """Equal for names of one queue: a device has one legacy stream, a thread one per-thread stream."""
+    match stream.kind:
+        case StreamKind.LEGACY:
+            return (stream.kind, stream.device)
+        case StreamKind.PER_THREAD:
+            return (stream.kind, stream.device, lane)
+        case StreamKind.BLOCKING | StreamKind.NON_BLOCKING | StreamKind.CURRENT | StreamKind.UNKNOWN:
+            return stream.id
+
+
+def may_cover(synced: Stream, other: Stream) -> Doubts | None:
+    """Whether synchronizing ``synced`` waits for the work of another stream too.
+
+    ``None``: no. Otherwise yes, under the doubts returned. A synchronize of the legacy stream
+    waits for the blocking streams; one of a blocking stream does *not* wait for the legacy stream.
+    """
+    kinds = {synced.kind, other.kind}
+    if StreamKind.UNKNOWN in kinds:
+        apart = any(s.kind is StreamKind.NON_BLOCKING and made_here(s) for s in (synced, other))
+        return None if apart else SAME
+    if synced.device != other.device or StreamKind.NON_BLOCKING in kinds:
+        return None
+    match synced.kind:
+        case StreamKind.LEGACY:
+            return SAME if other.kind is StreamKind.CURRENT else NO_DOUBT
+        case StreamKind.CURRENT:
+            return SAME
+        case StreamKind.PER_THREAD:
+            return SAME if other.kind is StreamKind.CURRENT else None
+        case StreamKind.BLOCKING:
+            return SAME if other.kind is StreamKind.CURRENT and not made_here(synced) else None
+        case StreamKind.NON_BLOCKING | StreamKind.UNKNOWN:
+            return None

@@ -1,0 +1,1 @@
+"""One run: find the files, analyze them, apply comments and selection."""

@@ -1,0 +1,171 @@
+"""One run of ``streamlint check``: find the files, analyze, apply comments, selection and baseline."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pathspec import GitIgnoreSpec
+
+from streamlint.files import SourceFiles
+from streamlint.finding import SourceError, leading
+from streamlint.output.outcome import Outcome
+from streamlint.run.discover import discover
+from streamlint.settings import suppress
+from streamlint.settings.catalog import Selection
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from streamlint.finding import Confidence, Finding, Report
+    from streamlint.settings.catalog import RuleInfo
+    from streamlint.settings.config import Config
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the user asked for, with the configuration already applied."""
+
+    root: Path
+    is_project: bool
+    """Whether the root is marked as one; only then all of it is read to resolve imports."""
+    paths: tuple[Path, ...]
+    config: Config
+    rules: Sequence[RuleInfo]
+    selection: Selection
+    min_confidence: Confidence
+    jobs: int
+    known: frozenset[str] = frozenset()
+    """Fingerprints from the baseline."""
+    stdin: tuple[Path, bytes] | None = None
+    """Text to analyze in the place of a file's own."""
+
+
+def run(request: Request) -> Outcome:
+    """Analyze what was asked for. Bad files and missing paths become errors of the outcome."""
+    start = time.perf_counter()
+    config = request.config
+    named = discover(request.paths, request.root, config.exclude)
+    focus = named.files
+    overlay: dict[Path, bytes] = {}
+    if request.stdin is not None:
+        path, content = request.stdin
+        overlay = {path: content}
+        focus = (*focus, path)
+    index = _index(request, focus)
+    report = _analyze(request, index, focus, overlay)
+    missing = tuple(SourceError(str(path), 0, _reason(path)) for path in named.missing)
+    report = replace(report, errors=(*missing, *report.errors), files=len(focus))
+    return outcome(request, report, focus, time.perf_counter() - start, overlay)
+
+
+def outcome(
+    request: Request,
+    report: Report,
+    focus: Sequence[Path],
+    seconds: float,
+    overlay: Mapping[Path, bytes] | None = None,
+) -> Outcome:
+    """Apply comments, selection and baseline to what was found in the files of ``focus``."""
+    sources = SourceFiles(
+        request.root, {relative(path, request.root): content for path, content in (overlay or {}).items()}
+    )
+    found = _after_comments(request, report, focus, sources)
+    active = _ActiveCodes(request)
+    shown = leading(
+        [
+            finding
+            for finding in found
+            if finding.code in active(finding.primary.path)
+            and finding.confidence.rank >= request.min_confidence.rank
+        ]
+    )
+    fresh = [finding for finding in shown if finding.fingerprint not in request.known]
+    return Outcome(
+        findings=tuple(sorted(fresh, key=lambda finding: finding.sort_key)),
+        errors=report.errors,
+        files=report.files,
+        analyzed=report.analyzed,
+        seconds=seconds,
+        sources=sources,
+        rules=request.rules,
+        statistics=report.statistics,
+        known=len(shown) - len(fresh),
+    )
+
+
+def relative(path: Path, root: Path) -> str:
+    """Return a path as output shows it: from the root, with ``/``."""
+    return Path(os.path.relpath(path, root)).as_posix()
+
+
+def _reason(path: Path) -> str:
+    # os.path, because Path.exists raises on a name that is too long
+    there = os.path.exists(path)  # noqa: PTH110
+    return "neither a regular file nor a folder" if there else "no such file or folder"
+
+
+def _index(request: Request, focus: Sequence[Path]) -> tuple[Path, ...]:
+    """Return all files that imports may lead to.
+
+    Below a project's root that is everything. Without one (a lone script in a home folder, say) it
+    is what lies beside the named files.
+    """
+    if request.is_project:
+        around = discover([request.root], request.root, request.config.exclude).files
+    else:
+        folders = {path.parent for path in focus}
+        around = tuple(path for folder in sorted(folders) for path in folder.glob("*.py") if path.is_file())
+        excluded = GitIgnoreSpec.from_lines(request.config.exclude)
+        around = tuple(path for path in around if not excluded.match_file(relative(path, request.root)))
+    return tuple(sorted({*around, *focus}))
+
+
+def _analyze(
+    request: Request, index: tuple[Path, ...], focus: tuple[Path, ...], overlay: Mapping[Path, bytes]
+) -> Report:
+    from streamlint.run import engine  # the analysis is heavy: `rules` and `explain` start without it
+
+    settings = engine.Settings(default_stream=request.config.default_stream, jobs=request.jobs)
+    everything = len(focus) == len(index)
+    if overlay:
+        return engine.analyze(request.root, index, settings, focus=focus, overlay=overlay)
+    return engine.analyze(request.root, index, settings, focus=None if everything else focus)
+
+
+def _after_comments(
+    request: Request, report: Report, focus: Sequence[Path], sources: SourceFiles
+) -> list[Finding]:
+    known = {rule.code for rule in request.rules}
+    focused = {relative(path, request.root) for path in focus}
+    paths = focused | {finding.primary.path for finding in report.findings}
+    contents = {path: sources.content(path) for path in sorted(paths)}
+    comments = {
+        path: suppress.read_comments(path, content, known)
+        for path, content in contents.items()
+        if content is not None
+    }
+    broken = {error.path for error in report.errors}
+    return suppress.apply(report.findings, comments, focused - broken, _ActiveCodes(request))
+
+
+class _ActiveCodes:
+    """The codes that are reported for a path: the selection, less ``per-file-ignores``."""
+
+    def __init__(self, request: Request) -> None:
+        self._rules = request.rules
+        self._selected = request.selection.codes(request.rules)
+        self._ignores = [
+            (GitIgnoreSpec.from_lines([glob]), Selection(ignore=codes))
+            for glob, codes in request.config.per_file_ignores
+        ]
+
+    def __call__(self, path: str) -> frozenset[str]:
+        active = self._selected
+        for spec, ignored in self._ignores:
+            if spec.match_file(path):
+                active -= {code for code in active if ignored.ignores(code)}
+        return active

@@ -1,0 +1,338 @@
+"""One analysis: files in, findings out."""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from streamlint import ir
+from streamlint.finding import Finding, Report, SourceError, Statistics
+from streamlint.interp.entries import starts
+from streamlint.interp.entries.runs import run_entry
+from streamlint.interp.facts import relevance, text_order
+from streamlint.interp.state.project import Project
+from streamlint.judging.call_ends import Ends, Facts, TwoStreams
+from streamlint.judging.judge import Conditional, findings_of, merge
+from streamlint.lower import may_touch_gpu
+from streamlint.models import words
+from streamlint.run import collector, frames
+from streamlint.run.tree import MAX_BYTES, Tree
+from streamlint.trace import StreamKind, Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from streamlint.source import Span
+    from streamlint.trace import Event
+
+WORTH_A_POOL = 24
+"""Fewer files than this are analyzed in this process: starting others costs more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    default_stream: str = "legacy"
+    max_file_bytes: int = MAX_BYTES
+    jobs: int = 1
+
+    @property
+    def default_kind(self) -> StreamKind:
+        return StreamKind.PER_THREAD if self.default_stream == "per-thread" else StreamKind.LEGACY
+
+
+@dataclass(frozen=True, slots=True)
+class FileResult:
+    """What one file gave."""
+
+    findings: tuple[Finding, ...] = ()
+    errors: tuple[SourceError, ...] = ()
+    analyzed: bool = False
+    statistics: Statistics = field(default_factory=Statistics)
+
+
+def analyze(
+    root: Path,
+    files: Sequence[Path],
+    settings: Settings,
+    focus: Sequence[Path] | None = None,
+    overlay: Mapping[Path, bytes] | None = None,
+) -> Report:
+    """Analyzes ``focus`` (all ``files`` if None), resolving imports among ``files``.
+
+    Files that cannot be read or parsed become errors of the report. With a focus, a finding is
+    kept if its primary or a related place is in a focused file.
+    """
+    wanted = list(dict.fromkeys(focus if focus is not None else files))
+    session = Session(root, tuple(files), settings, overlay or {})
+    if settings.jobs > 1 and len(wanted) >= WORTH_A_POOL and not overlay:
+        results = _in_pool(session, wanted)
+    else:
+        with collector.by_hand():
+            results = [_collected(session, path) for path in wanted]
+    found = merge((finding for result in results for finding in result.findings), session.statement)
+    shown = {session.tree.relative(path) for path in wanted}
+    errors = {error.path: error for result in results for error in result.errors}
+    return Report(
+        findings=tuple(
+            f for f in found if f.primary.path in shown or any(r.span.path in shown for r in f.related)
+        ),
+        errors=tuple(errors[path] for path in sorted(errors)),
+        files=len(wanted),
+        analyzed=sum(result.analyzed for result in results),
+        statistics=sum((result.statistics for result in results), Statistics()),
+    )
+
+
+def _collected(session: Session, path: Path) -> FileResult:
+    """Analyzes one file, and collects the garbage that it leaves."""
+    result = frames.with_room(lambda: session.file(path))
+    collector.collect()
+    return result
+
+
+class Session:
+    """What the files of one run share: the tree and the modules indexed so far."""
+
+    def __init__(
+        self, root: Path, files: tuple[Path, ...], settings: Settings, overlay: Mapping[Path, bytes]
+    ) -> None:
+        self.root = root
+        self.files = files
+        self.settings = settings
+        self.tree = Tree(root, files, overlay, settings.max_file_bytes)
+        self.names = self.tree.names()
+        self._assigned: dict[str, tuple[str, ...]] | None = None
+        self.project = Project(self.tree.load, self._assigning)
+
+    def file(
+        self, path: Path, only: Callable[[str], bool] | None = None, others: Facts | None = None
+    ) -> FileResult:
+        """Analyzes one file; never raises.
+
+        ``only`` chooses entries by their labels; ``others`` is what those that are left out show.
+        """
+        data = self.tree.data(path)
+        where = self.tree.relative(path)
+        if data is None:
+            return FileResult(errors=self._error(where))
+        if not may_touch_gpu(data):
+            if self.names.get(path) not in self.project.modules:
+                self.tree.check(path)
+            return FileResult(errors=self._error(where))
+        module = self._module(path)
+        if module is None:
+            return FileResult(errors=self._error(where))
+        if not starts.mentions_streams(module):
+            return FileResult()
+        try:
+            return self._analyzed(module, only, others if others is not None else Facts())
+        except Exception as error:
+            return FileResult(
+                errors=(
+                    SourceError(
+                        where, 0, f"internal error: {type(error).__name__}: {error}; please report this file"
+                    ),
+                )
+            )
+
+    def _module(self, path: Path) -> ir.Module | None:
+        name = self.names.get(path)
+        if name is None:
+            return self.tree.index(path, path.stem, is_package=path.name == "__init__.py")
+        return self.project.module(name)
+
+    def _error(self, where: str) -> tuple[SourceError, ...]:
+        error = self.tree.errors.get(where)
+        return (error,) if error is not None else ()
+
+    def _analyzed(self, module: ir.Module, only: Callable[[str], bool] | None, facts: Facts) -> FileResult:
+        found: list[Conditional] = []
+        approximate: set[str] = set()
+        covered: set[str] = set()
+        for run in starts.module_runs(self.project, module, self.settings.default_kind, only):
+            found.extend(findings_of(run))
+            facts.add(run)
+            covered |= run.covered
+            if run.cut or any(trace.cut for trace in run.traces):
+                approximate.add(run.entry.label)
+        findings = (
+            self._as_sure_as(item, facts.ends, module)
+            for item in found
+            if not (item.on_every_path and item.finding.primary in facts.needed)
+            and (
+                item.unless_recorded is None
+                or not (
+                    item.unless_recorded.span in facts.recorded
+                    or self._may_record(module, item.unless_recorded, item.finding, facts.records)
+                )
+            )
+        )
+        return FileResult(
+            tuple(merge(findings, self.statement)),
+            (),
+            analyzed=True,
+            statistics=_statistics(module, covered, approximate),
+        )
+
+    def _as_sure_as(self, item: Conditional, ends: Ends, module: ir.Module) -> Finding:
+        """The finding, surer where neither a path nor the text supplies the order that it misses."""
+        if item.surer is None or not ends.show(item.surer[0]):
+            return item.finding
+        end, surer = item.surer
+        if isinstance(end, TwoStreams):
+            return surer
+        in_text = text_order.joins if end.returned else text_order.forks
+        for place, function in in_text(module, end.name, end.stream):
+            if not end.returned or (function != end.function and not ends.was_judged(end, place)):
+                return item.finding
+        names = text_order.attributes(module, end.name)
+        return item.finding if any(self._is_named_elsewhere(module, name) for name in names) else surer
+
+    def _may_record(self, module: ir.Module, event: Event, finding: Finding, reached: set[Span]) -> bool:
+        """Whether code that no path came by may record the event.
+
+        It may run in a thread, or take the slot from a queue. The event of an object or a module may
+        have been recorded in any earlier call: all code that mentions it must be harmless. Of the
+        function that waits the calls in question are those that no path ``reached``.
+        """
+        name = event.name.partition("[")[0]
+        if event.earlier and ":" in name:
+            # An argument: whoever passes it has another name for it.
+            return True
+        name = name.rpartition(".")[2]  # self.done, where no path has set it
+        if event.earlier:
+            return text_order.may_be_recorded(module, name) or self._is_named_elsewhere(module, name)
+        if event.function == finding.function:
+            return False
+        owner = event.function.rpartition(".")[0]
+        return any(
+            name in decl.names and not _RECORDERS.isdisjoint(decl.names)
+            for decl in relevance.all_functions(module)
+            if decl.qualname.startswith(f"{owner}.")
+            # What the waiting function itself records was seen: self.events[0], and not self.events[1]. So is
+            # what the one records that makes the event.
+            and (
+                decl.qualname not in (finding.function, event.function) or not _record_calls(decl) <= reached
+            )
+            # done = torch.cuda.Event(); done.record(): not the event that another method has made.
+            and (decl.qualname == event.function or text_order.may_record(decl, name))
+        )
+
+    def _is_named_elsewhere(self, module: ir.Module, thing: str) -> bool:
+        """Whether another file that names the module gets at a stream or event: ``loader.copy_stream``."""
+        stem, name = module.name.rpartition(".")[2].encode(), re.escape(thing).encode()
+        for path, other in self.names.items():
+            data = self.tree.data(path) if other != module.name else None
+            if data is None or stem not in data or not _WAITS.search(data):
+                continue
+            if re.search(rb"self\.%s\s*=|def %s\(" % (name, name), data):
+                # A class there has its own.
+                data = re.sub(rb"\bself\.%s\b" % name, b"", data)
+            if re.search(rb"\.%s\b(?!\()" % name, data):
+                return True
+        return False
+
+    def _assigning(self, attribute: str) -> tuple[str, ...]:
+        """Modules whose text assigns an attribute of this name, that of a stream, on something."""
+        if self._assigned is None:
+            found: dict[str, set[str]] = {}
+            for path, name in self.names.items():
+                for assigned in _ASSIGNS_STREAM.findall(self.tree.data(path) or b""):
+                    found.setdefault(assigned.decode(), set()).add(name)
+            self._assigned = {assigned: tuple(sorted(names)) for assigned, names in found.items()}
+        return self._assigned.get(attribute, ())
+
+    def statement(self, span: Span) -> str:
+        return self.tree.line(span.path, span.line, span.end_line)
+
+
+_WAITS = re.compile(rb"wait|synchronize|record|Record")
+_ASSIGNS_STREAM = re.compile(rb"\.(\w*stream\w*)\s*=(?!=)")
+_RECORDERS = frozenset({"record", "record_event", "cudaEventRecord", "cuEventRecord"})
+
+
+def _record_calls(decl: ir.FunctionDecl) -> set[Span]:
+    """Where a function's text records events."""
+    try:
+        body = decl.load().body
+    except ir.LoweringError:
+        return set()
+    return {
+        node.span
+        for node in ir.walk(body)
+        if isinstance(node, ir.Call) and isinstance(node.func, ir.Attr) and node.func.name in _RECORDERS
+    }
+
+
+def _statistics(module: ir.Module, covered: set[str], approximate: set[str]) -> Statistics:
+    """Counts the module's functions that touch streams by how far they were analyzed."""
+    exact = cut = skipped = 0
+    for decl in relevance.all_functions(module):
+        if not words.touches(decl.names):
+            continue
+        if f"{module.name}:{decl.qualname}" not in covered:
+            skipped += 1
+        elif any(decl.qualname in label for label in approximate):
+            cut += 1
+        else:
+            exact += 1
+    return Statistics(exact=exact, cut=cut, skipped=skipped)
+
+
+def traces_of(root: Path, file: Path, function: str, settings: Settings | None = None) -> list[Trace]:
+    """All traces of one function (or ``Class.method``) of a file.
+
+    Raises ``ir.LoweringError`` if the file cannot be used, ``LookupError`` for an unknown name.
+    """
+    session = Session(root, (file,), settings or Settings(), {})
+    module = session._module(file)
+    if module is None:
+        error = next(iter(session.tree.errors.values()))
+        raise ir.LoweringError(error.path, error.line, error.message)
+    head, _, rest = function.partition(".")
+    if head in module.functions:
+        entry = starts.function_entry(module, module.functions[head])
+        return run_entry(session.project, entry, session.settings.default_kind).traces
+    cls = module.classes.get(head)
+    if cls is None or rest not in cls.methods:
+        raise LookupError(function)
+    runs = starts.module_runs(session.project, module, session.settings.default_kind)
+    return [trace for run in runs if run.entry.label == function for trace in run.traces]
+
+
+# ----------------------------------------------------------------------------- processes
+
+_session: list[Session] = []
+
+
+def _start_worker(root: Path, files: tuple[Path, ...], settings: Settings) -> None:
+    collector.start()
+    _session[:] = [Session(root, files, settings, {})]
+
+
+def _work(path: Path) -> FileResult:
+    result = _collected(_session[0], path)
+    # Traces are large and only `confirm` and `graph` use them, which run in one process.
+    return replace(result, findings=tuple(replace(finding, evidence=None) for finding in result.findings))
+
+
+def _in_pool(session: Session, wanted: Sequence[Path]) -> list[FileResult]:
+    """Largest files first, results in the order asked for."""
+    order = sorted(range(len(wanted)), key=lambda i: -_size(wanted[i]))
+    with ProcessPoolExecutor(
+        session.settings.jobs,
+        initializer=_start_worker,
+        initargs=(session.root, session.files, session.settings),
+    ) as pool:
+        futures = {i: pool.submit(_work, wanted[i]) for i in order}
+        return [futures[i].result() for i in range(len(wanted))]
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

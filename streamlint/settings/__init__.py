@@ -1,0 +1,1 @@
+"""What the user asked for: configuration, choice of rules, suppressions, baselines."""

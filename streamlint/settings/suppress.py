@@ -1,0 +1,236 @@
+"""Suppression comments: ``# streamlint: ignore[SL101] reason``.
+
+A comment holds for findings of its codes whose primary place covers the comment's line, or lies in
+the statement that the comment opens, closes, or stands alone above::
+
+    # streamlint: ignore[SL201] the stream is idle here
+    total = host.sum()
+
+``# streamlint: skip-file`` before the first statement silences the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+import tokenize
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from streamlint.files import decode
+from streamlint.finding import Confidence, Finding
+from streamlint.settings.catalog import INVALID_SUPPRESSION, UNUSED_SUPPRESSION, CommentRule, suggestion
+from streamlint.source import Span
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Set as AbstractSet
+
+MARK = re.compile(r"#\s*streamlint:\s*(?P<directive>.*)")
+IGNORE = re.compile(r"ignore\s*\[(?P<codes>[^\]]*)\]")
+WORD = re.compile(r"[\w-]*")
+DIRECTIVES = ("ignore", "skip-file")
+CORRECT_FORM = "write `# streamlint: ignore[SL101] reason`, with the code that is reported"
+_LAYOUT = frozenset({tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING, tokenize.ENDMARKER})
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """A ``# streamlint:`` comment as it stands in the text."""
+
+    span: Span
+    text: str
+    directive: str
+    """What follows ``streamlint:``."""
+    statement: tuple[int, int]
+    """First and last line of the code it belongs to."""
+    at_top: bool
+    """Whether only comments and a docstring stand before it."""
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        ignore = IGNORE.match(self.directive)
+        return tuple(filter(None, map(str.strip, ignore["codes"].split(",")))) if ignore else ()
+
+    def covers(self, finding: Finding) -> bool:
+        place = finding.primary
+        first, last = self.statement
+        return place.line <= self.span.line <= place.end_line or first <= place.line <= last
+
+
+@dataclass(frozen=True, slots=True)
+class FileComments:
+    """The comments of one file, and what is wrong with them."""
+
+    comments: tuple[Comment, ...] = ()
+    invalid: tuple[Finding, ...] = ()
+    skip_file: bool = False
+
+
+def read_comments(path: str, content: bytes, known: AbstractSet[str]) -> FileComments:
+    """Find the comments of a file; ``known`` are all codes there are. Text that is not Python has none."""
+    text = decode(content) if b"streamlint:" in content else None
+    if text is None:
+        return FileComments()
+    try:
+        comments = tuple(_scan(path, text))
+    except (tokenize.TokenError, SyntaxError):
+        return FileComments()
+    seen: Counter[str] = Counter()
+    invalid = [
+        _about(INVALID_SUPPRESSION, comment, *problem, seen)
+        for comment in comments
+        for problem in _problems(comment, known)
+    ]
+    skip_file = any(each.at_top and _word(each) == "skip-file" for each in comments)
+    return FileComments(comments, tuple(invalid), skip_file)
+
+
+def apply(
+    findings: Iterable[Finding],
+    files: Mapping[str, FileComments],
+    analyzed: AbstractSet[str],
+    active: Callable[[str], AbstractSet[str]],
+) -> list[Finding]:
+    """Drop what comments suppress, and add what is to be said about the comments themselves.
+
+    ``files`` maps a path to its comments. Only comments in ``analyzed`` files are judged, and only
+    their codes that are ``active`` for the path: a rule that is off finds nothing to suppress.
+    """
+    kept: list[Finding] = []
+    used: set[tuple[Comment, str]] = set()
+    for finding in findings:
+        here = files.get(finding.primary.path, FileComments())
+        hits = {
+            (comment, finding.code)
+            for comment in here.comments
+            if finding.code in comment.codes and comment.covers(finding)
+        }
+        used |= hits
+        if not hits and not here.skip_file:
+            kept.append(finding)
+    for path, here in files.items():
+        if path in analyzed and not here.skip_file:
+            kept += here.invalid
+            kept += _unused(here.comments, used, active(path))
+    return kept
+
+
+def _unused(
+    comments: Iterable[Comment], used: AbstractSet[tuple[Comment, str]], active: AbstractSet[str]
+) -> Iterator[Finding]:
+    seen: Counter[str] = Counter()
+    for comment in comments:
+        if UNUSED_SUPPRESSION.code in comment.codes:
+            continue
+        for code in comment.codes:
+            if code not in active or (comment, code) in used:
+                continue
+            fix = "remove the comment" if len(comment.codes) == 1 else f"remove {code} from the comment"
+            message = f"the comment suppresses {code}, which is not reported here"
+            yield _about(UNUSED_SUPPRESSION, comment, message, fix, seen)
+
+
+def _problems(comment: Comment, known: AbstractSet[str]) -> Iterator[tuple[str, str]]:
+    """Yield a message and its help for all that is wrong with a comment."""
+    word = _word(comment)
+    if word == "skip-file":
+        if not comment.at_top:
+            yield "`skip-file` has no effect after the first statement", "move it to the top of the file"
+    elif word != "ignore":
+        said = f"`{word}`" if word else "nothing"
+        yield f"a suppression comment that says {said}{suggestion(word, DIRECTIVES)}", CORRECT_FORM
+    elif IGNORE.match(comment.directive) is None:
+        missing = "`]`" if "[" in comment.directive else "its codes"
+        yield f"a suppression comment without {missing} has no effect", CORRECT_FORM
+    elif not comment.codes:
+        yield "a suppression comment without codes has no effect", CORRECT_FORM
+    else:
+        for code in comment.codes:
+            if code not in known:
+                yield f"there is no rule `{code}`{suggestion(code.upper(), known)}", CORRECT_FORM
+
+
+def _word(comment: Comment) -> str:
+    match = WORD.match(comment.directive)
+    return match[0] if match else ""
+
+
+def _about(rule: CommentRule, comment: Comment, message: str, fix: str, seen: Counter[str]) -> Finding:
+    """Make a finding; ``seen`` counts equal ones in the file, to tell their fingerprints apart."""
+    same = "\0".join((rule.code, comment.span.path, comment.text, message))
+    identity = f"{same}\0{seen[same]}"
+    seen[same] += 1
+    return Finding(
+        code=rule.code,
+        name=rule.name,
+        message=message,
+        help=fix,
+        confidence=Confidence.CERTAIN,
+        severity=rule.severity,
+        primary=comment.span,
+        label="",
+        function="",
+        fingerprint=hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:16],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a marked comment stands."""
+
+    token: tokenize.TokenInfo
+    statement: int
+    """Index of the statement it is in, or else of the next one."""
+    inside: bool
+    at_top: bool
+
+
+def _scan(path: str, text: str) -> Iterator[Comment]:
+    """Yield the marked comments.
+
+    tokenize keeps strings apart from comments, so an example in a docstring is no suppression.
+    """
+    places: list[_Place] = []
+    statements: list[tuple[int, int]] = []
+    code_rows: list[int] = []
+    first: int | None = None  # first line of the statement being read
+    at_top = True
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        row = token.start[0]
+        if token.type == tokenize.COMMENT:
+            if MARK.search(token.string):
+                places.append(_Place(token, len(statements), first is not None, at_top))
+        elif token.type == tokenize.NEWLINE and first is not None:
+            statements.append((first, row))
+            first = None
+        elif token.type not in _LAYOUT:
+            first = row if first is None else first
+            code_rows.append(row)
+            at_top = at_top and token.type == tokenize.STRING
+    for place in places:
+        yield _comment(path, place, _belongs_to(place, statements, code_rows))
+
+
+def _belongs_to(place: _Place, statements: list[tuple[int, int]], code_rows: list[int]) -> tuple[int, int]:
+    row, col = place.token.start
+    alone = not place.token.line[:col].strip()
+    if alone and place.inside:  # inside brackets it stands above a line, not above a statement
+        below = next((each for each in code_rows if each > row), row)
+        return below, below
+    if place.statement < len(statements):
+        statement = statements[place.statement]
+        if alone or row in statement:
+            return statement
+    return row, row
+
+
+def _comment(path: str, place: _Place, statement: tuple[int, int]) -> Comment:
+    token = place.token
+    mark = MARK.search(token.string)
+    assert mark is not None, "only marked comments are collected"
+    start = token.start[1] + mark.start()
+    span = Span(path, token.start[0], start, token.end[0], token.end[1])
+    return Comment(span, mark[0].rstrip(), mark["directive"].strip(), statement, place.at_top)
