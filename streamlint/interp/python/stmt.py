@@ -208,7 +208,7 @@ def _turns(m: Machine, s: ir.For, source: Value) -> Iterator[Value]:
     turns = INDEXED_TURNS if counted and m.loops == 1 else turns_for(m, s)
     asked = objects.asked_for(m, source)
     yield from asked[:MOST_TURNS]
-    for turn in range(len(asked), turns):
+    for turn in _passes(m, len(asked), turns):
         if step is None:
             yield containers.nth(m, source, turn, s.iter.span)
             continue
@@ -218,6 +218,20 @@ def _turns(m: Machine, s: ir.For, source: Value) -> Iterator[Value]:
             # StopIteration
             return
         yield item
+
+
+def _passes(m: Machine, first: int, turns: int) -> Iterator[int]:
+    """The numbers of a loop's passes up to ``turns``, and one more where memory comes back in the last one.
+
+    ``for row in rows: page = pinned(row); upload(page)``: the second pass drops what the first one allocated,
+    and only the allocation of a third may get the same memory.
+    """
+    mark = lifetime.mark(m)
+    for turn in range(first, turns):
+        mark = lifetime.mark(m)
+        yield turn
+    if first < turns and lifetime.came_back(m, mark):
+        yield turns
 
 
 def turns_for(m: Machine, s: ir.For | ir.While) -> int:
@@ -275,18 +289,16 @@ class _LoopLeft(Exception):
 
 
 def _while(m: Machine, s: ir.While) -> None:
-    turns = turns_for(m, s) if s.body else 1
     endless = isinstance(s.test, ir.Const)
-    for turn in range(turns + 1):
-        if turn == turns:
-            # The loop is left with its test false: ``while not e.query(): pass`` ends synchronized.
-            if not endless and conditions.holds(m, s.test, want=False):
-                raise PathEnds
-            break
+    for turn in _passes(m, 0, turns_for(m, s) if s.body else 1):
         if not conditions.holds(m, s.test, want=True if turn == 0 and not _polls(s.test) else None):
             break
         if not _pass(m, s.body):
             return
+    else:
+        # The loop is left with its test false: ``while not e.query(): pass`` ends synchronized.
+        if not endless and conditions.holds(m, s.test, want=False):
+            raise PathEnds
     run_block(m, s.orelse)
 
 

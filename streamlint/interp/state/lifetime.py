@@ -133,6 +133,19 @@ def after_statement(m: Machine, span: Span) -> None:
         )
 
 
+def mark(m: Machine) -> tuple[int, int]:
+    """Where a path stands, for ``came_back``."""
+    return len(m.ops), len(m.buffers)
+
+
+def came_back(m: Machine, since: tuple[int, int]) -> bool:
+    """Whether memory that was there at a mark has gone back to its allocator since."""
+    ops, buffers = since
+    return any(
+        isinstance(op, Free) and op.kind is FreeKind.DROPPED and op.buffer < buffers for op in m.ops[ops:]
+    )
+
+
 @contextmanager
 def holding(m: Machine, value: Value) -> Iterator[None]:
     """A running statement holds a value without a name: ``for t in [x.cuda() for x in xs]:``."""
