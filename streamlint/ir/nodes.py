@@ -198,6 +198,8 @@ class Opaque:
     span: Span
     why: str
     operands: tuple[Expr, ...] = ()
+    texts: tuple[str, ...] = ()
+    """Of an f-string without formats, ``f"copy_{dtype}_v{n}"``: what stands before, between and after."""
 
 
 Expr: TypeAlias = (

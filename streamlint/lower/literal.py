@@ -26,6 +26,8 @@ def lower_string(
     operands: tuple[ir.Expr, ...],
 ) -> ir.Expr:
     """A string or bytes literal, also in several pieces; with an f-string among them it is ``Opaque``."""
+    if isinstance(node, cst.FormattedString):
+        return ir.Opaque(span, "f-string", operands, _texts(node))
     pieces: list[str] = []
     rest: cst.BaseExpression = node
     while isinstance(rest, cst.ConcatenatedString):
@@ -38,6 +40,20 @@ def lower_string(
     if not pieces and rest.value[0] in "'\"" and "\\" not in rest.value:  # by far the commonest
         return ir.Const(span, rest.raw_value)
     return _evaluated(span, " ".join([*pieces, rest.value]), "string")
+
+
+def _texts(node: cst.FormattedString) -> tuple[str, ...]:
+    """The texts around the values of an f-string; none if a value has a format of its own."""
+    texts = [""]
+    for part in node.parts:
+        match part:
+            case cst.FormattedStringText(value=text) if "\\" not in text:
+                texts[-1] += text.replace("{{", "{").replace("}}", "}")
+            case cst.FormattedStringExpression(conversion=None, format_spec=None, equal=None):
+                texts.append("")
+            case _:
+                return ()
+    return tuple(texts)
 
 
 def _evaluated(span: Span, text: str, why: str) -> ir.Expr:

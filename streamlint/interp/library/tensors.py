@@ -434,7 +434,7 @@ def method(
     if view.flavor is Flavor.ARRAY:
         return host_arrays.method(m, view, name, args, kwargs, span)
     if name in model.SPLIT_METHODS:
-        parts = m.new_list(())
+        parts = m.new_list((), kind="tuple")
         m.heap[parts.id].open, m.heap[parts.id].sample = True, view
         return parts
     if name in ("narrow", "select"):

@@ -5,15 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamlint import ir, models
+from streamlint import ir
 from streamlint.interp.library import callbacks, host_arrays, monitors, tensors, threads
 from streamlint.interp.python import (
     calls,
     conditions,
+    container_methods,
     containers,
     functions,
+    kinds,
     names,
     objects,
+    text,
 )
 from streamlint.interp.state.values import (
     NONE,
@@ -40,8 +43,7 @@ from streamlint.interp.state.values import (
     key_of,
 )
 from streamlint.models import host
-from streamlint.models.schema import NewEvent, NewStream
-from streamlint.trace import MonitorKind, Origin
+from streamlint.trace import MonitorKind
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -146,9 +148,9 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
             return containers.lazy(m, "enumerate", [ConstV(begin), first])
         case "zip":
             parts = [containers.listed(m, a) for a in args]
-            known = [part for part in parts if part is not None]
-            if len(known) == len(parts):
-                return m.new_list(TupleV(tuple(row)) for row in zip(*known, strict=False))
+            rows = [part for part in parts if part is not None]
+            if len(rows) == len(parts):
+                return m.new_list(TupleV(tuple(row)) for row in zip(*rows, strict=False))
             return containers.lazy(m, "zip", args)
         case (
             "reversed"
@@ -170,7 +172,9 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
             return _container(m, name, args, kwargs, span)
         case "len":
             items = containers.listed(m, first)
-            return ConstV(len(items)) if items is not None else SymV(f"len({key_of(first)})")
+            if items is not None:
+                return ConstV(len(items))
+            return text.converted(name, args) or SymV(f"len({key_of(first)})")
         case "cycle":
             return containers.lazy(m, "cycle", [first])
         case "next" if isinstance(first, HeapV) and m.heap[first.id].key == "cycle":
@@ -192,13 +196,15 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
         case "hasattr":
             return _hasattr(m, first, args[1] if len(args) > 1 else NONE)
         case "isinstance":
-            return _isinstance(m, args)
+            return kinds.isinstance_of(m, args)
         case "divmod" if len(args) == 2:
             return TupleV((_arith("//", args), _arith("%", args)))
         case "print" | "str" | "repr" | "format" | "bytes":
             for view in tensors.buffers_in(m, args, unknown=False):
                 tensors.read_on_host(m, view, span, f"{name}()")
-            return _text(m, name, args, span)
+            return text.converted(name, args) or _text(m, name, args, span)
+        case "ord" | "chr" | "hex" | "bin" if (known := text.converted(name, args)) is not None:
+            return known
         case "min" | "max" if "key" in kwargs and len(args) == 1:
             return containers.index(m, first, m.fresh(name, span), span)
         case "all" | "any" if queries := _queries(m, first):
@@ -206,7 +212,7 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
             done = (conditions.truth(m, query, ir.Const(span, value=True)) for query in queries)
             return ConstV(stop if any(answer == stop for answer in done) else not stop)
         case "float" | "int" | "bool" | "complex" | "abs" | "sum" | "max" | "min" | "any" | "all" | "round":
-            return _number(m, name, args, span)
+            return text.converted(name, args) or _number(m, name, args, span)
         case "map" | "filter" if len(args) == 2:
             items = containers.listed(m, args[1])
             sources = items if items is not None else [containers.nth(m, args[1], None, span)]
@@ -250,8 +256,6 @@ def _arith(op: str, args: list[Value]) -> Value:
 
 def _text(m: Machine, name: str, args: list[Value], span: Span) -> Value:
     match args:
-        case [ConstV(plain)] if name == "str":
-            return ConstV(str(plain))
         case [DeviceV(device)] if name == "str":
             return (
                 ConstV("cpu" if device == "cpu" else "cuda")
@@ -279,29 +283,43 @@ def _range(m: Machine, args: list[Value], span: Span) -> Value:
 def _container(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
     if name in ("dict", "OrderedDict", "defaultdict"):
         return _dictionary(m, name, args, kwargs, span)
+    shape = Shape.SET if name in ("set", "frozenset") else Shape.LIST
+    kind = "" if name in ("list", "sorted", "set") else name
     if not args:
-        return m.new_list((), shape=Shape.SET if name in ("set", "frozenset") else Shape.LIST)
+        return m.new_list((), shape=shape, kind=kind) if name != "tuple" else TupleV(())
     source = args[0] if name == "iter" else objects.iterated(m, args[0], span)
     if isinstance(source, BufferV):
         tensors.read_on_host(m, source, span, f"{name}()") if source.flavor is Flavor.ARRAY else None
-        made = m.new_list(())
+        made = m.new_list((), kind=kind)
         m.heap[made.id].open, m.heap[made.id].sample = True, source
         return made
     if isinstance(source, GeneratorV):
         return _drain(m, source, span)
     items = containers.listed(m, source)
     if items is None:
-        if isinstance(source, HeapV):
-            return source
-        made = m.new_list(())
-        m.heap[made.id].open = True
-        m.heap[made.id].key = key_of(source)
-        return made
+        return _of_unknown_length(m, source, name, kind)
     if name == "reversed":
         items.reverse()
     if name == "tuple":
         return TupleV(tuple(items))
-    return m.new_list(items, shape=Shape.SET if name in ("set", "frozenset") else Shape.LIST)
+    return m.new_list(items, shape=shape, kind=kind)
+
+
+def _of_unknown_length(m: Machine, source: Value, name: str, kind: str) -> Value:
+    """``list(xs)``: other lists of the same elements are told apart by what is put into them."""
+    held = m.heap[source.id] if isinstance(source, HeapV) else None
+    if held is not None and (
+        name in ("iter", "chain", "reversed") or held.shape is not Shape.LIST or held.key
+    ):
+        return source
+    made = m.new_list(held.items if held is not None else (), kind=kind)
+    copy = m.heap[made.id]
+    copy.open = True
+    if held is not None:
+        copy.sample, copy.extra = held.sample, held.extra
+    else:
+        copy.key = key_of(source)
+    return made
 
 
 def _drain(m: Machine, source: GeneratorV, span: Span) -> Value:
@@ -318,12 +336,13 @@ def _drain(m: Machine, source: GeneratorV, span: Span) -> Value:
 def _dictionary(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
     made = m.new_object(Shape.DICT)
     held = m.heap[made.id]
+    held.kind = "" if name == "dict" else name
     if name == "defaultdict":
         held.open = True
         if args:
             held.sample = calls.call(m, args[0], [], {}, span)
     elif args and isinstance(args[0], HeapV):
-        containers.method(m, made, "update", [args[0]], {}, span)
+        container_methods.method(m, made, "update", [args[0]], {}, span)
     elif args:
         held.open = True
     for key, value in kwargs.items():
@@ -339,63 +358,6 @@ def _hasattr(m: Machine, value: Value, name: Value) -> Value:
             return TRUE
         case _:
             return SymV(f"hasattr({key_of(value)},{key_of(name)})")
-
-
-def _isinstance(m: Machine, args: list[Value]) -> Value:
-    value = args[0] if args else NONE
-    wanted = args[1] if len(args) > 1 else NONE
-    options = wanted.items if isinstance(wanted, TupleV) else (wanted,)
-    paths = [o.path.rpartition(".")[2] if isinstance(o, ApiV) else "" for o in options]
-    kinds = {BufferV: "Tensor", DeviceV: "device"}
-    for kind, name in kinds.items():
-        if isinstance(value, kind) and not (isinstance(value, BufferV) and value.flavor is Flavor.OPAQUE):
-            if name in paths or all(paths):
-                return ConstV(name in paths)
-            # A class of the program: isinstance(x, QuantizedTensor). What is declared a tensor is hardly one;
-            # what was only taken for a tensor may well be.
-            asked = "isinstance" if _is_declared(m, value) else "is_a"
-            return SymV(f"{asked}({key_of(value)},{','.join(key_of(o) for o in options)})")
-    if isinstance(value, (StreamV, EventV)):
-        answers = [_is_made_by(value, option) for option in options]
-        if any(answers) or None not in answers:
-            return ConstV(any(answers))
-    if isinstance(value, TupleV) or (
-        isinstance(value, HeapV) and m.heap[value.id].shape is not Shape.INSTANCE
-    ):
-        return ConstV(
-            any(
-                name in ("tuple", "list", "dict", "Sequence", "Iterable", "Mapping", "deque", "set")
-                for name in paths
-            )
-        )
-    return SymV(f"isinstance({key_of(value)},{','.join(key_of(o) for o in options)})")
-
-
-def _is_declared(m: Machine, value: Value) -> bool:
-    """Whether a tensor is a parameter that says so: ``x: torch.Tensor``."""
-    buffer = m.buffers[value.id] if isinstance(value, BufferV) else None
-    return buffer is not None and buffer.origin is Origin.ARGUMENT and buffer.name not in m.roles
-
-
-_OTHER_ACCELERATORS = ("torch.xpu.", "torch.npu.", "torch.musa.", "torch.mtia.", "torch_npu.")
-
-
-def _is_made_by(value: StreamV | EventV, cls: Value) -> bool | None:
-    """Whether a stream or event is of a library's class; None for other classes and for bare handles.
-
-    A stream of PyTorch's may be one of another accelerator's: ``torch.xpu.Stream``.
-    """
-    if not isinstance(cls, ApiV) or value.lib is None or (isinstance(value, StreamV) and value.raw):
-        return None
-    row = models.find_function(cls.path)
-    if row is None:
-        return None
-    framework, api = row
-    made = NewStream if isinstance(value, StreamV) else NewEvent
-    if any(isinstance(effect, made) for effect in api.effects):
-        of_same = framework.lib is value.lib
-        return None if of_same and cls.path.startswith(_OTHER_ACCELERATORS) else of_same
-    return False if any(isinstance(effect, (NewStream, NewEvent)) for effect in api.effects) else None
 
 
 def _queries(m: Machine, value: Value) -> list[QueryV]:
@@ -422,11 +384,8 @@ def _number(m: Machine, name: str, args: list[Value], span: Span) -> Value:
         return first
     for view in views:
         tensors.read_on_host(m, view, span, f"{name}()")
-    if len(args) == 1 and isinstance(first, (ConstV,)) and name in ("int", "bool", "float"):
-        try:
-            return ConstV({"int": int, "bool": bool, "float": float}[name](first.value))
-        except (TypeError, ValueError):
-            return m.fresh(name, span)
+    if len(args) == 1 and isinstance(first, ConstV) and name in ("int", "bool", "float"):
+        return m.fresh(name, span)
     if name == "int" and not isinstance(first, (ConstV, BufferV)) and len(args) == 1:
         return first
     numbers = [a.value for a in args if isinstance(a, ConstV) and isinstance(a.value, (int, float))]
@@ -435,22 +394,3 @@ def _number(m: Machine, name: str, args: list[Value], span: Span) -> Value:
     if name in ("any", "all", "sum", "max", "min") and isinstance(first, GeneratorV):
         _drain(m, first, span)
     return SymV(f"{name}({','.join(key_of(a) for a in args)})")
-
-
-def string_method(m: Machine, receiver: ConstV, name: str, args: list[Value], span: Span) -> Value:
-    text = receiver.value
-    if (
-        isinstance(text, str)
-        and name in ("startswith", "endswith", "lower", "upper", "strip")
-        and all(isinstance(a, ConstV) for a in args)
-    ):
-        plain = [a.value for a in args if isinstance(a, ConstV)]
-        try:
-            result = getattr(text, name)(*plain)
-        except (TypeError, ValueError):
-            return m.fresh(name, span)
-        return ConstV(result)
-    if name == "format":
-        for view in tensors.buffers_in(m, args, unknown=False):
-            tensors.read_on_host(m, view, span, "format()")
-    return m.fresh(f"str.{name}", span)

@@ -22,12 +22,14 @@ from streamlint.interp.library import (
 )
 from streamlint.interp.python import (
     builtin,
+    container_methods,
     containers,
     contexts,
     expr,
     functions,
     names,
     objects,
+    text,
 )
 from streamlint.interp.state import flavors
 from streamlint.interp.state.values import (
@@ -62,7 +64,7 @@ from streamlint.models.schema import Lib, Role
 from streamlint.trace import Origin, Space, Symbol
 
 if TYPE_CHECKING:
-    from streamlint.interp.state.machine import Frame, Machine
+    from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
 
 
@@ -108,15 +110,19 @@ def _is_super_call(e: ir.Call) -> bool:
 
 
 def _super_call(m: Machine, e: ir.Call) -> Value:
-    """``super().method(...)``: the next class of the analyzed tree that has it; outside bases do nothing."""
+    """``super().method(...)``: the next class that has it, in the order of the object's own class.
+
+    Behind a mixin that may be one which the mixin does not know. Outside bases do nothing.
+    """
     args, kwargs = arguments(m, e)
-    frame = m.frame
-    receiver = _self_of(frame)
-    if frame.cls is None or receiver is None or not isinstance(e.func, ir.Attr):
+    cls, receiver = _super_of(m, e)
+    if cls is None or receiver is None or not isinstance(e.func, ir.Attr):
         return NONE
-    for ancestor in m.project.ancestors(frame.cls)[0][1:]:
+    for ancestor in _behind(m, cls, receiver):
         if e.func.name in ancestor.methods:
-            return call(m, FuncV(ancestor.methods[e.func.name], None, receiver), args, kwargs, e.span)
+            decl = ancestor.methods[e.func.name]
+            bound = None if "staticmethod" in decl.decorators else receiver
+            return call(m, FuncV(decl, None, bound), args, kwargs, e.span)
     if e.func.name in WAITING:
         # A subclass of torch.futures.Future, of Event, of Thread: it waits for something.
         escape.barrier(m, escape.all_streams(m), e.span, e.func.name)
@@ -125,8 +131,22 @@ def _super_call(m: Machine, e: ir.Call) -> Value:
     return NONE
 
 
-def _self_of(frame: Frame) -> Value | None:
-    return next(iter(frame.env.names.values()), None)
+def _super_of(m: Machine, e: ir.Call) -> tuple[ir.ClassDecl | None, Value | None]:
+    """The class behind which ``super()`` or ``super(Class, self)`` looks, and the object."""
+    inner = e.func.value if isinstance(e.func, ir.Attr) else None
+    if isinstance(inner, ir.Call) and len(inner.args) == 2:
+        cls, receiver = (names.settle(m, expr.evaluate(m, arg.value)) for arg in inner.args)
+        return (cls.decl if isinstance(cls, ClassV) else m.frame.cls), receiver
+    return m.frame.cls, next(iter(m.frame.env.names.values()), None)
+
+
+def _behind(m: Machine, cls: ir.ClassDecl, receiver: Value) -> list[ir.ClassDecl]:
+    own = m.heap[receiver.id].cls if isinstance(receiver, HeapV) else None
+    own = receiver.decl if isinstance(receiver, ClassV) else own
+    order = m.project.ancestors(own)[0] if own is not None else []
+    if cls not in order:
+        order = m.project.ancestors(cls)[0]
+    return order[order.index(cls) + 1 :]
 
 
 def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
@@ -264,7 +284,7 @@ def call_method(
                 if held.key == monitors.KEY:
                     return waited
             if held.shape is not Shape.INSTANCE:
-                found = containers.method(m, receiver, name, args, kwargs, span)
+                found = container_methods.method(m, receiver, name, args, kwargs, span)
                 return (
                     found
                     if found is not None
@@ -284,8 +304,8 @@ def call_method(
             return symbolic_method(m, receiver, name, args, kwargs, span)
         case ContextV() if contexts.is_by_hand(receiver, name, args):
             return contexts.by_hand(m, receiver, name, args, span)
-        case ConstV(str()):
-            return builtin.string_method(m, receiver, name, args, span)
+        case ConstV(str() | bytes()):
+            return text.method(m, receiver, name, args, kwargs, span)
         case FuncV() if name in ("remote", "apply", "delay"):
             return call(m, receiver, args, kwargs, span)
         case ClassV(decl) if name == "apply":

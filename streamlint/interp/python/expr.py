@@ -13,10 +13,12 @@ from streamlint.interp.library import tensors, threads
 from streamlint.interp.python import (
     calls,
     conditions,
+    container_methods,
     containers,
     functions,
     names,
     objects,
+    text,
 )
 from streamlint.interp.state.values import (
     NONE,
@@ -112,10 +114,7 @@ def evaluate(m: Machine, e: ir.Expr) -> Value:
             return yielded(m, e)
         case ir.Opaque():
             operands = [evaluate(m, operand) for operand in e.operands]
-            if e.why == "f-string":
-                for operand in operands:
-                    tensors.read_on_host(m, operand, e.span, "formatting")
-            return m.fresh(e.why, e.span)
+            return text.formatted(m, e, operands) if e.why == "f-string" else m.fresh(e.why, e.span)
         case _:
             assert_never(e)
 
@@ -167,16 +166,23 @@ def binary(m: Machine, op: str, left: Value, right: Value, e: ir.Binary | ir.Aug
     match left, right:
         case ConstV(a), ConstV(b) if op in _ARITHMETIC:
             return _constant(op, a, b)
+        case ConstV(str() | bytes()), TupleV(items) if op == "%" and not tensors.buffers_in(m, items):
+            return text.filled(left, items) or SymV(f"({key_of(left)}%{key_of(right)})")
         case (BufferV(flavor=Flavor.POINTER) as pointer, _) if op in "+-":
             return moved(pointer, right, op)
         case (_, BufferV(flavor=Flavor.POINTER) as pointer) if op == "+":
             return moved(pointer, left, "+")
         case (BufferV(flavor=Flavor.POINTER), _) | (_, BufferV(flavor=Flavor.POINTER)):
             return SymV(f"({key_of(left)}{op}{key_of(right)})")
+        case (TupleV(a), BufferV(flavor=Flavor.OPAQUE) | SymV()) if op == "+":
+            # (first,) + rest[1:]: what is added to a tuple is one, of a length that is not known
+            return container_methods.with_rest(m, a, right)
+        case (BufferV(flavor=Flavor.OPAQUE) | SymV(), TupleV(b)) if op == "+":
+            return container_methods.with_rest(m, b, left)
         case (BufferV(), _) | (_, BufferV()):
             return tensors.operate(m, e.span, f"operator {op}", [left, right])
         case (HeapV() as a, HeapV() as b) if op == "+" and m.heap[a.id].shape is Shape.LIST:
-            return containers.joined(m, a, b)
+            return container_methods.joined(m, a, b)
         case (TupleV(a), TupleV(b)) if op == "+":
             return TupleV(a + b)
         case (HeapV() as a, ConstV(int() as times)) if (
@@ -216,7 +222,8 @@ def _constant(op: str, a: object, b: object) -> Value:
     if op in ("**", "<<") and isinstance(b, int) and b > 256:
         return SymV(f"({a!r}{op}{b!r})")
     if op in ("*", "%") and isinstance(a, (str, bytes)):
-        return SymV(f"({a!r}{op}{b!r})") if op == "*" else ConstV(str(a))
+        folded = text.folded(lambda: a % b, a, b) if op == "%" else None
+        return folded or SymV(f"({a!r}{op}{b!r})")
     try:
         result = _ARITHMETIC[op](a, b)
     except (TypeError, ZeroDivisionError, ValueError, OverflowError):
@@ -312,6 +319,7 @@ def comprehension(m: Machine, e: ir.Comprehension) -> Value:
         made = m.new_list(
             () if opened else (value for _, value in collected),
             shape=Shape.SET if e.kind == "set" else Shape.LIST,
+            kind="generator" if e.kind == "generator" else "",
         )
     if opened:
         m.heap[made.id].open = True

@@ -165,7 +165,7 @@ def run_function(
     """Runs a body with its arguments bound."""
     env = Env({}, function.module, func.closure)
     touched = stmt.function_touches(func.function)
-    owner = _class_of(m, func)
+    owner = _class_of(m, func, args)
     frame = Frame(env, func.name, touched, on_yield, cls=owner)
     given = [func.receiver, *args] if func.receiver is not None else args
     bind(m, env, function, given, kwargs)
@@ -182,19 +182,18 @@ def run_function(
     return NONE
 
 
-def _class_of(m: Machine, func: FuncV) -> ir.ClassDecl | None:
-    """The class whose body holds the function: where ``super()`` starts."""
-    if func.receiver is None:
-        return None
-    cls = m.heap[func.receiver.id].cls if isinstance(func.receiver, HeapV) else None
-    if isinstance(func.receiver, ClassV):
-        cls = func.receiver.decl
+def _class_of(m: Machine, func: FuncV, args: list[Value]) -> ir.ClassDecl | None:
+    """The class whose body holds the function: where ``super()`` starts; ``Base.__init__(self)`` too."""
+    receiver = names.settle(m, func.receiver or (args[0] if args else NONE))
+    cls = m.heap[receiver.id].cls if isinstance(receiver, HeapV) else None
+    if isinstance(receiver, ClassV):
+        cls = receiver.decl
     if cls is None:
         return None
     for ancestor in m.project.ancestors(cls)[0]:
         if ancestor.methods.get(func.function.name) is func.function:
             return ancestor
-    return cls
+    return cls if func.receiver is not None else None
 
 
 def bind(m: Machine, env: Env, function: ir.Function, args: list[Value], kwargs: dict[str, Value]) -> None:

@@ -12,6 +12,7 @@ from streamlint.interp.library import callbacks, tensors
 from streamlint.interp.python import (
     calls,
     conditions,
+    container_methods,
     containers,
     contexts,
     expr,
@@ -141,7 +142,7 @@ def _augment(m: Machine, s: ir.AugAssign) -> None:
         if tensors.update_in_place(m, target, value, s.op, s.span):
             return
     elif isinstance(target, HeapV) and s.op in "+|" and m.heap[target.id].shape is not Shape.INSTANCE:
-        containers.method(m, target, "extend", [value], {}, s.span)
+        container_methods.method(m, target, "extend", [value], {}, s.span)
         return
     names.assign(m, s.target, expr.binary(m, s.op, target, value, s))
 

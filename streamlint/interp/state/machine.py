@@ -418,8 +418,9 @@ class Machine:
         self.heap[number] = HeapObject(shape, cls, key=key)
         return HeapV(number)
 
-    def new_list(self, items: Iterable[Value], *, shape: Shape = Shape.LIST) -> HeapV:
+    def new_list(self, items: Iterable[Value], *, shape: Shape = Shape.LIST, kind: str = "") -> HeapV:
         made = self.new_object(shape)
+        self.heap[made.id].kind = kind
         self.heap[made.id].items.extend(items)
         return made
 

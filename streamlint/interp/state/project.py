@@ -9,7 +9,7 @@ from streamlint import ir, models
 from streamlint.interp.state.values import ApiV, ClassV, FuncV, ModuleV, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
     from streamlint.interp.facts.scopes import Scope
     from streamlint.interp.library.kernels import Use
@@ -184,22 +184,34 @@ class Project:
         """The class and its bases in lookup order, and whether all of them are in the tree."""
         if id(cls) in self._ancestors:
             return self._ancestors[id(cls)]
-        order: list[ir.ClassDecl] = []
+        self._ancestors[id(cls)] = ([cls], False)  # where bases go round in a circle
         complete = True
-        waiting = [cls]
-        while waiting:
-            here = waiting.pop(0)
-            if here in order:
-                continue
-            order.append(here)
-            for base in here.bases:
-                found = self.class_named(here.module, base)
-                if found is not None:
-                    waiting.append(found)
-                elif base.rpartition(".")[2] not in PLAIN_BASES:
-                    complete = False
-        self._ancestors[id(cls)] = (order, complete)
-        return order, complete
+        lines: list[list[ir.ClassDecl]] = []
+        parents: list[ir.ClassDecl] = []
+        for base in cls.bases:
+            found = self.class_named(cls.module, base)
+            if found is not None:
+                line, seen = self.ancestors(found)
+                lines.append(line)
+                parents.append(found)
+                complete = complete and seen
+            elif base.rpartition(".")[2] not in PLAIN_BASES:
+                complete = False
+        self._ancestors[id(cls)] = ([cls, *_merged([*lines, parents])], complete)
+        return self._ancestors[id(cls)]
+
+
+def _merged(lines: Sequence[Sequence[ir.ClassDecl]]) -> Iterator[ir.ClassDecl]:
+    """Python's order of bases (C3): a class before its bases, and these as each class orders them.
+
+    Where there is none, Python refuses the class; the first that is left comes next.
+    """
+    waiting = [list(line) for line in lines if line]
+    while waiting:
+        heads = [line[0] for line in waiting]
+        taken = next((cls for cls in heads if not any(cls in line[1:] for line in waiting)), heads[0])
+        yield taken
+        waiting = [rest for line in waiting if (rest := [cls for cls in line if cls is not taken])]
 
 
 PLAIN_BASES = frozenset(

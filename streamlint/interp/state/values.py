@@ -285,6 +285,8 @@ class HeapObject:
     open: bool = False
     sample: Value | None = None
     key: str = ""
+    kind: str = ""
+    """The class, where it is not the one that the shape stands for: ``deque``, ``tuple``, ``Queue``."""
     extra: dict[str, Value] = field(default_factory=dict)
     """Elements of an open container that were asked for by an unknown index, by its key."""
 

@@ -1,0 +1,173 @@
+"""What the methods of list, deque, set, dict and queue do, and the operators that make new lists."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.interp.python.containers import extra, like, listed, put
+from streamlint.interp.state.values import (
+    NONE,
+    ConstV,
+    EventV,
+    HeapObject,
+    HeapV,
+    Shape,
+    StreamV,
+    SymV,
+    TupleV,
+    Value,
+    key_of,
+)
+
+if TYPE_CHECKING:
+    from streamlint.interp.state.machine import Machine
+    from streamlint.source import Span
+
+
+def with_rest(m: Machine, known: tuple[Value, ...], rest: Value) -> HeapV:
+    """``(first,) + rest``, where of ``rest`` only is known that it is a tuple."""
+    made = m.new_list(known, kind="tuple")
+    m.heap[made.id].open, m.heap[made.id].sample = True, SymV(f"{key_of(rest)}[each]", (rest,))
+    return made
+
+
+def joined(m: Machine, a: HeapV, b: HeapV) -> HeapV:
+    made = m.new_list([*m.heap[a.id].items, *m.heap[b.id].items])
+    for part in (m.heap[a.id], m.heap[b.id]):
+        if part.open:
+            m.heap[made.id].open = True
+            m.heap[made.id].sample = m.heap[made.id].sample or part.sample
+    return made
+
+
+def method(
+    m: Machine, receiver: HeapV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value | None:
+    """Methods of list, deque, set and dict; None for a name that they do not have."""
+    held = m.heap[receiver.id]
+    match name, args:
+        case (("append" | "appendleft" | "add" | "put" | "put_nowait"), [item, *_]):
+            if name == "appendleft":
+                held.items.insert(0, item)
+            else:
+                held.items.append(item)
+            return NONE
+        case (("extend" | "update"), [source, *_]):
+            return _extend(m, held, source)
+        case (("pop" | "popleft" | "popitem" | "get_nowait"), _):
+            return _pop(m, held, receiver, name, args)
+        case "get", [at, *rest] if held.shape is Shape.DICT:
+            found = held.attrs.get(key_of(at))
+            if found is not None:
+                return found
+            if held.open or _may_hit(m, held, receiver, at):
+                return extra(m, held, receiver, key_of(at))
+            return rest[0] if rest else NONE
+        case "get", _ if held.shape is Shape.LIST and held.sample is not None and not held.items:
+            # A queue that other code fills.
+            return like(m, held.sample, f"get{m.steps}")
+        case "setdefault", [at, *rest]:
+            if key_of(at) not in held.attrs:
+                put(m, held, at, rest[0] if rest else NONE)
+            return held.attrs[key_of(at)]
+        case "values", _:
+            return _like_list(m, held, list(held.attrs.values()))
+        case "keys", _:
+            return _like_list(m, held, list(held.keys.values()), sample=SymV(f"object{receiver.id}.key"))
+        case "items", _:
+            pairs: list[Value] = [TupleV((held.keys[key], held.attrs[key])) for key in held.attrs]
+            sample = (
+                TupleV((SymV(f"object{receiver.id}.key"), held.sample)) if held.sample is not None else None
+            )
+            listed_pairs = _like_list(m, held, pairs, sample=sample)
+            m.heap[listed_pairs.id].extra = {
+                key: TupleV((SymV(key), item)) for key, item in held.extra.items()
+            }
+            return listed_pairs
+        case "clear", _:
+            held.items.clear()
+            held.attrs.clear()
+            held.keys.clear()
+            held.extra.clear()
+            held.open = False
+            return NONE
+        case "copy", _:
+            made = m.new_object(held.shape, cls=held.cls)
+            copied = m.heap[made.id]
+            copied.items, copied.attrs, copied.keys = list(held.items), dict(held.attrs), dict(held.keys)
+            copied.open, copied.sample = held.open, held.sample
+            return made
+        case ("insert", [_, item, *_]):
+            held.items.insert(0, item)
+            return NONE
+        case (("remove" | "discard"), [item, *_]):
+            if item in held.items:
+                held.items.remove(item)
+            return NONE
+        case (("rotate" | "reverse" | "sort"), _):
+            if name != "sort":
+                held.items.reverse() if name == "reverse" else held.items.insert(
+                    0, held.items.pop()
+                ) if held.items else None
+            return NONE
+        case (("index" | "count" | "__len__" | "issubset" | "union" | "difference"), _):
+            return SymV(f"object{receiver.id}.{name}")
+        case _:
+            return None
+
+
+def _may_hit(m: Machine, held: HeapObject, owner: HeapV, at: Value) -> bool:
+    """Whether an unknown key is taken to be one of those stored; that it is none is explored first.
+
+    ``group = self.groups.get(layer)``, then ``if group:``. A lazily made stream is made for each key.
+    """
+    if not held.attrs or isinstance(at, ConstV):
+        return False
+    key = f"({key_of(at)} in {key_of(owner)})"
+    orders = any(isinstance(value, (StreamV, EventV)) for value in held.attrs.values())
+    relevant = orders and m.frame.touches and not m.constructing
+    return m.oracle.choose(key, f"{key_of(at)} is a key", default=1, relevant=relevant) == 0
+
+
+def _extend(m: Machine, held: HeapObject, source: Value) -> Value:
+    if isinstance(source, HeapV) and m.heap[source.id].shape is Shape.DICT and held.shape is Shape.DICT:
+        other = m.heap[source.id]
+        held.attrs.update(other.attrs)
+        held.keys.update(other.keys)
+        held.open = held.open or other.open
+        held.sample = held.sample or other.sample
+        return NONE
+    items = listed(m, source)
+    if items is None:
+        held.open = True
+        held.sample = held.sample or (
+            m.heap[source.id].sample if isinstance(source, HeapV) else SymV(f"{key_of(source)}[each]")
+        )
+    else:
+        held.items.extend(items)
+    return NONE
+
+
+def _pop(m: Machine, held: HeapObject, receiver: HeapV, name: str, args: list[Value]) -> Value:
+    if held.shape is Shape.DICT:
+        key = key_of(args[0]) if args else next(iter(held.attrs), "")
+        held.keys.pop(key, None)
+        found = held.attrs.pop(key, None)
+        if found is not None:
+            return found
+        return extra(m, held, receiver, key) if held.open or len(args) < 2 else args[1]
+    if held.items:
+        first = name == "popleft" or (bool(args) and args[0] == ConstV(0))
+        return held.items.pop(0 if first else -1)
+    if held.open and held.sample is not None:
+        return like(m, held.sample, f"pop{m.steps}")
+    return SymV(f"object{receiver.id}.{name}#{m.steps}")
+
+
+def _like_list(m: Machine, held: HeapObject, items: list[Value], sample: Value | None = None) -> HeapV:
+    made = m.new_list(items)
+    if held.open:
+        m.heap[made.id].open = True
+        m.heap[made.id].sample = sample if sample is not None else held.sample
+        m.heap[made.id].extra = {} if sample is not None else held.extra
+    return made

@@ -1,0 +1,154 @@
+"""``isinstance``: what class a value is of, as far as that is known."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint import models
+from streamlint.interp.state.values import (
+    NONE,
+    ApiV,
+    BufferV,
+    ClassV,
+    ConstV,
+    DeviceV,
+    EventV,
+    Flavor,
+    HeapV,
+    Shape,
+    StreamV,
+    SymV,
+    TupleV,
+    Value,
+    key_of,
+)
+from streamlint.models.schema import NewEvent, NewStream
+from streamlint.trace import Origin
+
+if TYPE_CHECKING:
+    from streamlint.interp.state.machine import Machine
+    from streamlint.ir import ClassDecl
+
+_SEQUENCE = ("Sequence", "Collection", "Sized", "Container", "Iterable", "Reversible")
+_MAPPING = ("Mapping", "MutableMapping", "Collection", "Sized", "Container", "Iterable", "Reversible")
+_SET = ("Set", "Collection", "Sized", "Container", "Iterable")
+_BASES: dict[str, tuple[str, ...]] = {
+    "list": ("MutableSequence", *_SEQUENCE),
+    "deque": ("MutableSequence", *_SEQUENCE),
+    "tuple": _SEQUENCE,
+    "str": _SEQUENCE,
+    "bytes": ("ByteString", *_SEQUENCE),
+    "dict": _MAPPING,
+    "OrderedDict": ("dict", *_MAPPING),
+    "defaultdict": ("dict", *_MAPPING),
+    "set": ("MutableSet", *_SET),
+    "frozenset": _SET,
+    "bool": ("int", "Integral", "Rational", "Real", "Complex", "Number"),
+    "int": ("Integral", "Rational", "Real", "Complex", "Number"),
+    "float": ("Real", "Complex", "Number"),
+    "complex": ("Complex", "Number"),
+    "NoneType": (),
+}
+"""Python's own classes, with those that they are instances of besides ``object``."""
+_OF_SHAPE = {Shape.LIST: "list", Shape.DICT: "dict", Shape.SET: "set"}
+
+
+def isinstance_of(m: Machine, args: list[Value]) -> Value:
+    """``isinstance(value, options)``; open where either is not known."""
+    value = args[0] if args else NONE
+    wanted = args[1] if len(args) > 1 else NONE
+    options = wanted.items if isinstance(wanted, TupleV) else (wanted,)
+    known = _of_library(m, value, options)
+    if known is not None:
+        return known
+    answers = [_is_a(m, value, option) for option in options]
+    if True in answers or None not in answers:
+        return ConstV(True in answers)
+    return SymV(f"isinstance({key_of(value)},{','.join(key_of(o) for o in options)})")
+
+
+def _is_a(m: Machine, value: Value, option: Value) -> bool | None:
+    """Whether a value is of one class; None if that is not known."""
+    match value, option:
+        case ((StreamV() | EventV()), _):
+            return _is_made_by(value, option)
+        case HeapV(), ClassV(decl) if m.heap[value.id].shape is Shape.INSTANCE:
+            cls = m.heap[value.id].cls
+            order, complete = m.project.ancestors(cls) if cls is not None else ([], False)
+            return True if decl in order else False if complete and not _is_protocol(decl) else None
+        case _, ClassV(decl) if _class_of(m, value) is not None:
+            # A list or a number is of none of the program's classes.
+            return None if _is_protocol(decl) else False
+        case _, ApiV(path):
+            own, name = _class_of(m, value), path.rpartition(".")[2]
+            if own is None or not (path == name or path.startswith(_PYTHON)):
+                return False if own is not None and models.find_function(path) is not None else None
+            return name in (own, "object", *_BASES[own])
+        case _:
+            return None
+
+
+_PYTHON = ("collections.", "typing.", "types.", "numbers.", "builtins.", "typing_extensions.")
+
+
+def _is_protocol(decl: ClassDecl) -> bool:
+    return any(base.rpartition(".")[2] == "Protocol" for base in decl.bases)
+
+
+def _class_of(m: Machine, value: Value) -> str | None:
+    """Which of Python's own classes a value is of."""
+    match value:
+        case ConstV(plain):
+            return type(plain).__name__
+        case TupleV():
+            return "tuple"
+        case HeapV():
+            held = m.heap[value.id]
+            if held.shape is Shape.INSTANCE:
+                return None
+            name = held.kind or _OF_SHAPE[held.shape]
+            return name if name in _BASES else None
+        case _:
+            return None
+
+
+def _of_library(m: Machine, value: Value, options: tuple[Value, ...]) -> Value | None:
+    """The answer for memory and devices; None for other values."""
+    paths = [o.path.rpartition(".")[2] if isinstance(o, ApiV) else "" for o in options]
+    kinds = {BufferV: "Tensor", DeviceV: "device"}
+    for kind, name in kinds.items():
+        if isinstance(value, kind) and not (isinstance(value, BufferV) and value.flavor is Flavor.OPAQUE):
+            if name in paths or all(paths):
+                return ConstV(name in paths)
+            # A class of the program: isinstance(x, QuantizedTensor). What is declared a tensor is hardly one;
+            # what was only taken for a tensor may well be.
+            asked = "isinstance" if _is_declared(m, value) else "is_a"
+            return SymV(f"{asked}({key_of(value)},{','.join(key_of(o) for o in options)})")
+    return None
+
+
+def _is_declared(m: Machine, value: Value) -> bool:
+    """Whether a tensor is a parameter that says so: ``x: torch.Tensor``."""
+    buffer = m.buffers[value.id] if isinstance(value, BufferV) else None
+    return buffer is not None and buffer.origin is Origin.ARGUMENT and buffer.name not in m.roles
+
+
+_OTHER_ACCELERATORS = ("torch.xpu.", "torch.npu.", "torch.musa.", "torch.mtia.", "torch_npu.")
+
+
+def _is_made_by(value: StreamV | EventV, cls: Value) -> bool | None:
+    """Whether a stream or event is of a library's class; None for other classes and for bare handles.
+
+    A stream of PyTorch's may be one of another accelerator's: ``torch.xpu.Stream``.
+    """
+    if not isinstance(cls, ApiV) or value.lib is None or (isinstance(value, StreamV) and value.raw):
+        return None
+    row = models.find_function(cls.path)
+    if row is None:
+        return None
+    framework, api = row
+    made = NewStream if isinstance(value, StreamV) else NewEvent
+    if any(isinstance(effect, made) for effect in api.effects):
+        of_same = framework.lib is value.lib
+        return None if of_same and cls.path.startswith(_OTHER_ACCELERATORS) else of_same
+    return False if any(isinstance(effect, (NewStream, NewEvent)) for effect in api.effects) else None
