@@ -21,6 +21,7 @@ from streamlint.rules.base import (
     Rule,
     confidence,
     is_entry,
+    namesakes,
     place_of,
     stream_of,
 )
@@ -59,7 +60,7 @@ def judge(trace: Trace) -> Judged:
     places: dict[Place, list[OpId]] = {}
     for number, op in enumerate(trace.ops):
         places.setdefault(place_of(op), []).append(OpId(number))
-    return Judged(trace, hb, found, places)
+    return Judged(trace, hb, found, places, namesakes(trace, found))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -48,15 +48,38 @@ class Judged:
     conflicts: tuple[Conflict, ...]
     places: dict[Place, list[OpId]]
     """Where each kind of op stands: the same places can be looked up on other paths."""
+    namesakes: frozenset[StreamId] = frozenset()
+    """Streams of one name with unordered work: ``stream`` of a helper, and ``stream`` of its caller."""
 
     def op(self, number: OpId) -> Op:
         return self.trace.ops[number]
 
     def stream_name(self, stream: StreamId) -> str:
-        return readable(self.trace.streams[stream].name, "a stream")
+        """What the user calls a stream. Two of one name are told apart by the lines that make them."""
+        known = self.trace.streams[stream]
+        if known.span is None:
+            return readable(known.name, "a stream")
+        name = readable(known.name, "")
+        if not name:
+            return f"the stream made in line {known.span.line}"
+        return f"{quoted(name)} of line {known.span.line}" if stream in self.namesakes else name
 
     def buffer_name(self, buffer: BufferId) -> str:
-        return readable(self.trace.buffers[buffer].name, "the buffer")
+        """What the user calls some memory, or what made it: ``f(x.float())`` reads the result of `float`."""
+        name = readable(self.trace.buffers[buffer].name, "")
+        if name:
+            return name
+        made = next((op for op in self.trace.ops if _writes(op, buffer)), None)
+        if made is None or is_entry(made):
+            return "the buffer"
+        by = what(made)
+        return f"the result of {by}" if by.startswith("`") else f"the result of the {by}"
+
+
+def _writes(op: Op, buffer: BufferId) -> bool:
+    return isinstance(op, (Launch, Copy, HostAccess)) and any(
+        access.buffer == buffer and access.mode.writes for access in op.accesses
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +229,17 @@ def is_entry(op: Op) -> bool:
 def is_return(op: Op) -> bool:
     """Whether an op stands for what the unseen caller does with a result: see ``Machine.end_call``."""
     return isinstance(op, Launch) and op.name == "after the call"
+
+
+def namesakes(trace: Trace, found: Sequence[Conflict]) -> frozenset[StreamId]:
+    """Streams that a message about one of the conflicts would call by one name."""
+    together: set[StreamId] = set()
+    for conflict in found:
+        pair = stream_of(trace.ops[conflict.earlier]), stream_of(trace.ops[conflict.later])
+        first, second = (trace.streams[stream] if stream is not None else None for stream in pair)
+        if first and second and first.name == second.name and first.span != second.span:
+            together |= {first.id, second.id}
+    return frozenset(together)
 
 
 def early_record(judged: Judged, earlier: OpId, later: OpId) -> Record | None:

@@ -16,6 +16,7 @@ from streamlint import ir
 from streamlint.interp.facts import scopes
 from streamlint.interp.facts.scopes import Scope, Target
 from streamlint.interp.python import containers, names, objects, stmt
+from streamlint.interp.state import naming
 from streamlint.interp.state.decisions import Oracle
 from streamlint.interp.state.machine import PathEnds
 from streamlint.interp.state.values import (
@@ -75,7 +76,7 @@ def of_key(m: Machine, key: str) -> StreamV | EventV | None:
     if not isinstance(value, (StreamV, EventV)):
         return None
     mark_used(m, value)
-    m.keep_name(value, key)
+    naming.keep(m, value, key)
     return value
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir
+from streamlint.interp.state import naming
 from streamlint.interp.state.values import FuncV, Value, key_of
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def remembered(
     place = (f"{func.function.module}:{func.function.qualname}", f"({','.join(texts)})")
     if place not in m.globals:
         m.globals[place] = run()
-        m.rename(m.globals[place], f"{func.function.name}()")
+        naming.rename(m, m.globals[place], f"{func.function.name}()")
     return m.globals[place]
 
 

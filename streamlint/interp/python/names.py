@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from streamlint import ir, models
 from streamlint.interp.library import tensors
 from streamlint.interp.python import containers, expr, objects, variables
+from streamlint.interp.state import naming
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -49,7 +50,7 @@ def module_name(m: Machine, module: str, name: str) -> Value:
     if declared is not None and name in declared.assigned:
         m.globals[module, name] = SymV(f"{module}.{name}")
         m.globals[module, name] = variables.first_value(m, declared, name)
-        m.rename(m.globals[module, name], name)
+        naming.rename(m, m.globals[module, name], name)
         return m.globals[module, name]
     return BUILTIN_CONSTANTS.get(name, ApiV(name))
 
@@ -59,7 +60,7 @@ def store(m: Machine, name: str, value: Value) -> None:
     if isinstance(value, BufferV) and value.flavor is Flavor.OPAQUE and tensors.is_number(name):
         # task_id = connector.store(tensor): what unresolved code returned is no tensor.
         value = SymV(f"{name}({key_of(value)})")
-    m.rename(value, name)
+    naming.rename(m, value, name)
     if isinstance(value, SymV) and value.key in m.guesses:
         m.guesses[value.key] = replace(m.guesses[value.key], name=m.guesses[value.key].name or name)
     if name in env.outer:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from streamlint import ir, models
 from streamlint.interp.library import devices, effects, tensors, threads
 from streamlint.interp.python import calls, names, stmt, variables
-from streamlint.interp.state import lifetime
+from streamlint.interp.state import lifetime, naming
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -157,7 +157,7 @@ def _instance_attribute(m: Machine, value: HeapV, name: str, span: Span) -> Valu
     made = variables.stream_attribute(m, value, held.cls, name)
     if made is not None:
         held.attrs[name] = made
-        m.rename(made, name)
+        naming.rename(m, made, name)
     return held.attrs[name]
 
 
@@ -252,7 +252,7 @@ def set_attribute(m: Machine, value: Value, name: str, new: Value, span: Span) -
                 calls.call(m, FuncV(setter, None, value), [new], {}, span)
                 return
             held.attrs[name] = new
-            m.rename(new, name)
+            naming.rename(m, new, name)
         case ClassV(decl):
             m.globals[f"{decl.module}:{decl.qualname}", name] = new
         case ModuleV(module):
@@ -323,7 +323,7 @@ def initialize(
             m.heap[made.id].attrs[name] = bound[name]
         elif default is not None:
             m.heap[made.id].attrs[name] = _default(m, decl, default)
-            m.rename(m.heap[made.id].attrs[name], name)
+            naming.rename(m, m.heap[made.id].attrs[name], name)
     after = method(m, made, "__post_init__")
     if after is not None:
         calls.call(m, after, [], {}, span)

@@ -10,6 +10,7 @@ from streamlint.interp.entries import unseen_caller
 from streamlint.interp.facts import stream_sources
 from streamlint.interp.facts.relevance import all_functions
 from streamlint.interp.python import containers, stmt
+from streamlint.interp.state import naming
 from streamlint.interp.state.machine import PathEnds
 from streamlint.interp.state.values import (
     NONE,
@@ -146,7 +147,7 @@ def given_by_others(m: Machine, made: HeapV, cls: ir.ClassDecl, name: str) -> Va
     if given is None:
         return NONE
     m.heap[made.id].attrs[name] = given
-    m.rename(given, name)
+    naming.rename(m, given, name)
     return given
 
 
@@ -179,7 +180,7 @@ def add_stream_elements(m: Machine, made: HeapV, cls: ir.ClassDecl, name: str, h
         for found in _made(m, ancestor).get(name, ()):
             value = _evaluate(m, made, ancestor, found) if found.key is not None else None
             if found.key is not None and value is not None:
-                m.rename(value, f"{name}[{found.key!r}]")
+                naming.rename(m, value, f"{name}[{found.key!r}]")
                 containers.put(m, held, ConstV(found.key), value)
 
 
@@ -190,7 +191,7 @@ def add_sample(m: Machine, owners: Sequence[ir.ClassDecl | ir.Module], name: str
     for owner in owners:
         held.sample = stream_sources.element(m, owner, name)
         if held.sample is not None:
-            m.rename(held.sample, name)
+            naming.rename(m, held.sample, name)
             return
 
 

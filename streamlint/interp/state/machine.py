@@ -11,7 +11,6 @@ from streamlint.interp.state.captures import Captures, Recording
 from streamlint.interp.state.lifetime import MAX_SCANS, Lifetimes
 from streamlint.interp.state.values import (
     BufferV,
-    CallbackV,
     DeviceV,
     Env,
     EventV,
@@ -23,7 +22,6 @@ from streamlint.interp.state.values import (
     Shape,
     StreamV,
     SymV,
-    TupleV,
     Value,
 )
 from streamlint.models.schema import Lib
@@ -211,7 +209,7 @@ class Machine:
     equal: dict[str, str] = field(default_factory=dict)
     """What the path took to be equal, of the open comparisons with constants (by key)."""
     named: dict[tuple[str, int], int] = field(default_factory=dict)
-    """How many calls deep the variable was that something got its name from."""
+    """The rank of the name that something has: see ``state/naming.py``."""
 
     # ------------------------------------------------------------------ budgets and places
 
@@ -361,57 +359,6 @@ class Machine:
             self.set_space(view, Space.PAGEABLE)
             for accesses in self.pending.values():
                 accesses[:] = [access for access in accesses if access.buffer != view.id]
-
-    def rename(self, value: Value, name: str, depth: int = 3) -> None:
-        """Names things after the variable that holds them.
-
-        The outermost function's name wins: ``s = make_stream()`` is ``s``, whatever the helper
-        called it. Among names of one level the first does.
-        """
-        match value:
-            case BufferV(number) | CallbackV(number):
-                if self._takes_name(("buffer", number), name):
-                    self.buffers[number] = replace(self.buffers[number], name=name)
-            case StreamV(number):
-                if self.streams[number].span is not None and self._takes_name(("stream", number), name):
-                    self.streams[number] = replace(self.streams[number], name=name)
-            case EventV(number):
-                if self.events[number].span is not None and self._takes_name(("event", number), name):
-                    self.events[number] = replace(self.events[number], name=name)
-            case GraphV(number):
-                if self._takes_name(("graph", number), name):
-                    self.graphs[number] = replace(self.graphs[number], name=name)
-            case TupleV(items) if depth:
-                for item in items:
-                    self.rename(item, name, depth - 1)
-            case HeapV(number) if number in self.monitors:
-                if self._takes_name(("monitor", number), name):
-                    self.monitors[number] = replace(self.monitors[number], name=name)
-            case HeapV(number) if depth and self.heap[number].cls is None:
-                held = self.heap[number]
-                inside = [*held.items, *held.attrs.values()]
-                for item in [*inside, held.sample] if held.sample is not None else inside:
-                    self.rename(item, name, depth - 1)
-            case _:
-                pass
-
-    def keep_name(self, value: StreamV | EventV, key: str) -> None:
-        """Names what a caller passes after the argument, as long as the path lasts."""
-        if isinstance(value, StreamV):
-            self.streams[value.id] = replace(self.streams[value.id], name=key)
-            self.named["stream", value.id] = 0
-        else:
-            self.events[value.id] = replace(self.events[value.id], name=key)
-            self.named["event", value.id] = 0
-
-    def _takes_name(self, thing: tuple[str, int], name: str) -> bool:
-        level = len(self.frames)
-        if (name.startswith("_") and len(name) == 1) or self.named.get(thing, level + 1) <= level:
-            return False
-        if thing[0] == "buffer" and self.buffers[BufferId(thing[1])].origin is Origin.ARGUMENT:
-            return False
-        self.named[thing] = level
-        return True
 
     def new_object(self, shape: Shape, *, cls: ir.ClassDecl | None = None, key: str = "") -> HeapV:
         number = len(self.heap)

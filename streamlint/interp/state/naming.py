@@ -1,0 +1,87 @@
+"""Names for messages: things are called what the user's variables call them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from streamlint.interp.state.values import (
+    BufferV,
+    CallbackV,
+    EventV,
+    GraphV,
+    HeapObject,
+    HeapV,
+    StreamV,
+    TupleV,
+    Value,
+)
+from streamlint.trace import BufferId, Origin
+
+if TYPE_CHECKING:
+    from streamlint.interp.state.machine import Machine
+
+
+def rename(m: Machine, value: Value, name: str, depth: int = 3) -> None:
+    """Names things after the variable that holds them.
+
+    The outermost function's name wins: ``s = make_stream()`` is ``s``, whatever the helper
+    called it. Among names of one level a variable's own comes before that of an element
+    (``h2d = streams[0]`` is ``h2d``), and then the first.
+    """
+    match value:
+        case BufferV(number) | CallbackV(number):
+            if _takes_name(m, ("buffer", number), name):
+                m.buffers[number] = replace(m.buffers[number], name=name)
+        case StreamV(number):
+            if m.streams[number].span is not None and _takes_name(m, ("stream", number), name):
+                m.streams[number] = replace(m.streams[number], name=name)
+        case EventV(number):
+            if m.events[number].span is not None and _takes_name(m, ("event", number), name):
+                m.events[number] = replace(m.events[number], name=name)
+        case GraphV(number):
+            if _takes_name(m, ("graph", number), name):
+                m.graphs[number] = replace(m.graphs[number], name=name)
+        case HeapV(number) if number in m.monitors:
+            if _takes_name(m, ("monitor", number), name):
+                m.monitors[number] = replace(m.monitors[number], name=name)
+        case TupleV(items) if depth:
+            _rename_elements(m, items, name, depth)
+        case HeapV(number) if depth and m.heap[number].cls is None:
+            _rename_contents(m, m.heap[number], name, depth)
+        case _:
+            pass
+
+
+def _rename_elements(m: Machine, items: tuple[Value, ...] | list[Value], name: str, depth: int) -> None:
+    """``streams = [torch.cuda.Stream(), torch.cuda.Stream()]``: two streams, told apart by their places."""
+    for position, item in enumerate(items):
+        rename(m, item, f"{name}[{position}]" if len(items) > 1 else name, depth - 1)
+
+
+def _rename_contents(m: Machine, held: HeapObject, name: str, depth: int) -> None:
+    _rename_elements(m, held.items, name, depth)
+    for key, item in held.attrs.items():
+        rename(m, item, f"{name}[{key}]" if len(held.attrs) > 1 else name, depth - 1)
+    if held.sample is not None:
+        rename(m, held.sample, name, depth - 1)
+
+
+def keep(m: Machine, value: StreamV | EventV, key: str) -> None:
+    """Names what a caller passes after the argument, as long as the path lasts."""
+    if isinstance(value, StreamV):
+        m.streams[value.id] = replace(m.streams[value.id], name=key)
+        m.named["stream", value.id] = 0
+    else:
+        m.events[value.id] = replace(m.events[value.id], name=key)
+        m.named["event", value.id] = 0
+
+
+def _takes_name(m: Machine, thing: tuple[str, int], name: str) -> bool:
+    rank = 2 * len(m.frames) + name.endswith("]")
+    if (name.startswith("_") and len(name) == 1) or m.named.get(thing, rank + 1) <= rank:
+        return False
+    if thing[0] == "buffer" and m.buffers[BufferId(thing[1])].origin is Origin.ARGUMENT:
+        return False
+    m.named[thing] = rank
+    return True
