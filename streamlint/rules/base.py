@@ -19,6 +19,7 @@ from streamlint.trace import (
     Op,
     OpId,
     Record,
+    Role,
     StreamId,
     Trace,
     Wait,
@@ -207,9 +208,9 @@ def what(op: Op) -> str:
     match op:
         case Copy():
             return "copy"
-        case Launch(name="before the call"):
+        case Launch(role=Role.BEFORE_CALL):
             return "work queued before the call"
-        case Launch(name="after the call"):
+        case Launch(role=Role.AFTER_CALL):
             return "return"
         case Launch(name=name):
             if not any(letter.isalpha() for letter in name) and name[:1].isdigit():
@@ -223,12 +224,12 @@ def what(op: Op) -> str:
 
 def is_entry(op: Op) -> bool:
     """Whether an op stands for what callers may have queued before a call: see ``Machine.begin``."""
-    return isinstance(op, Launch) and op.name == "before the call"
+    return op.role is Role.BEFORE_CALL
 
 
 def is_return(op: Op) -> bool:
     """Whether an op stands for what the unseen caller does with a result: see ``Machine.end_call``."""
-    return isinstance(op, Launch) and op.name == "after the call"
+    return op.role is Role.AFTER_CALL
 
 
 def namesakes(trace: Trace, found: Sequence[Conflict]) -> frozenset[StreamId]:

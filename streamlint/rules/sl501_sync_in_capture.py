@@ -11,6 +11,7 @@ from streamlint.trace import (
     Alloc,
     CudaCall,
     Op,
+    Role,
     SyncDevice,
     SyncEvent,
     SyncStream,
@@ -28,6 +29,9 @@ def check(judged: Judged) -> Iterator[Problem]:
         begin = judged.op(capture.begin)
         for refused in capture.refused:
             op = judged.op(refused.op)
+            if op.role is not Role.CODE:
+                # def __init__(self): self.graph.capture_begin(): what callers then wait for is not in this code.
+                continue
             yield Problem(
                 later=refused.op,
                 message=f"{_called(op)} {_does(op)} while {_whose(judged, capture.stream)} is being captured",

@@ -29,11 +29,21 @@ from streamlint.trace.things import (
 )
 
 
+class Role(Enum):
+    """What an op stands for."""
+
+    CODE = "what the code does"
+    BEFORE_CALL = "what unseen callers may have queued before a call"
+    AFTER_CALL = "what unseen callers do next with the results of a call"
+    SET_UP = "what was complete before the first call from outside"
+
+
 @dataclass(frozen=True, slots=True)
 class OpBase:
     at: Site
     lane: LaneId = MAIN_LANE
     doubts: frozenset[Doubt] = frozenset()
+    role: Role = Role.CODE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

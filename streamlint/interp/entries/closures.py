@@ -15,7 +15,7 @@ from streamlint.interp.entries import unseen_caller
 from streamlint.interp.python import functions
 from streamlint.interp.state.machine import Jumped, PathEnds, Returned
 from streamlint.models import words
-from streamlint.trace import SyncDevice
+from streamlint.trace import Role, SyncDevice
 
 if TYPE_CHECKING:
     from streamlint.interp.entries.runs import Entry
@@ -66,7 +66,7 @@ def entry_of(defining: Entry, names: frozenset[str]) -> Entry:
 
 def _run(m: Machine, made: FuncV) -> None:
     for device in dict.fromkeys(stream.device for stream in m.streams.values()):
-        m.emit(SyncDevice(m.site(made.function.span), m.lane, device=device, name="before the first call"))
+        m.emit(SyncDevice(m.site(made.function.span), m.lane, role=Role.SET_UP, device=device, name="set up"))
     # A hook on a gradient runs in the middle of another backward pass.
     m.last_backward = None
     with suppress(PathEnds, Jumped):

@@ -19,7 +19,7 @@ from streamlint.interp.state.values import (
     SymV,
     Value,
 )
-from streamlint.trace import Copy, HostEffect, Space, SyncDevice
+from streamlint.trace import Copy, HostEffect, Role, Space, SyncDevice
 
 if TYPE_CHECKING:
     from streamlint.interp.state.decisions import Decision
@@ -172,7 +172,7 @@ def _complete(m: Machine, cls: ir.ClassDecl) -> None:
         # The object stands for a result on its way to the host; its methods wait for it.
         return
     for device in dict.fromkeys(stream.device for stream in m.streams.values()):
-        m.emit(SyncDevice(m.site(cls.span), m.lane, device=device, name="before the first call"))
+        m.emit(SyncDevice(m.site(cls.span), m.lane, role=Role.SET_UP, device=device, name="set up"))
 
 
 def _is_download(m: Machine, op: Op) -> bool:

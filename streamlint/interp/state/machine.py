@@ -46,6 +46,7 @@ from streamlint.trace import (
     Monitor,
     Op,
     Origin,
+    Role,
     Site,
     Space,
     Stream,
@@ -400,7 +401,7 @@ class Machine:
         stream = self.default(StreamKind.CURRENT, None)
         site = Site(span, self.entry, call=call)
         self.before_call[call] = self.emit(
-            Launch(site, stream=stream.id, accesses=(), name="before the call")
+            Launch(site, role=Role.BEFORE_CALL, stream=stream.id, accesses=(), name="before the call")
         )
 
     def end_call(self, results: Iterable[BufferV], span: Span, *, uses_arguments: bool) -> None:
@@ -433,7 +434,9 @@ class Machine:
             for view in dict.fromkeys(views)
             if not self.space(view).on_host
         )
-        self.emit(Launch(self.site(span), stream=stream, accesses=used, name="after the call"))
+        self.emit(
+            Launch(self.site(span), role=Role.AFTER_CALL, stream=stream, accesses=used, name="after the call")
+        )
 
     def _is_made_by_code(self, number: StreamId) -> bool:
         stream = self.streams[number]
