@@ -30,7 +30,7 @@ def check(judged: Judged) -> Iterator[Problem]:
         for refused in capture.refused:
             op = judged.op(refused.op)
             if op.role is not Role.CODE:
-                # def __init__(self): self.graph.capture_begin(): what callers then wait for is not in this code.
+                # The constructor began a capture: what is complete at the first call is not in this code.
                 continue
             yield Problem(
                 later=refused.op,
