@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.judging.call_ends import EXPLICIT_WAITS
-from streamlint.judging.responsibility import answered
+from streamlint.judging.responsibility import answered, is_of_caller
 from streamlint.order.hb import Verdict
 from streamlint.rules import lifetimes
 from streamlint.rules.base import is_entry, place_of, stream_of
@@ -77,12 +77,19 @@ def _of_outside_calls(judged: Judged, first: OpId, second: OpId, run: Run) -> se
     doubts = {Doubt.CALLS} if run.entry.after_others else set()
     if not is_entry(earlier) and earlier.at.call != later.at.call:
         doubts.add(Doubt.CALLS)
-        if len(set(run.entry.outside_calls)) > 1 and _caller_may_order(judged, earlier, later, run):
+        many = len(set(run.entry.outside_calls)) > 1
+        if (many and _caller_may_order(judged, earlier, later, run)) or _is_of_caller(judged, earlier, later):
             doubts.add(Doubt.SOME_PATHS)
     elif later.at.call > 1 and len(set(run.entry.outside_calls)) > 1 and not _is_prepared(later, run):
         # start(), then step(), which calls start() too: what step() does alone, its own entry shows.
         doubts.add(Doubt.SOME_PATHS)
     return doubts
+
+
+def _is_of_caller(judged: Judged, earlier: Op, later: Op) -> bool:
+    """Whether one op is on a stream of an object that the caller passes, and may order between two calls."""
+    streams = (stream_of(earlier), stream_of(later))
+    return any(number is not None and is_of_caller(judged.trace.streams[number]) for number in streams)
 
 
 def _is_prepared(later: Op, run: Run) -> bool:

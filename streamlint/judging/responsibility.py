@@ -50,6 +50,9 @@ if TYPE_CHECKING:
 _PARAMETER = re.compile(r"\d+:\w+")
 """The name of a parameter of a call from outside."""
 
+_PART_OF_PARAMETER = re.compile(r"\d+:\w+\..+")
+"""The name of a stream that an object has which a caller passes: ``0:mixer.lane``."""
+
 _MOVES = MAY_RETURN_OPERAND | {"clone", "pin_memory", "detach"}
 """Operators that may be the beginning of an upload."""
 
@@ -85,7 +88,7 @@ def open_end(judged: Judged, problem: Problem) -> tuple[OpenEnd, Doubt] | None:
     else:
         return None
     known = judged.trace.streams[stream] if stream is not None else None
-    if known is None or known.span is None or known.kind not in _MADE:
+    if known is None or known.span is None or known.kind not in _MADE or is_of_caller(known):
         return None
     at = first.at if doubt is Doubt.RESULT else later.at
     return OpenEnd(known.span, _plain_name(known), at.span, at.function, doubt is Doubt.RESULT), doubt
@@ -246,15 +249,21 @@ def _is_own(trace: Trace, stream: StreamId, entry: Entry) -> bool:
     known = trace.streams[stream]
     match known.kind:
         case StreamKind.NON_BLOCKING | StreamKind.BLOCKING:
-            return _PARAMETER.fullmatch(known.name) is None or _at_construction(known.name, entry)
+            own = _PARAMETER.fullmatch(known.name) is None and not is_of_caller(known)
+            return own or _at_construction(known.name, entry)
         case StreamKind.UNKNOWN:
             return _at_construction(known.name, entry)
         case StreamKind.CURRENT | StreamKind.LEGACY | StreamKind.PER_THREAD:
             return False
 
 
+def is_of_caller(stream: Stream) -> bool:
+    """Whether an object has the stream which a caller passes: the caller may order its work too."""
+    return _PART_OF_PARAMETER.fullmatch(stream.name) is not None
+
+
 def _at_construction(name: str, entry: Entry) -> bool:
-    return bool(entry.outside_calls) and name.startswith("0:")
+    return bool(entry.outside_calls) and name.startswith("0:") and "." not in name
 
 
 def _is_handed_in(trace: Trace, stream: StreamId, entry: Entry) -> bool:
@@ -262,7 +271,7 @@ def _is_handed_in(trace: Trace, stream: StreamId, entry: Entry) -> bool:
     known = trace.streams[stream]
     return (
         known.kind in (StreamKind.UNKNOWN, StreamKind.NON_BLOCKING, StreamKind.BLOCKING)
-        and _PARAMETER.fullmatch(known.name) is not None
+        and (_PARAMETER.fullmatch(known.name) is not None or is_of_caller(known))
         and not _is_own(trace, stream, entry)
     )
 

@@ -105,7 +105,7 @@ class Session:
         self.tree = Tree(root, files, overlay, settings.max_file_bytes)
         self.names = self.tree.names()
         self._assigned: dict[str, tuple[str, ...]] | None = None
-        self.project = Project(self.tree.load, self._assigning)
+        self.project = Project(self.tree.load, self._assigning, self._calling)
 
     def file(
         self, path: Path, only: Callable[[str], bool] | None = None, others: Facts | None = None
@@ -244,6 +244,11 @@ class Session:
                     found.setdefault(assigned.decode(), set()).add(name)
             self._assigned = {assigned: tuple(sorted(names)) for assigned, names in found.items()}
         return self._assigned.get(attribute, ())
+
+    def _calling(self, name: str) -> tuple[str, ...]:
+        """Modules whose text has a call of this name."""
+        text = f"{name}(".encode()
+        return tuple(module for path, module in self.names.items() if text in (self.tree.data(path) or b""))
 
     def statement(self, span: Span) -> str:
         return self.tree.line(span.path, span.line, span.end_line)

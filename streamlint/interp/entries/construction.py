@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from streamlint import ir
 from streamlint.interp.entries import unseen_caller
-from streamlint.interp.facts import scopes
 from streamlint.interp.python import objects
 from streamlint.interp.state import snapshots
 from streamlint.interp.state.machine import Machine, PathEnds
@@ -16,12 +14,11 @@ from streamlint.interp.state.values import (
     FuncV,
     HeapV,
     Shape,
-    SymV,
-    Value,
 )
 from streamlint.trace import Copy, HostEffect, Role, Space, SyncDevice
 
 if TYPE_CHECKING:
+    from streamlint import ir
     from streamlint.interp.state.decisions import Decision
     from streamlint.trace import Op
 
@@ -143,16 +140,7 @@ def _construct(m: Machine, cls: ir.ClassDecl) -> HeapV:
     The methods that are called next show that it came to its end. Where it does not with unknown arguments
     (``raise`` in a helper), the object has what it got so far, and other attributes are unknown.
     """
-    init = objects.lookup(m, cls, "__init__")
-    args: list[Value] = []
-    kwargs: dict[str, Value] = {}
-    own = init.function if isinstance(init, FuncV) and isinstance(init.function, ir.FunctionDecl) else None
-    m.targets[0] = scopes.Target(own, cls)
-    if isinstance(init, FuncV):
-        args, kwargs = unseen_caller.outside_arguments(m, init, 0, skip=1)
-    else:
-        for name in objects.dataclass_fields(m, cls) or {}:
-            kwargs[name] = SymV(f"0:{name}")
+    args, kwargs = unseen_caller.constructor_arguments(m, cls, 0)
     made = objects.new(m, cls)
     m.constructing = True
     try:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 from streamlint.interp.facts import guesses, scopes
 from streamlint.interp.library import escape, tensors
-from streamlint.interp.python import calls, functions
+from streamlint.interp.python import calls, functions, objects
 from streamlint.interp.state import lifetime
 from streamlint.interp.state.machine import Machine, PathEnds, Returned
 from streamlint.interp.state.values import (
@@ -43,13 +43,13 @@ def call_outside(m: Machine, func: FuncV, number: int) -> None:
         pass
 
 
-def after_other_calls(m: Machine, made: HeapV, names: frozenset[str]) -> None:
+def after_other_calls(m: Machine, made: HeapV, names: frozenset[str], key: str = "self") -> None:
     """Makes unknown what methods with these names in their text may have changed since the constructor.
 
     What is still ``None``, ``False``, empty or the name of a state (``self.state = "idle"``) in a new object,
     or in an object that it holds, says nothing about a used one.
     """
-    waiting = [("self", made)]
+    waiting = [(key, made)]
     seen: set[int] = set()
     while waiting:
         owner, value = waiting.pop()
@@ -58,15 +58,15 @@ def after_other_calls(m: Machine, made: HeapV, names: frozenset[str]) -> None:
         seen.add(value.id)
         attributes = m.heap[value.id].attrs
         for name in sorted(attributes.keys() & names):
-            key = f"{owner}.{name}"
+            part = f"{owner}.{name}"
             match attributes[name]:
                 case ConstV(None | False | str()):
-                    attributes[name] = SymV(key)
+                    attributes[name] = SymV(part)
                     cls = m.heap[value.id].cls
                     if cls is not None:
-                        m.owners[key] = (cls, name)
+                        m.owners[part] = (cls, name)
                 case HeapV(number) as held if m.heap[number].shape is Shape.INSTANCE:
-                    waiting.append((key, held))
+                    waiting.append((part, held))
                 case HeapV(number) if not m.heap[number].items:
                     m.heap[number].open = True
                 case _:
@@ -79,6 +79,16 @@ def _used_by_caller(m: Machine, result: Value, span: Span) -> None:
     guesses.computed_aside(m, result)
     given = [] if orders else tensors.buffers_in(m, [result], unknown=False)
     m.end_call(given, m.last_return or span, uses_arguments=not orders)
+
+
+def constructor_arguments(m: Machine, cls: ir.ClassDecl, number: int) -> tuple[list[Value], dict[str, Value]]:
+    """What unseen code passes to make an object; ``number`` is that of the call."""
+    init = objects.lookup(m, cls, "__init__")
+    own = init.function if isinstance(init, FuncV) and isinstance(init.function, ir.FunctionDecl) else None
+    m.targets[number] = scopes.Target(own, cls)
+    if isinstance(init, FuncV):
+        return outside_arguments(m, init, number, skip=1)
+    return [], {name: SymV(f"{number}:{name}") for name in objects.dataclass_fields(m, cls) or {}}
 
 
 def outside_arguments(

@@ -88,18 +88,19 @@ def calls_of(project: Project, target: Target) -> list[tuple[Scope, ir.Call]]:
     known = project.calls_of.get(target.span)
     if known is None:
         module = project.module(target.module)
-        known = list(_find_calls(project, target, module)) if module is not None else []
+        known = list(calls_in(project, target, module)) if module is not None else []
         project.calls_of[target.span] = known
     return known
 
 
-def _find_calls(project: Project, target: Target, module: ir.Module) -> Iterator[tuple[Scope, ir.Call]]:
+def calls_in(project: Project, target: Target, module: ir.Module) -> Iterator[tuple[Scope, ir.Call]]:
+    """The same in a module, which may be another one."""
     called = frozenset({target.name, *_heirs(project, target, module)})
     for decl, cls in methods_and_functions(module):
         forwards = decl.name == "__init__" and "super" in decl.names and target.cls is not None
         if (called.isdisjoint(decl.names) and not forwards) or decl is target.function:
             continue
-        scope = _scope(module, decl, cls)
+        scope = scope_of(module, decl, cls)
         if scope is None:
             continue
         for node in parts(scope.function.body):
@@ -196,7 +197,7 @@ def put_on_others(module: ir.Module, name: str) -> Iterator[tuple[Scope, ir.Expr
     for decl, cls in methods_and_functions(module):
         if name not in decl.names or not words.touches(decl.names):
             continue
-        scope = _scope(module, decl, cls)
+        scope = scope_of(module, decl, cls)
         if scope is None:
             continue
         for node in parts(scope.function.body):
@@ -243,7 +244,7 @@ def _scopes(module: ir.Module, owner: ir.ClassDecl | ir.Module) -> Iterator[Scop
         if (cls is owner or owner is module) and (
             words.makes_streams(decl.names) or words.touches(decl.names)
         ):
-            scope = _scope(module, decl, cls if cls is owner else None)
+            scope = scope_of(module, decl, cls if cls is owner else None)
             if scope is not None:
                 yield scope
 
@@ -307,7 +308,7 @@ def target_of(scope: Scope) -> Target | None:
     return Target(decl, scope.cls if decl.name == "__init__" else None)
 
 
-def _scope(module: ir.Module, decl: ir.FunctionDecl, cls: ir.ClassDecl | None) -> Scope | None:
+def scope_of(module: ir.Module, decl: ir.FunctionDecl, cls: ir.ClassDecl | None) -> Scope | None:
     """None if the function cannot be read, which is reported where it is run."""
     try:
         return Scope(module, decl.load(), cls)

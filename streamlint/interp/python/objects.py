@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir, models
 from streamlint.interp.library import devices, effects, tensors, threads
-from streamlint.interp.python import calls, names, stmt, variables
+from streamlint.interp.python import calls, given_objects, names, stmt, variables
 from streamlint.interp.state import lifetime, naming
 from streamlint.interp.state.values import (
     NONE,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 def attribute(m: Machine, value: Value, name: str, span: Span) -> Value:
     """``value.name``"""
-    value = names.settle(m, value)
+    value = given_objects.settled(m, names.settle(m, value))
     match value:
         case ApiV(path):
             return api_attribute(m, path, name)
@@ -227,7 +227,7 @@ def method(m: Machine, value: HeapV, name: str) -> FuncV | None:
 
 def iterated(m: Machine, value: Value, span: Span) -> Value:
     """What ``for x in value`` walks: the generator or the iterator that ``__iter__`` gives."""
-    value = names.settle(m, value)
+    value = given_objects.settled(m, names.settle(m, value))
     if not isinstance(value, HeapV) or m.heap[value.id].shape is not Shape.INSTANCE:
         return value
     begin = method(m, value, "__iter__")
@@ -243,7 +243,7 @@ def following(m: Machine, value: Value) -> FuncV | None:
 
 def set_attribute(m: Machine, value: Value, name: str, new: Value, span: Span) -> None:
     """``value.name = new``"""
-    value = names.settle(m, value)
+    value = given_objects.settled(m, names.settle(m, value))
     match value:
         case HeapV() if m.heap[value.id].shape is Shape.INSTANCE:
             held = m.heap[value.id]

@@ -11,6 +11,7 @@ from streamlint.interp.state.values import ApiV, ClassV, FuncV, ModuleV, Value
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from streamlint.interp.facts.given_classes import Given
     from streamlint.interp.facts.scopes import Scope
     from streamlint.interp.library.kernels import Use
     from streamlint.interp.python.variables import StreamAttribute
@@ -33,6 +34,8 @@ class Project:
     load: Callable[[str], ir.Module | None]
     mentioning: Callable[[str], tuple[str, ...]] = lambda _: ()
     """The names of the modules in whose text a stream is put into an attribute: ``x.copy_stream = ...``."""
+    calling: Callable[[str], tuple[str, ...]] = lambda _: ()
+    """The names of the modules in whose text a function or class of a name is called."""
     modules: dict[str, ir.Module | None] = field(default_factory=dict)
     resolving: set[tuple[str, str]] = field(default_factory=set)
     evidence: dict[tuple[str, str, Span], frozenset[str]] = field(default_factory=dict)
@@ -49,6 +52,8 @@ class Project:
     """Attributes for which a class creates streams or events: see ``interp/python/variables.py``."""
     calls_of: dict[Span, list[tuple[Scope, ir.Call]]] = field(default_factory=dict)
     """Calls of a function or class in its module, by its place: see ``interp/facts/scopes.py``."""
+    given: dict[tuple[Span, str], Given | None] = field(default_factory=dict)
+    """The classes of what is passed for parameters: see ``interp/facts/given_classes.py``."""
     elements: dict[ir.ClassDecl | ir.Module, dict[str, list[tuple[Scope, ir.Expr]]]] = field(
         default_factory=dict
     )

@@ -1,0 +1,85 @@
+"""Objects of classes of the tree that unseen code passes: made when code first uses a member of them."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from streamlint.interp.entries import unseen_caller
+from streamlint.interp.facts import given_classes
+from streamlint.interp.python import objects
+from streamlint.interp.state import naming
+from streamlint.interp.state.machine import PathEnds, Returned
+from streamlint.interp.state.values import NONE, EventV, HeapV, StreamV, SymV, Value
+
+if TYPE_CHECKING:
+    from streamlint import ir
+    from streamlint.interp.state.machine import Machine
+
+_ARGUMENT = re.compile(r"(\d+):(\w+)")
+_FIRST_NUMBER = 1000
+"""Arguments of the constructors of such objects are numbered apart from those of outside calls."""
+
+
+def settled(m: Machine, value: Value) -> Value:
+    """An unknown argument as the object that it is, if the tree shows its class.
+
+    ``def report(meter: Meter): meter.pull()``. It was made, and used, long before. What only its use shows is
+    a decision of the path.
+    """
+    if not isinstance(value, SymV) or (named := _ARGUMENT.fullmatch(value.key)) is None:
+        return value
+    target = m.targets.get(int(named[1]))
+    given = given_classes.of_parameter(m.project, target, named[2]) if target is not None else None
+    if given is None or _is_being_made(m, given.cls):
+        return value
+    if not given.shown and m.oracle.choose(
+        f"class of {value.key}", f"`isinstance({named[2]}, {given.cls.name})`", relevant=False
+    ):
+        return value
+    made = _made(m, given.cls, value.key)
+    m.roles[value.key] = made
+    return made
+
+
+def _place(cls: ir.ClassDecl) -> tuple[str, str]:
+    return ("being made", f"{cls.module}:{cls.qualname}")
+
+
+def _is_being_made(m: Machine, cls: ir.ClassDecl) -> bool:
+    return _place(cls) in m.globals
+
+
+def _made(m: Machine, cls: ir.ClassDecl, key: str) -> HeapV:
+    """An object as other code has made and used it: what its constructor queued is complete."""
+    made = objects.new(m, cls)
+    m.heap[made.id].key = key
+    m.globals[_place(cls)] = NONE
+    outer, constructing, m.constructing = m.calls, m.constructing, True
+    m.calls = []
+    first = len(m.ops)
+    with suppress(PathEnds, Returned):
+        args, kwargs = unseen_caller.constructor_arguments(m, cls, _FIRST_NUMBER + len(m.targets))
+        objects.initialize(m, made, cls, args, kwargs, cls.span)
+    m.calls, m.constructing = outer, constructing
+    del m.globals[_place(cls)]
+    m.forget_ops(first)
+    _was_used(m, made, cls, key)
+    return made
+
+
+def _was_used(m: Machine, made: HeapV, cls: ir.ClassDecl, key: str) -> None:
+    """Other methods may have been called before; its streams and events are known to who passes it."""
+    order, _ = m.project.ancestors(cls)
+    names = {
+        name
+        for one in order
+        for decl in one.methods.values()
+        if decl.name != "__init__"
+        for name in decl.names
+    }
+    unseen_caller.after_other_calls(m, made, frozenset(names), key)
+    for name, value in m.heap[made.id].attrs.items():
+        if isinstance(value, (StreamV, EventV)):
+            naming.keep(m, value, f"{key}.{name}")

@@ -1,0 +1,90 @@
+"""The class of an object that is passed: from an annotation, from callers in the tree, or from its use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from streamlint.finding import Confidence
+from streamlint.run import engine
+from tests.test_tree import written
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MIXER = """\
+import torch
+
+class Mixer:
+    def __init__(self):
+        self.lane = torch.cuda.Stream()
+        self.out = torch.zeros(8, device="cuda")
+
+    def begin(self):
+        with torch.cuda.stream(self.lane):
+            self.out.normal_()
+"""
+PLAYER = """\
+import torch
+
+class Player:
+    def __init__(self, source):
+        self.source = source
+
+    def play(self):
+        self.source.begin(){before}
+        total = self.source.out.sum(){after}
+        return total
+"""
+WAIT = "\n        torch.cuda.current_stream().wait_stream(self.source.lane)"
+LATE = PLAYER.format(before="", after=WAIT)
+IN_TIME = PLAYER.format(before=WAIT, after="")
+CALLER = """\
+from mixer import Mixer
+from player import Player
+
+def player():
+    return Player(Mixer())
+"""
+
+
+def confidences(folder: Path, **files: str) -> list[Confidence]:
+    found = written(folder, {f"{name}.py": text for name, text in files.items()})
+    return [one.confidence for one in engine.analyze(folder, found, engine.Settings()).findings]
+
+
+def test_a_caller_in_another_module_shows_the_class(tmp_path: Path) -> None:
+    found = confidences(tmp_path, mixer=MIXER, player=LATE, caller=CALLER)
+    assert found.count(Confidence.CERTAIN) == 1
+    assert Confidence.LIKELY not in found
+
+
+def test_what_is_left_between_two_calls_is_the_business_of_who_passes_the_object(tmp_path: Path) -> None:
+    found = confidences(tmp_path, mixer=MIXER, player=IN_TIME, caller=CALLER)
+    assert set(found) == {Confidence.POSSIBLE}
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [("", {Confidence.LIKELY, Confidence.POSSIBLE}), (MIXER.replace("Mixer", "Other"), set())],
+)
+def test_the_only_class_that_fits_is_a_guess(tmp_path: Path, others: str, expected: set[Confidence]) -> None:
+    text = MIXER + others + LATE
+    assert set(confidences(tmp_path, all=text)) == expected
+
+
+def test_a_class_that_makes_another_of_itself_ends(tmp_path: Path) -> None:
+    text = """\
+import torch
+
+class Node:
+    def __init__(self, parent: "Node"):
+        self.side = torch.cuda.Stream()
+        self.depth = parent.depth + 1
+
+    def run(self, x):
+        with torch.cuda.stream(self.side):
+            return x * self.depth
+"""
+    confidences(tmp_path, node=text)
