@@ -15,6 +15,7 @@ from streamlint.order.conflicts import conflicts
 from streamlint.order.hb import HappensBefore
 from streamlint.rules import RULES, sl905_redundant_sync
 from streamlint.rules.base import (
+    About,
     Judged,
     Place,
     Problem,
@@ -216,8 +217,7 @@ def _agent(judged: Judged, number: OpId) -> object:
 
 def _matter(candidate: Candidate) -> object:
     """What one edge settles at once: order for all buffers, lifetime for each by itself."""
-    is_order = candidate.rule.code < "SL3" or candidate.rule.code == "SL601"
-    return "order" if is_order else (candidate.rule.code, candidate.problem.buffer)
+    return "order" if candidate.rule.about.is_order else (candidate.rule.code, candidate.problem.buffer)
 
 
 # ----------------------------------------------------------------------------- findings
@@ -288,8 +288,8 @@ def merge(found: Iterable[Finding], statement: Callable[[Span], str]) -> tuple[F
     return tuple(out)
 
 
-_CAUSES = frozenset({"SL103", "SL104", "SL105", "SL204", "SL601"})
-_SYMPTOMS = frozenset({"SL101", "SL102", "SL201", "SL202"})
+_CAUSES = frozenset(rule.code for rule in RULES if rule.about is About.CAUSE)
+_SYMPTOMS = frozenset(rule.code for rule in RULES if rule.about is About.RACE)
 
 
 def _follow_causes(found: dict[Pair, Finding]) -> None:

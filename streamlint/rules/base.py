@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
 from streamlint.finding import Confidence, Severity
@@ -122,6 +123,20 @@ class Problem:
 Check: TypeAlias = Callable[[Judged], Iterator[Problem]]
 
 
+class About(Enum):
+    """What a rule is about: how its findings stand to those of other rules."""
+
+    RACE = "a pair that nothing orders"
+    CAUSE = "why a pair is not ordered: it is reported instead of the race"
+    ORDER = "an order between streams, or with the host, that is missing"
+    REST = "anything else: one edge settles it for one buffer"
+
+    @property
+    def is_order(self) -> bool:
+        """Whether one edge settles it for all buffers at once."""
+        return self is not About.REST
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One rule: its identity, its documentation, and its check."""
@@ -132,6 +147,7 @@ class Rule:
     severity: Severity
     doc: str
     check: Check = field(repr=False)
+    about: About = About.REST
     default: bool = True
     witness: Witness = UNDECLARED
     """What shows a finding of this rule on a GPU: see ``confirm``."""

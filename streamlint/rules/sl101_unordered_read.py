@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from streamlint.finding import Severity
 from streamlint.rules import pairs
 from streamlint.rules.base import (
+    About,
     Judged,
     Problem,
     Rule,
@@ -64,6 +65,7 @@ RULE = Rule(
     name="unordered-read",
     summary="a stream reads what another stream may still be writing",
     severity=Severity.ERROR,
+    about=About.RACE,
     check=check,
     witness=ByValue(),
     doc="""\

@@ -8,6 +8,7 @@ from streamlint.finding import Severity
 from streamlint.order.conflicts import ConflictKind
 from streamlint.rules import pairs
 from streamlint.rules.base import (
+    About,
     Judged,
     Problem,
     Rule,
@@ -48,6 +49,7 @@ RULE = Rule(
     name="unordered-write",
     summary="a stream overwrites what another stream may still be reading or writing",
     severity=Severity.ERROR,
+    about=About.RACE,
     check=check,
     witness=ByValue(),
     doc="""\

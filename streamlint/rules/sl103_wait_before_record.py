@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.finding import Severity
 from streamlint.rules.base import (
+    About,
     Judged,
     Note,
     Problem,
@@ -108,6 +109,7 @@ RULE = Rule(
     name="wait-before-record",
     summary="a wait on an event that no earlier path can have recorded",
     severity=Severity.ERROR,
+    about=About.CAUSE,
     check=check,
     witness=ByValue(names_earlier=False),
     doc="""\

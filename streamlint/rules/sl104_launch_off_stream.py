@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from streamlint.finding import Severity
 from streamlint.rules import handed_over, pairs
 from streamlint.rules.base import (
+    About,
     Judged,
     Note,
     Problem,
@@ -160,6 +161,7 @@ RULE = Rule(
     name="launch-off-stream",
     summary="device work is on the default stream because its stream was left out, or passed as kernel data",
     severity=Severity.ERROR,
+    about=About.CAUSE,
     check=check,
     witness=ByValue(),
     doc="""\

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.finding import Severity
 from streamlint.rules import pairs
-from streamlint.rules.base import Judged, Note, Problem, Rule, stream_of
+from streamlint.rules.base import About, Judged, Note, Problem, Rule, stream_of
 from streamlint.trace import Doubt, OpId, SyncDevice
 from streamlint.witness import ByValue
 
@@ -57,6 +57,7 @@ RULE = Rule(
     name="wrong-device-synchronize",
     summary="a device synchronize that does not cover the device where the work is",
     severity=Severity.ERROR,
+    about=About.CAUSE,
     check=check,
     witness=ByValue(gpus=2),
     doc="""\

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.finding import Severity
 from streamlint.rules.base import (
+    About,
     Judged,
     Note,
     Problem,
@@ -111,6 +112,7 @@ RULE = Rule(
     name="stream-of-other-device",
     summary="a kernel is launched, or an event recorded, on a stream of another device",
     severity=Severity.ERROR,
+    about=About.ORDER,
     check=check,
     # 700 (illegal address): cuda.core and Numba launch all the same.
     witness=ByError(codes=frozenset({400, 700}), gpus=2),

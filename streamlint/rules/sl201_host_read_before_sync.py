@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from streamlint.finding import Severity
 from streamlint.rules import pairs
 from streamlint.rules.base import (
+    About,
     Judged,
     Problem,
     Rule,
@@ -51,6 +52,7 @@ RULE = Rule(
     name="host-read-before-sync",
     summary="the host reads an unfinished asynchronous copy, or managed memory a kernel still writes",
     severity=Severity.ERROR,
+    about=About.RACE,
     check=check,
     witness=ByValue(),
     doc="""\

@@ -8,6 +8,7 @@ from streamlint.finding import Severity
 from streamlint.order.conflicts import ConflictKind
 from streamlint.rules import pairs
 from streamlint.rules.base import (
+    About,
     Judged,
     Problem,
     Rule,
@@ -55,6 +56,7 @@ RULE = Rule(
     name="host-write-during-copy",
     summary="the host overwrites memory that an asynchronous copy or kernel still reads or writes",
     severity=Severity.ERROR,
+    about=About.RACE,
     check=check,
     witness=ByValue(),
     doc="""\

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.finding import Severity
-from streamlint.rules.base import Judged, Note, Problem, Rule, quoted
+from streamlint.rules.base import About, Judged, Note, Problem, Rule, quoted
 from streamlint.trace import Access, HostAccess, OpId, Origin, Space
 from streamlint.witness import ByError
 
@@ -55,6 +55,7 @@ RULE = Rule(
     name="host-access-to-device-memory",
     summary="a device pointer dereferenced on the host",
     severity=Severity.ERROR,
+    about=About.ORDER,
     check=check,
     witness=ByError(crash=True),
     doc="""\

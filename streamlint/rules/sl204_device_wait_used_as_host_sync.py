@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from streamlint.finding import Severity
 from streamlint.order.hb import Verdict
 from streamlint.rules import pairs
-from streamlint.rules.base import Judged, Note, Problem, Rule
+from streamlint.rules.base import About, Judged, Note, Problem, Rule
 from streamlint.trace import OpId, Wait
 from streamlint.witness import ByValue
 
@@ -65,6 +65,7 @@ RULE = Rule(
     name="device-wait-used-as-host-sync",
     summary="`event.wait()` or `work.wait()` orders a stream, not the host, before a host access",
     severity=Severity.ERROR,
+    about=About.CAUSE,
     check=check,
     witness=ByValue(),
     doc="""\

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from streamlint.finding import Severity
 from streamlint.rules import handed_over, pairs
 from streamlint.rules.base import (
+    About,
     Judged,
     Note,
     Problem,
@@ -76,6 +77,7 @@ RULE = Rule(
     name="handoff-without-stream",
     summary="two libraries use the same memory on streams that the hand-off did not order",
     severity=Severity.ERROR,
+    about=About.CAUSE,
     check=check,
     witness=ByValue(),
     doc="""\
