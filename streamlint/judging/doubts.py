@@ -80,6 +80,9 @@ def _of_outside_calls(judged: Judged, first: OpId, second: OpId, run: Run) -> se
         many = len(set(run.entry.outside_calls)) > 1
         if (many and _caller_may_order(judged, earlier, later, run)) or _is_of_caller(judged, earlier, later):
             doubts.add(Doubt.SOME_PATHS)
+        if not run.entry.outside_calls and run.entry.orders_elsewhere:
+            # A function called twice: upload(), finish() of the same module, upload() again.
+            doubts.add(Doubt.SOME_PATHS)
     elif later.at.call > 1 and len(set(run.entry.outside_calls)) > 1 and not _is_prepared(later, run):
         # start(), then step(), which calls start() too: what step() does alone, its own entry shows.
         doubts.add(Doubt.SOME_PATHS)

@@ -239,12 +239,12 @@ def what(op: Op) -> str:
 
 
 def is_entry(op: Op) -> bool:
-    """Whether an op stands for what callers may have queued before a call: see ``Machine.begin``."""
+    """Whether an op stands for what callers may have queued before a call: see ``callers.begin``."""
     return op.role is Role.BEFORE_CALL
 
 
 def is_return(op: Op) -> bool:
-    """Whether an op stands for what the unseen caller does with a result: see ``Machine.end_call``."""
+    """Whether an op stands for what the unseen caller does with a result: see ``callers.end_call``."""
     return op.role is Role.AFTER_CALL
 
 

@@ -11,6 +11,7 @@ from streamlint.rules.base import (
     Note,
     early_record,
     insufficient_record,
+    is_entry,
     is_named,
     last_barrier,
     on,
@@ -32,6 +33,9 @@ def device_pairs(judged: Judged, *, reads: bool) -> Iterator[Conflict]:
         if isinstance(judged.op(conflict.later), HostAccess) or isinstance(
             judged.op(conflict.earlier), HostAccess
         ):
+            continue
+        if is_entry(judged.op(conflict.later)):
+            # What the owner of memory writes between two calls it orders itself with what the first one left.
             continue
         if (conflict.kind is ConflictKind.READ_AFTER_WRITE) == reads and not between_defaults(
             judged, conflict

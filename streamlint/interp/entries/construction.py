@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-from streamlint.interp.entries import unseen_caller
+from streamlint.interp.entries import repetition, unseen_caller
 from streamlint.interp.python import objects
 from streamlint.interp.state import snapshots
 from streamlint.interp.state.machine import Machine, PathEnds
 from streamlint.interp.state.values import (
-    ConstV,
     FuncV,
     HeapV,
-    Shape,
 )
 from streamlint.trace import Copy, HostEffect, Role, Space, SyncDevice
 
 if TYPE_CHECKING:
     from streamlint import ir
+    from streamlint.interp.entries.repetition import State
     from streamlint.interp.state.decisions import Decision
     from streamlint.trace import Op
-
-
-IndexState: TypeAlias = "tuple[tuple[str, object], ...]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +27,7 @@ class _Kept:
     """What a constructor, or a call after it, left behind, and the decisions that led there."""
 
     made: HeapV
-    index: IndexState
+    index: State
     """The object's numbers and flags after the constructor."""
     state: dict[str, object]
     taken: tuple[Decision, ...]
@@ -63,7 +59,7 @@ class Construction:
         _complete(m, self.cls)
         return made
 
-    def make_and_call(self, m: Machine, decl: ir.FunctionDecl) -> tuple[HeapV, IndexState]:
+    def make_and_call(self, m: Machine, decl: ir.FunctionDecl) -> tuple[HeapV, State]:
         """An object after a first call of a method, and what its numbers and flags were before."""
         self._begin(m)
         kept = self._again(m, decl)
@@ -71,7 +67,7 @@ class Construction:
             return kept.made, kept.index
         made = self._made(m)
         _complete(m, self.cls)
-        index = index_state(m, made)
+        index = repetition.state(m, made)
         unseen_caller.call_outside(m, FuncV(decl, None, made), 1)
         self._keep(m, decl, made, index)
         return made, index
@@ -91,7 +87,7 @@ class Construction:
         self._keep(m, None, made, ())
         return made
 
-    def _keep(self, m: Machine, decl: ir.FunctionDecl | None, made: HeapV, index: IndexState) -> None:
+    def _keep(self, m: Machine, decl: ir.FunctionDecl | None, made: HeapV, index: State) -> None:
         # What leaves a context that is open (`self.context.__enter__()`) belongs to this path alone.
         if not m.oracle.forced and not m.entered and not m.rebound:
             self._kept[decl] = _Kept(
@@ -108,30 +104,6 @@ class Construction:
         m.oracle.taken[:] = kept.taken
         m.oracle.memo.update(kept.memo)
         return kept
-
-
-def index_state(m: Machine, made: HeapV) -> IndexState:
-    """The numbers and flags that an object and the objects it holds carry: ring positions, phases.
-
-    An attribute that is still ``None`` counts: ``self.last = x`` drops the last one from the second call on.
-    """
-    state: list[tuple[str, object]] = []
-    waiting = [("", made)]
-    seen: set[int] = set()
-    while waiting:
-        prefix, value = waiting.pop()
-        if value.id in seen:
-            continue
-        seen.add(value.id)
-        for name, item in sorted(m.heap[value.id].attrs.items()):
-            match item:
-                case ConstV(bool() | int() | None as number):
-                    state.append((f"{prefix}.{name}", number))
-                case HeapV() if m.heap[item.id].shape is Shape.INSTANCE:
-                    waiting.append((f"{prefix}.{name}", item))
-                case _:
-                    pass
-    return tuple(state)
 
 
 def _construct(m: Machine, cls: ir.ClassDecl) -> HeapV:

@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from streamlint.interp.entries import unseen_caller
-from streamlint.interp.entries.construction import Construction, index_state
+from streamlint.interp.entries import repetition, unseen_caller
 from streamlint.interp.entries.runs import PAIR_PATHS, PATHS, PREPARING_PATHS, Entry
 from streamlint.interp.facts import text_order
 from streamlint.interp.facts.call_needs import Histories
@@ -29,14 +28,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from streamlint import ir
-    from streamlint.interp.entries.construction import IndexState
+    from streamlint.interp.entries.construction import Construction
     from streamlint.interp.entries.progress import Told
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.project import Project
 
 MOST_PAIRS = 12
 QUEUED_CALLS = 3
-MOST_CALLS = 6
 MOST_PREPARING = 40
 """Public methods of a class that are called after others; of larger ones nobody calls a few only."""
 MOST_QUIET = 6
@@ -154,7 +152,7 @@ def _sequence(
         first, *others = order
         made, before = construction.make_and_call(m, first)
         if repeat:
-            _call_until_repeated(m, made, first, before)
+            repetition.until_repeated(m, made, lambda number: _call(m, made, first, number), 1, before)
         for number, decl in enumerate(others, 2):
             _call(m, made, decl, number)
 
@@ -210,18 +208,6 @@ def _orders(names: frozenset[str]) -> bool:
 def _call(m: Machine, made: HeapV, decl: ir.FunctionDecl, number: int) -> None:
     m.call = number
     unseen_caller.call_outside(m, FuncV(decl, None, made), number)
-
-
-def _call_until_repeated(m: Machine, made: HeapV, decl: ir.FunctionDecl, before: IndexState) -> None:
-    """More calls after the first: until the object is as it was ``before`` one of them, and one more."""
-    seen = [before]
-    number = 2
-    while (state := index_state(m, made)) not in seen and number <= MOST_CALLS:
-        seen.append(state)
-        _call(m, made, decl, number)
-        number += 1
-    if state in seen:
-        _call(m, made, decl, number)
 
 
 def left(module: ir.Module, construction: Construction, told: Told) -> Iterator[Entry]:
@@ -304,6 +290,19 @@ def waiting(project: Project, module: ir.Module, construction: Construction, tol
             _call(m, made, decl, 1)
 
         yield Entry(decl.qualname, module.name, body, decl.span, PAIR_PATHS, after_others=True)
+
+
+def orders_state_of(module: ir.Module, own: ir.FunctionDecl) -> frozenset[str]:
+    """Functions that order streams and use a variable of the module which ``own`` uses too.
+
+    Who calls ``send()`` twice may well call ``flush()`` in between.
+    """
+    variables = module.assigned & own.names
+    return frozenset(
+        decl.name
+        for decl in all_functions(module)
+        if decl is not own and _orders(decl.names) and not variables.isdisjoint(decl.names)
+    )
 
 
 _ENTERS = frozenset({"stream", "set_stream", "StreamContext"})

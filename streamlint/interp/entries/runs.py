@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from streamlint.interp.entries import closures
 from streamlint.interp.facts import guesses
 from streamlint.interp.library import one_stream
+from streamlint.interp.state import callers
 from streamlint.interp.state.decisions import Exploration, Oracle
 from streamlint.interp.state.machine import (
     Cut,
@@ -106,7 +107,7 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
     def one(oracle: Oracle) -> Machine:
         m = Machine(project, oracle, entry.label, default_stream)
         m.frames.append(Frame(Env({}, entry.module), entry.label, touches=True))
-        m.begin(entry.start)
+        callers.begin(m, entry.start)
         try:
             with suppress(Returned, Jumped):
                 entry.body(m)
@@ -116,7 +117,7 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
         except RecursionError:
             m.cut.append("recursion")
         guesses.settle(m)
-        m.close()
+        callers.close(m)
         m.did = outline(m.ops)
         return m
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.entries import closures, methods, unseen_caller
+from streamlint.interp.entries import closures, methods, repetition, unseen_caller
 from streamlint.interp.entries.construction import Construction
 from streamlint.interp.entries.progress import Told
 from streamlint.interp.entries.runs import Entry, Run, run_entry
@@ -133,7 +133,20 @@ def _functions(module: ir.Module, relevant: frozenset[str], told: Told, *, calle
 
 
 def function_entry(module: ir.Module, decl: ir.FunctionDecl) -> Entry:
-    def body(m: Machine) -> None:
-        unseen_caller.call_outside(m, FuncV(decl), 0)
+    def call(m: Machine, number: int) -> None:
+        unseen_caller.call_outside(m, FuncV(decl), number)
 
-    return Entry(decl.qualname, module.name, body, decl.span, joined_elsewhere=methods.joined(module, decl))
+    def body(m: Machine) -> None:
+        before = repetition.state(m, None)
+        call(m, 0)
+        if repetition.meets_itself(m):
+            repetition.until_repeated(m, None, lambda number: call(m, number), 0, before)
+
+    return Entry(
+        decl.qualname,
+        module.name,
+        body,
+        decl.span,
+        joined_elsewhere=methods.joined(module, decl),
+        orders_elsewhere=methods.orders_state_of(module, decl),
+    )

@@ -8,7 +8,7 @@ from streamlint import ir
 from streamlint.interp.facts import guesses, scopes
 from streamlint.interp.library import escape, tensors
 from streamlint.interp.python import calls, functions, objects
-from streamlint.interp.state import lifetime
+from streamlint.interp.state import callers, lifetime
 from streamlint.interp.state.machine import Machine, PathEnds, Returned
 from streamlint.interp.state.values import (
     ConstV,
@@ -28,7 +28,7 @@ def call_outside(m: Machine, func: FuncV, number: int) -> None:
     """Calls a function as unseen code would: parameters are unknown, or have their default."""
     m.call = number
     if number:
-        m.begin(func.function.span, number)
+        callers.begin(m, func.function.span, number)
     if isinstance(func.function, ir.FunctionDecl) and not m.constructing:
         m.targets[number] = scopes.Target(func.function)
     args, kwargs = outside_arguments(m, func, number, skip=1 if func.receiver is not None else 0)
@@ -78,7 +78,7 @@ def _used_by_caller(m: Machine, result: Value, span: Span) -> None:
     orders = escape.carries_order(m, [result])
     guesses.computed_aside(m, result)
     given = [] if orders else tensors.buffers_in(m, [result], unknown=False)
-    m.end_call(given, m.last_return or span, uses_arguments=not orders)
+    callers.end_call(m, given, m.last_return or span, uses_arguments=not orders)
 
 
 def constructor_arguments(m: Machine, cls: ir.ClassDecl, number: int) -> tuple[list[Value], dict[str, Value]]:

@@ -13,6 +13,7 @@ from streamlint.interp.python import (
     container_methods,
     containers,
     functions,
+    iterators,
     kinds,
     names,
     objects,
@@ -31,7 +32,6 @@ from streamlint.interp.state.values import (
     EventV,
     Flavor,
     GeneratorV,
-    HeapObject,
     HeapV,
     PartialV,
     QueryV,
@@ -176,9 +176,12 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
                 return ConstV(len(items))
             return text.converted(name, args) or SymV(f"len({key_of(first)})")
         case "cycle":
-            return containers.lazy(m, "cycle", [first])
-        case "next" if isinstance(first, HeapV) and m.heap[first.id].key == "cycle":
-            return _cycled(m, m.heap[first.id], span)
+            return iterators.cycle(m, first)
+        case "count":
+            start = first if args else kwargs.get("start", ConstV(0))
+            return iterators.count(m, start, args[1] if len(args) > 1 else kwargs.get("step", ConstV(1)))
+        case "next" if isinstance(first, HeapV) and iterators.is_iterator(m.heap[first.id]):
+            return iterators.step(m, m.heap[first.id], args[1] if len(args) > 1 else None, span)
         case "next":
             items = containers.listed(m, first)
             if items:
@@ -302,6 +305,8 @@ def _container(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value
         items.reverse()
     if name == "tuple":
         return TupleV(tuple(items))
+    if name == "iter":
+        return iterators.over(m, items)
     return m.new_list(items, shape=shape, kind=kind)
 
 
@@ -367,14 +372,6 @@ def _queries(m: Machine, value: Value) -> list[QueryV]:
         return []
     items = [*held.items, *held.extra.values(), *([held.sample] if held.sample is not None else [])]
     return list(dict.fromkeys(item for item in items if isinstance(item, QueryV)))
-
-
-def _cycled(m: Machine, cycle: HeapObject, span: Span) -> Value:
-    """``next(itertools.cycle(streams))``: one after the other, and again from the first."""
-    source, turn = cycle.items[0], len(cycle.items) - 1
-    cycle.items.append(NONE)
-    items = containers.listed(m, source)
-    return items[turn % len(items)] if items else containers.nth(m, source, turn, span)
 
 
 def _number(m: Machine, name: str, args: list[Value], span: Span) -> Value:

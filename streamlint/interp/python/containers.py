@@ -107,11 +107,27 @@ def nth(m: Machine, source: Value, turn: int | None, span: Span) -> Value:
             return TupleV((count, nth(m, inner, turn, span)))
         case HeapObject(key="zip", items=parts):
             return TupleV(tuple(nth(m, part, turn, span) for part in parts))
+        case HeapObject(key="cycle" | "count"):
+            return around(m, held, turn, span)
         case _:
             items = listed(m, source)
             if items is not None:
                 return items[turn or 0] if (turn or 0) < len(items) else m.fresh("item", span)
             return element(m, source, "each" if turn is None else str(turn), span)
+
+
+def around(m: Machine, held: HeapObject, turn: int | None, span: Span) -> Value:
+    """What ``itertools.cycle`` or ``itertools.count`` gives in a turn: ``zip(batches, cycle(streams))``."""
+    match held:
+        case HeapObject(key="count", items=[ConstV(int() as start), ConstV(int() as step)]) if (
+            turn is not None
+        ):
+            return ConstV(start + step * turn)
+        case HeapObject(key="cycle", items=[source]):
+            items = listed(m, source)
+            return nth(m, source, turn % len(items) if items and turn is not None else turn, span)
+        case _:
+            return m.fresh(held.key, span)
 
 
 def lazy(m: Machine, kind: str, items: list[Value]) -> HeapV:

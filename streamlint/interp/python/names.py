@@ -64,7 +64,7 @@ def store(m: Machine, name: str, value: Value) -> None:
     if isinstance(value, SymV) and value.key in m.guesses:
         m.guesses[value.key] = replace(m.guesses[value.key], name=m.guesses[value.key].name or name)
     if name in env.outer:
-        m.globals[env.module, name] = value
+        m.set_global(env.module, name, value)
         return
     if name in env.enclosing:
         scope = env.parent

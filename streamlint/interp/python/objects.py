@@ -254,9 +254,9 @@ def set_attribute(m: Machine, value: Value, name: str, new: Value, span: Span) -
             held.attrs[name] = new
             naming.rename(m, new, name)
         case ClassV(decl):
-            m.globals[f"{decl.module}:{decl.qualname}", name] = new
+            m.set_global(f"{decl.module}:{decl.qualname}", name, new)
         case ModuleV(module):
-            m.globals[module, name] = new
+            m.set_global(module, name, new)
         case BufferV(region=()) if name == "data" and isinstance(new, BufferV):
             # p.data = other: the tensor object now stands for other memory.
             m.life.moved[value.id] = new

@@ -361,8 +361,15 @@ def _unreachable(m: Machine, wanted: set[BufferId]) -> set[BufferId]:
     for root in roots:
         if isinstance(root, BufferV):
             _found(m, m.life.moved.get(root.id, root).id, missing)
-    if not missing:
-        return missing
+    return _not_reached(m, roots, missing) if missing else missing
+
+
+def reached(m: Machine, roots: Iterable[Value], wanted: set[BufferId]) -> set[BufferId]:
+    """The wanted buffers that values hold, directly or through others."""
+    return wanted - _not_reached(m, roots, set(wanted))
+
+
+def _not_reached(m: Machine, roots: Iterable[Value], missing: set[BufferId]) -> set[BufferId]:
     seen: set[int] = set()
     scopes: set[int] = set()
     waiting: list[Value] = []

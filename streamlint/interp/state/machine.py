@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NoReturn
 
-from streamlint import models
 from streamlint.interp.state.captures import Captures, Recording
 from streamlint.interp.state.lifetime import MAX_SCANS, Lifetimes
 from streamlint.interp.state.values import (
@@ -33,7 +32,6 @@ from streamlint.trace import (
     Alloc,
     Buffer,
     BufferId,
-    Copy,
     DeviceId,
     Doubt,
     Event,
@@ -41,12 +39,10 @@ from streamlint.trace import (
     Graph,
     GraphId,
     LaneId,
-    Launch,
     Mode,
     Monitor,
     Op,
     Origin,
-    Role,
     Site,
     Space,
     Stream,
@@ -211,6 +207,8 @@ class Machine:
     """What the path took to be equal, of the open comparisons with constants (by key)."""
     named: dict[tuple[str, int], int] = field(default_factory=dict)
     """The rank of the name that something has: see ``state/naming.py``."""
+    replaced: dict[tuple[str, str], Value | None] = field(default_factory=dict)
+    """What variables of modules and classes were before the path first assigned to them."""
 
     # ------------------------------------------------------------------ budgets and places
 
@@ -380,6 +378,11 @@ class Machine:
         where = f"@{span.line}:{span.col}" if span is not None else ""
         return SymV(f"{label}{where}#{turn}.{self.call}.{len(self.calls)}", holds)
 
+    def set_global(self, owner: str, name: str, value: Value) -> None:
+        """Assigns to a variable of a module or a class."""
+        self.replaced.setdefault((owner, name), self.globals.get((owner, name)))
+        self.globals[owner, name] = value
+
     # ------------------------------------------------------------------ result
 
     def trace(self) -> Trace:
@@ -395,56 +398,3 @@ class Machine:
             path=self.oracle.path,
             cut=(*self.cut, "lifetimes") if self.life.scans >= MAX_SCANS else tuple(self.cut),
         )
-
-    def begin(self, span: Span, call: int = 0) -> None:
-        """The op that stands for what the caller may have queued before a call, on its arguments."""
-        stream = self.default(StreamKind.CURRENT, None)
-        site = Site(span, self.entry, call=call)
-        self.before_call[call] = self.emit(
-            Launch(site, role=Role.BEFORE_CALL, stream=stream.id, accesses=(), name="before the call")
-        )
-
-    def end_call(self, results: Iterable[BufferV], span: Span, *, uses_arguments: bool) -> None:
-        """The op that stands for what the caller may do next: it uses the results on the current stream.
-
-        With ``uses_arguments`` it also reads what the call wrote of the memory that it was given. The op
-        is there if the call used another stream, so that something can be unordered.
-        """
-        stream = self.default(StreamKind.CURRENT, None).id
-        here = [op for op in self.ops if isinstance(op, (Launch, Copy)) and op.at.call == self.call]
-        if all(op.stream == stream for op in here):
-            return
-        views = list(results)
-        if uses_arguments:
-            # Who hands in a stream knows what is written on it, and the rank that sends only reads.
-            aside = [
-                op
-                for op in here
-                if self._is_made_by_code(op.stream) and not models.is_for_some_ranks(op.name)
-            ]
-            written = [access for op in aside for access in op.accesses if access.mode.writes]
-            views += [
-                BufferV(a.buffer, a.region)
-                for a in written
-                if self.buffers[a.buffer].origin is Origin.ARGUMENT
-            ]
-        doubts = frozenset({Doubt.RESULT})
-        used = tuple(
-            Access(view.id, Mode.READ, view.region, doubts)
-            for view in dict.fromkeys(views)
-            if not self.space(view).on_host
-        )
-        self.emit(
-            Launch(self.site(span), role=Role.AFTER_CALL, stream=stream, accesses=used, name="after the call")
-        )
-
-    def _is_made_by_code(self, number: StreamId) -> bool:
-        stream = self.streams[number]
-        return stream.kind in (StreamKind.NON_BLOCKING, StreamKind.BLOCKING) and stream.span is not None
-
-    def close(self) -> None:
-        """Fills in the ops before the calls: every argument that was used may be pending."""
-        for number, accesses in self.pending.items():
-            first = self.ops[number]
-            assert isinstance(first, Launch)
-            self.ops[number] = replace(first, accesses=tuple(accesses))

@@ -1,0 +1,92 @@
+"""How often outside code calls the same thing: until the state that outlives a call repeats.
+
+That state is the numbers and flags of the object, of variables of modules and classes that the code assigns
+to, and the positions of iterators: whatever decides which slot the next call takes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from streamlint.interp.python import iterators
+from streamlint.interp.state import lifetime
+from streamlint.interp.state.values import ConstV, HeapV, Shape, Value
+from streamlint.trace import Copy, HostEffect, Launch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from streamlint.interp.state.machine import Machine
+
+State: TypeAlias = "tuple[tuple[str, object], ...]"
+
+MOST_CALLS = 6
+
+
+def state(m: Machine, made: HeapV | None) -> State:
+    """The numbers and flags that an object and the objects it holds carry: ring positions, phases.
+
+    An attribute that is still ``None`` counts: ``self.last = x`` drops the last one from the second call on.
+    So do variables of modules and classes that the path has changed, and iterators away from their start.
+    """
+    found: list[tuple[str, object]] = []
+    seen: set[int] = set()
+    waiting: list[tuple[str, Value]] = [] if made is None else [("", made)]
+    waiting += [
+        (f"{owner}.{name}", value)
+        for (owner, name), value in sorted(m.globals.items(), key=lambda item: item[0])
+        if _counts(m, (owner, name), value)
+    ]
+    while waiting:
+        prefix, value = waiting.pop()
+        match value:
+            case ConstV(bool() | int() | None as number):
+                found.append((prefix, number))
+            case HeapV(number) if number not in seen:
+                seen.add(number)
+                held = m.heap[number]
+                if iterators.is_iterator(held):
+                    found += [(prefix, at)] if (at := iterators.position(m, held)) else []
+                elif held.shape is Shape.INSTANCE:
+                    waiting += [(f"{prefix}.{name}", item) for name, item in sorted(held.attrs.items())]
+            case _:
+                pass
+    return tuple(sorted(found, key=lambda item: item[0]))
+
+
+def _counts(m: Machine, place: tuple[str, str], value: Value) -> bool:
+    """Whether a variable of a module or a class is state: an iterator, or what the path has changed."""
+    if isinstance(value, HeapV):
+        return iterators.is_iterator(m.heap[value.id])
+    return isinstance(value, ConstV) and place in m.replaced and m.replaced[place] != value
+
+
+def until_repeated(
+    m: Machine, made: HeapV | None, call: Callable[[int], None], first: int, before: State
+) -> None:
+    """Calls after number ``first``: until the state is as it was ``before`` one of them, and one more.
+
+    A ring of two slots collides on the third call.
+    """
+    seen = [before]
+    number = first + 1
+    while (now := state(m, made)) not in seen and number < first + MOST_CALLS:
+        seen.append(now)
+        call(number)
+        number += 1
+    if now in seen:
+        call(number)
+
+
+def meets_itself(m: Machine) -> bool:
+    """Whether a call left work on memory that modules and classes hold: the next call finds it there.
+
+    ``PAGE = torch.empty(n, pin_memory=True)`` at the top, and ``def upload(a): PAGE.copy_(a); x.copy_(PAGE,
+    non_blocking=True)``: the second upload writes what the first copy may still read.
+    """
+    if len({op.stream for op in m.ops if isinstance(op, (Launch, Copy))}) < 2 and not any(
+        isinstance(op, Copy) and op.host is HostEffect.ASYNC for op in m.ops
+    ):
+        return False
+    used = {access.buffer for op in m.ops if isinstance(op, (Launch, Copy)) for access in op.accesses}
+    return bool(lifetime.reached(m, m.globals.values(), used))

@@ -1,0 +1,110 @@
+"""What unseen callers may do before and after the calls that a path is about."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from streamlint import models
+from streamlint.interp.state.values import BufferV
+from streamlint.trace import (
+    Access,
+    BufferId,
+    Copy,
+    Doubt,
+    Launch,
+    Mode,
+    Origin,
+    Role,
+    Site,
+    StreamId,
+    StreamKind,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from streamlint.interp.state.machine import Machine
+    from streamlint.source import Span
+
+_RESULT = frozenset({Doubt.RESULT})
+_KEPT = frozenset({Doubt.ARGUMENT, Doubt.CALLS})
+
+
+def begin(m: Machine, span: Span, call: int = 0) -> None:
+    """The op that stands for what the caller may have queued before a call, on its arguments."""
+    stream = m.default(StreamKind.CURRENT, None)
+    site = Site(span, m.entry, call=call)
+    m.before_call[call] = m.emit(
+        Launch(site, role=Role.BEFORE_CALL, stream=stream.id, accesses=(), name="before the call")
+    )
+
+
+def end_call(m: Machine, results: Iterable[BufferV], span: Span, *, uses_arguments: bool) -> None:
+    """The op that stands for what the caller may do next: it uses the results on the current stream.
+
+    With ``uses_arguments`` it also reads what the call wrote of the memory that it was given. The op
+    is there if the call used another stream, so that something can be unordered.
+    """
+    stream = m.default(StreamKind.CURRENT, None).id
+    here = [op for op in m.ops if isinstance(op, (Launch, Copy)) and op.at.call == m.call]
+    if all(op.stream == stream for op in here):
+        return
+    views = list(results)
+    if uses_arguments:
+        # Who hands in a stream knows what is written on it, and the rank that sends only reads.
+        aside = [
+            op for op in here if _is_made_by_code(m, op.stream) and not models.is_for_some_ranks(op.name)
+        ]
+        written = [access for op in aside for access in op.accesses if access.mode.writes]
+        views += [
+            BufferV(a.buffer, a.region) for a in written if m.buffers[a.buffer].origin is Origin.ARGUMENT
+        ]
+    used = tuple(
+        Access(view.id, Mode.READ, view.region, _RESULT)
+        for view in dict.fromkeys(views)
+        if not m.space(view).on_host
+    )
+    m.emit(Launch(m.site(span), role=Role.AFTER_CALL, stream=stream, accesses=used, name="after the call"))
+
+
+def _is_made_by_code(m: Machine, number: StreamId) -> bool:
+    stream = m.streams[number]
+    return stream.kind in (StreamKind.NON_BLOCKING, StreamKind.BLOCKING) and stream.span is not None
+
+
+def close(m: Machine) -> None:
+    """Fills in the ops before the calls: every argument that was used may be pending."""
+    for number, buffer in _kept(m):
+        m.pending.setdefault(number, []).append(Access(buffer, Mode.WRITE, doubts=_KEPT))
+    for number, accesses in m.pending.items():
+        first = m.ops[number]
+        assert isinstance(first, Launch)
+        m.ops[number] = replace(first, accesses=tuple(accesses))
+
+
+def _kept(m: Machine) -> Iterator[tuple[int, BufferId]]:
+    """What an object was given when it was made, with the calls that read it aside, by their first op.
+
+    Its owner may write it before each of them: ``Average(model.weight)``, then ``update()`` after every step
+    of the optimizer. What the object writes itself, as one that uploads into a cache does, is left to it.
+    """
+    made = m.targets.get(0)
+    if made is None or made.cls is None or len(m.before_call) < 2:
+        return
+    given = {
+        access.buffer
+        for access in m.pending.get(m.before_call[0], ())
+        if m.buffers[access.buffer].name.startswith("0:")
+    }
+    if not given:
+        return
+    work = [op for op in m.ops if isinstance(op, (Launch, Copy)) and op.accesses]
+    given -= {access.buffer for op in work for access in op.accesses if access.mode.writes}
+    current = m.default(StreamKind.CURRENT, None).id
+    seen: set[tuple[int, BufferId]] = set()
+    for op in work:
+        number = m.before_call.get(op.at.call, 0)
+        if op.at.call and op.stream != current and number:
+            seen.update((number, access.buffer) for access in op.accesses if access.buffer in given)
+    yield from sorted(seen)
