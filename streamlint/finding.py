@@ -117,14 +117,12 @@ class Statistics:
     """How much was analyzed, counted in functions that touch streams."""
 
     exact: int = 0
-    approximate: int = 0
     cut: int = 0
     skipped: int = 0
 
     def __add__(self, other: Statistics) -> Statistics:
         return Statistics(
             self.exact + other.exact,
-            self.approximate + other.approximate,
             self.cut + other.cut,
             self.skipped + other.skipped,
         )

@@ -190,7 +190,7 @@ def test_statistics(project: Path, engine: FakeEngine, capsys: Capture) -> None:
     assert out.splitlines()[-3:] == [
         "     2  SL102  unordered-write",
         "     1  SL101  unordered-read",
-        "Functions with GPU streams: 5 followed exactly, 0 approximately, 1 cut at a budget, 0 skipped.",
+        "Functions with GPU streams: 5 followed exactly, 1 cut at a budget, 0 skipped.",
     ]
 
 

@@ -40,8 +40,6 @@ def _resource(name: str, params: str) -> tuple[Api, Api]:
     )
 
 
-_FROM_HOST = Copies("self", "ary", "stream", blocking=True, unless="stream")
-
 RMM = Framework(
     lib=Lib.RMM,
     url="https://docs.rapids.ai/api/rmm/stable/",

@@ -100,7 +100,7 @@ def statistics(outcome: Outcome) -> str:
     rows = [f"{count:>6}  {code}  {name}" for (code, name), count in most_first]
     part = outcome.statistics
     rows.append(
-        f"Functions with GPU streams: {part.exact} followed exactly, {part.approximate} approximately, "
+        f"Functions with GPU streams: {part.exact} followed exactly, "
         f"{part.cut} cut at a budget, {part.skipped} skipped."
     )
     return "\n".join(rows) + "\n"

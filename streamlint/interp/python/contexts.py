@@ -256,6 +256,7 @@ def as_stream(m: Machine, value: Value, span: Span | None, lib: Lib | None = Non
     if isinstance(value, HeapV) and m.heap[value.id].shape is Shape.INSTANCE:
         protocol = objects.method(m, value, "__cuda_stream__")
         if protocol is not None and span is not None:
+            # It gives a version and the handle of the stream that the object stands for.
             match names.settle(m, calls.call(m, protocol, [], {}, span)):
                 case TupleV((_, handle)):
                     return as_stream(m, handle, span, lib)
@@ -265,18 +266,6 @@ def as_stream(m: Machine, value: Value, span: Span | None, lib: Lib | None = Non
             held = m.heap[value.id].attrs.get(attribute)
             if isinstance(held, StreamV):
                 return held
-        return _by_protocol(m, value, span, lib)
-    return m.new_stream(StreamKind.UNKNOWN, "a stream", None, lib)
-
-
-def _by_protocol(m: Machine, value: HeapV, span: Span | None, lib: Lib | None) -> StreamV:
-    """``__cuda_stream__()`` gives a version and the handle of the stream that an object stands for."""
-    protocol = objects.method(m, value, "__cuda_stream__")
-    if protocol is not None and span is not None:
-        given = calls.call(m, protocol, [], {}, span)
-        handle = given.items[1] if isinstance(given, TupleV) and len(given.items) > 1 else NONE
-        if isinstance(handle, (StreamV, SymV)):
-            return as_stream(m, handle, span, lib)
     return m.new_stream(StreamKind.UNKNOWN, "a stream", None, lib)
 
 
