@@ -1,7 +1,7 @@
 """The command line.
 
 Exit status: 0 nothing found; 1 findings; 2 wrong use, an internal error, or a file that
-could not be analyzed.
+could not be analyzed; 130 and 143 after Ctrl-C and SIGTERM.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ from typing import TYPE_CHECKING, TextIO
 
 from streamlint import __version__
 from streamlint.errors import UserError
+from streamlint.files import write_whole
 from streamlint.finding import Confidence
 from streamlint.output import Format, render, text
 from streamlint.output.style import Style, plain, wants_colors
 from streamlint.run import check
+from streamlint.run.progress import Progress
+from streamlint.run.stop import signal_of, terminable
 from streamlint.settings import baseline
 from streamlint.settings.catalog import Selection, catalog, find_rule, parse_selectors, sentence
 from streamlint.settings.config import find_root, load, with_known_codes
@@ -30,7 +33,9 @@ if TYPE_CHECKING:
 
     from streamlint.output import Outcome
 
-CLEAN, FOUND, FAILED, INTERRUPTED = 0, 1, 2, 130
+CLEAN, FOUND, FAILED = 0, 1, 2
+STOPPED = 128
+"""Plus the number of the signal: what shells tell of a command that a signal ended."""
 DESCRIPTION = "Finds missing stream ordering in Python GPU code, without running it."
 COMMANDS = {
     "check": "look for problems (the default: `streamlint PATH...` is `streamlint check PATH...`)",
@@ -52,17 +57,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status; no exception leaves it."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        return _dispatch(arguments)
+        with terminable():
+            return _dispatch(arguments)
     except UserError as error:
         _complain(str(error))
         return FAILED
-    except KeyboardInterrupt:
-        return INTERRUPTED
+    except KeyboardInterrupt as stop:
+        return STOPPED + signal_of(stop)
     except BrokenPipeError:  # `streamlint confirm file.py --plan | head`: the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return CLEAN
-    except SystemExit as stop:  # argparse, after it has said why
-        return stop.code if isinstance(stop.code, int) else FAILED
+    except SystemExit as end:  # argparse, after it has said why
+        return end.code if isinstance(end.code, int) else FAILED
     except Exception as error:  # the last resort: a user gets no traceback
         return _internal_error(error)
 
@@ -102,6 +108,9 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+JOBS = "processes, no more than cores and files; 0 is one for each core"
+
+
 def _check_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("paths", nargs="+", metavar="PATH", help="files and folders; `-` is standard input")
@@ -137,7 +146,7 @@ def _check_options(parser: argparse.ArgumentParser) -> None:
     output.add_argument("--exit-zero", action="store_true", help="exit with 0 even if there are findings")
     running = parser.add_argument_group("running")
     running.add_argument("--config", type=Path, metavar="FILE", help="use this configuration file")
-    running.add_argument("--jobs", type=_job_count, metavar="N", help="processes; 0 is one for each core")
+    running.add_argument("--jobs", type=_job_count, metavar="N", help=JOBS)
     running.add_argument("--stdin-filename", type=Path, metavar="NAME", help="the path that `-` stands for")
     running.add_argument("--no-cache", action="store_true", help="no effect: there is no cache")
 
@@ -178,17 +187,23 @@ def _explain(options: argparse.Namespace) -> int:
 
 def _check(options: argparse.Namespace) -> int:
     request = _request(options)
-    outcome = check.run(request)
-    if not outcome.files and not outcome.errors:
+    with Progress(None if options.quiet else sys.stderr) as progress:
+        outcome = check.run(request, progress)
+    if not outcome.files and not outcome.errors and outcome.stop is None:
         _print("streamlint: warning: no Python files there, or all of them are excluded\n", sys.stderr)
     for error in outcome.errors:
         place = f"{error.path}:{error.line}" if error.line else error.path  # line 0: the file as a whole
         _complain(f"{plain(place)}: {error.message}")
-    if options.write_baseline is not None:
+    if outcome.stop is not None:
+        _complain(outcome.stop.message)
+    if options.write_baseline is not None and outcome.stop is None:
         _write(options.write_baseline, baseline.dump(outcome.findings))
         _print(f"Recorded {len(outcome.findings)} findings in {options.write_baseline}.\n", sys.stderr)
         return FAILED if outcome.errors else CLEAN
-    _report(options, outcome)
+    if options.write_baseline is None:
+        _report(options, outcome)
+    if outcome.stop is not None:
+        return STOPPED + outcome.stop.number
     if outcome.errors:
         return FAILED
     return FOUND if outcome.findings and not options.exit_zero else CLEAN
@@ -211,7 +226,7 @@ def _request(options: argparse.Namespace) -> check.Request:
             config.ignore + parse_selectors(options.ignore, rules),
         ),
         min_confidence=Confidence(options.min_confidence or config.min_confidence),
-        jobs=_jobs(config.jobs if options.jobs is None else options.jobs),
+        jobs=config.jobs if options.jobs is None else options.jobs,
         known=_known(options),
         stdin=stdin,
     )
@@ -234,10 +249,6 @@ def _stdin(options: argparse.Namespace) -> tuple[Path, bytes] | None:
     return Path.cwd() / name, sys.stdin.buffer.read()
 
 
-def _jobs(wanted: int) -> int:
-    return wanted or os.cpu_count() or 1
-
-
 def _report(options: argparse.Namespace, outcome: Outcome) -> None:
     form = Format(options.output_format)
     to_file = options.output is not None
@@ -257,7 +268,7 @@ def _report(options: argparse.Namespace, outcome: Outcome) -> None:
 
 def _write(path: Path, content: str) -> None:
     try:
-        path.write_text(content, encoding="utf-8", errors="backslashreplace", newline="\n")
+        write_whole(path, content)
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror or error}") from error
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import os
 import re
+import secrets
+import shutil
 import tokenize
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -65,3 +67,27 @@ def decode(content: bytes) -> str | None:
         return content.decode(encoding)
     except (SyntaxError, UnicodeDecodeError, LookupError):
         return None
+
+
+def write_whole(path: Path, content: str) -> None:
+    """Write a file as a whole or not at all: whoever stops a run finds what was there before, or all of it.
+
+    The text goes into a new file in the same folder, which then takes the name. A link stays one. What is no
+    regular file (``/dev/stdout``, a pipe) is written to as it is. Raises OSError.
+    """
+    target = Path(os.path.realpath(path))
+    data = content.encode("utf-8", "backslashreplace")
+    if target.exists() and not is_file(target):
+        target.write_bytes(data)
+        return
+    # Not by `tempfile`: the file is to be as readable as any other that the user makes.
+    new = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.tmp")
+    try:
+        with new.open("xb") as file:
+            file.write(data)
+        if target.exists():
+            shutil.copymode(target, new)
+        new.replace(target)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise

@@ -21,7 +21,7 @@ from streamlint.settings.catalog import CommentRule
 from streamlint.source import Span
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     import pytest
@@ -59,7 +59,7 @@ class FakeEngine:
     findings: list[Finding] = field(default_factory=list)
     errors: list[SourceError] = field(default_factory=list)
     statistics: Statistics = field(default_factory=Statistics)
-    crash: Exception | None = None
+    crash: BaseException | None = None
     root: Path | None = None
     files: tuple[Path, ...] = ()
     focus: tuple[Path, ...] | None = None
@@ -73,9 +73,12 @@ class FakeEngine:
         settings: Settings,
         focus: Sequence[Path] | None = None,
         overlay: Mapping[Path, bytes] | None = None,
+        progress: Callable[[int, int], None] | None = None,
     ) -> Report:
         if self.crash is not None:
             raise self.crash
+        if progress is not None:
+            progress(1, len(files))
         self.root, self.files, self.settings = root, tuple(files), settings
         self.focus, self.overlay = None if focus is None else tuple(focus), overlay or {}
         return Report(tuple(self.findings), tuple(self.errors), len(files), 1, self.statistics)

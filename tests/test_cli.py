@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -12,7 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streamlint import __version__, cli
-from streamlint.finding import Confidence, SourceError, Statistics
+from streamlint.finding import Confidence, Report, SourceError, Statistics
+from streamlint.run.stop import Stopped, Terminated
 from tests.cli_support import SOURCE, FakeEngine, finding, install, run
 
 if TYPE_CHECKING:
@@ -281,6 +283,34 @@ def test_interrupt(
 
     monkeypatch.setattr("streamlint.run.check.run", interrupt)
     assert run(capsys, "train.py").status == 130
+
+
+@pytest.mark.parametrize(
+    ("before", "status", "name"), [(KeyboardInterrupt, 130, "SIGINT"), (Terminated, 143, "SIGTERM")]
+)
+def test_a_stopped_run_tells_what_it_found_and_records_no_baseline(
+    project: Path,
+    engine: FakeEngine,
+    capsys: Capture,
+    before: type[KeyboardInterrupt],
+    status: int,
+    name: str,
+) -> None:
+    done = frozenset({project / "train.py"})
+    engine.crash = Stopped(Report((finding(),), (), 2, 1), done, before())
+    stopped = run(capsys, ".", "--output-format", "concise", "-q")
+    assert stopped.status == status
+    assert stopped.out.startswith("train.py:8:8: SL101")
+    assert f"error: stopped by {name} after 1 of " in stopped.err
+    assert run(capsys, ".", "--write-baseline", "known.json").status == status
+    assert not (project / "known.json").exists()
+
+
+def test_sigterm_ends_what_it_ended_before(project: Path, engine: FakeEngine, capsys: Capture) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    run(capsys, "train.py")
+    run(capsys, "confirm", "train.py", "--plan")
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,8 @@ from streamlint.finding import (
     SourceError,
     Statistics,
 )
-from streamlint.output import Format, Outcome, render
+from streamlint.output import Format, Outcome, render, text
+from streamlint.output.outcome import Stop
 from streamlint.output.style import Style
 from streamlint.source import Span
 from tests.cli_support import RULES, SOURCE, finding
@@ -216,7 +217,11 @@ def test_json() -> None:
 
 
 def sarif(*findings: Finding, errors: tuple[SourceError, ...] = ()) -> dict[str, Any]:
-    document = json.loads(render(Format.SARIF, outcome(*findings, errors=errors), Style()))
+    return sarif_of(outcome(*findings, errors=errors))
+
+
+def sarif_of(shown: Outcome) -> dict[str, Any]:
+    document = json.loads(render(Format.SARIF, shown, Style()))
     schema = json.loads((HERE / "data" / "sarif-2.1.0.json").read_text(encoding="utf-8"))
     jsonschema.Draft4Validator(schema).validate(document)
     (run,) = document["runs"]
@@ -283,6 +288,28 @@ def test_sarif_errors_are_notifications() -> None:
     (notification,) = failed["toolExecutionNotifications"]
     assert notification["message"] == {"text": "invalid syntax"}
     assert notification["locations"][0]["physicalLocation"]["region"] == {"startLine": 1}
+
+
+STOP = Stop("SIGINT", 2, 12, 340)
+NOT_ALL = "stopped by SIGINT after 12 of 340 files: there may be more to find"
+
+
+def test_each_form_tells_that_a_run_was_stopped() -> None:
+    stopped = replace(outcome(finding()), files=340, stop=STOP)
+    document = json.loads(render(Format.JSON, stopped, Style()))
+    assert document["errors"] == [{"path": ".", "line": 1, "message": NOT_ALL}]
+    assert document["summary"]["stopped"] == {"signal": "SIGINT", "files": 12}
+    (invocation,) = sarif_of(stopped)["invocations"]
+    assert invocation == {
+        "executionSuccessful": False,
+        "exitSignalName": "SIGINT",
+        "exitSignalNumber": 2,
+        "toolExecutionNotifications": [{"level": "error", "message": {"text": NOT_ALL}}],
+    }
+    assert render(Format.GITHUB, stopped, Style()).splitlines()[-1] == f"::error title=stopped::{NOT_ALL}"
+    summary = text.summary(stopped, Style())
+    assert summary.startswith("Found 1 finding (1 likely) in 12 files")
+    assert summary.endswith(f"This is not all: {NOT_ALL}.\n")
 
 
 def test_github() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +25,8 @@ from streamlint.confirm.program import Program, cases_of
 from streamlint.confirm.runner import Confirmation, confirm_all
 from streamlint.confirm.server import Limits, Server, serving, slow_imports
 from streamlint.confirm.verdict import Decision, Verdict
+from streamlint.files import write_whole
+from streamlint.run.stop import terminable
 from streamlint.settings.config import find_root
 from streamlint.witness import NoWitness, gpus_of
 
@@ -53,8 +54,8 @@ def main(argv: Sequence[str]) -> int:
     options = _parser().parse_args(words[:cut])
     if options.synthesize is not None:
         return _synthesize(options)
-    signal.signal(signal.SIGTERM, _stop)  # as Ctrl-C: what was started is ended first
-    with _ahead(options, command) as server:
+    # SIGTERM as Ctrl-C: what was started is ended first.
+    with terminable(), _ahead(options, command) as server:
         return _confirm(options, command, server)
 
 
@@ -114,7 +115,7 @@ def _write_html(
     from streamlint.confirm import html
 
     try:
-        options.html.write_text(html.page(confirmations, findings, options.delay), "utf-8")
+        write_whole(options.html, html.page(confirmations, findings, options.delay))
     except OSError as error:
         return _refuse(f"cannot write {options.html}: {error.strerror}")
     return 0
@@ -158,11 +159,6 @@ def _confirmed(
 def _too_few(plan: Plan, gpus: int) -> Confirmation:
     reason = f"the finding is about {gpus_of(plan.witness)} GPUs, and there is {gpus}"
     return Confirmation(plan, Decision(Verdict.NOT_RUN, reason))
-
-
-def _stop(number: int, frame: object) -> None:
-    del number, frame
-    raise KeyboardInterrupt
 
 
 def exit_status(confirmations: Sequence[Confirmation]) -> int:

@@ -11,6 +11,7 @@ from streamlint.confirm.driver import Driver, DriverUnavailableError
 from streamlint.confirm.processes import tidy_environment
 from streamlint.confirm.slicing import NothingToReplayError, slice_of
 from streamlint.confirm.synthesize import program
+from streamlint.files import write_whole
 from streamlint.finding import Severity
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def _write(finding: Finding, root: Path, folder: Path) -> Reproducer:
     except NothingToReplayError as reason:
         return Reproducer(finding, None, str(reason))
     path = folder / file_name(finding)
-    path.write_text(text, "utf-8", newline="\n")
+    write_whole(path, text)
     return Reproducer(finding, path)
 
 

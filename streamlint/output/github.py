@@ -19,6 +19,7 @@ _COMMAND = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVIC
 def render(outcome: Outcome) -> str:
     lines = [_finding(finding) for finding in outcome.findings]
     lines += [_error(error) for error in outcome.errors]
+    lines += [_command("error", {"title": "stopped"}, outcome.stop.message)] if outcome.stop else []
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from streamlint.finding import Seen
+from streamlint.finding import Seen, SourceError
 
 if TYPE_CHECKING:
     from streamlint.finding import Finding
@@ -16,21 +16,28 @@ VERSION = 1
 
 
 def render(outcome: Outcome) -> str:
+    stop = outcome.stop
     document = {
         "version": VERSION,
         "findings": [fields(finding) for finding in outcome.findings],
         "errors": [
             {"path": error.path, "line": max(error.line, 1), "message": error.message}
-            for error in outcome.errors
+            for error in (*outcome.errors, *_stopped(outcome))
         ],
         "summary": {
             "files": outcome.files,
             "analyzed": outcome.analyzed,
             "findings": len(outcome.findings),
             "seconds": round(outcome.seconds, 3),
+            **({} if stop is None else {"stopped": {"signal": stop.signal, "files": stop.done}}),
         },
     }
     return json.dumps(document, indent=2) + "\n"
+
+
+def _stopped(outcome: Outcome) -> tuple[SourceError, ...]:
+    """A run that was stopped is an error of the whole project, for those who look for errors only."""
+    return () if outcome.stop is None else (SourceError(".", 0, outcome.stop.message),)
 
 
 def fields(finding: Finding) -> dict[str, object]:

@@ -25,6 +25,22 @@ class Format(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Stop:
+    """A run that a signal ended early."""
+
+    signal: str
+    """Its name, as systems and SARIF have it: ``SIGINT``."""
+    number: int
+    done: int
+    """Files that were done with."""
+    files: int
+
+    @property
+    def message(self) -> str:
+        return f"stopped by {self.signal} after {self.done} of {self.files} files: there may be more to find"
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """The findings to show, in order, and what surrounds them."""
 
@@ -40,3 +56,5 @@ class Outcome:
     statistics: Statistics
     known: int = 0
     """Findings hidden because the baseline knows them."""
+    stop: Stop | None = None
+    """Why this is not all, if it is not."""

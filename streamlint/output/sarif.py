@@ -41,15 +41,22 @@ def render(outcome: Outcome) -> str:
         },
         "columnKind": "unicodeCodePoints",
         "originalUriBaseIds": {ROOT: {"description": {"text": "The root of the project."}}},
-        "invocations": [
-            {
-                "executionSuccessful": not outcome.errors,
-                "toolExecutionNotifications": [_notification(error) for error in outcome.errors],
-            }
-        ],
+        "invocations": [_invocation(outcome)],
         "results": [_result(finding, index) for finding in outcome.findings],
     }
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+
+
+def _invocation(outcome: Outcome) -> Json:
+    invocation: Json = {
+        "executionSuccessful": not outcome.errors and outcome.stop is None,
+        "toolExecutionNotifications": [_notification(error) for error in outcome.errors],
+    }
+    if outcome.stop is not None:
+        invocation |= {"exitSignalName": outcome.stop.signal, "exitSignalNumber": outcome.stop.number}
+        notice = {"level": "error", "message": {"text": outcome.stop.message}}
+        invocation["toolExecutionNotifications"].append(notice)
+    return invocation
 
 
 def _rule(rule: RuleInfo) -> Json:

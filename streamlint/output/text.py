@@ -62,7 +62,7 @@ def _block(finding: Finding, outcome: Outcome, style: Style) -> Iterator[str]:
 
 def summary(outcome: Outcome, style: Style) -> str:
     """Return the closing lines: how much was found, in how much code."""
-    files = _count(outcome.files, "file")
+    files = _count(outcome.files if outcome.stop is None else outcome.stop.done, "file")
     looked = f"{files}, {outcome.analyzed} with GPU streams, in {outcome.seconds:.2f} s"
     if outcome.findings:
         levels = Counter(finding.confidence for finding in outcome.findings)
@@ -80,6 +80,8 @@ def summary(outcome: Outcome, style: Style) -> str:
         lines.append(f"{cut} {were} too large or too deep to follow to the end.")
     if outcome.errors:
         lines.append(f"{_count(len(outcome.errors), 'file')} could not be analyzed; see above.")
+    if outcome.stop is not None:
+        lines.append(f"This is not all: {outcome.stop.message}.")
     return "\n".join(lines) + "\n"
 
 

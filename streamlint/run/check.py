@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING
 from pathspec import GitIgnoreSpec
 
 from streamlint.files import SourceFiles
-from streamlint.finding import SourceError, leading
-from streamlint.output.outcome import Outcome
+from streamlint.finding import Report, SourceError, leading
+from streamlint.output.outcome import Outcome, Stop
 from streamlint.run.discover import discover
+from streamlint.run.stop import Stopped, signal_of
 from streamlint.settings import suppress
 from streamlint.settings.catalog import Selection
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from streamlint.finding import Confidence, Finding, Report
+    from streamlint.finding import Confidence, Finding
     from streamlint.settings.catalog import RuleInfo
     from streamlint.settings.config import Config
 
@@ -44,22 +45,35 @@ class Request:
     """Text to analyze in the place of a file's own."""
 
 
-def run(request: Request) -> Outcome:
-    """Analyze what was asked for. Bad files and missing paths become errors of the outcome."""
+def run(request: Request, progress: Callable[[int, int], None] | None = None) -> Outcome:
+    """Analyze what was asked for. Bad files and missing paths become errors of the outcome.
+
+    A signal that stops the analysis is told in the outcome, which holds what was found until then.
+    """
     start = time.perf_counter()
-    config = request.config
-    named = discover(request.paths, request.root, config.exclude)
-    focus = named.files
-    overlay: dict[Path, bytes] = {}
-    if request.stdin is not None:
-        path, content = request.stdin
-        overlay = {path: content}
-        focus = (*focus, path)
-    index = _index(request, focus)
-    report = _analyze(request, index, focus, overlay)
-    missing = tuple(SourceError(str(path), 0, _reason(path)) for path in named.missing)
-    report = replace(report, errors=(*missing, *report.errors), files=len(focus))
-    return outcome(request, report, focus, time.perf_counter() - start, overlay)
+    overlay = dict([request.stdin] if request.stdin is not None else [])
+    focus: tuple[Path, ...] = ()
+    stop = None
+    try:
+        named = discover(request.paths, request.root, request.config.exclude)
+        focus = (*named.files, *overlay)
+        report = _analyze(request, _index(request, focus), focus, overlay, progress)
+        missing = tuple(SourceError(str(path), 0, _reason(path)) for path in named.missing)
+        report = replace(report, errors=(*missing, *report.errors), files=len(focus))
+    except KeyboardInterrupt as signal:
+        report, done = _until(signal)
+        number = signal_of(signal)
+        stop = Stop(number.name, number.value, len(done), len(focus))
+        focus = done
+    found = outcome(request, report, focus, time.perf_counter() - start, overlay)
+    return replace(found, stop=stop)
+
+
+def _until(stop: KeyboardInterrupt) -> tuple[Report, tuple[Path, ...]]:
+    """What was found before a run was stopped, and the files that it was done with."""
+    if isinstance(stop, Stopped):
+        return stop.report, tuple(sorted(stop.done))
+    return Report((), (), 0, 0), ()
 
 
 def outcome(
@@ -125,15 +139,18 @@ def _index(request: Request, focus: Sequence[Path]) -> tuple[Path, ...]:
 
 
 def _analyze(
-    request: Request, index: tuple[Path, ...], focus: tuple[Path, ...], overlay: Mapping[Path, bytes]
+    request: Request,
+    index: tuple[Path, ...],
+    focus: tuple[Path, ...],
+    overlay: Mapping[Path, bytes],
+    progress: Callable[[int, int], None] | None,
 ) -> Report:
     from streamlint.run import engine  # the analysis is heavy: `rules` and `explain` start without it
 
     settings = engine.Settings(default_stream=request.config.default_stream, jobs=request.jobs)
     everything = len(focus) == len(index)
-    if overlay:
-        return engine.analyze(request.root, index, settings, focus=focus, overlay=overlay)
-    return engine.analyze(request.root, index, settings, focus=None if everything else focus)
+    wanted = None if everything and not overlay else focus
+    return engine.analyze(request.root, index, settings, wanted, overlay, progress)
 
 
 def _after_comments(

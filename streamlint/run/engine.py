@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from streamlint import ir
 from streamlint.finding import Finding, Report, SourceError, Statistics
@@ -17,16 +17,20 @@ from streamlint.judging.call_ends import Ends, Facts, TwoStreams
 from streamlint.judging.judge import Conditional, findings_of, merge
 from streamlint.lower import may_touch_gpu
 from streamlint.models import words
-from streamlint.run import collector, frames
+from streamlint.run import collector, frames, pool
+from streamlint.run.stop import Stopped
 from streamlint.run.tree import MAX_BYTES, Tree
 from streamlint.trace import StreamKind, Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
     from pathlib import Path
 
     from streamlint.source import Span
     from streamlint.trace import Event
+
+Results: TypeAlias = "Generator[tuple[Path, FileResult], None, None]"
+"""What files give, in the order in which they are done."""
 
 WORTH_A_POOL = 24
 """Fewer files than this are analyzed in this process: starting others costs more."""
@@ -37,6 +41,7 @@ class Settings:
     default_stream: str = "legacy"
     max_file_bytes: int = MAX_BYTES
     jobs: int = 1
+    """Processes, no more than cores and files; 0 is one for each core."""
 
     @property
     def default_kind(self) -> StreamKind:
@@ -59,19 +64,33 @@ def analyze(
     settings: Settings,
     focus: Sequence[Path] | None = None,
     overlay: Mapping[Path, bytes] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Report:
     """Analyzes ``focus`` (all ``files`` if None), resolving imports among ``files``.
 
     Files that cannot be read or parsed become errors of the report. With a focus, a finding is
-    kept if its primary or a related place is in a focused file.
+    kept if its primary or a related place is in a focused file. ``progress`` is told how many files are
+    done, and of how many.
+
+    Raises ``Stopped``, with what was found so far, on a signal that ends the run.
     """
     wanted = list(dict.fromkeys(focus if focus is not None else files))
     session = Session(root, tuple(files), settings, overlay or {})
-    if settings.jobs > 1 and len(wanted) >= WORTH_A_POOL and not overlay:
-        results = _in_pool(session, wanted)
-    else:
-        with collector.by_hand():
-            results = [_collected(session, path) for path in wanted]
+    done: dict[Path, FileResult] = {}
+    try:
+        with closing(_results(session, wanted)) as results:
+            for path, result in results:
+                done[path] = result
+                if progress is not None:
+                    progress(len(done), len(wanted))
+    except KeyboardInterrupt as signal:
+        raise Stopped(_report(session, wanted, done), frozenset(done), signal) from signal
+    return _report(session, wanted, done)
+
+
+def _report(session: Session, wanted: Sequence[Path], done: Mapping[Path, FileResult]) -> Report:
+    """All that was found, in the order asked for, whatever order it came in."""
+    results = [done[path] for path in wanted if path in done]
     found = merge((finding for result in results for finding in result.findings), session.statement)
     shown = {session.tree.relative(path) for path in wanted}
     errors = {error.path: error for result in results for error in result.errors}
@@ -84,6 +103,20 @@ def analyze(
         analyzed=sum(result.analyzed for result in results),
         statistics=sum((result.statistics for result in results), Statistics()),
     )
+
+
+def _results(session: Session, wanted: Sequence[Path]) -> Results:
+    """What each file gives, as it comes. What no other process could be had for is done in this one."""
+    done: set[Path] = set()
+    jobs = pool.count(session.settings.jobs, len(wanted))
+    if jobs > 1 and len(wanted) >= WORTH_A_POOL and not session.tree.overlay:
+        for path, result in _from_workers(session, wanted, jobs):
+            done.add(path)
+            yield path, result
+    with collector.by_hand():
+        for path in wanted:
+            if path not in done:
+                yield path, _collected(session, path)
 
 
 def _collected(session: Session, path: Path) -> FileResult:
@@ -310,30 +343,37 @@ def traces_of(root: Path, file: Path, function: str, settings: Settings | None =
 
 # ----------------------------------------------------------------------------- processes
 
-_session: list[Session] = []
+
+@dataclass(slots=True)
+class _Work:
+    """What a worker process does: it has a session of its own."""
+
+    root: Path
+    files: tuple[Path, ...]
+    settings: Settings
+    session: Session | None = None
+
+    def start(self) -> None:
+        collector.start()
+        self.session = Session(self.root, self.files, self.settings, {})
+
+    def do(self, path: Path) -> FileResult:
+        assert self.session is not None
+        result = _collected(self.session, path)
+        # Traces are large and only `confirm` and `graph` use them, which run in one process.
+        return replace(result, findings=tuple(replace(finding, evidence=None) for finding in result.findings))
 
 
-def _start_worker(root: Path, files: tuple[Path, ...], settings: Settings) -> None:
-    collector.start()
-    _session[:] = [Session(root, files, settings, {})]
-
-
-def _work(path: Path) -> FileResult:
-    result = _collected(_session[0], path)
-    # Traces are large and only `confirm` and `graph` use them, which run in one process.
-    return replace(result, findings=tuple(replace(finding, evidence=None) for finding in result.findings))
-
-
-def _in_pool(session: Session, wanted: Sequence[Path]) -> list[FileResult]:
-    """Largest files first, results in the order asked for."""
-    order = sorted(range(len(wanted)), key=lambda i: -_size(wanted[i]))
-    with ProcessPoolExecutor(
-        session.settings.jobs,
-        initializer=_start_worker,
-        initargs=(session.root, session.files, session.settings),
-    ) as pool:
-        futures = {i: pool.submit(_work, wanted[i]) for i in order}
-        return [futures[i].result() for i in range(len(wanted))]
+def _from_workers(session: Session, wanted: Sequence[Path], jobs: int) -> Results:
+    """Largest files first. A file that no worker gets through is an error; the others are kept."""
+    work = _Work(session.root, session.files, session.settings)
+    order = sorted(wanted, key=_size, reverse=True)
+    with closing(pool.answers(order, work, session.root, jobs)) as answers:
+        for path, answer in answers:
+            if isinstance(answer, pool.Lost):
+                yield path, FileResult(errors=(SourceError(session.tree.relative(path), 0, answer.reason),))
+            else:
+                yield path, cast("FileResult", answer)
 
 
 def _size(path: Path) -> int:

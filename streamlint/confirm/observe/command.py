@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamlint.errors import UserError
+from streamlint.files import write_whole
 from streamlint.finding import Confidence, Report, Seen
 from streamlint.judging.judge import merge
 from streamlint.output import Format, Outcome, render, text
@@ -162,7 +163,7 @@ def _report(options: argparse.Namespace, outcome: Outcome, observed: Observed) -
     style = Style(options.output is None and wants_colors("auto", sys.stdout))
     written = render(form, outcome, style)
     if options.output is not None:
-        options.output.write_text(written, "utf-8")
+        write_whole(options.output, written)
     else:
         sys.stdout.write(written)
     aside = sys.stdout if form is Format.FULL and options.output is None else sys.stderr

@@ -1,0 +1,97 @@
+"""The program of a worker process: ``python .../run/worker.py PACKAGE FOLDER...``, started by ``pool``.
+
+It is started by its path, whatever the platform and version. ``python -c`` and ``python -m``, which
+``multiprocessing`` uses, put the current folder first on ``sys.path``: where a program to be checked has a
+``json.py`` there, that would be imported and run. Here the folder of this file comes first; before anything
+is imported it is replaced by the folders that are given, none of which is the tree.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from queue import SimpleQueue
+    from typing import BinaryIO, Protocol
+
+    class Work(Protocol):
+        """What the process is for; it is sent as the first message."""
+
+        def start(self) -> None: ...
+
+        def do(self, path: Path) -> object: ...
+
+
+def main() -> None:
+    package, *sys.path[:] = sys.argv[1:]
+    import os
+    import signal
+
+    # Messages go where print() would: whatever is printed goes to standard error.
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one decides
+    _load(package)
+    _serve(sys.stdin.buffer, answers)
+
+
+def _load(package: str) -> None:
+    """Imports this package from where the process that started this one has it.
+
+    That folder may be the tree's own, for who works on streamlint: it is not on the path.
+    """
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    spec = spec_from_file_location(
+        "streamlint", f"{package}/__init__.py", submodule_search_locations=[package]
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules["streamlint"] = module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+
+def _serve(requests: BinaryIO, answers: BinaryIO) -> None:
+    """Answers None when ready, and then each path with what it gave."""
+    import faulthandler
+    import os
+    import pickle
+    import threading
+    from queue import SimpleQueue
+
+    work, seconds = pickle.load(requests)  # noqa: S301  (from the process that started this one)
+    work.start()
+    paths: SimpleQueue[Path] = SimpleQueue()
+    threading.Thread(target=_listen, args=(requests, paths), daemon=True).start()
+    answer = None
+    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123
+        while True:
+            try:
+                pickle.dump(answer, answers)
+                answers.flush()
+            except OSError:  # nobody is left to read it
+                os._exit(1)
+            path = paths.get()
+            # Whoever waits for the answer ends this process when the time is over. If he is gone,
+            # and no other thread comes to run because of one long call into C, this does.
+            faulthandler.dump_traceback_later(2 * seconds, exit=True, file=nowhere)
+            answer = work.do(path)
+            faulthandler.cancel_dump_traceback_later()
+
+
+def _listen(requests: BinaryIO, paths: SimpleQueue[Path]) -> None:
+    """Takes requests. They end when the process that sends them does, and then this one ends too."""
+    import os
+    import pickle
+
+    try:
+        while True:
+            paths.put(pickle.load(requests))  # noqa: S301
+    finally:
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
