@@ -271,11 +271,17 @@ def _text(m: Machine, name: str, args: list[Value], span: Span) -> Value:
             return m.fresh(name, span)
 
 
+MOST_LISTED = 512
+"""Numbers of a range that are listed; a longer one counts like one of unknown length."""
+
+
 def _range(m: Machine, args: list[Value], span: Span) -> Value:
     del span
     numbers = [a.value for a in args if isinstance(a, ConstV) and isinstance(a.value, int)]
     if len(numbers) == len(args) and numbers and not (len(numbers) == 3 and numbers[2] == 0):
-        return m.new_list(ConstV(i) for i in list(range(*numbers))[:64])
+        counted = range(*numbers)
+        if len(counted) <= MOST_LISTED:
+            return m.new_list((ConstV(i) for i in counted), kind="range")
     start = args[0] if len(args) > 1 else ConstV(0)
     step = args[2] if len(args) > 2 else ConstV(1)
     if isinstance(start, ConstV) and isinstance(step, ConstV):
@@ -321,7 +327,7 @@ def _of_unknown_length(m: Machine, source: Value, name: str, kind: str) -> Value
     copy = m.heap[made.id]
     copy.open = True
     if held is not None:
-        copy.sample, copy.extra = held.sample, held.extra
+        copy.sample, copy.extra, copy.born = held.sample, held.extra, held.born
     else:
         copy.key = key_of(source)
     return made

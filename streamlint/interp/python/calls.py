@@ -101,6 +101,15 @@ def arguments(m: Machine, e: ir.Call) -> tuple[list[Value], dict[str, Value]]:
     return args, kwargs
 
 
+def name_of(e: ir.Call) -> str:
+    """The last name of what a call calls."""
+    match e.func:
+        case ir.Name(id=name) | ir.Attr(name=name):
+            return name
+        case _:
+            return ""
+
+
 def _is_super_call(e: ir.Call) -> bool:
     match e.func:
         case ir.Attr(value=ir.Call(func=ir.Name(id="super"))):

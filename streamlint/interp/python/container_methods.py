@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.python.containers import extra, like, listed, put
+from streamlint.interp.python.alike import like
+from streamlint.interp.python.containers import extra, listed, put
 from streamlint.interp.state.values import (
     NONE,
     ConstV,
@@ -35,7 +36,7 @@ def joined(m: Machine, a: HeapV, b: HeapV) -> HeapV:
     made = m.new_list([*m.heap[a.id].items, *m.heap[b.id].items])
     for part in (m.heap[a.id], m.heap[b.id]):
         if part.open:
-            m.heap[made.id].open = True
+            m.heap[made.id].open, m.heap[made.id].born = True, part.born
             m.heap[made.id].sample = m.heap[made.id].sample or part.sample
     return made
 
@@ -65,7 +66,7 @@ def method(
             return rest[0] if rest else NONE
         case "get", _ if held.shape is Shape.LIST and held.sample is not None and not held.items:
             # A queue that other code fills.
-            return like(m, held.sample, f"get{m.steps}")
+            return like(m, held.sample, f"get{m.steps}", held.born)
         case "setdefault", [at, *rest]:
             if key_of(at) not in held.attrs:
                 put(m, held, at, rest[0] if rest else NONE)
@@ -95,7 +96,7 @@ def method(
             made = m.new_object(held.shape, cls=held.cls)
             copied = m.heap[made.id]
             copied.items, copied.attrs, copied.keys = list(held.items), dict(held.attrs), dict(held.keys)
-            copied.open, copied.sample = held.open, held.sample
+            copied.open, copied.sample, copied.born = held.open, held.sample, held.born
             return made
         case ("insert", [_, item, *_]):
             held.items.insert(0, item)
@@ -160,7 +161,7 @@ def _pop(m: Machine, held: HeapObject, receiver: HeapV, name: str, args: list[Va
         first = name == "popleft" or (bool(args) and args[0] == ConstV(0))
         return held.items.pop(0 if first else -1)
     if held.open and held.sample is not None:
-        return like(m, held.sample, f"pop{m.steps}")
+        return like(m, held.sample, f"pop{m.steps}", held.born)
     return SymV(f"object{receiver.id}.{name}#{m.steps}")
 
 
@@ -169,5 +170,6 @@ def _like_list(m: Machine, held: HeapObject, items: list[Value], sample: Value |
     if held.open:
         m.heap[made.id].open = True
         m.heap[made.id].sample = sample if sample is not None else held.sample
+        m.heap[made.id].born = held.born
         m.heap[made.id].extra = {} if sample is not None else held.extra
     return made

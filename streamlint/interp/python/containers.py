@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.interp.library import arrays, devices, handoffs, tensors
-from streamlint.interp.python import names
+from streamlint.interp.python import alike, names
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -26,13 +26,11 @@ from streamlint.interp.state.values import (
     PartialV,
     Shape,
     SliceV,
-    StreamV,
     SymV,
     TupleV,
     Value,
     key_of,
 )
-from streamlint.models.schema import Lib
 from streamlint.trace import UNBOUNDED, Interval, Region, Selector, Symbol, SymbolSlice
 
 if TYPE_CHECKING:
@@ -74,6 +72,10 @@ def element(m: Machine, value: Value, key: str, span: Span) -> Value:
             held = m.heap[value.id]
             if held.shape is Shape.INSTANCE:
                 return SymV(f"object{value.id}[{key}]")
+            if held.key == SLICE and isinstance(held.items[1], ConstV):
+                first = held.items[1].value
+                moved = str(int(key) + first) if key.isdigit() and isinstance(first, int) else key
+                return element(m, held.items[0], moved, span)
             return extra(m, held, value, key)
         case TupleV(items) if items:
             return items[0]
@@ -92,6 +94,13 @@ def element(m: Machine, value: Value, key: str, span: Span) -> Value:
             return m.fresh("element", span)
 
 
+def any_of(m: Machine, source: Value, span: Span) -> Value:
+    """An element that stands for all: one that a loop has come by shows what it did to each of them."""
+    held = m.heap[source.id] if isinstance(source, HeapV) else None
+    walked = held is not None and held.open and not held.key and "0" in held.extra
+    return nth(m, source, 0 if walked else None, span)
+
+
 def nth(m: Machine, source: Value, turn: int | None, span: Span) -> Value:
     """Element ``turn`` of something of unknown length; with None one that stands for any of them.
 
@@ -105,6 +114,8 @@ def nth(m: Machine, source: Value, turn: int | None, span: Span) -> Value:
         case HeapObject(key="enumerate", items=[ConstV(int() as start), inner]):
             count: Value = ConstV(start + turn) if turn is not None else SymV(f"{key_of(source)}[each]")
             return TupleV((count, nth(m, inner, turn, span)))
+        case HeapObject(key="slice", items=[inner, ConstV(int() as first), *_]):
+            return nth(m, inner, None if turn is None else first + turn, span)
         case HeapObject(key="zip", items=parts):
             return TupleV(tuple(nth(m, part, turn, span) for part in parts))
         case HeapObject(key="cycle" | "count"):
@@ -142,7 +153,7 @@ def lazy(m: Machine, kind: str, items: list[Value]) -> HeapV:
 def extra(m: Machine, held: HeapObject, owner: HeapV, key: str) -> Value:
     if key not in held.extra:
         if held.sample is not None:
-            held.extra[key] = like(m, held.sample, key)
+            held.extra[key] = alike.like(m, held.sample, key, held.born)
         elif held.items:
             used = sum(1 for taken in held.extra if taken != key)
             held.extra[key] = held.items[min(used, len(held.items) - 1)]
@@ -152,53 +163,6 @@ def extra(m: Machine, held: HeapObject, owner: HeapV, key: str) -> Value:
         else:
             held.extra[key] = SymV(f"{held.key or f'object{owner.id}'}[{key}]")
     return held.extra[key]
-
-
-def like(m: Machine, sample: Value, key: str, depth: int = 2) -> Value:
-    """Another element of the same making as ``sample``."""
-    match sample:
-        case StreamV(number, lib):
-            stream = m.streams[number]
-            return (
-                m.new_stream(
-                    stream.kind, f"{stream.name}[{key}]", stream.span, lib, stream.device, stream.made_on
-                )
-                if stream.span
-                else sample
-            )
-        case EventV(lib=Lib.DISTRIBUTED | Lib.KVIKIO):
-            # One stands for all that a loop started: [all_reduce(t, async_op=True) for t in ts]
-            return sample
-        case EventV(number, lib):
-            made = m.new_event(f"{m.events[number].name}[{key}]", m.events[number].span, lib)
-            other = m.events[number]
-            m.events[made.id] = replace(
-                m.events[made.id], function=other.function, timing=other.timing, earlier=other.earlier
-            )
-            return made
-        case BufferV(number, region, flavor):
-            return BufferV(
-                number, (*region, _selector(ConstV(int(key)) if key.isdigit() else SymV(key))), flavor
-            )
-        case TupleV(items):
-            return TupleV(tuple(like(m, item, key, depth) for item in items))
-        case SymV(base, holds):
-            return SymV(f"{base}[{key}]", holds)
-        case HeapV(number) if depth and number not in m.monitors:
-            return _another(m, m.heap[number], key, depth - 1)
-        case _:
-            return sample
-
-
-def _another(m: Machine, held: HeapObject, key: str, depth: int) -> HeapV:
-    """Another object of the same making: ``[Slot() for _ in range(n)]`` makes as many streams as slots."""
-    made = m.new_object(held.shape, cls=held.cls, key=f"{held.key}[{key}]")
-    copy = m.heap[made.id]
-    copy.attrs = {name: like(m, value, key, depth) for name, value in held.attrs.items()}
-    copy.keys = dict(held.keys)
-    copy.items = [like(m, value, key, depth) for value in held.items]
-    copy.open, copy.sample = held.open, held.sample
-    return made
 
 
 def index(m: Machine, value: Value, at: Value, span: Span) -> Value:
@@ -254,6 +218,17 @@ def _heap_index(m: Machine, value: HeapV, at: Value, span: Span) -> Value:
         and -len(held.items) <= at.value < len(held.items)
     ):
         return held.items[at.value]
+    if held.key == SLICE:
+        return _of_slice(m, held, at, span)
+    if held.open and isinstance(at, ConstV) and isinstance(at.value, int) and at.value < 0:
+        # The last element of those that were asked for by their number: ``hops[-1]`` after a loop over them.
+        asked = max((int(key) for key in held.extra if key.isdigit()), default=0)
+        if asked and asked + 1 + at.value >= 0:
+            return extra(m, held, value, str(asked + 1 + at.value))
+    if isinstance(at, SliceV) and held.open and _is_rest(at):
+        made = lazy(m, SLICE, [value, at.lo or ConstV(0)])
+        m.heap[made.id].kind, m.heap[made.id].sample = held.kind, held.sample
+        return made
     if isinstance(at, SliceV):
         part = _slice(held.items, at) if not held.open else None
         made = m.new_list(part if part is not None else held.items)
@@ -265,6 +240,31 @@ def _heap_index(m: Machine, value: HeapV, at: Value, span: Span) -> Value:
             )
         return made
     return extra(m, held, value, key_of(at))
+
+
+SLICE = "slice"
+"""``hops[1:]`` of a list of unknown length: element ``k`` of it is element ``k + 1`` of the list."""
+
+
+def _is_rest(at: SliceV) -> bool:
+    return (
+        isinstance(at.lo, ConstV)
+        and isinstance(at.lo.value, int)
+        and at.lo.value >= 0
+        and at.hi in (None, NONE)
+        and at.step in (None, NONE, ConstV(1))
+    )
+
+
+def _of_slice(m: Machine, held: HeapObject, at: Value, span: Span) -> Value:
+    whole, first = held.items[0], held.items[1]
+    match at, first:
+        case ConstV(int() as i), ConstV(int() as lo) if i >= 0:
+            return index(m, whole, ConstV(i + lo), span)
+        case SliceV(lo=ConstV(int() as more)), ConstV(int() as lo) if _is_rest(at):
+            return index(m, whole, replace(at, lo=ConstV(lo + more)), span)
+        case _:
+            return index(m, whole, at, span)
 
 
 def _slice(items: list[Value], at: SliceV) -> list[Value] | None:

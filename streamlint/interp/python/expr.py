@@ -11,11 +11,13 @@ from streamlint import ir
 from streamlint.interp.facts import guesses
 from streamlint.interp.library import tensors, threads
 from streamlint.interp.python import (
+    alike,
     calls,
     conditions,
     container_methods,
     containers,
     functions,
+    loops,
     names,
     objects,
     text,
@@ -45,8 +47,8 @@ if TYPE_CHECKING:
 
     from streamlint.interp.state.machine import Machine
 
-COMPREHENSION_SAMPLES = 8
-"""Comprehensions over a known length are evaluated element by element up to this many."""
+SURE_ELEMENTS = 8
+"""Comprehensions over a known length are evaluated element by element up to this many, whatever they cost."""
 
 _ARITHMETIC: dict[str, Callable[[object, object], object]] = {
     "+": operator.add,
@@ -190,8 +192,10 @@ def binary(m: Machine, op: str, left: Value, right: Value, e: ir.Binary | ir.Aug
         ):
             return m.new_list(m.heap[a.id].items * times)
         case (HeapV() as a, SymV()) if op == "*" and m.heap[a.id].shape is Shape.LIST and m.heap[a.id].items:
+            # [buffer] * n: all elements are one
             made = m.new_list(())
             m.heap[made.id].open, m.heap[made.id].sample = True, m.heap[a.id].items[0]
+            m.heap[made.id].born = alike.now(m)
             return made
         case _:
             if isinstance(left, HeapV) and m.heap[left.id].shape is Shape.INSTANCE:
@@ -306,9 +310,12 @@ def comprehension(m: Machine, e: ir.Comprehension) -> Value:
     outer = m.frame.env
     m.frame.env = scope
     collected: list[tuple[Value | None, Value]] = []
+    born = alike.now(m)
+    loops.enter(m)
     try:
         opened = _clause(m, e, 0, collected)
     finally:
+        m.loops -= 1
         m.frame.env = outer
     if e.kind == "dict":
         made = m.new_object(Shape.DICT)
@@ -324,6 +331,7 @@ def comprehension(m: Machine, e: ir.Comprehension) -> Value:
     if opened:
         m.heap[made.id].open = True
         m.heap[made.id].sample = collected[0][1] if collected else None
+        m.heap[made.id].born = born
         if len(collected) > 1:
             m.heap[made.id].extra = {str(turn): value for turn, (_, value) in enumerate(collected)}
     return made
@@ -341,11 +349,12 @@ def _clause(m: Machine, e: ir.Comprehension, depth: int, out: list[tuple[Value |
         _clause_over_generator(m, e, depth, out, source)
         return True
     items = containers.listed(m, source)
-    opened = items is None or len(items) > COMPREHENSION_SAMPLES
-    asked = objects.asked_for(m, source) if items is None else []
+    opened = items is None
     if items is None:
-        items = [*asked, containers.nth(m, source, None, clause.iter.span)]
-    for item in items[: 1 + len(asked) if opened else None]:
+        items = [*objects.asked_for(m, source), containers.any_of(m, source, clause.iter.span)]
+    for done, item in enumerate(items):
+        if not loops.may_go_on(m, done, SURE_ELEMENTS):
+            return True
         names.assign(m, clause.target, item)
         taken = True
         for condition in clause.tests:

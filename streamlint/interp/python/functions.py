@@ -233,7 +233,7 @@ def _default(m: Machine, function: ir.Function, param: ir.Param) -> Value:
     module = m.project.module(function.module)
     if isinstance(param.default, ir.Const):
         return ConstV(None) if param.default.value is ... else ConstV(param.default.value)
-    value = stmt.at_module_level(m, module, param.default) if module is not None else None
+    value = stmt.at_import(m, module, param.default) if module is not None else None
     return value if value is not None else SymV(f"{function.qualname}:{param.name}")
 
 

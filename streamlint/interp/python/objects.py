@@ -210,7 +210,7 @@ def _class_variable(m: Machine, cls: ir.ClassDecl, name: str) -> Value | None:
     if written is None:
         return None
     module = m.project.module(cls.module)
-    value = stmt.at_module_level(m, module, written) if module is not None else None
+    value = stmt.at_import(m, module, written) if module is not None else None
     found = value if value is not None else SymV(f"{cls.qualname}.{name}")
     m.globals[f"{cls.module}:{cls.qualname}", name] = found
     return found
@@ -366,7 +366,7 @@ def _default(m: Machine, decl: ir.ClassDecl, default: ir.Expr) -> Value:
     module = m.project.module(decl.module)
     if module is None:
         return NONE
-    if isinstance(default, ir.Call) and key_of_function(default) == "field":
+    if isinstance(default, ir.Call) and calls.name_of(default) == "field":
         for argument in default.args:
             if argument.keyword == "default":
                 return stmt.at_module_level(m, module, argument.value) or NONE
@@ -375,14 +375,6 @@ def _default(m: Machine, decl: ir.ClassDecl, default: ir.Expr) -> Value:
                 return stmt.at_module_level(m, module, call) or NONE
         return NONE
     return stmt.at_module_level(m, module, default) or NONE
-
-
-def key_of_function(call: ir.Call) -> str:
-    match call.func:
-        case ir.Name(id=name) | ir.Attr(name=name):
-            return name
-        case _:
-            return ""
 
 
 def asked_for(m: Machine, value: Value) -> list[Value]:

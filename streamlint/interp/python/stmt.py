@@ -10,17 +10,15 @@ from streamlint import ir
 from streamlint.interp.entries import closures
 from streamlint.interp.library import callbacks, tensors
 from streamlint.interp.python import (
-    calls,
     conditions,
     container_methods,
-    containers,
     contexts,
     expr,
-    functions,
+    loops,
     names,
-    objects,
 )
 from streamlint.interp.state import lifetime
+from streamlint.interp.state.captures import Captures
 from streamlint.interp.state.machine import Frame, Jumped, Machine, PathEnds, Returned
 from streamlint.interp.state.values import (
     NONE,
@@ -29,25 +27,16 @@ from streamlint.interp.state.values import (
     ConstV,
     Env,
     FuncV,
-    GeneratorV,
     HeapV,
     Shape,
     Value,
     key_of,
 )
 from streamlint.models import words
+from streamlint.trace import CURRENT_DEVICE, MAIN_LANE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-UNKNOWN_LENGTH_TURNS = 2
-"""Passes over a loop of unknown length: the second shows what one pass does to the next."""
-INDEXED_TURNS = 3
-"""Passes when the loop computes slots (``i % 2``): two-slot rings collide on the third."""
-MOST_TURNS = 6
-"""Passes over a loop of known length ..."""
-MOST_INNER_TURNS = 3
-"""... and over one inside another."""
+    from collections.abc import Sequence
 
 
 def run_block(m: Machine, body: Sequence[ir.Stmt]) -> None:
@@ -76,9 +65,9 @@ def run(m: Machine, s: ir.Stmt) -> None:
         case ir.If():
             run_block(m, s.body if _if(m, s) else s.orelse)
         case ir.For():
-            _for(m, s)
+            loops.run_for(m, s)
         case ir.While():
-            _while(m, s)
+            loops.run_while(m, s)
         case ir.Try():
             _try(m, s)
         case ir.Match():
@@ -177,136 +166,6 @@ def _delete(m: Machine, target: ir.Expr) -> None:
             expr.evaluate(m, target)
 
 
-# ----------------------------------------------------------------------------- loops
-
-
-def _for(m: Machine, s: ir.For) -> None:
-    source = objects.iterated(m, expr.evaluate(m, s.iter), s.iter.span)
-    if isinstance(source, GeneratorV):
-        _for_generator(m, s, source)
-        return
-    m.loops += 1
-    try:
-        with lifetime.holding(m, source):
-            for item in _turns(m, s, source):
-                names.assign(m, s.target, item)
-                if not _pass(m, s.body):
-                    return
-    finally:
-        m.loops -= 1
-    run_block(m, s.orelse)
-
-
-def _turns(m: Machine, s: ir.For, source: Value) -> Iterator[Value]:
-    """What the loop variable is bound to, pass by pass."""
-    items = containers.listed(m, source)
-    step = objects.following(m, source)
-    if items is not None:
-        yield from items[: MOST_TURNS if m.loops == 1 or _computes_slots(m, s) else MOST_INNER_TURNS]
-        return
-    counted = isinstance(source, HeapV) and m.heap[source.id].key in ("range", "enumerate")
-    # for i in range(n): ring.push(i): the slots may be computed in what the loop calls.
-    turns = INDEXED_TURNS if counted and m.loops == 1 else turns_for(m, s)
-    asked = objects.asked_for(m, source)
-    yield from asked[:MOST_TURNS]
-    for turn in _passes(m, len(asked), turns):
-        if step is None:
-            yield containers.nth(m, source, turn, s.iter.span)
-            continue
-        try:
-            item = calls.call(m, step, [], {}, s.iter.span)
-        except PathEnds:
-            # StopIteration
-            return
-        yield item
-
-
-def _passes(m: Machine, first: int, turns: int) -> Iterator[int]:
-    """The numbers of a loop's passes up to ``turns``, and one more where memory comes back in the last one.
-
-    ``for row in rows: page = pinned(row); upload(page)``: the second pass drops what the first one allocated,
-    and only the allocation of a third may get the same memory.
-    """
-    mark = lifetime.mark(m)
-    for turn in range(first, turns):
-        mark = lifetime.mark(m)
-        yield turn
-    if first < turns and lifetime.came_back(m, mark):
-        yield turns
-
-
-def turns_for(m: Machine, s: ir.For | ir.While) -> int:
-    return INDEXED_TURNS if _computes_slots(m, s) else UNKNOWN_LENGTH_TURNS
-
-
-def _computes_slots(m: Machine, s: ir.For | ir.While) -> bool:
-    """Whether the loop's own text computes with ``%``, ``&`` or ``^``: ``buffers[i % 2]``."""
-    known = m.project.slots.get(s.span)
-    if known is None:
-        text = repr(s.body)
-        known = m.project.slots[s.span] = any(f"op='{op}'" in text for op in "%&^")
-    return known
-
-
-def _pass(m: Machine, body: Sequence[ir.Stmt]) -> bool:
-    """One pass; false if the loop was left by ``break``."""
-    try:
-        run_block(m, body)
-    except Jumped as jump:
-        return jump.kind == "continue"
-    return True
-
-
-def _for_generator(m: Machine, s: ir.For, source: GeneratorV) -> None:
-    """The generator's body runs, and the loop body runs at each of its yields."""
-    frame = m.frame
-    returned: list[Returned] = []
-
-    def at_yield(value: Value) -> Value:
-        m.frames.append(frame)
-        try:
-            names.assign(m, s.target, value)
-            if not _pass(m, s.body):
-                raise _LoopLeft
-        except Returned as leaving:
-            # It leaves the function of the loop, not the generator that runs just now.
-            returned.append(leaving)
-            raise _LoopLeft from None
-        finally:
-            m.frames.pop()
-        return NONE
-
-    try:
-        functions.run_generator(m, source, at_yield, s.iter.span)
-    except _LoopLeft:
-        if returned:
-            raise returned[0] from None
-        return
-    run_block(m, s.orelse)
-
-
-class _LoopLeft(Exception):
-    """``break`` or ``return`` out of a loop over a generator."""
-
-
-def _while(m: Machine, s: ir.While) -> None:
-    endless = isinstance(s.test, ir.Const)
-    for turn in _passes(m, 0, turns_for(m, s) if s.body else 1):
-        if not conditions.holds(m, s.test, want=True if turn == 0 and not _polls(s.test) else None):
-            break
-        if not _pass(m, s.body):
-            return
-    else:
-        # The loop is left with its test false: ``while not e.query(): pass`` ends synchronized.
-        if not endless and conditions.holds(m, s.test, want=False):
-            raise PathEnds
-    run_block(m, s.orelse)
-
-
-def _polls(test: ir.Expr) -> bool:
-    return isinstance(test, ir.Unary) or "query" in repr(test) or "Query" in repr(test)
-
-
 # ----------------------------------------------------------------------------- the rest
 
 
@@ -370,6 +229,28 @@ def at_module_level(
     finally:
         m.calls = calls_
         m.frames.pop()
+
+
+def at_import(m: Machine, module: ir.Module, e: ir.Expr) -> Value | None:
+    """Evaluates what a module computes once, when it is imported: its variables, those of classes, defaults.
+
+    That was before anything in the trace, on the stream that was current then, and is complete.
+    """
+    now = {name: getattr(m, name) for name in _OF_NOW}
+    first = len(m.ops)
+    m.current, m.pushed, m.captures = {}, [], Captures()
+    m.device = m.exact_device = CURRENT_DEVICE
+    m.lane = MAIN_LANE
+    try:
+        return at_module_level(m, module, e)
+    finally:
+        for name, value in now.items():
+            setattr(m, name, value)
+        m.forget_ops(first)
+
+
+_OF_NOW = ("current", "pushed", "captures", "device", "exact_device", "lane")
+"""What a machine has selected at a time."""
 
 
 def function_touches(function: ir.Function | ir.FunctionDecl) -> bool:

@@ -78,7 +78,7 @@ def first_value(m: Machine, module: ir.Module, name: str) -> Value:
     """
     unknown = SymV(f"{module.name}.{name}")
     written = assigned(module, name)
-    value = stmt.at_module_level(m, module, written) if written is not None else None
+    value = stmt.at_import(m, module, written) if written is not None else None
     stream_sources.mark_used(m, value)
     if value is None:
         return unknown

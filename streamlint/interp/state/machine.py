@@ -183,7 +183,8 @@ class Machine:
     rebound: bool = False
     """Whether a ``nonlocal`` variable of a function that has returned was assigned."""
     loops: int = 0
-    """How many loops are open."""
+    loops_end: int = 0
+    """How many loops are open, and the step after which those of known length make no further pass."""
     guesses: dict[str, Guess] = field(default_factory=dict)
     """Operators on unknown values, by the key of their result: see ``interp/facts/guesses.py``."""
     captures: Captures = field(default_factory=Captures)
@@ -365,10 +366,9 @@ class Machine:
         return HeapV(number)
 
     def new_list(self, items: Iterable[Value], *, shape: Shape = Shape.LIST, kind: str = "") -> HeapV:
-        made = self.new_object(shape)
-        self.heap[made.id].kind = kind
-        self.heap[made.id].items.extend(items)
-        return made
+        number = len(self.heap)
+        self.heap[number] = HeapObject(shape, items=list(items), kind=kind)
+        return HeapV(number)
 
     def fresh(self, label: str, span: Span | None = None, holds: tuple[Value, ...] = ()) -> SymV:
         """An unknown value that equals no other."""

@@ -267,6 +267,16 @@ class Shape(Enum):
     SET = "set"
 
 
+@dataclass(frozen=True, slots=True)
+class Born:
+    """How many streams, events, buffers and objects there were at a time."""
+
+    streams: int
+    events: int
+    buffers: int
+    objects: int
+
+
 @dataclass(slots=True)
 class HeapObject:
     """A mutable object.
@@ -284,6 +294,8 @@ class HeapObject:
     items: list[Value] = field(default_factory=list)
     open: bool = False
     sample: Value | None = None
+    born: Born | None = None
+    """What there was before the sample was made, and what other elements therefore share with it."""
     key: str = ""
     kind: str = ""
     """The class, where it is not the one that the shape stands for: ``deque``, ``tuple``, ``Queue``."""

@@ -1,0 +1,120 @@
+"""Another element of a container, made as the one that stands for all was made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from streamlint.interp.state.values import (
+    Born,
+    BufferV,
+    EventV,
+    HeapV,
+    StreamV,
+    SymV,
+    TupleV,
+    Value,
+)
+from streamlint.models.schema import Lib
+from streamlint.trace import Interval, Symbol
+
+if TYPE_CHECKING:
+    from streamlint.interp.state.machine import Machine
+    from streamlint.trace import Selector
+
+DEPTH = 2
+"""Objects in objects that another element has of its own, where it is not known which the sample has."""
+
+
+def now(m: Machine) -> Born:
+    return Born(len(m.streams), len(m.events), len(m.buffers), len(m.heap))
+
+
+def like(m: Machine, sample: Value, key: str, born: Born | None = None) -> Value:
+    """Another element of the same making as ``sample``.
+
+    ``[Slot() for _ in range(n)]`` makes as many streams as slots. Elements share what was there before
+    (``born``): ``[Part(lane, x) for _ in names]`` has one ``lane``.
+    What an element holds twice, another one does too.
+    """
+    return _Another(m, key, born).of(sample, DEPTH)
+
+
+@dataclass(slots=True)
+class _Another:
+    m: Machine
+    key: str
+    born: Born | None
+    made: dict[Value, Value] = field(default_factory=dict)
+
+    def of(self, value: Value, depth: int) -> Value:
+        match value:
+            case StreamV() | EventV() | HeapV():
+                if value not in self.made:
+                    self.made[value] = value if self._is_shared(value) else self._made(value, depth)
+                return self.made[value]
+            case BufferV(number, region, flavor):
+                if self.born is not None and number < self.born.buffers:
+                    return value
+                return BufferV(number, (*region, self._selector()), flavor)
+            case TupleV(items):
+                return TupleV(tuple(self.of(item, depth) for item in items))
+            case SymV(base, holds):
+                # What was made for the element has its place in its key, or stands for each of something.
+                shared = self.born is not None and "[each]" not in base and "#" not in base
+                return value if shared else SymV(f"{base}[{self.key}]", holds)
+            case _:
+                return value
+
+    def _is_shared(self, value: StreamV | EventV | HeapV) -> bool:
+        if self.born is None:
+            return False
+        match value:
+            case StreamV(number):
+                return number < self.born.streams
+            case EventV(number):
+                return number < self.born.events
+            case HeapV(number):
+                return number < self.born.objects
+
+    def _made(self, value: StreamV | EventV | HeapV, depth: int) -> Value:
+        match value:
+            case StreamV():
+                return self._stream(value)
+            case EventV():
+                return self._event(value)
+            case HeapV():
+                return self._object(value, depth) if depth and value.id not in self.m.monitors else value
+
+    def _stream(self, value: StreamV) -> Value:
+        old = self.m.streams[value.id]
+        if not old.span:
+            return value
+        name = f"{old.name}[{self.key}]"
+        return self.m.new_stream(old.kind, name, old.span, value.lib, old.device, old.made_on)
+
+    def _event(self, value: EventV) -> Value:
+        if value.lib in (Lib.DISTRIBUTED, Lib.KVIKIO):
+            # One stands for all that a loop started: [all_reduce(t, async_op=True) for t in ts]
+            return value
+        old = self.m.events[value.id]
+        made = self.m.new_event(f"{old.name}[{self.key}]", old.span, value.lib)
+        self.m.events[made.id] = replace(
+            self.m.events[made.id], function=old.function, timing=old.timing, earlier=old.earlier
+        )
+        return made
+
+    def _object(self, value: HeapV, depth: int) -> Value:
+        held = self.m.heap[value.id]
+        made = self.m.new_object(held.shape, cls=held.cls, key=f"{held.key}[{self.key}]")
+        self.made[value] = made
+        copy = self.m.heap[made.id]
+        inside = depth if self.born is not None else depth - 1
+        copy.attrs = {name: self.of(item, inside) for name, item in held.attrs.items()}
+        copy.keys = dict(held.keys)
+        copy.items = [self.of(item, inside) for item in held.items]
+        copy.open, copy.sample, copy.kind, copy.born = held.open, held.sample, held.kind, held.born
+        return made
+
+    def _selector(self) -> Selector:
+        return Interval(int(self.key), int(self.key) + 1) if self.key.isdigit() else Symbol(self.key)

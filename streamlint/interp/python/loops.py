@@ -1,0 +1,228 @@
+"""Loops: how many passes are run, and what was left out is not taken to have done nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint import ir
+from streamlint.interp.library import escape
+from streamlint.interp.python import calls, conditions, containers, expr, functions, names, objects, stmt
+from streamlint.interp.state import lifetime
+from streamlint.interp.state.machine import Jumped, Machine, PathEnds, Returned
+from streamlint.interp.state.values import NONE, ConstV, GeneratorV, HeapV, Value
+from streamlint.models import vocabulary
+from streamlint.trace import Doubt
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+UNKNOWN_LENGTH_TURNS = 2
+"""Passes over a loop of unknown length: the second shows what one pass does to the next."""
+INDEXED_TURNS = 3
+"""Passes when the loop computes slots (``i % 2``): two-slot rings collide on the third."""
+SURE_TURNS = 6
+"""Passes over a loop of known length that are run whatever they cost ..."""
+SURE_INNER_TURNS = 3
+"""... and over one inside another."""
+LOOP_STEPS = 2_000
+"""Expressions and statements after which an outermost loop, with those in it, makes no further passes."""
+
+
+def run_for(m: Machine, s: ir.For) -> None:
+    source = objects.iterated(m, expr.evaluate(m, s.iter), s.iter.span)
+    if isinstance(source, GeneratorV):
+        _for_generator(m, s, source)
+        return
+    enter(m)
+    try:
+        with lifetime.holding(m, source):
+            for item in _turns(m, s, source):
+                names.assign(m, s.target, item)
+                if not _pass(m, s.body):
+                    return
+    finally:
+        m.loops -= 1
+    stmt.run_block(m, s.orelse)
+
+
+def enter(m: Machine) -> None:
+    """A loop begins; the outermost one sets how far all of them may go."""
+    if not m.loops:
+        m.loops_end = m.steps + LOOP_STEPS
+    m.loops += 1
+
+
+def may_go_on(m: Machine, done: int, sure: int) -> bool:
+    """Whether a loop of known length makes another pass after those ``done``."""
+    return done < sure or m.steps < m.loops_end
+
+
+def _turns(m: Machine, s: ir.For, source: Value) -> Iterator[Value]:
+    """What the loop variable is bound to, pass by pass."""
+    items = containers.listed(m, source)
+    step = objects.following(m, source)
+    if items is not None:
+        sure = SURE_TURNS if m.loops == 1 or _computes_slots(m, s) else SURE_INNER_TURNS
+        passes = _Passes(m)
+        for done, item in enumerate(items):
+            if not may_go_on(m, done, sure):
+                passes.cut(s)
+                return
+            yield item
+            passes.end()
+        return
+    counted = isinstance(source, HeapV) and m.heap[source.id].key in ("range", "enumerate")
+    # for i in range(n): ring.push(i): the slots may be computed in what the loop calls.
+    turns = INDEXED_TURNS if counted and m.loops == 1 else turns_for(m, s)
+    asked = objects.asked_for(m, source)
+    yield from asked[:SURE_TURNS]
+    for turn in _passes(m, len(asked), turns):
+        if step is None:
+            yield containers.nth(m, source, turn, s.iter.span)
+            continue
+        try:
+            item = calls.call(m, step, [], {}, s.iter.span)
+        except PathEnds:
+            # StopIteration
+            return
+        yield item
+
+
+def _passes(m: Machine, first: int, turns: int) -> Iterator[int]:
+    """The numbers of a loop's passes up to ``turns``, and one more where memory comes back in the last one.
+
+    ``for row in rows: page = pinned(row); upload(page)``: the second pass drops what the first one allocated,
+    and only the allocation of a third may get the same memory.
+    """
+    mark = lifetime.mark(m)
+    for turn in range(first, turns):
+        mark = lifetime.mark(m)
+        yield turn
+    if first < turns and lifetime.came_back(m, mark):
+        yield turns
+
+
+def turns_for(m: Machine, s: ir.For | ir.While) -> int:
+    return INDEXED_TURNS if _computes_slots(m, s) else UNKNOWN_LENGTH_TURNS
+
+
+def _computes_slots(m: Machine, s: ir.For | ir.While) -> bool:
+    """Whether the loop's own text computes with ``%``, ``&`` or ``^``: ``buffers[i % 2]``."""
+    known = m.project.slots.get(s.span)
+    if known is None:
+        known = m.project.slots[s.span] = any(
+            isinstance(node, (ir.Binary, ir.AugAssign)) and node.op in "%&^" for node in ir.walk(s.body)
+        )
+    return known
+
+
+def _pass(m: Machine, body: Sequence[ir.Stmt]) -> bool:
+    """One pass; false if the loop was left by ``break``."""
+    try:
+        stmt.run_block(m, body)
+    except Jumped as jump:
+        return jump.kind == "continue"
+    return True
+
+
+def _for_generator(m: Machine, s: ir.For, source: GeneratorV) -> None:
+    """The generator's body runs, and the loop body runs at each of its yields."""
+    frame = m.frame
+    returned: list[Returned] = []
+
+    def at_yield(value: Value) -> Value:
+        m.frames.append(frame)
+        try:
+            names.assign(m, s.target, value)
+            if not _pass(m, s.body):
+                raise _LoopLeft
+        except Returned as leaving:
+            # It leaves the function of the loop, not the generator that runs just now.
+            returned.append(leaving)
+            raise _LoopLeft from None
+        finally:
+            m.frames.pop()
+        return NONE
+
+    try:
+        functions.run_generator(m, source, at_yield, s.iter.span)
+    except _LoopLeft:
+        if returned:
+            raise returned[0] from None
+        return
+    stmt.run_block(m, s.orelse)
+
+
+class _LoopLeft(Exception):
+    """``break`` or ``return`` out of a loop over a generator."""
+
+
+class _Passes:
+    """The streams that each pass of a loop used, to tell what passes that are left out might have ordered."""
+
+    def __init__(self, m: Machine) -> None:
+        self.m = m
+        self.begin = len(m.ops)
+        self.last = self.earlier = frozenset[int]()
+
+    def end(self) -> None:
+        self.earlier |= self.last
+        used = (getattr(op, "stream", None) for op in self.m.ops[self.begin :])
+        self.last = frozenset(stream for stream in used if stream is not None)
+        self.begin = len(self.m.ops)
+
+    def cut(self, s: ir.For | ir.While) -> None:
+        """Passes are left out: if each used another stream, they would have ordered those not seen yet."""
+        if not self.last <= self.earlier:
+            escape.barrier(self.m, escape.all_streams(self.m), s.span, "passes left out", Doubt.BUDGET)
+
+
+def run_while(m: Machine, s: ir.While) -> None:
+    enter(m)
+    try:
+        if not _while(m, s):
+            return
+    finally:
+        m.loops -= 1
+    stmt.run_block(m, s.orelse)
+
+
+def _while(m: Machine, s: ir.While) -> bool:
+    """Runs the passes; false if the loop was left by ``break``."""
+    endless = isinstance(s.test, ir.Const)
+    turns = _passes(m, 0, turns_for(m, s) if s.body else 1)
+    passes, done = _Passes(m), 0
+    while True:
+        known = _known_test(m, s.test)
+        if known is False:
+            return True
+        if known is None or endless:
+            if next(turns, None) is None:
+                break
+            if not conditions.holds(m, s.test, want=True if done == 0 and not _polls(s.test) else None):
+                return True
+        elif not may_go_on(m, done, SURE_TURNS):
+            passes.cut(s)
+            return True
+        if not _pass(m, s.body):
+            return False
+        passes.end()
+        done += 1
+    # The loop is left with its test false: ``while not e.query(): pass`` ends synchronized.
+    if not endless and conditions.holds(m, s.test, want=False):
+        raise PathEnds
+    return True
+
+
+def _known_test(m: Machine, test: ir.Expr) -> bool | None:
+    """What a comparison of numbers gives: ``while k < 10``; None if it is not known, or does more."""
+    if not isinstance(test, ir.Compare) or any(isinstance(node, ir.Call) for node in ir.walk(test)):
+        return None
+    value = expr.evaluate(m, test)
+    return bool(value.value) if isinstance(value, ConstV) else None
+
+
+def _polls(test: ir.Expr) -> bool:
+    return isinstance(test, ir.Unary) or any(
+        isinstance(node, ir.Call) and calls.name_of(node) in vocabulary.POLLS for node in ir.walk(test)
+    )
