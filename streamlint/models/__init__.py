@@ -10,6 +10,7 @@ from streamlint.models.cuda_runtime import CUDA_RUNTIME
 from streamlint.models.cupy import CUPY
 from streamlint.models.distributed import DISTRIBUTED
 from streamlint.models.kvikio import KVIKIO
+from streamlint.models.mpi import MPI
 from streamlint.models.numba import NUMBA
 from streamlint.models.pycuda import PYCUDA
 from streamlint.models.rmm import RMM
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 FRAMEWORKS: tuple[Framework, ...] = (
     *(TORCH, CUDA_RUNTIME, CUDA_DRIVER, CUPY, NUMBA, CUDA_CORE, DISTRIBUTED),
-    *(PYCUDA, WARP, RMM, KVIKIO, TENSORRT),
+    *(PYCUDA, WARP, RMM, KVIKIO, TENSORRT, MPI),
 )
 
 

@@ -289,6 +289,8 @@ class Background:
     waits: bool = False
     after_default: bool = False
     """Before that, the host waits for the default stream."""
+    only_gpu: bool = False
+    """Memory that is not known to be the device's, or pinned, is none of its business here."""
 
 
 @dataclass(frozen=True, slots=True)

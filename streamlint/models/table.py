@@ -27,6 +27,7 @@ class Lib(Enum):
     RMM = "rmm"
     KVIKIO = "kvikio"
     TENSORRT = "tensorrt"
+    MPI = "mpi4py"
 
     @property
     def product(self) -> str:
@@ -50,6 +51,8 @@ class Lib(Enum):
                 return "KvikIO"
             case Lib.TENSORRT:
                 return "TensorRT"
+            case Lib.MPI:
+                return "mpi4py"
 
 
 class Role(Enum):
@@ -135,5 +138,7 @@ class Framework:
     object_methods: tuple[Api, ...] = ()
     streams: tuple[tuple[str, StreamKind], ...] = ()
     """Names that are default streams: ``Stream.null``."""
+    told_with: str | None = None
+    """The import without which the names of methods tell nothing: ``comm.Send(x)`` without ``mpi4py``."""
     raw_handles: tuple[str, ...] = ()
     """Attributes of a stream that give its raw handle."""

@@ -79,6 +79,7 @@ def _used_by_caller(m: Machine, result: Value, span: Span) -> None:
     guesses.computed_aside(m, result)
     given = [] if orders else tensors.buffers_in(m, [result], unknown=False)
     callers.end_call(m, given, m.last_return or span, uses_arguments=not orders)
+    escape.handed_back(m, result, span)
 
 
 def constructor_arguments(m: Machine, cls: ir.ClassDecl, number: int) -> tuple[list[Value], dict[str, Value]]:

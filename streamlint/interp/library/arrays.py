@@ -14,7 +14,7 @@ from streamlint.interp.library import (
     triton,
     unresolved,
 )
-from streamlint.interp.python import contexts, names
+from streamlint.interp.python import array_interface, contexts, names
 from streamlint.interp.state import flavors
 from streamlint.interp.state.values import (
     NONE,
@@ -191,7 +191,7 @@ def _new_array(m: Machine, origin: Origin, span: Span, stream: StreamV) -> Buffe
 
 def _from_host(m: Machine, name: str, source: Value, kwargs: dict[str, Value], span: Span) -> Value:
     """``cp.asarray(x)``: a copy of a host array on the current stream; a device array as it is."""
-    found = tensors.buffers_in(m, [source])
+    found = tensors.buffers_in(m, [array_interface.memory_of(m, source, span)])
     stream = m.current_stream(Lib.CUPY)
     if found and m.space(found[0]) in (Space.DEVICE, Space.MANAGED) and found[0].flavor is not Flavor.ARRAY:
         return _adopt(m, name, found[0], kwargs, span)
@@ -290,7 +290,7 @@ def numba_function(m: Machine, path: str, args: list[Value], span: Span) -> Valu
         # cuda.jit(f) gives the kernel, cuda.jit("void(int32[:])") a decorator.
         return PartialV(ApiV("numba.cuda.jit()"), (first,), {}) if isinstance(first, FuncV) else ApiV(path)
     if last in ("as_cuda_array", "from_cuda_array_interface"):
-        found = tensors.buffers_in(m, [first])
+        found = tensors.buffers_in(m, [array_interface.memory_of(m, first, span)])
         if not found:
             return m.fresh(last, span)
         handoffs.by_interface(m, found[0], Lib.NUMBA, span, last)

@@ -10,6 +10,7 @@ from streamlint.trace import (
     Launch,
     Mode,
     Record,
+    Space,
     StreamKind,
     SyncStream,
 )
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from streamlint.interp.library.effects import Call
     from streamlint.interp.state.values import EventV
     from streamlint.models import schema as fx
+
+
+_OF_THE_GPU = frozenset({Space.DEVICE, Space.MANAGED, Space.PINNED})
 
 
 def run(call: Call, effect: fx.Background) -> EventV | None:
@@ -34,6 +38,7 @@ def run(call: Call, effect: fx.Background) -> EventV | None:
         for names, mode in ((effect.reads, Mode.READ), (effect.writes, Mode.WRITE))
         for name in names
         for view in call.buffers(name)
+        if not effect.only_gpu or m.space(view) in _OF_THE_GPU
     ]
     if effect.waits and all(m.buffers[access.buffer].space.on_host for access in used):
         m.emit(HostAccess(m.site(span), m.lane, accesses=tuple(used), name=call.name()))

@@ -20,7 +20,7 @@ from streamlint.interp.library import (
     memory,
     tensors,
 )
-from streamlint.interp.python import contexts, names
+from streamlint.interp.python import containers, contexts, names
 from streamlint.interp.state import captures
 from streamlint.interp.state.values import (
     NONE,
@@ -271,10 +271,7 @@ class Call:
                 m.emit(SyncStream(m.site(span), m.lane, stream=self.stream(stream).id, name=self.name()))
                 return None
             case fx.HostWaitsEvent(event):
-                waited = self.event(event)
-                m.emit(SyncEvent(m.site(span), m.lane, event=waited.id, name=self.name()))
-                if m.events[waited.id].span is None:
-                    escape.barrier(m, escape.all_streams(m), span, self.name())
+                self._wait_on_host(event)
                 return None
             case fx.HostWaitsDevice(device):
                 m.emit(SyncDevice(m.site(span), m.lane, device=self.device(device).id, name=self.name()))
@@ -375,6 +372,16 @@ class Call:
                 )
             case _:
                 assert_never(effect)
+
+    def _wait_on_host(self, what: str) -> None:
+        """For an event, or for all in a list: ``MPI.Request.Waitall([sent, received])``."""
+        m, value = self.m, self.value(what)
+        listed = containers.listed(m, value) if isinstance(value, (TupleV, HeapV)) else [value]
+        waited = [as_event(m, one, self.span) for one in listed or ()]
+        for event in waited:
+            m.emit(SyncEvent(m.site(self.span), m.lane, event=event.id, name=self.name()))
+        if listed is None or any(m.events[event.id].span is None for event in waited):
+            escape.barrier(m, escape.all_streams(m), self.span, self.name())
 
     def _wait(self, what: str, stream: str) -> None:
         """An event or a stream; an unknown value by its name."""

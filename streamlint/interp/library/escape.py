@@ -19,7 +19,6 @@ from streamlint.models.schema import Lib
 from streamlint.trace import (
     Barrier,
     Doubt,
-    EventId,
     Record,
     StreamId,
     StreamKind,
@@ -49,16 +48,26 @@ def through(m: Machine, values: Iterable[Value], span: Span, name: str) -> None:
 def _may_be_recorded(m: Machine, values: Iterable[Value], span: Span) -> None:
     """An event that nothing has recorded yet may be recorded by the code that receives it."""
     for event in _events(m, values, _DEPTH, set()):
-        if _recorded_on(m, event) is None:
+        if _recorded_on(m, event.id) is None:
             stream = m.current_stream(Lib.TORCH)
-            m.emit(Record(m.site(span), m.lane, _ESCAPED, stream=stream.id, event=EventId(event)))
+            m.emit(Record(m.site(span), m.lane, _ESCAPED, stream=stream.id, event=event.id))
 
 
-def _events(m: Machine, values: Iterable[Value], depth: int, seen: set[int]) -> Iterator[int]:
+def handed_back(m: Machine, result: Value, span: Span) -> None:
+    """Who gets requests may wait for them before the next call: ``return comm.Irecv(self.ghost)``."""
+    requests = [event for event in _events(m, [result], _DEPTH, set()) if event.lib in _WITH_REQUESTS]
+    through(m, requests, span, "the caller")
+
+
+_WITH_REQUESTS = frozenset({Lib.MPI, Lib.KVIKIO, Lib.DISTRIBUTED})
+"""Libraries whose calls give a request that is good for nothing but to be waited for."""
+
+
+def _events(m: Machine, values: Iterable[Value], depth: int, seen: set[int]) -> Iterator[EventV]:
     for value in values:
         match value:
-            case EventV(number):
-                yield number
+            case EventV() as event:
+                yield event
             case TupleV(items) if depth:
                 yield from _events(m, items, depth - 1, seen)
             case HeapV(number) if depth and number not in seen:

@@ -65,6 +65,7 @@ from streamlint.trace import Origin, Space, Symbol
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
+    from streamlint.models.schema import Framework
     from streamlint.source import Span
 
 
@@ -341,7 +342,7 @@ def symbolic_method(
     if receiver.computes and name in torch_model.MODULE_RETURNS_SELF:
         return receiver
     told = models.find_telling(name, kwargs)
-    if told is not None:
+    if told is not None and _is_in_use(m, told[1]):
         owner = _as_role(m, receiver, told[0], told[1].lib, span)
         return effects.apply(m, told[1], told[2], owner, args, kwargs, span)
     if name in torch_model.HANDLE_METHODS or (
@@ -383,6 +384,10 @@ def symbolic_method(
     stored = [value for key, value in m.roles.items() if key.startswith(f"{receiver.key}.")]
     holds = (*receiver.holds, *stored[:8])
     return unresolved.opaque(m, f"{receiver.key}.{name}", args, kwargs, span, holds=holds)
+
+
+def _is_in_use(m: Machine, framework: Framework) -> bool:
+    return framework.told_with is None or m.project.imports(m.frame.env.module, framework.told_with)
 
 
 def _as_role(m: Machine, receiver: SymV, role: Role, lib: Lib, span: Span) -> Value:

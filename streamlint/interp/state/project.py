@@ -74,9 +74,12 @@ class Project:
 
     def is_cupy(self, name: str) -> bool:
         """Whether a module's unknown arrays are CuPy's: it imports CuPy and not PyTorch."""
+        return self.imports(name, "cupy") and not self.imports(name, "torch")
+
+    def imports(self, name: str, root: str) -> bool:
+        """Whether a module imports anything of a package."""
         module = self.module(name)
-        roots = {imported.module.partition(".")[0] for imported in module.imports} if module else set()
-        return "cupy" in roots and "torch" not in roots
+        return module is not None and any(one.module.partition(".")[0] == root for one in module.imports)
 
     def kernel_sources(self, name: str) -> tuple[str, ...]:
         """The CUDA source that a module assigns to its variables as literals."""
