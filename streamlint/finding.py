@@ -113,18 +113,29 @@ class SourceError:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What was not looked at in a function, because a budget ran out."""
+
+    path: str
+    function: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
 class Statistics:
     """How much was analyzed, counted in functions that touch streams."""
 
     exact: int = 0
     cut: int = 0
     skipped: int = 0
+    left_out: tuple[LeftOut, ...] = ()
 
     def __add__(self, other: Statistics) -> Statistics:
         return Statistics(
             self.exact + other.exact,
             self.cut + other.cut,
             self.skipped + other.skipped,
+            self.left_out + other.left_out,
         )
 
 

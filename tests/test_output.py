@@ -212,7 +212,7 @@ def test_json() -> None:
             }
         ],
         "errors": [{"path": "broken.py", "line": 3, "message": "invalid syntax"}],
-        "summary": {"files": 3, "analyzed": 2, "findings": 1, "seconds": 0.123},
+        "summary": {"files": 3, "analyzed": 2, "findings": 1, "seconds": 0.123, "left_out": []},
     }
 
 

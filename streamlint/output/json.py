@@ -30,6 +30,10 @@ def render(outcome: Outcome) -> str:
             "findings": len(outcome.findings),
             "seconds": round(outcome.seconds, 3),
             **({} if stop is None else {"stopped": {"signal": stop.signal, "files": stop.done}}),
+            "left_out": [
+                {"path": left.path, "function": left.function, "what": left.what}
+                for left in outcome.statistics.left_out
+            ],
         },
     }
     return json.dumps(document, indent=2) + "\n"

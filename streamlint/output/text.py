@@ -77,7 +77,7 @@ def summary(outcome: Outcome, style: Style) -> str:
         lines.append(f"{_count(outcome.known, 'known finding')} hidden by the baseline.")
     if cut := outcome.statistics.cut + outcome.statistics.skipped:
         were = "function was" if cut == 1 else "functions were"
-        lines.append(f"{cut} {were} too large or too deep to follow to the end.")
+        lines.append(f"{cut} {were} too large or too deep to follow to the end{_named(outcome)}.")
     if outcome.errors:
         lines.append(f"{_count(len(outcome.errors), 'file')} could not be analyzed; see above.")
     if outcome.stop is not None:
@@ -105,7 +105,15 @@ def statistics(outcome: Outcome) -> str:
         f"Functions with GPU streams: {part.exact} followed exactly, "
         f"{part.cut} cut at a budget, {part.skipped} skipped."
     )
+    rows += [f"  {plain(left.path)}: {plain(left.function)}: {left.what} left out" for left in part.left_out]
     return "\n".join(rows) + "\n"
+
+
+def _named(outcome: Outcome) -> str:
+    """The first of the functions that were cut; ``--statistics`` names all of them."""
+    names = dict.fromkeys(f"{left.function} in {left.path}" for left in outcome.statistics.left_out)
+    first = ", ".join(plain(name) for name in list(names)[:3])
+    return f" ({first}{', ...' if len(names) > 3 else ''})" if first else ""
 
 
 def _count(number: int, noun: str) -> str:

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from streamlint import ir
-from streamlint.finding import Finding, Report, SourceError, Statistics
+from streamlint.finding import Confidence, Finding, LeftOut, Report, SourceError, Statistics
 from streamlint.interp.entries import starts
 from streamlint.interp.entries.runs import run_entry
 from streamlint.interp.facts import relevance, text_order
+from streamlint.interp.state.budgets import Budgets, FileCut
 from streamlint.interp.state.project import Project
 from streamlint.judging.call_ends import Ends, Facts, TwoStreams
 from streamlint.judging.judge import Conditional, findings_of, merge
@@ -185,16 +186,23 @@ class Session:
         found: list[Conditional] = []
         approximate: set[str] = set()
         covered: set[str] = set()
-        for run in starts.module_runs(self.project, module, self.settings.default_kind, only):
-            found.extend(findings_of(run))
-            facts.add(run)
-            covered |= run.covered
-            if run.cut or any(trace.cut for trace in run.traces):
-                approximate.add(run.entry.label)
+        left_out: list[LeftOut] = []
+        budgets = self.project.budgets = Budgets()
+        cut: FileCut | None = None
+        try:
+            for run in starts.module_runs(self.project, module, self.settings.default_kind, only):
+                found.extend(findings_of(run))
+                facts.add(run)
+                covered |= run.covered
+                left_out += [LeftOut(module.path, run.entry.label, what) for what in sorted(run.left_out)]
+                if run.cut or any(trace.cut for trace in run.traces):
+                    approximate.add(run.entry.label)
+        except FileCut as reason:
+            cut = reason
         findings = (
             self._as_sure_as(item, facts.ends, module)
             for item in found
-            if not (item.on_every_path and item.finding.primary in facts.needed)
+            if not (item.on_every_path and (cut or item.finding.primary in facts.needed))
             and (
                 item.unless_recorded is None
                 or not (
@@ -204,10 +212,12 @@ class Session:
             )
         )
         return FileResult(
-            tuple(merge(findings, self.statement)),
-            (),
+            tuple(merge((_less_sure(f) for f in findings) if cut else findings, self.statement)),
+            _stopped(module, budgets, cut) if cut else (),
             analyzed=True,
-            statistics=_statistics(module, covered, approximate),
+            statistics=replace(
+                _statistics(module, covered, approximate), left_out=tuple(dict.fromkeys(left_out))
+            ),
         )
 
     def _as_sure_as(self, item: Conditional, ends: Ends, module: ir.Module) -> Finding:
@@ -303,6 +313,18 @@ def _record_calls(decl: ir.FunctionDecl) -> set[Span]:
         for node in ir.walk(body)
         if isinstance(node, ir.Call) and isinstance(node.func, ir.Attr) and node.func.name in _RECORDERS
     }
+
+
+def _stopped(module: ir.Module, budgets: Budgets, cut: FileCut) -> tuple[SourceError, ...]:
+    """Names the file and the function at which its analysis was given up."""
+    message = f"analyzed in part: {cut}; stopped at `{budgets.entry}`, what comes after it was left out"
+    return (SourceError(module.path, 0, message),)
+
+
+def _less_sure(finding: Finding) -> Finding:
+    """What was left out of a file may hold the order that a finding misses."""
+    sure = finding.confidence is Confidence.CERTAIN
+    return replace(finding, confidence=Confidence.LIKELY) if sure else finding
 
 
 def _statistics(module: ir.Module, covered: set[str], approximate: set[str]) -> Statistics:

@@ -10,6 +10,7 @@ from streamlint.interp.entries import closures
 from streamlint.interp.facts import guesses
 from streamlint.interp.library import one_stream
 from streamlint.interp.state import callers
+from streamlint.interp.state.budgets import LIMITS
 from streamlint.interp.state.decisions import Exploration, Oracle
 from streamlint.interp.state.machine import (
     Cut,
@@ -50,8 +51,6 @@ PREPARING_PATHS = 12
 """The same for calls that prepare an object for the last one."""
 PREPARING_STEPS = 4_000
 """Expressions and statements evaluated for such calls, over all paths: there are many ways to call."""
-ENTRY_STEPS = 40_000
-"""Expressions and statements evaluated for one entry, over all its paths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +97,14 @@ class Run:
     closures: set[str] = field(default_factory=set)
     """Functions that some path defines inside of another one, and does not call."""
     cut: int = 0
+    left_out: frozenset[str] = frozenset()
+    """What the entry was cut at, in words."""
 
 
 def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run:
     """Explores an entry's paths."""
     run = Run(entry)
+    project.budgets.entry = entry.label
 
     def one(oracle: Oracle) -> Machine:
         m = Machine(project, oracle, entry.label, default_stream)
@@ -135,7 +137,8 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
     told: dict[object, list[Trace]] = {}
     for machine in exploration:
         steps += machine.steps
-        if steps > (PREPARING_STEPS if entry.prepared else ENTRY_STEPS):
+        project.budgets.spend(machine.steps)
+        if steps > (PREPARING_STEPS if entry.prepared else LIMITS.entry_steps):
             exploration.limit = exploration.quiet_limit = 0
         run.covered |= machine.covered
         run.closures |= closures.left(machine).keys()
@@ -145,6 +148,8 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
             alike.append(trace)
             run.traces.append(trace)
     run.cut = exploration.cut
+    cuts = {budget for trace in run.traces for budget in trace.cut}
+    run.left_out = project.budgets.taken() | cuts | ({"paths"} if run.cut else set())
     return run
 
 

@@ -102,6 +102,7 @@ def outside_arguments(
     try:
         function = func.function.load() if isinstance(func.function, ir.FunctionDecl) else func.function
     except ir.LoweringError as error:
+        m.project.budgets.left_out.add(error.message)
         raise PathEnds from error
     args: list[Value] = []
     kwargs: dict[str, Value] = {}

@@ -19,6 +19,7 @@ from streamlint.interp.python import (
     objects,
     text,
 )
+from streamlint.interp.state import bounded
 from streamlint.interp.state.values import (
     NONE,
     TRUE,
@@ -144,13 +145,13 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
             start = args[1] if len(args) > 1 else kwargs.get("start", ConstV(0))
             begin = start.value if isinstance(start, ConstV) and isinstance(start.value, int) else 0
             if items is not None:
-                return m.new_list(TupleV((ConstV(begin + i), item)) for i, item in enumerate(items))
+                return m.new_list(bounded.new_tuple(m, (ConstV(begin + i), x)) for i, x in enumerate(items))
             return containers.lazy(m, "enumerate", [ConstV(begin), first])
         case "zip":
             parts = [containers.listed(m, a) for a in args]
             rows = [part for part in parts if part is not None]
             if len(rows) == len(parts):
-                return m.new_list(TupleV(tuple(row)) for row in zip(*rows, strict=False))
+                return m.new_list(bounded.new_tuple(m, row) for row in zip(*rows, strict=False))
             return containers.lazy(m, "zip", args)
         case (
             "reversed"
@@ -279,7 +280,7 @@ def _range(m: Machine, args: list[Value], span: Span) -> Value:
     del span
     numbers = [a.value for a in args if isinstance(a, ConstV) and isinstance(a.value, int)]
     if len(numbers) == len(args) and numbers and not (len(numbers) == 3 and numbers[2] == 0):
-        counted = range(*numbers)
+        counted = range(*numbers)[: MOST_LISTED + 1]
         if len(counted) <= MOST_LISTED:
             return m.new_list((ConstV(i) for i in counted), kind="range")
     start = args[0] if len(args) > 1 else ConstV(0)
@@ -310,7 +311,7 @@ def _container(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value
     if name == "reversed":
         items.reverse()
     if name == "tuple":
-        return TupleV(tuple(items))
+        return bounded.new_tuple(m, items)
     if name == "iter":
         return iterators.over(m, items)
     return m.new_list(items, shape=shape, kind=kind)

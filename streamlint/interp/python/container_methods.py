@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from streamlint.interp.python.alike import like
 from streamlint.interp.python.containers import extra, listed, put
+from streamlint.interp.state import bounded
 from streamlint.interp.state.values import (
     NONE,
     ConstV,
@@ -33,7 +35,7 @@ def with_rest(m: Machine, known: tuple[Value, ...], rest: Value) -> HeapV:
 
 
 def joined(m: Machine, a: HeapV, b: HeapV) -> HeapV:
-    made = m.new_list([*m.heap[a.id].items, *m.heap[b.id].items])
+    made = m.new_list(chain(m.heap[a.id].items, m.heap[b.id].items))
     for part in (m.heap[a.id], m.heap[b.id]):
         if part.open:
             m.heap[made.id].open, m.heap[made.id].born = True, part.born
@@ -54,7 +56,7 @@ def method(
                 held.items.append(item)
             return NONE
         case (("extend" | "update"), [source, *_]):
-            return _extend(m, held, source)
+            return _extend(m, receiver, source)
         case (("pop" | "popleft" | "popitem" | "get_nowait"), _):
             return _pop(m, held, receiver, name, args)
         case "get", [at, *rest] if held.shape is Shape.DICT:
@@ -76,7 +78,7 @@ def method(
         case "keys", _:
             return _like_list(m, held, list(held.keys.values()), sample=SymV(f"object{receiver.id}.key"))
         case "items", _:
-            pairs: list[Value] = [TupleV((held.keys[key], held.attrs[key])) for key in held.attrs]
+            pairs = [bounded.new_tuple(m, (held.keys[key], held.attrs[key])) for key in held.attrs]
             sample = (
                 TupleV((SymV(f"object{receiver.id}.key"), held.sample)) if held.sample is not None else None
             )
@@ -130,7 +132,8 @@ def _may_hit(m: Machine, held: HeapObject, owner: HeapV, at: Value) -> bool:
     return m.oracle.choose(key, f"{key_of(at)} is a key", default=1, relevant=relevant) == 0
 
 
-def _extend(m: Machine, held: HeapObject, source: Value) -> Value:
+def _extend(m: Machine, receiver: HeapV, source: Value) -> Value:
+    held = m.heap[receiver.id]
     if isinstance(source, HeapV) and m.heap[source.id].shape is Shape.DICT and held.shape is Shape.DICT:
         other = m.heap[source.id]
         held.attrs.update(other.attrs)
@@ -145,7 +148,7 @@ def _extend(m: Machine, held: HeapObject, source: Value) -> Value:
             m.heap[source.id].sample if isinstance(source, HeapV) else SymV(f"{key_of(source)}[each]")
         )
     else:
-        held.items.extend(items)
+        bounded.fill(m, receiver, items)
     return NONE
 
 

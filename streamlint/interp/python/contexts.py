@@ -174,10 +174,10 @@ def by_hand(m: Machine, context: ContextV, name: str, args: list[Value], span: S
     """
     match name:
         case "__enter__":
-            bound, m.entered[id(context)] = enter(m, context, span)
+            bound, m.entered[context] = enter(m, context, span)
             return bound
         case "__exit__":
-            leave = m.entered.pop(id(context), None)
+            leave = m.entered.pop(context, None)
             if leave is not None:
                 leave()
             return NONE

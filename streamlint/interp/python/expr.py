@@ -22,6 +22,7 @@ from streamlint.interp.python import (
     objects,
     text,
 )
+from streamlint.interp.state import bounded
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -73,7 +74,7 @@ def evaluate(m: Machine, e: ir.Expr) -> Value:
         case ir.Name():
             return names.load(m, e.id)
         case ir.Const():
-            return ConstV(None) if e.value is ... else ConstV(e.value)
+            return NONE if e.value is ... else bounded.constant(e.value)
         case ir.Attr():
             return objects.attribute(m, evaluate(m, e.value), e.name, e.span)
         case ir.Call():
@@ -86,7 +87,7 @@ def evaluate(m: Machine, e: ir.Expr) -> Value:
         case ir.Seq():
             items = sequence(m, e.items)
             if e.kind == "tuple":
-                return TupleV(tuple(items))
+                return bounded.new_tuple(m, items)
             return m.new_list(items, shape=Shape.SET if e.kind == "set" else Shape.LIST)
         case ir.DictDisplay():
             return dictionary(m, e)
@@ -186,7 +187,7 @@ def binary(m: Machine, op: str, left: Value, right: Value, e: ir.Binary | ir.Aug
         case (HeapV() as a, HeapV() as b) if op == "+" and m.heap[a.id].shape is Shape.LIST:
             return container_methods.joined(m, a, b)
         case (TupleV(a), TupleV(b)) if op == "+":
-            return TupleV(a + b)
+            return bounded.new_tuple(m, a + b)
         case (HeapV() as a, ConstV(int() as times)) if (
             op == "*" and m.heap[a.id].shape is Shape.LIST and times <= 64
         ):
@@ -223,7 +224,7 @@ def moved(pointer: BufferV, by: Value, op: str) -> BufferV:
 
 
 def _constant(op: str, a: object, b: object) -> Value:
-    if op in ("**", "<<") and isinstance(b, int) and b > 256:
+    if bounded.is_too_much(op, a, b):
         return SymV(f"({a!r}{op}{b!r})")
     if op in ("*", "%") and isinstance(a, (str, bytes)):
         folded = text.folded(lambda: a % b, a, b) if op == "%" else None
@@ -233,7 +234,7 @@ def _constant(op: str, a: object, b: object) -> Value:
     except (TypeError, ZeroDivisionError, ValueError, OverflowError):
         return SymV(f"({a!r}{op}{b!r})")
     return (
-        ConstV(result)
+        bounded.constant(result)
         if isinstance(result, (int, float, complex, str, bytes, bool))
         else SymV(f"({a!r}{op}{b!r})")
     )
@@ -306,7 +307,7 @@ def boolean(m: Machine, e: ir.Boolean) -> Value:
 
 def comprehension(m: Machine, e: ir.Comprehension) -> Value:
     """Known lengths element by element; unknown ones by one sample that stands for all."""
-    scope = Env({}, m.frame.env.module, m.frame.env)
+    scope = Env({}, m.frame.env.module, m.frame.env, m.frame.env.number)
     outer = m.frame.env
     m.frame.env = scope
     collected: list[tuple[Value | None, Value]] = []

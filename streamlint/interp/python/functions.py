@@ -8,7 +8,9 @@ from streamlint import ir
 from streamlint.interp.facts import tensor_evidence
 from streamlint.interp.library import arrays, escape, kernels, tensors, unresolved
 from streamlint.interp.python import caching, calls, containers, names, stmt
-from streamlint.interp.state.machine import MAX_DEPTH, Frame, Machine, Returned
+from streamlint.interp.state import bounded
+from streamlint.interp.state.budgets import LIMITS
+from streamlint.interp.state.machine import Frame, Machine, Returned
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -20,7 +22,6 @@ from streamlint.interp.state.values import (
     HeapV,
     Shape,
     SymV,
-    TupleV,
     Value,
 )
 from streamlint.models import torch as torch_model
@@ -59,11 +60,12 @@ def call_function(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, 
             m, wrapper, [*([] if func.receiver is None else [func.receiver]), *args], kwargs, span
         )
     active = sum(1 for frame in m.frames if frame.function == func.name)
-    if depth >= MAX_DEPTH or active > 1 or _is_remote(func, depth):
+    if depth >= LIMITS.call_depth or active > 1 or _is_remote(func, depth):
         return _not_followed(m, func, args, kwargs, span)
     try:
         function = func.function.load() if isinstance(func.function, ir.FunctionDecl) else func.function
-    except ir.LoweringError:
+    except ir.LoweringError as error:
+        m.project.budgets.left_out.add(error.message)
         return _not_followed(m, func, args, kwargs, span)
     if _is_abstract(function):
         if function.name in calls.WAITING:
@@ -163,7 +165,8 @@ def run_function(
     on_yield: Callable[[Value], Value] | None = None,
 ) -> Value:
     """Runs a body with its arguments bound."""
-    env = Env({}, function.module, func.closure)
+    m.activations += 1
+    env = Env({}, function.module, func.closure, m.activations)
     touched = stmt.function_touches(func.function)
     owner = _class_of(m, func, args)
     frame = Frame(env, func.name, touched, on_yield, cls=owner)
@@ -203,7 +206,7 @@ def bind(m: Machine, env: Env, function: ir.Function, args: list[Value], kwargs:
     for param in function.params:
         match param.kind:
             case "*":
-                env.names[param.name] = TupleV(tuple(rest))
+                env.names[param.name] = bounded.new_tuple(m, rest)
                 rest = []
             case "**":
                 made = m.new_object(Shape.DICT)

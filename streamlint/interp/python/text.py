@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.library import tensors
 from streamlint.interp.python import containers
+from streamlint.interp.state import bounded
 from streamlint.interp.state.values import BufferV, ConstV, SymV, TupleV, Value, key_of
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def folded(compute: Callable[[], object], *given: object) -> Value | None:
 def _value(result: object) -> Value | None:
     match result:
         case None | bool() | int() | float() | complex() | str() | bytes():
-            return ConstV(result)
+            return bounded.constant(result)
         case tuple() | list():
             items = [_value(item) for item in result]
             return TupleV(tuple(item for item in items if item is not None)) if None not in items else None

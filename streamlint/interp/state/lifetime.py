@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from streamlint.interp.state.budgets import LIMITS
 from streamlint.interp.state.values import (
     BufferV,
     CallbackV,
@@ -60,9 +61,6 @@ if TYPE_CHECKING:
     from streamlint.interp.state.captures import Recording
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
-
-MAX_SCANS = 500
-"""Searches for dropped references on one path; after that nothing is taken to be dropped."""
 
 MAY_RETURN_OPERAND = frozenset(
     "contiguous to to(dtype) float half bfloat16 double long int bool type type_as cuda cpu expand_as "
@@ -118,7 +116,7 @@ def after_statement(m: Machine, span: Span) -> None:
     """Looks for buffers whose last reference the statement dropped."""
     life = m.life
     _catch_up(m)
-    if not life.candidates or life.scans >= MAX_SCANS:
+    if not life.candidates or life.scans >= LIMITS.scans:
         return
     life.scans += 1
     # A search walks over all that is held: it takes its share of the path's budget.

@@ -6,10 +6,13 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NoReturn
 
+from streamlint.interp.state import bounded
+from streamlint.interp.state.budgets import LIMITS
 from streamlint.interp.state.captures import Captures, Recording
-from streamlint.interp.state.lifetime import MAX_SCANS, Lifetimes
+from streamlint.interp.state.lifetime import Lifetimes
 from streamlint.interp.state.values import (
     BufferV,
+    ContextV,
     DeviceV,
     Env,
     EventV,
@@ -64,13 +67,8 @@ if TYPE_CHECKING:
 _CURRENT = frozenset({Lib.TORCH, Lib.CUPY})
 """Libraries with a current stream that callers may have chosen; the others use the default stream."""
 
-MAX_DEPTH = 12
-MAX_STEPS = 30_000
-MAX_OPS = 6_000
-
-
 _CALL_NUMBER = re.compile(r"\*?(\d+):")
-"""Starts the key of an argument: ``1:x`` is the parameter ``x`` of the first call after the constructor."""
+"""Starts the key of an argument: ``1:x`` is ``x`` of the first call after the constructor."""
 
 
 class Cut(Exception):
@@ -142,6 +140,7 @@ class Machine:
     calls: list[Span] = field(default_factory=list)
     call: int = 0
     steps: int = 0
+    activations: int = 0
     lanes: int = 1
     turns: dict[Span, int] = field(default_factory=dict)
     cut: list[str] = field(default_factory=list)
@@ -170,7 +169,6 @@ class Machine:
     """Sizes of allocations in bytes, as keys of the values given."""
     last_backward: int | None = None
     last_return: Span | None = None
-    """The ``return`` that was run last."""
     life: Lifetimes = field(default_factory=Lifetimes)
     covered: set[str] = field(default_factory=set)
     """Qualified names of functions that were run."""
@@ -188,8 +186,8 @@ class Machine:
     guesses: dict[str, Guess] = field(default_factory=dict)
     """Operators on unknown values, by the key of their result: see ``interp/facts/guesses.py``."""
     captures: Captures = field(default_factory=Captures)
-    entered: dict[int, Callable[[], None]] = field(default_factory=dict)
-    """What leaving a context does that was entered by hand, by its identity."""
+    entered: dict[ContextV, Callable[[], None]] = field(default_factory=dict)
+    """What leaving a context does that was entered by hand."""
     handed: set[tuple[BufferId, str]] = field(default_factory=set)
     """Memory that was handed to a library without an order: see ``interp/library/handoffs.py``."""
     graphs: dict[GraphId, Graph] = field(default_factory=dict)
@@ -215,8 +213,10 @@ class Machine:
 
     def tick(self) -> None:
         self.steps += 1
-        if self.steps > MAX_STEPS or len(self.ops) > MAX_OPS:
+        if self.steps > LIMITS.path_steps or len(self.ops) > LIMITS.path_ops:
             self.stop("steps")
+        if not self.steps & 511:
+            self.project.budgets.look()
 
     def stop(self, budget: str) -> NoReturn:
         self.cut.append(budget)
@@ -366,9 +366,10 @@ class Machine:
         return HeapV(number)
 
     def new_list(self, items: Iterable[Value], *, shape: Shape = Shape.LIST, kind: str = "") -> HeapV:
-        number = len(self.heap)
-        self.heap[number] = HeapObject(shape, items=list(items), kind=kind)
-        return HeapV(number)
+        made = HeapV(len(self.heap))
+        self.heap[made.id] = HeapObject(shape, kind=kind)
+        bounded.fill(self, made, items)
+        return made
 
     def fresh(self, label: str, span: Span | None = None, holds: tuple[Value, ...] = ()) -> SymV:
         """An unknown value that equals no other."""
@@ -396,5 +397,5 @@ class Machine:
             monitors={monitor.id: monitor for monitor in self.monitors.values()},
             entry=self.entry,
             path=self.oracle.path,
-            cut=(*self.cut, "lifetimes") if self.life.scans >= MAX_SCANS else tuple(self.cut),
+            cut=(*self.cut, "lifetimes") if self.life.scans >= LIMITS.scans else tuple(self.cut),
         )

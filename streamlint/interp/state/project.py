@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from streamlint import ir, models
+from streamlint.interp.state.budgets import Budgets
 from streamlint.interp.state.values import ApiV, ClassV, FuncV, ModuleV, Value
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ class Project:
     """The names of the modules in whose text a stream is put into an attribute: ``x.copy_stream = ...``."""
     calling: Callable[[str], tuple[str, ...]] = lambda _: ()
     """The names of the modules in whose text a function or class of a name is called."""
+    budgets: Budgets = field(default_factory=Budgets)
+    """Those of the file that is analyzed."""
     modules: dict[str, ir.Module | None] = field(default_factory=dict)
     resolving: set[tuple[str, str]] = field(default_factory=set)
     evidence: dict[tuple[str, str, Span], frozenset[str]] = field(default_factory=dict)
@@ -63,7 +66,7 @@ class Project:
     _sources: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _members: dict[tuple[str, str], Value | None] = field(default_factory=dict)
     _variables: dict[str, tuple[str, str] | None] = field(default_factory=dict)
-    _ancestors: dict[int, tuple[list[ir.ClassDecl], bool]] = field(default_factory=dict)
+    _ancestors: dict[ir.ClassDecl, tuple[list[ir.ClassDecl], bool]] = field(default_factory=dict)
 
     def module(self, name: str) -> ir.Module | None:
         if name not in self.modules:
@@ -190,9 +193,9 @@ class Project:
 
     def ancestors(self, cls: ir.ClassDecl) -> tuple[list[ir.ClassDecl], bool]:
         """The class and its bases in lookup order, and whether all of them are in the tree."""
-        if id(cls) in self._ancestors:
-            return self._ancestors[id(cls)]
-        self._ancestors[id(cls)] = ([cls], False)  # where bases go round in a circle
+        if cls in self._ancestors:
+            return self._ancestors[cls]
+        self._ancestors[cls] = ([cls], False)  # where bases go round in a circle
         complete = True
         lines: list[list[ir.ClassDecl]] = []
         parents: list[ir.ClassDecl] = []
@@ -205,8 +208,8 @@ class Project:
                 complete = complete and seen
             elif base.rpartition(".")[2] not in PLAIN_BASES:
                 complete = False
-        self._ancestors[id(cls)] = ([cls, *_merged([*lines, parents])], complete)
-        return self._ancestors[id(cls)]
+        self._ancestors[cls] = ([cls, *_merged([*lines, parents])], complete)
+        return self._ancestors[cls]
 
 
 def _merged(lines: Sequence[Sequence[ir.ClassDecl]]) -> Iterator[ir.ClassDecl]:

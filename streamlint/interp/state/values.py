@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
+from streamlint.interp.state.budgets import short
 from streamlint.trace import (
     WHOLE,
     BufferId,
@@ -163,6 +164,12 @@ class GeneratorV:
 @dataclass(frozen=True, slots=True)
 class TupleV:
     items: tuple[Value, ...]
+    size: int = field(init=False, compare=False, repr=False)
+    """Elements, with those of tuples in it."""
+
+    def __post_init__(self) -> None:
+        size = sum(item.size if isinstance(item, TupleV) else 1 for item in self.items)
+        object.__setattr__(self, "size", size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +230,9 @@ class SymV:
     holds: tuple[Value, ...] = ()
     computes: str = ""
     """The function of ``torch.nn.functional`` that it computes if it is called: a layer of ``torch.nn``."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", short(self.key))
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,6 +320,8 @@ class Env:
     names: dict[str, Value]
     module: str
     parent: Env | None = None
+    number: int = 0
+    """Counts the activations of a path: functions made by two calls of a factory are two."""
     outer: frozenset[str] = frozenset()
     """Names declared ``global`` (looked up in the module) ..."""
     enclosing: frozenset[str] = frozenset()
@@ -317,10 +329,13 @@ class Env:
 
 
 def key_of(value: Value) -> str:
-    """A text that is equal for equal values: used to correlate conditions and symbolic indices."""
+    """A text that is equal for equal values: used to correlate conditions and symbolic indices.
+
+    It is the same in each run: never an address.
+    """
     match value:
         case ConstV(plain):
-            return repr(plain)
+            return short(repr(plain))
         case SymV(key):
             return key
         case StreamV(number):
@@ -332,7 +347,7 @@ def key_of(value: Value) -> str:
         case CallbackV(number):
             return f"callback{number}"
         case BufferV(number, region):
-            return f"buffer{number}{region}"
+            return short(f"buffer{number}{region}")
         case DeviceV(name):
             return f"device:{name}"
         case ApiV(path):
@@ -344,12 +359,20 @@ def key_of(value: Value) -> str:
         case HeapV(number):
             return f"object{number}"
         case TupleV(items):
-            return "(" + ",".join(key_of(item) for item in items) + ")"
+            return short("(" + ",".join(key_of(item) for item in items) + ")")
         case QueryV(of):
             return f"query({key_of(of)})"
         case MethodV(receiver, name):
-            return f"{key_of(receiver)}.{name}"
+            return short(f"{key_of(receiver)}.{name}")
         case SliceV(lo, hi, step):
-            return ":".join("" if part is None else key_of(part) for part in (lo, hi, step))
-        case FuncV() | PartialV() | ContextV() | GeneratorV():
-            return f"{type(value).__name__}{id(value)}"
+            return short(":".join("" if part is None else key_of(part) for part in (lo, hi, step)))
+        case FuncV(function, closure, receiver):
+            at, number = function.span, closure.number if closure is not None else 0
+            made = f"{function.qualname}@{at.line}:{at.col}#{number}"
+            return made if receiver is None else short(f"{key_of(receiver)}.{made}")
+        case PartialV(func, args) | GeneratorV(func, args):
+            # partial(f, f, f) thirty times: what is inside of one among the arguments tells nothing more.
+            given = ("..." if isinstance(arg, (PartialV, GeneratorV)) else key_of(arg) for arg in args)
+            return short(f"{key_of(func)}({','.join(given)})")
+        case ContextV(kind, inner):
+            return short(f"{kind.value}({key_of(inner)})")

@@ -1,0 +1,81 @@
+"""Values that a program computes, no larger than the limits: larger ones are unknown."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from streamlint.interp.state.budgets import LIMITS, short
+from streamlint.interp.state.values import ConstV, HeapV, Plain, SymV, TupleV, Value, key_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from streamlint.interp.state.machine import Machine
+
+_HELD = 64
+"""Parts of a value too large that are kept, so that unknown code may order the streams among them."""
+
+
+def constant(value: Plain) -> Value:
+    """A number or text; one too large is a value of which nothing is known but that it is this one."""
+    if fits(value):
+        return ConstV(value)
+    return SymV(short(hex(value) if isinstance(value, int) else repr(value)))
+
+
+def fits(value: object) -> bool:
+    match value:
+        case int():
+            return value.bit_length() <= LIMITS.text
+        case str() | bytes():
+            return len(value) <= LIMITS.text
+        case _:
+            return True
+
+
+def is_too_much(op: str, a: object, b: object) -> bool:
+    """Whether ``a op b`` would be too large, told before it is computed: ``9**9**9``."""
+    match op, a, b:
+        case "**", int(), int() if b > 0:
+            return a.bit_length() * b > LIMITS.text
+        case "<<", int(), int() if b > 0:
+            return a.bit_length() + b > LIMITS.text
+        case "*", str() | bytes(), int():
+            return len(a) * b > LIMITS.text
+        case "*", int(), str() | bytes():
+            return len(b) * a > LIMITS.text
+        case _:
+            return not fits(a) or not fits(b)
+
+
+def new_tuple(m: Machine, items: Iterable[Value]) -> Value:
+    """A tuple; ``a = (a, a)`` forty times is one value of which only streams and the like are kept."""
+    made = TupleV(tuple(islice(items, LIMITS.elements + 1)))
+    if made.size <= LIMITS.elements:
+        return made
+    m.project.budgets.left_out.add("elements of a tuple")
+    key = "(" + ",".join(key_of(item) for item in made.items) + ")"
+    return SymV(key, tuple(islice(dict.fromkeys(_leaves(made)), _HELD)))
+
+
+def _leaves(value: TupleV) -> Iterator[Value]:
+    for item in value.items:
+        if isinstance(item, TupleV):
+            yield from _leaves(item)
+        elif not isinstance(item, ConstV):
+            yield item
+
+
+def fill(m: Machine, made: HeapV, items: Iterable[Value]) -> None:
+    """Adds to a list; past the limit there are more elements than those listed."""
+    held = m.heap[made.id]
+    room = max(LIMITS.elements - len(held.items), 0)
+    added = list(islice(items, room + 1))
+    # Adding many is work like evaluating a few expressions.
+    m.steps += len(added) // 16
+    held.items.extend(added[:room])
+    if len(added) > room:
+        m.project.budgets.left_out.add("elements of a list")
+        held.open = True
+        held.sample = held.sample or SymV(f"object{made.id}[each]")

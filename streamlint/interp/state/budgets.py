@@ -1,0 +1,105 @@
+"""What a file may cost, and what was left out where it costs more.
+
+A program decides how much work its analysis is: ``a = a + a`` forty times is forty lines and 10**12
+elements. So each thing is bounded where it is made or done. The limits count steps, values and sizes, never
+seconds: what is found does not depend on the machine. Time and memory are looked at as the last resort only,
+and then the file is named as cut.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import time
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much of each is done or kept."""
+
+    path_steps: int = 30_000
+    """Expressions and statements of a path ..."""
+    entry_steps: int = 40_000
+    """... of all paths of an entry ..."""
+    file_steps: int = 3_000_000
+    """... and of all entries of a file."""
+    path_ops: int = 6_000
+    call_depth: int = 12
+    scans: int = 500
+    """Searches for dropped references on one path; after that nothing is taken to be dropped."""
+    elements: int = 4_096
+    """Elements of a list that the program computes, and of a tuple with those in its tuples."""
+    text: int = 4_096
+    """Characters of a string, and bits of a number, that the program computes."""
+    key: int = 1_000
+    """Characters of the text that stands for an unknown value."""
+    selectors: int = 16
+    """Indices one after the other into the same memory: ``x = x[i]``."""
+    file_seconds: float = 120.0
+    """CPU time: the last resort."""
+    file_bytes: int = 3_000_000_000
+    """Growth of the process: the last resort."""
+
+
+LIMITS = Limits()
+
+
+class FileCut(Exception):
+    """The budget of the whole file ran out: what was found so far stands, and the rest is left out."""
+
+
+def resident() -> int:
+    """The most memory that this process has used, in bytes."""
+    if sys.platform == "win32":
+        return 0
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+@dataclass(slots=True)
+class Budgets:
+    """The limits of one file, what has been spent of them, and what was left out."""
+
+    limits: Limits = LIMITS
+    steps: int = 0
+    entry: str = ""
+    """The entry that is run."""
+    left_out: set[str] = field(default_factory=set)
+    """What the running entry left out, in words; ``taken`` empties it."""
+    _started: float = field(default_factory=time.process_time)
+    _size: int = field(default_factory=resident)
+
+    def taken(self) -> frozenset[str]:
+        """What was left out since the last call."""
+        taken = frozenset(self.left_out)
+        self.left_out.clear()
+        return taken
+
+    def spend(self, steps: int) -> None:
+        """A path is done."""
+        self.steps += steps
+        if self.steps > self.limits.file_steps:
+            raise FileCut(f"more than {self.limits.file_steps} steps")
+        self.look()
+
+    def look(self) -> None:
+        """The last resort: what is left when no other limit holds."""
+        if time.process_time() - self._started > self.limits.file_seconds:
+            raise FileCut(f"more than {self.limits.file_seconds:.0f} s of CPU time")
+        if resident() - self._size > self.limits.file_bytes:
+            raise FileCut(f"more than {self.limits.file_bytes // 10**6} MB of memory")
+
+
+def short(text: str) -> str:
+    """A text that stands for a value, bounded: equal texts stay equal, and others stay different.
+
+    ``a = a + a`` forty times gives an unknown value a text of 10**12 characters. Beginning and end stay as
+    they are: they tell what the value was made of, and by what.
+    """
+    if len(text) <= LIMITS.key:
+        return text
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:20]
+    return f"{text[: LIMITS.key // 4]}<{digest}>{text[-LIMITS.key // 4 :]}"

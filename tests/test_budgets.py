@@ -1,0 +1,124 @@
+"""Programs whose analysis would have no end: each is bounded, what was cut is named, and the rest goes on."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from streamlint.interp.state.budgets import LIMITS, Budgets, FileCut, short
+from streamlint.run import engine
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from streamlint.finding import Report
+
+HEAD = "import functools, torch\nside = torch.cuda.Stream()\ndef f(x: torch.Tensor, s, t):\n"
+RACE = "    with torch.cuda.stream(side):\n        y = x * 2\n    return y + 1\n"
+
+
+def checked(folder: Path, text: str) -> Report:
+    path = folder / "program.py"
+    path.write_text(text, encoding="utf-8")
+    return engine.analyze(folder, [path], engine.Settings())
+
+
+def repeated(start: str, step: str, times: int = 40) -> str:
+    return f"    a = {start}\n" + f"    {step}\n" * times
+
+
+ENDLESS = {
+    "a range": "    for i in range(10**9):\n        x.add_(i)\n    [x + i for i in range(10**300)]\n",
+    "ranges made lists": "    list(range(10**9)), [*range(10**9)], tuple(range(10**9)), set(range(10**9))\n",
+    "zipped ranges": "    for i, j in zip(range(10**9), range(10**9)):\n        x.add_(i)\n",
+    "doubled texts": repeated("'ab'", "a = a + a"),
+    "doubled bytes": repeated("b'ab'", "a = a + a"),
+    "doubled lists": repeated("[1, 2]", "a = a + a"),
+    "doubled tuples": repeated("(1, 2)", "a = a + a"),
+    "doubled names": repeated("s.y", "a = a + a"),
+    "names compared": repeated("s.y", "a = a < a"),
+    "names indexed": repeated("s.y", "a = a[a:a]"),
+    "names passed": repeated("s.y", "a = foo(a, a); a = max(a, a); a = isinstance(a, a)"),
+    "names formatted": repeated("s.y", "a = f'{a}{a}'; a = '{}{}'.format(a, a); a = '%s%s' % (a, a)"),
+    "extended by itself": repeated("[x]", "a.extend(a)"),
+    "tuples in tuples": repeated("(s, side)", "a = (a, a, a)") + "    if a == t:\n        foo(a)\n",
+    "lists in lists": repeated("[s, side]", "a = [a, a, a]") + "    if a == t:\n        foo(a)\n",
+    "squared": repeated("3", "a = a * a"),
+    "powers": "    a = 9**9**9 + (1 << 10**9) + 2**250**3\n    b = ((2**250)**250)**250\n",
+    "large texts": "    a = 'x' * 10**10\n    b = bytes(10**10)\n    c = '%1000000000d' % 3\n",
+    "a large number": f"    a = 0x{'f' * 20_000}\n    b = a * a, str(a), x[a]\n    x.add_(a == t)\n",
+    "infinities": "    a = int(1e308 * 10)\n    b = float(10**400) + 10**400 / 3\n    c = 2 ** -(10**9)\n",
+    "partials": "    import functools\n"
+    + repeated("f", "a = functools.partial(a, a, a)")
+    + "    {a: 1}[a]\n",
+    "views of views": repeated("x", "a = a[s]", 2_000),
+    "attributes": "    a = s" + ".b" * 390 + "\n    a = s" + ".b()" * 100 + "\n",
+    "a long table": "    a = {"
+    + ",".join(f"'k{i}': {i}" for i in range(6_000))
+    + "}\n    b = dict(a).items()\n",
+    "stars": repeated("(1, 2, 3)", "a = (lambda *b: (*b, *b))(*a)"),
+}
+
+
+@pytest.mark.parametrize("lines", ENDLESS.values(), ids=ENDLESS)
+def test_a_value_is_bounded_where_it_is_made(tmp_path: Path, lines: str) -> None:
+    started = time.process_time()
+    report = checked(tmp_path, HEAD + lines + RACE)
+    assert report.errors == ()
+    assert "SL101" in {finding.code for finding in report.findings}, "the rest goes on"
+    assert time.process_time() - started < 6
+
+
+def test_what_was_left_out_is_named(tmp_path: Path) -> None:
+    report = checked(tmp_path, HEAD + ENDLESS["tuples in tuples"] + RACE)
+    (left,) = report.statistics.left_out
+    assert (left.path, left.function, left.what) == ("program.py", "f", "elements of a tuple")
+
+
+LOOPS = "".join("    " + " " * depth + f"for i{depth} in range(9):\n" for depth in range(18))
+
+
+def test_a_function_nested_too_deeply_is_named(tmp_path: Path) -> None:
+    deep = HEAD.replace("f(", "g(") + "    side.wait_event(s" + ".b()" * 700 + ")\n"
+    report = checked(tmp_path, deep + HEAD.partition("\n")[2] + RACE)
+    assert {finding.function for finding in report.findings} == {"f"}
+    (left,) = report.statistics.left_out
+    assert left.function == "g"
+    assert "nested too deeply" in left.what
+
+
+def test_one_endless_function_leaves_the_others(tmp_path: Path) -> None:
+    endless = HEAD.replace("f(", "g(") + LOOPS + " " * 24 + "x.add_(1)\n    side.synchronize()\n"
+    report = checked(tmp_path, endless + HEAD.partition("\n")[2] + RACE)
+    assert [finding.function for finding in report.findings] == ["f", "f"]
+    assert {(left.function, left.what) for left in report.statistics.left_out} == {("g", "steps")}
+
+
+def test_a_file_is_cut_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    many = "".join(HEAD.replace("f(", f"f{number}(") + RACE for number in range(20))
+    whole = checked(tmp_path, many)
+    assert (len(whole.findings), whole.errors) == (40, ())
+    spend = Budgets.spend
+
+    def stingy(budgets: Budgets, steps: int) -> None:
+        spend(budgets, steps)
+        if budgets.entry == "f10":
+            raise FileCut("more than 0 steps")
+
+    monkeypatch.setattr(Budgets, "spend", stingy)
+    report = checked(tmp_path, many)
+    assert len(report.findings) == 20, "what was found before stands"
+    (error,) = report.errors
+    assert error.path == "program.py"
+    assert "more than 0 steps" in error.message
+    assert "`f10`" in error.message
+
+
+def test_short_texts_stay_and_long_ones_differ() -> None:
+    assert short("a" * LIMITS.key) == "a" * LIMITS.key
+    one, other = short("a" * 10**6 + "b" + "c" * 10**6), short("a" * 10**6 + "d" + "c" * 10**6)
+    assert len(one) <= LIMITS.key
+    assert one != other
+    assert one[:200] == other[:200]
