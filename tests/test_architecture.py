@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parent.parent / "streamlint"
+TESTS = Path(__file__).parent
+PACKAGE = TESTS.parent / "streamlint"
 
 TEXT = {"source", "finding", "files", "errors"}
 COMMANDS = {*TEXT, "trace", "run", "settings", "output"}
@@ -92,3 +93,16 @@ def test_the_allowed_imports_have_no_cycle() -> None:
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
 def test_modules_stay_readable(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 500
+
+
+@pytest.mark.parametrize("path", sorted(TESTS.glob("*.py")), ids=lambda path: path.name)
+def test_no_test_is_skipped_where_the_project_itself_does_not_import(path: Path) -> None:
+    """``pytest.importorskip("streamlint.x")`` would pass in silence over the worst of all faults."""
+    skips = [
+        argument.value
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("importorskip")
+        for argument in node.args
+        if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
+    ]
+    assert not [name for name in skips if name.partition(".")[0] in ("streamlint", "tests")]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streamlint.finding import leading
+from streamlint.run import engine
 from tests.expectations import (
     FIXTURES,
     Kind,
@@ -34,8 +35,7 @@ every_file = pytest.mark.parametrize(
 
 
 def analyze(file: Path) -> Report:
-    engine = pytest.importorskip("streamlint.run.engine")
-    report: Report = engine.analyze(ROOT, [file], engine.Settings())
+    report = engine.analyze(ROOT, [file], engine.Settings())
     return replace(report, findings=leading(report.findings))
 
 

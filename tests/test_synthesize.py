@@ -106,6 +106,7 @@ def finding(trace: Trace, earlier: int, later: int, buffer: int | None = 0) -> F
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_reproducer_goes_wrong_without_the_edge_and_not_with_it(name: str) -> None:
+    assert findings_of(name)
     for finding in findings_of(name):
         right, racing = simulate(text_of(finding))
         # A copy into pageable memory is seen to block, which is promised nowhere: the replay blocks, too.

@@ -148,6 +148,9 @@ class Names:
     def new(self, name: str) -> str:
         word = re.sub(r"\W+", "_", name.removeprefix("the "), flags=re.ASCII).strip("_").lower() or "x"
         word = f"_{word}" if word[0].isdigit() else word
-        free = next(w for w in (word, *(f"{word}_{n}" for n in range(2, 10**6))) if w not in self.taken)
+        free, number = word, 1
+        while free in self.taken:
+            number += 1
+            free = f"{word}_{number}"
         self.taken.add(free)
         return free

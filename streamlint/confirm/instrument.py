@@ -39,7 +39,7 @@ from streamlint.confirm.streams import (
 from streamlint.confirm.verdict import assert_never
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 PROBE: Final = "__streamlint__"
 
@@ -106,28 +106,34 @@ def _require(tree: ast.Module, source: str, place: Place | None) -> Node | None:
     return found
 
 
-def node_at(tree: ast.Module, source: str, place: Place, *, anywhere: bool = False) -> Node | None:
-    """The innermost statement, or lambda, that holds ``place``: of a function, or ``anywhere``."""
-    lines = source.splitlines()
-    best: Node | None = None
+def node_at(tree: ast.Module, source: str, place: Place) -> Node | None:
+    """The innermost statement, or lambda, of a function that holds ``place``."""
+    return innermost(_in_functions(tree), source.splitlines(), place)
+
+
+def _in_functions(tree: ast.Module) -> list[Node]:
     functions = [f for f in ast.walk(tree) if isinstance(f, ast.FunctionDef | ast.AsyncFunctionDef)]
-    for function in [tree] if anywhere else functions:
-        for node in ast.walk(function):
-            if (
-                isinstance(node, ast.stmt | ast.Lambda)
-                and node is not function
-                and _holds(node, lines, place)
-            ):
-                best = node  # `ast.walk` goes from the outside in
-    return best
+    return [node for f in functions for node in statements(f) if node is not f]
+
+
+def statements(tree: ast.AST) -> list[Node]:
+    """All that can be held back, from the outside in, as ``ast.walk`` goes."""
+    return [node for node in ast.walk(tree) if isinstance(node, ast.stmt | ast.Lambda)]
+
+
+def innermost(nodes: Sequence[Node], lines: list[str], place: Place) -> Node | None:
+    """The last of ``nodes`` (from the outside in) that holds ``place``."""
+    return next((node for node in reversed(nodes) if _holds(node, lines, place)), None)
 
 
 def _holds(node: Node, lines: list[str], place: Place) -> bool:
     held = node.body if isinstance(node, ast.Lambda) else node
     end = held.end_lineno or held.lineno
+    if not held.lineno <= place.line <= end:
+        return False
     if place.col is None:
         # Without a column, `fill = lambda: x.fill_(7.0)` is the assignment and not the body.
-        return isinstance(node, ast.stmt) and held.lineno <= place.line <= end
+        return isinstance(node, ast.stmt)
     start = (held.lineno, _code_points(lines, held.lineno, held.col_offset))
     stop = (end, _code_points(lines, end, held.end_col_offset or 0))
     return start <= (place.line, place.col) < stop

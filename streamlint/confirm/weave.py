@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from streamlint.confirm.instrument import PROBE, Place, compiled, node_at, wrap_stream
+from streamlint.confirm.instrument import PROBE, Place, compiled, innermost, statements, wrap_stream
 from streamlint.confirm.streams import plain_call, stream_argument
 
 if TYPE_CHECKING:
@@ -66,9 +66,10 @@ def weave(source: str, path: str, sites: Mapping[int, Site]) -> ast.Module:
     """
     tree = ast.parse(source, path)
     ignored = _nodes_of(tree, compiled(tree))
+    candidates, lines = statements(tree), source.splitlines()
     nodes: dict[int, list[int]] = {}
     for number, site in sites.items():
-        node = node_at(tree, source, site.place, anywhere=True)
+        node = innermost(candidates, lines, site.place)
         if node is not None and id(node) not in ignored:
             nodes.setdefault(id(node), []).append(number)
     guards = {number for number, site in sites.items() if site.role is Role.GUARD}
