@@ -111,7 +111,8 @@ def _in_unrelated_threads(judged: Judged, earlier: OpId, later: OpId) -> bool:
         return False
     first, second = judged.op(earlier).lane, judged.op(later).lane
     joined = any(isinstance(op, Join) and op.child == first for op in judged.trace.ops[earlier:later])
-    return not joined and earlier > starts.get(second, -1)
+    # What a thread does is issued at its start in the trace, and may be issued while the next one runs.
+    return not joined and (first in starts or earlier > starts.get(second, -1))
 
 
 def _uses_signals(judged: Judged) -> bool:
@@ -203,9 +204,20 @@ def _ordered_elsewhere(problem: Problem, judged: Judged, paths: Sequence[Judged]
         second = _same_place(other, judged, problem.later)
         for a in first:
             for b in second:
-                if a < b and _meet(other, a, b) >= shares and other.hb.ordered(a, b).verdict is Verdict.YES:
+                if a < b and _meet(other, a, b) >= shares and _is_settled(other, a, b):
                     return True
     return False
+
+
+def _is_settled(other: Judged, a: OpId, b: OpId) -> bool:
+    """Whether a path orders two operations: surely, or by an event that its caller hands in with the memory.
+
+    ``if task.ready is not None: side.wait_event(task.ready)``: without one, nothing is pending.
+    """
+    if other.hb.ordered(a, b).verdict is Verdict.YES:
+        return True
+    waits = (op for op in other.trace.ops[a + 1 : b] if isinstance(op, (Wait, SyncEvent)))
+    return is_entry(other.op(a)) and any(other.trace.events[op.event].span is None for op in waits)
 
 
 def _same_place(other: Judged, judged: Judged, number: OpId) -> list[OpId]:

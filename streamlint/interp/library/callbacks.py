@@ -66,7 +66,7 @@ def run(call: Call, effect: fx.HostCallback) -> None:
         function = function.func
     if call.lib not in _KEEPS_NOTHING:
         # stream.launch_host_func(store, (key, staging)): the library holds both until the function has run.
-        m.life.held += [function, call.value(effect.data)] if effect.data else [function]
+        m.life.kept += [function, call.value(effect.data)] if effect.data else [function]
     body = LaneId(m.lanes)
     m.lanes += 1
     name = "cudaStreamAddCallback" if effect.deprecated else call.name()

@@ -18,7 +18,9 @@ from streamlint.interp.state.values import (
 from streamlint.models.schema import Lib
 from streamlint.trace import (
     Barrier,
+    Callback,
     Doubt,
+    HostSignal,
     Record,
     StreamId,
     StreamKind,
@@ -29,8 +31,8 @@ if TYPE_CHECKING:
 
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
+    from streamlint.trace import MonitorId
 
-_DEPTH = 4
 _ESCAPED = frozenset({Doubt.ESCAPE})
 
 
@@ -47,35 +49,21 @@ def through(m: Machine, values: Iterable[Value], span: Span, name: str) -> None:
 
 def _may_be_recorded(m: Machine, values: Iterable[Value], span: Span) -> None:
     """An event that nothing has recorded yet may be recorded by the code that receives it."""
-    for event in _events(m, values, _DEPTH, set()):
-        if _recorded_on(m, event.id) is None:
+    for value in _reached(m, values):
+        if isinstance(value, EventV) and _recorded_on(m, value.id) is None:
             stream = m.current_stream(Lib.TORCH)
-            m.emit(Record(m.site(span), m.lane, _ESCAPED, stream=stream.id, event=event.id))
+            m.emit(Record(m.site(span), m.lane, _ESCAPED, stream=stream.id, event=value.id))
 
 
 def handed_back(m: Machine, result: Value, span: Span) -> None:
     """Who gets requests may wait for them before the next call: ``return comm.Irecv(self.ghost)``."""
-    requests = [event for event in _events(m, [result], _DEPTH, set()) if event.lib in _WITH_REQUESTS]
+    reached = _reached(m, [result])
+    requests = [value for value in reached if isinstance(value, EventV) and value.lib in _WITH_REQUESTS]
     through(m, requests, span, "the caller")
 
 
 _WITH_REQUESTS = frozenset({Lib.MPI, Lib.KVIKIO, Lib.DISTRIBUTED})
 """Libraries whose calls give a request that is good for nothing but to be waited for."""
-
-
-def _events(m: Machine, values: Iterable[Value], depth: int, seen: set[int]) -> Iterator[EventV]:
-    for value in values:
-        match value:
-            case EventV() as event:
-                yield event
-            case TupleV(items) if depth:
-                yield from _events(m, items, depth - 1, seen)
-            case HeapV(number) if depth and number not in seen:
-                seen.add(number)
-                held = m.heap[number]
-                yield from _events(m, (*held.attrs.values(), *held.items), depth - 1, seen)
-            case _:
-                pass
 
 
 def barrier(m: Machine, streams: Iterable[StreamV], span: Span, name: str, why: Doubt = Doubt.ESCAPE) -> None:
@@ -108,42 +96,65 @@ def carries_order(m: Machine, values: Iterable[Value]) -> bool:
 
 
 def _streams(m: Machine, values: Iterable[Value]) -> list[StreamV]:
+    """The streams that some values lead to: also those of events, and of flags that a callback sets."""
     found: list[StreamV] = []
-    _look_into(m, values, _DEPTH, set(), found)
+    for value in _reached(m, values):
+        match value:
+            case StreamV(raw=False) as stream:
+                found.append(stream)
+            case EventV(number):
+                recorded = _recorded_on(m, number)
+                found += [StreamV(recorded)] if recorded is not None else []
+            case HeapV(number) if number in m.monitors:
+                found += [StreamV(stream) for stream in _announced(m, m.monitors[number].id)]
+            case _:
+                pass
     return found
 
 
-def _look_into(m: Machine, values: Iterable[Value], depth: int, seen: set[int], found: list[StreamV]) -> None:
-    for value in values:
-        role = m.roles.get(value.key) if isinstance(value, SymV) else None
-        match role if role is not None else value:
-            case StreamV() as stream:
-                if not stream.raw:
-                    found.append(stream)
-            case EventV(number):
-                recorded = _recorded_on(m, number)
-                if recorded is not None:
-                    found.append(StreamV(recorded))
-            case TupleV(items) if depth:
-                _look_into(m, items, depth - 1, seen, found)
-            case HeapV(number) if depth and number not in seen:
-                seen.add(number)
+def _reached(m: Machine, values: Iterable[Value]) -> Iterator[Value]:
+    """Everything that can be got at from some values, however deep, each object once."""
+    waiting = list(values)[::-1]
+    seen: set[object] = set()
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, SymV) and (role := m.roles.get(value.key)) is not None:
+            value = role
+        match value:
+            case HeapV(number):
+                if value in seen:
+                    continue
+                seen.add(value)
                 held = m.heap[number]
-                inside = (*held.attrs.values(), *held.items, *held.extra.values())
-                _look_into(m, inside, depth - 1, seen, found)
-            case SymV(_, holds) if depth:
-                _look_into(m, holds, depth - 1, seen, found)
-            case PartialV(func, args, kwargs) if depth:
-                _look_into(m, (func, *args, *kwargs.values()), depth - 1, seen, found)
-            case CallbackV(func=func) if depth:
-                _look_into(m, (func,), depth, seen, found)
-            case FuncV(closure=closure, receiver=receiver) if depth:
-                if receiver is not None:
-                    _look_into(m, (receiver,), depth - 1, seen, found)
-                if closure is not None:
-                    _look_into(m, closure.names.values(), min(depth - 1, 1), seen, found)
+                inside = [*held.attrs.values(), *held.items, *held.extra.values()]
+            case SymV(_, holds):
+                inside = [] if value in seen else list(holds)
+                seen.add(value)
+            case TupleV(items):
+                inside = list(items)
+            case PartialV(func, args, kwargs):
+                inside = [func, *args, *kwargs.values()]
+            case CallbackV(func=func):
+                inside = [func]
+            case FuncV(closure=closure, receiver=receiver):
+                inside = [receiver] if receiver is not None else []
+                while closure is not None and id(closure) not in seen:
+                    seen.add(id(closure))
+                    inside += closure.names.values()
+                    closure = closure.parent
             case _:
-                pass
+                inside = []
+        yield value
+        waiting += reversed(inside)
+
+
+def _announced(m: Machine, monitor: MonitorId) -> Iterator[StreamId]:
+    """The streams on which a queued host function sets a flag: who waits for it waits for what came before.
+
+    ``stream.launch_host_func(lambda flag: flag.set(), done)``
+    """
+    lanes = {op.lane for op in m.ops if isinstance(op, HostSignal) and op.monitor == monitor}
+    yield from (op.stream for op in m.ops if isinstance(op, Callback) and op.body in lanes)
 
 
 def _recorded_on(m: Machine, event: int) -> StreamId | None:

@@ -372,6 +372,9 @@ def symbolic_method(
         return call_method(m, contexts.as_stream(m, receiver, span), name, args, kwargs, span)
     if name in ("synchronize", "wait", "query", "sync") and _named_like(receiver, "event"):
         return call_method(m, effects.as_event(m, receiver, span), name, args, kwargs, span)
+    if name == "get" and len(args) in (1, 2) and not kwargs and not isinstance(args[0], ConstV):
+        # An unknown mapping has one value for a key: `streams.get(device)`, and later `streams[device]`.
+        return containers.index(m, receiver, args[0], span)
     if name in WAITING:
         # An unknown thing is waited for: it may be any event or stream seen so far.
         streams = collectives.ordered_by(m, receiver.key) or escape.all_streams(m)

@@ -253,6 +253,8 @@ def _known(m: Machine, op: str, left: Value, right: Value) -> bool | None:
             return a in b
         case "in", _, HeapV():
             held = m.heap[right.id]
+            if held.shape is Shape.DICT and key_of(left) in held.attrs:
+                return True
             if held.open or held.shape is Shape.INSTANCE:
                 return None
             if isinstance(left, ConstV) and held.shape is Shape.DICT:

@@ -31,7 +31,7 @@ from streamlint.interp.state.values import (
     Value,
     key_of,
 )
-from streamlint.trace import UNBOUNDED, Interval, Region, Selector, Symbol, SymbolSlice
+from streamlint.trace import UNBOUNDED, Interval, Origin, Region, Selector, Symbol, SymbolSlice
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -181,7 +181,7 @@ def index(m: Machine, value: Value, at: Value, span: Span) -> Value:
             return _heap_index(m, value, at, span)
         case BufferV(flavor=Flavor.TORCH | Flavor.OPAQUE), ConstV(str()):
             # `state["step"]`: what was taken for a tensor is a dict.
-            return SymV(f"{key_of(value)}[{key_of(at)}]", (value,))
+            return SymV(f"{_key_before(m, value)}[{key_of(at)}]", (value,))
         case BufferV(), _:
             return _view(m, value, at, span)
         case (SymV(base, holds), _):
@@ -194,6 +194,12 @@ def index(m: Machine, value: Value, at: Value, span: Span) -> Value:
             return ConstV(text[i])
         case _:
             return m.fresh("item", span)
+
+
+def _key_before(m: Machine, value: BufferV) -> str:
+    """The key of an argument as it was before a call showed that it may be memory."""
+    buffer = m.buffers[value.id]
+    return buffer.name if buffer.origin is Origin.ARGUMENT and not value.region else key_of(value)
 
 
 def _heap_index(m: Machine, value: HeapV, at: Value, span: Span) -> Value:

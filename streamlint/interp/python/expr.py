@@ -256,9 +256,10 @@ def compare(m: Machine, op: str, left: Value, right: Value, e: ir.Compare) -> Va
         # while cudaStreamQuery(s)[0] != cudaSuccess: the comparison asks whether the work is complete.
         done = isinstance(right, ConstV) or not right.path.endswith("NotReady")
         return QueryV(left.of, negated=done != (op in ("==", "is")))
-    if op in ("in", "not in"):
-        right = _contents(m, right)
     known = conditions.known_comparison(m, op, left, right)
+    if known is None and op in ("in", "not in"):
+        right = _contents(m, right)
+        known = conditions.known_comparison(m, op, left, right)
     if known is not None:
         return ConstV(known)
     match left, right:
@@ -287,8 +288,15 @@ def compare(m: Machine, op: str, left: Value, right: Value, e: ir.Compare) -> Va
 
 
 def _contents(m: Machine, value: Value) -> Value:
-    """A list of constants by what is in it: ``device in ["cuda", "mtia"]`` is one question, asked twice."""
+    """A container by what is in it: ``device in ["cuda", "mtia"]`` is one question, asked twice.
+
+    So is ``i in self.jobs`` and ``i in self.events``, where the two dicts have the same keys.
+    """
     items = containers.listed(m, value)
+    held = m.heap[value.id] if isinstance(value, HeapV) else None
+    if held is not None and held.shape is Shape.DICT:
+        known = None if held.open or not held.keys else list(held.keys.values())
+        return value if known is None else TupleV(tuple(sorted(known, key=key_of)))
     if not items or not all(isinstance(item, ConstV) for item in items):
         return value
     return TupleV(tuple(items))

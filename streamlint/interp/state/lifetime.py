@@ -98,6 +98,8 @@ class Lifetimes:
     """What each buffer was made as: it decides who frees it."""
     same: dict[BufferId, set[BufferId]] = field(default_factory=dict)
     """Results that may be their operand."""
+    kept: list[Value] = field(default_factory=list)
+    """What a library keeps until a host function that it has queued has run: for the whole path."""
     held: list[Value] = field(default_factory=list)
     """What running statements hold without a name: the list a loop walks, the context of a ``with``."""
     outside: list[Value] = field(default_factory=list)
@@ -400,6 +402,7 @@ def _roots(m: Machine) -> Iterator[Value]:
         if frame.result is not None:
             yield frame.result
     yield from m.life.held
+    yield from m.life.kept
     yield from m.life.outside
     yield from m.roles.values()
     yield from m.life.moved.values()
