@@ -16,13 +16,13 @@ from streamlint.rules.base import (
     quoted,
     stream_of,
 )
-from streamlint.trace import FreeKind
+from streamlint.trace import Copy, FreeKind, Launch
 from streamlint.witness import ByReuse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from streamlint.trace import Buffer, Free, OpId
+    from streamlint.trace import Buffer, Free, Op, OpId
 
 
 def check(judged: Judged) -> Iterator[Problem]:
@@ -42,7 +42,7 @@ def _judge(judged: Judged, use: OpId, number: OpId, free: Free) -> Problem | Non
     op = judged.op(use)
     stream = stream_of(op)
     buffer = judged.trace.buffers[free.buffer]
-    if stream is None or stream == buffer.alloc_stream:
+    if stream is None or stream == buffer.alloc_stream or _is_awaited(op, buffer):
         return None
     kept = lifetimes.kept_for(judged, free.buffer, stream, number)
     reused = lifetimes.reuse(judged, use, number)
@@ -69,6 +69,11 @@ def _judge(judged: Judged, use: OpId, number: OpId, free: Free) -> Problem | Non
         notes=tuple(notes if barrier is None else [*notes, barrier]),
         doubts=doubts | kept | free.doubts | lifetimes.use_doubts(op, free.buffer),
     )
+
+
+def _is_awaited(op: Op, buffer: Buffer) -> bool:
+    """Whether the pool of a block waits for the op before it hands the block out again."""
+    return bool(buffer.pool_awaits) and isinstance(op, (Launch, Copy)) and op.library == buffer.pool_awaits
 
 
 def _what(judged: Judged, alloc: OpId) -> str:
@@ -103,7 +108,8 @@ RULE = Rule(
 Reports the last use of a tensor on a stream other than the one that allocated it, where the last
 reference is dropped (rebound, deleted, left behind by a return) and the allocating stream then
 allocates again without being ordered after that use. For pinned memory from CuPy's pool any stream is
-another one: the pool knows of none, and hands the block out again at once.
+another one: the pool knows of none, and hands the block out again at once. PyTorch's pool of pinned memory
+waits for PyTorch's own copies; copies of other libraries, which were given an address, it does not see.
 
 ## Why is this bad?
 The caching allocator knows only the stream that allocated the block. When Python drops the tensor,

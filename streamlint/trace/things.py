@@ -138,6 +138,8 @@ class Buffer:
     span: Span | None = None
     pool: str | None = None
     """The pool of host memory that hands the block out again once it is dropped, whatever still uses it."""
+    pool_awaits: str = ""
+    """The library whose own copies the pool waits for before it does."""
 
 
 @dataclass(frozen=True, slots=True)

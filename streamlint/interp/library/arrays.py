@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.interp.library import (
+    addresses,
     copies,
     effects,
     handoffs,
@@ -191,11 +192,14 @@ def _new_array(m: Machine, origin: Origin, span: Span, stream: StreamV) -> Buffe
 
 def _from_host(m: Machine, name: str, source: Value, kwargs: dict[str, Value], span: Span) -> Value:
     """``cp.asarray(x)``: a copy of a host array on the current stream; a device array as it is."""
-    found = tensors.buffers_in(m, [array_interface.memory_of(m, source, span)])
+    table = addresses.listed(m, source)
+    found = [] if table else tensors.buffers_in(m, [array_interface.memory_of(m, source, span)])
     stream = m.current_stream(Lib.CUPY)
     if found and m.space(found[0]) in (Space.DEVICE, Space.MANAGED) and found[0].flavor is not Flavor.ARRAY:
         return _adopt(m, name, found[0], kwargs, span)
     made = _new_array(m, Origin.RESULT, span, stream)
+    if table:
+        m.addresses[made.id] = table
     if found and m.space(found[0]).on_host:
         blocking = copies.is_true(m, kwargs.get("blocking", ConstV(False)), span, "blocking")
         by = Lib.CUPY.product

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.library import devices, tensors
+from streamlint.interp.library import addresses, devices, tensors
 from streamlint.interp.python import conditions, names
 from streamlint.interp.state import flavors
 from streamlint.interp.state.machine import PathEnds
@@ -166,6 +166,7 @@ def copy(
     m: Machine, dst: BufferV, src: BufferV, span: Span, *, blocking: bool = True, name: str = "copy"
 ) -> None:
     """PyTorch's copy on the current stream of the device involved."""
+    addresses.copied(m, dst, src)
     to, of = m.space(dst), m.space(src)
     read = Access(src.id, Mode.READ, src.region)
     write = Access(dst.id, Mode.WRITE, dst.region)
@@ -256,6 +257,7 @@ def on_stream(
     )
     for other in others:
         _waits(m, other, stream, span)
+    addresses.copied(m, dst, src)
 
 
 def _other_devices(m: Machine, dst: BufferV, src: BufferV, stream: StreamId) -> list[StreamId]:

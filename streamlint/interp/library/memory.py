@@ -304,11 +304,15 @@ def _parameters(m: Machine, value: Value) -> tuple[Sequence[Value], bool]:
 
 
 def _pointed_to(m: Machine, views: list[BufferV], addressed: bool) -> list[BufferV]:
-    """Host arrays of addresses stand for what they point to; those of numbers are copied at the launch."""
+    """Host arrays of addresses stand for what they point to; those of numbers are copied at the launch.
+
+    A table of addresses on the device is read too.
+    """
     found: list[BufferV] = []
     for view in views:
         if view.id in m.addresses:
             found += _pointed_to(m, tensors.buffers_in(m, m.addresses[view.id], unknown=False), addressed)
+            found += [] if m.space(view).on_host else [view]
         elif not addressed or view.flavor is not Flavor.ARRAY or m.space(view) is not Space.PAGEABLE:
             found.append(view)
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.library import copies, devices, layers, tensors, unresolved
+from streamlint.interp.library import addresses, copies, devices, layers, tensors, unresolved
 from streamlint.interp.python import names
 from streamlint.interp.state.values import (
     FALSE,
@@ -70,6 +70,8 @@ def factory(
         filled = (Access(made.id, Mode.WRITE),)
         tensors.work(m, span, stream.id, filled, name, library=Lib.TORCH.product)
     if name in model.FROM_PYTHON:
+        if args and (table := addresses.listed(m, args[0])):
+            m.addresses[made.id] = table
         m.emit(SyncStream(m.site(span), m.lane, stream=stream.id, name=name))
     return made
 

@@ -66,6 +66,8 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
         return monitor
     if last in _NULL_CONTEXTS:
         return ContextV(ContextKind.NULL, args[0] if args else NONE)
+    if path == "contextlib.closing" and args:
+        return ContextV(ContextKind.CLOSING, args[0])
     if last in ("ExitStack", "AsyncExitStack"):
         return ContextV(ContextKind.STACK, NONE)
     if path in ("functools.partial", "partial") and args:

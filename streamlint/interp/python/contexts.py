@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streamlint import models
 from streamlint.interp.facts import stream_sources
 from streamlint.interp.library import (
     arrays,
@@ -21,11 +22,12 @@ from streamlint.interp.python import (
     objects,
     stmt,
 )
-from streamlint.interp.state import captures, lifetime
+from streamlint.interp.state import captures, flavors, lifetime
 from streamlint.interp.state.machine import Jumped, PathEnds, Returned
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
+    BufferV,
     ConstV,
     ContextKind,
     ContextV,
@@ -40,7 +42,7 @@ from streamlint.interp.state.values import (
     Value,
     key_of,
 )
-from streamlint.models.schema import Lib
+from streamlint.models.schema import Lib, Role
 from streamlint.trace import (
     MonitorKind,
     Record,
@@ -51,7 +53,7 @@ from streamlint.trace import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from streamlint import ir
     from streamlint.interp.state.machine import Machine
@@ -104,6 +106,8 @@ class _Restore:
         self.span = span
         self.current = dict(m.current)
         self.device = devices.current(m)
+        self.stacked: list[Callable[[], object]] = []
+        """What else is left with it, the last first: contexts that were entered on an ``ExitStack``."""
         self.raised = False
         """Whether an exception leaves the block."""
 
@@ -123,7 +127,14 @@ class _Restore:
                 if isinstance(self.value.value, StreamV) and not m.cut:
                     into = names.settle(m, self.value.graph) if self.value.graph is not None else NONE
                     graphs.end(m, self.value.value.id, into, self.span, self.value.lib, raised=self.raised)
-            case ContextKind.STREAM | ContextKind.DEVICE | ContextKind.NULL | ContextKind.STACK:
+            case ContextKind.CLOSING:
+                if not m.cut:
+                    calls.call_method(m, self.value.value, "close", [], {}, self.span)
+            case ContextKind.STACK:
+                m.stacks.pop(self.value, None)
+                for leave in reversed(self.stacked):
+                    leave()
+            case ContextKind.STREAM | ContextKind.DEVICE | ContextKind.NULL:
                 pass
         m.current = self.current
         devices.select(m, self.device)
@@ -159,9 +170,10 @@ def enter(m: Machine, value: Value, span: Span) -> tuple[Value, _Restore]:
                 select(m, context.value, lib)
                 captures.begin(m, context.value, lib, context.mode, span, pool=context.pool or NONE)
             return value, restore
-        case ContextKind.NULL:
+        case ContextKind.NULL | ContextKind.CLOSING:
             return context.value, restore
         case ContextKind.STACK:
+            m.stacks[context] = restore.stacked
             return context, restore
         case ContextKind.SYNC_ON_EXIT:
             return context.value, restore
@@ -182,13 +194,20 @@ def by_hand(m: Machine, context: ContextV, name: str, args: list[Value], span: S
                 leave()
             return NONE
         case _:
-            return enter(m, names.settle(m, args[0]), span)[0]
+            stacked = m.stacks.get(context, [])
+            if name == "callback":
+                stacked.append(lambda: calls.call(m, args[0], args[1:], {}, span))
+                return args[0]
+            bound, leave = enter(m, names.settle(m, args[0]), span)
+            stacked.append(leave)
+            return bound
 
 
 def is_by_hand(context: ContextV, name: str, args: list[Value]) -> bool:
     if name in ("__enter__", "__exit__"):
         return True
-    return name == "enter_context" and context.kind is ContextKind.STACK and len(args) == 1
+    taken = {"enter_context": len(args) == 1, "callback": bool(args)}
+    return context.kind is ContextKind.STACK and taken.get(name, False)
 
 
 def as_context(m: Machine, value: Value, span: Span) -> ContextV | None:
@@ -200,6 +219,9 @@ def as_context(m: Machine, value: Value, span: Span) -> ContextV | None:
             return ContextV(ContextKind.STREAM, value, lib or Lib.TORCH)
         case DeviceV():
             return ContextV(ContextKind.DEVICE, value, Lib.TORCH)
+        case BufferV() if models.find_method(Role.BUFFER, flavors.library(value), "close") is not None:
+            # with resource.allocate(n, stream=s) as block: the end of the block closes it
+            return ContextV(ContextKind.CLOSING, value)
         case SymV(key) if "stream" in key.rpartition(".")[2].lower() and "(" not in key:
             # with self.copy_stream_ctx: the attribute was set by code that was not seen.
             lib = arrays.guessed_library(m)

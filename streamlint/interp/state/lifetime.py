@@ -34,6 +34,7 @@ from streamlint.interp.state.values import (
     TupleV,
     Value,
 )
+from streamlint.models.schema import Lib
 from streamlint.trace import (
     BufferId,
     Callback,
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from streamlint.interp.state.captures import Recording
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
+    from streamlint.trace import Buffer
 
 MAY_RETURN_OPERAND = frozenset(
     "contiguous to to(dtype) float half bfloat16 double long int bool type type_as cuda cpu expand_as "
@@ -255,14 +257,22 @@ def _note_uses(m: Machine, op: Launch | Copy) -> None:
     where = m.streams[op.stream].device
     for access in op.accesses:
         buffer = m.buffers[access.buffer]
-        if buffer.pool is not None:
-            # cupyx.empty_pinned(...): the pool does not know of streams at all.
+        if buffer.pool is not None and (not buffer.pool_awaits or op.library not in ("", buffer.pool_awaits)):
+            # cupyx.empty_pinned(...): the pool knows of no streams at all. PyTorch's knows its own copies.
             m.life.candidates.add(buffer.id)
         if buffer.alloc_stream is None or buffer.space.on_host or not _recycled(m, buffer.id):
             continue
         # A copy between devices orders the current streams of both (measured), so it is no use aside.
         if buffer.alloc_stream != op.stream and buffer.device == where:
             m.life.candidates.add(buffer.id)
+
+
+def in_pinned_pool(buffer: Buffer) -> Buffer:
+    """Page-locked memory of PyTorch: its pool delays the reuse of a block until its own copies are done.
+
+    Of ``driver.cuMemcpyHtoDAsync(target, page.data_ptr(), size, stream)`` it knows nothing (measured).
+    """
+    return replace(buffer, pool="PyTorch's pool of pinned memory", pool_awaits=Lib.TORCH.product)
 
 
 def _note_captured(m: Machine, recording: Recording) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 from streamlint.interp.state import bounded
 from streamlint.interp.state.budgets import LIMITS
 from streamlint.interp.state.captures import Captures, Recording
-from streamlint.interp.state.lifetime import Lifetimes
+from streamlint.interp.state.lifetime import Lifetimes, in_pinned_pool
 from streamlint.interp.state.values import (
     BufferV,
     ContextV,
@@ -188,6 +188,8 @@ class Machine:
     captures: Captures = field(default_factory=Captures)
     entered: dict[ContextV, Callable[[], None]] = field(default_factory=dict)
     """What leaving a context does that was entered by hand."""
+    stacks: dict[ContextV, list[Callable[[], object]]] = field(default_factory=dict)
+    """What leaving an ``ExitStack`` that is open does."""
     handed: set[tuple[BufferId, str]] = field(default_factory=set)
     """Memory that was handed to a library without an order: see ``interp/library/handoffs.py``."""
     graphs: dict[GraphId, Graph] = field(default_factory=dict)
@@ -331,6 +333,8 @@ class Machine:
         number = BufferId(len(self.buffers))
         where = device if device is not None else self.device
         self.buffers[number] = Buffer(number, name, space, origin, where, alloc_stream, span)
+        if space is Space.PINNED and origin is not Origin.ARGUMENT and flavor is Flavor.TORCH:
+            self.buffers[number] = in_pinned_pool(self.buffers[number])
         self.life.flavors[number] = flavor
         if self.captures.active:
             self.life.captured.add(number)

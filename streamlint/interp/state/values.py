@@ -203,6 +203,7 @@ class ContextKind(Enum):
     STACK = "ExitStack"
     CAPTURE = "capture"
     SYNC_ON_EXIT = "synchronize on exit"
+    CLOSING = "close on exit"
 
 
 @dataclass(frozen=True, slots=True)
