@@ -1,0 +1,52 @@
+"""The same files give the same bytes: for any number of processes, hash seed and order of the paths."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from streamlint.output import Format
+
+HERE = Path(__file__).parent.parent
+FIXTURES = sorted((HERE / "fixtures").rglob("*.py"))
+
+PROGRAM = """\
+import sys
+from streamlint import cli
+from streamlint.output import Format, render
+
+# One analysis, all forms.
+def all_forms(form, outcome, style):
+    return "".join(f"== {each.value}\\n{render(each, outcome, style)}" for each in Format)
+
+cli.render = all_forms
+cli.main(sys.argv[1:])
+"""
+TIMES = (r'"seconds": [\d.]+', r"in [\d.]+ s\b")
+
+
+def shown(paths: list[Path], jobs: int, seed: int) -> str:
+    """All that a run prints, in all forms, without the time that it took."""
+    options = ["--jobs", str(jobs), "--min-confidence", "possible", "--select", "ALL", "--statistics"]
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, "check", *options, *map(str, paths)],
+        env={**os.environ, "PYTHONPATH": str(HERE), "PYTHONHASHSEED": str(seed)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == ""
+    return re.sub("|".join(TIMES), "", done.stdout)
+
+
+def test_the_same_files_give_the_same_bytes() -> None:
+    some = FIXTURES[::5]
+    assert len(some) > 24, "enough for several processes"
+    once = shown(some, jobs=1, seed=1)
+    again = shown(some[::-1], jobs=2, seed=2)
+    assert all(f"== {each.value}\n" in once for each in Format)
+    assert "[possible]" in once
+    assert once == again
