@@ -4,12 +4,19 @@ import sys
 
 
 def main() -> int:
-    """Run the command; also while its parts are still being imported Ctrl-C is no reason for a traceback."""
+    """Run the command. Ctrl-C is no reason for a traceback, before it starts and when all is said either."""
     try:
+        import signal
+
         from streamlint.cli import main as run
     except KeyboardInterrupt:
         return 130
-    return run()
+    status = run()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Ctrl-C inside of an `exec` of text (a dataclass is being made) marks the process as ended by the signal,
+    # and that mark outlives the exception. The next `exec` takes it away.
+    exec("")  # noqa: S102
+    return status
 
 
 if __name__ == "__main__":

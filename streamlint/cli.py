@@ -23,7 +23,7 @@ from streamlint.output import Format, render, text
 from streamlint.output.style import Style, plain, wants_colors
 from streamlint.run import check
 from streamlint.run.progress import Progress
-from streamlint.run.stop import signal_of, terminable
+from streamlint.run.stop import signal_of, stoppable
 from streamlint.settings import baseline
 from streamlint.settings.catalog import Selection, catalog, find_rule, parse_selectors, sentence
 from streamlint.settings.config import find_root, load, with_known_codes
@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status; no exception leaves it."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        with terminable():
+        with stoppable():
             return _dispatch(arguments)
     except UserError as error:
         _complain(str(error))

@@ -123,3 +123,31 @@ def test_a_signal_ends_a_run_with_what_was_found(begun: Run, number: signal.Sign
     assert f"streamlint: error: stopped by {number.name} after" in begun.seen
     assert "Traceback" not in begun.seen
     assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
+
+
+@pytest.mark.parametrize("begun", [("--jobs", "2", *JSON)], indirect=True)
+def test_a_second_signal_soon_after_loses_nothing(begun: Run) -> None:
+    begun.process.send_signal(signal.SIGINT)
+    time.sleep(0.02)
+    _, status, out = begun.send(signal.SIGINT)
+    assert status == 130
+    assert json.loads(out)["summary"]["stopped"]["files"] > 0
+    assert "Traceback" not in begun.seen
+
+
+def test_a_signal_inside_of_generated_code_leaves_the_exit_status(tmp_path: Path) -> None:
+    """Python then takes it for the end of the process, though it was handled."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "from streamlint import cli\n"
+        "def interrupted():\n"
+        "    try:\n"
+        "        exec('raise KeyboardInterrupt')\n"
+        "    except KeyboardInterrupt:\n"
+        "        return 130\n"
+        "cli.main = interrupted\n",
+        "utf-8",
+    )
+    path = [str(tmp_path), *(entry for entry in sys.path if entry)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+    done = subprocess.run([sys.executable, "-m", "streamlint"], env=environment, check=False)
+    assert done.returncode == 130

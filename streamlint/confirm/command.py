@@ -26,7 +26,7 @@ from streamlint.confirm.runner import Confirmation, confirm_all
 from streamlint.confirm.server import Limits, Server, serving, slow_imports
 from streamlint.confirm.verdict import Decision, Verdict
 from streamlint.files import write_whole
-from streamlint.run.stop import terminable
+from streamlint.run.stop import stoppable
 from streamlint.settings.config import find_root
 from streamlint.witness import NoWitness, gpus_of
 
@@ -55,7 +55,7 @@ def main(argv: Sequence[str]) -> int:
     if options.synthesize is not None:
         return _synthesize(options)
     # SIGTERM as Ctrl-C: what was started is ended first.
-    with terminable(), _ahead(options, command) as server:
+    with stoppable(), _ahead(options, command) as server:
         return _confirm(options, command, server)
 
 
