@@ -118,6 +118,11 @@ CUDA_DRIVER = Framework(
         status_call("cuStreamAddCallback", "hStream callback userData flags", _CALLBACK),
         status_call("cuLaunchHostFunc", "hStream fn userData", HostCallback("hStream", "fn", "userData")),
         status_call("cuStreamBeginCapture", "hStream mode", CaptureStarts("hStream")),
+        status_call(
+            "cuStreamBeginCaptureToGraph",
+            "hStream hGraph dependencies dependencyData numDependencies mode",
+            CaptureStarts("hStream", graph="hGraph"),
+        ),
         status_call("cuStreamEndCapture", "hStream", CaptureEnds("hStream")),
         status_call("cuGraphInstantiate", "hGraph flags", InstantiatesGraph("hGraph")),
         status_call("cuGraphInstantiateWithParams", "hGraph instantiateParams", InstantiatesGraph("hGraph")),

@@ -88,6 +88,11 @@ CUDA_RUNTIME = Framework(
         status_call("cudaStreamAddCallback", "stream callback userData flags", _CALLBACK),
         status_call("cudaLaunchHostFunc", "stream fn userData", HostCallback("stream", "fn", "userData")),
         status_call("cudaStreamBeginCapture", "stream mode", CaptureStarts("stream")),
+        status_call(
+            "cudaStreamBeginCaptureToGraph",
+            "stream graph dependencies dependencyData numDependencies mode",
+            CaptureStarts("stream", graph="graph"),
+        ),
         status_call("cudaStreamEndCapture", "stream", CaptureEnds("stream")),
         status_call("cudaGraphInstantiate", "graph flags", InstantiatesGraph("graph")),
         status_call("cudaGraphInstantiateWithParams", "graph instantiateParams", InstantiatesGraph("graph")),

@@ -168,8 +168,13 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915  one
             return text + (", until the one before is restored" if push else "")
         case fx.RestoresDevice():
             return "makes the device current again that was so before the last push"
-        case fx.CaptureStarts(stream):
-            return f"begins a capture of {_receiver(stream)}: work is recorded, not run"
+        case fx.CaptureStarts(stream, graph):
+            into = f" into `{graph}`" if graph is not None else ""
+            return f"begins a capture of {_receiver(stream)}{into}: work is recorded, not run"
+        case fx.SplitsCapture(count):
+            return f"gives itself and others of the same capture, `{count}` in all, which follow its work"
+        case fx.JoinsCaptures(streams):
+            return f"the first of `{streams}` follows the work of the others"
         case fx.CaptureEnds(stream):
             return f"ends the capture of {_receiver(stream)}; gives the graph"
         case fx.NewGraph():

@@ -22,6 +22,22 @@ class EnterCapture:
 @dataclass(frozen=True, slots=True)
 class CaptureStarts:
     stream: str = "self"
+    graph: str | None = None
+    """A graph that exists and gets what is captured."""
+
+
+@dataclass(frozen=True, slots=True)
+class SplitsCapture:
+    """Returns ``self`` and further streams of the same capture, ``count`` in all, which follow its work."""
+
+    count: str = "count"
+
+
+@dataclass(frozen=True, slots=True)
+class JoinsCaptures:
+    """Makes the first of ``streams`` wait for the others, and returns it."""
+
+    streams: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +77,8 @@ class LaunchesGraph:
 GraphEffect: TypeAlias = (
     EnterCapture
     | CaptureStarts
+    | SplitsCapture
+    | JoinsCaptures
     | CaptureEnds
     | NewGraph
     | InstantiatesGraph

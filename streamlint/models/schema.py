@@ -17,8 +17,10 @@ from streamlint.models.graphs import (
     GraphEffect,
     GraphsCallables,
     InstantiatesGraph,
+    JoinsCaptures,
     LaunchesGraph,
     NewGraph,
+    SplitsCapture,
 )
 from streamlint.models.table import Api, Framework, Lib, Role
 from streamlint.trace import Doubt, Space, StreamKind
@@ -32,10 +34,12 @@ __all__ = [
     "GraphEffect",
     "GraphsCallables",
     "InstantiatesGraph",
+    "JoinsCaptures",
     "LaunchesGraph",
     "Lib",
     "NewGraph",
     "Role",
+    "SplitsCapture",
 ]
 
 # ----------------------------------------------------------------------------- effects

@@ -16,6 +16,8 @@ STRONG_WORDS = frozenset(
     cuEventRecord
     cuLaunchHostFunc cuStreamAddCallback cudaMalloc cuMemAlloc
     async_op isend irecv elapsed_time CUDAGraph make_graphed_callables
+    capture_begin begin_capture create_graph_builder begin_building
+    cudaStreamBeginCaptureToGraph cuStreamBeginCapture cuStreamBeginCaptureToGraph
     create_stream get_current_stream copy_to_host auto_synchronize
     empty_pinned zeros_pinned alloc_pinned_memory pagelocked_empty pagelocked_zeros
     pinned_array mapped_array managed_array
@@ -36,6 +38,9 @@ ORDERING_WORDS = STRONG_WORDS | frozenset(
 _ENTERING = frozenset({"cuda", "stream"})
 """``with torch.cuda.stream(SIDE):`` in a module that does nothing else with streams."""
 
+_CAPTURING = frozenset({"cuda", "graph"})
+"""``with torch.cuda.graph(self.plan):``"""
+
 MAKERS = frozenset(
     """
     Stream create_stream cudaStreamCreate cudaStreamCreateWithFlags cudaStreamCreateWithPriority
@@ -54,13 +59,17 @@ _FALSE_FRIENDS = (
 @cache
 def touches(names: frozenset[str]) -> bool:
     """Whether code with these identifiers may touch a stream."""
-    return not ORDERING_WORDS.isdisjoint(names) or any(_names_a_stream(name) for name in names)
+    return (
+        not ORDERING_WORDS.isdisjoint(names)
+        or names >= _CAPTURING
+        or any(_names_a_stream(name) for name in names)
+    )
 
 
 @cache
 def surely_touches(names: frozenset[str]) -> bool:
     """Whether code with these identifiers touches streams or asynchronous copies."""
-    return not STRONG_WORDS.isdisjoint(names) or names >= _ENTERING
+    return not STRONG_WORDS.isdisjoint(names) or names >= _ENTERING or names >= _CAPTURING
 
 
 @cache

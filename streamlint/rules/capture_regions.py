@@ -24,6 +24,7 @@ from streamlint.trace import (
     Op,
     OpId,
     Record,
+    Role,
     StreamId,
     StreamKind,
     SyncDevice,
@@ -70,6 +71,14 @@ class Unjoined:
     doubts: Doubts
 
 
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """Work queued between the begin and the end of a capture, on a stream that is not part of it."""
+
+    op: OpId
+    doubts: Doubts
+
+
 @dataclass(slots=True)
 class _Member:
     """A stream in the capture."""
@@ -92,6 +101,9 @@ class Capture:
     refused: list[Refused] = field(default_factory=list)
     outside_waits: list[OutsideWait] = field(default_factory=list)
     unjoined: list[Unjoined] = field(default_factory=list)
+    elsewhere: list[Elsewhere] = field(default_factory=list)
+    captured: set[Span] = field(default_factory=set)
+    """Where work is queued that is part of the capture."""
     inner_waits: set[Span] = field(default_factory=set)
     """Where streams wait for records of the capture."""
     joined: set[Span] = field(default_factory=set)
@@ -110,7 +122,10 @@ class Capture:
         match op:
             case Launch(stream=stream) | Copy(stream=stream) | Callback(stream=stream):
                 member = self._members.get(stream)
-                if member is not None:
+                if member is None:
+                    self._runs_now(judged, i, op)
+                else:
+                    self.captured.add(op.at.span)
                     member.work.append(i)
                     member.knows[stream] = len(member.work)
             case Record(stream=stream, event=event):
@@ -167,6 +182,19 @@ class Capture:
         seen = judged.op(record) if record is not None and record > self.begin else None
         if record is None or (isinstance(seen, Record) and seen.stream in self._maybe):
             self._maybe.add(stream)
+
+    def _runs_now(self, judged: Judged, i: OpId, op: Launch | Copy | Callback) -> None:
+        """Work on another stream. Only what uses memory counts: nothing else is missing from the graph."""
+        if op.role is not Role.CODE or isinstance(op, Callback) or not op.accesses:
+            return
+        doubts = set(op.doubts)
+        stream = judged.trace.streams[op.stream]
+        if {stream.kind, judged.trace.streams[self.stream].kind} & _UNSEEN:
+            doubts.add(Doubt.SAME_STREAM)
+        if op.stream in self._maybe or op.stream in self._escapes:
+            # overlapped(x, stream=side): unseen code may have taken the side stream into the capture.
+            doubts.add(Doubt.ESCAPE)
+        self.elsewhere.append(Elsewhere(i, frozenset(doubts)))
 
     def _outside_doubts(self, judged: Judged, wait: Wait, number: OpId) -> Doubts:
         record = judged.op(number)

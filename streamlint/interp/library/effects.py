@@ -245,6 +245,8 @@ class Call:
             case (
                 fx.EnterCapture()
                 | fx.CaptureStarts()
+                | fx.SplitsCapture()
+                | fx.JoinsCaptures()
                 | fx.CaptureEnds()
                 | fx.NewGraph()
                 | fx.InstantiatesGraph()

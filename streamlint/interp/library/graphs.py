@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 from typing_extensions import assert_never
 
 from streamlint import models
-from streamlint.interp.library import effects, tensors
+from streamlint.interp.library import effects, escape, tensors
 from streamlint.interp.python import containers, contexts, names
 from streamlint.interp.state import captures
 from streamlint.interp.state.values import (
     NONE,
     BufferV,
+    ConstV,
     ContextKind,
     ContextV,
     Flavor,
@@ -62,12 +63,20 @@ def carry_out(call: Call, effect: fx.GraphEffect) -> Value | None:
     match effect:
         case fx.EnterCapture():
             return _entered(call, effect)
-        case fx.CaptureStarts(stream):
+        case fx.CaptureStarts(stream, graph):
+            if isinstance(target := call.value(graph), GraphV):
+                m.captures.into[call.stream(stream).id] = target.id
             captures.begin(m, call.stream(stream), call.lib, call.value("mode"), span)
             return None
+        case fx.SplitsCapture(count):
+            return _split(call, call.value(count))
+        case fx.JoinsCaptures(streams):
+            return _joined(call, containers.listed(m, call.value(streams)) or [])
         case fx.CaptureEnds(stream):
-            made = m.new_graph(span, call.lib)
-            end(m, call.stream(stream).id, made, span, call.lib)
+            ended = call.stream(stream).id
+            into = m.captures.into.pop(ended, None)
+            made = GraphV(into, call.lib) if into is not None else m.new_graph(span, call.lib)
+            end(m, ended, made, span, call.lib)
             return made
         case fx.NewGraph():
             return m.new_graph(span, call.lib)
@@ -86,6 +95,31 @@ def carry_out(call: Call, effect: fx.GraphEffect) -> Value | None:
             return None
         case _:
             assert_never(effect)
+
+
+def _split(call: Call, count: Value) -> Value:
+    """``trunk, twig = root.split(2)``: the first is the one that is split."""
+    m, root = call.m, call.stream("self")
+    if not isinstance(count, ConstV) or not isinstance(count.value, int):
+        return m.fresh("split()", call.span, (root,))
+    others = [
+        m.new_stream(StreamKind.NON_BLOCKING, "a branch", call.span, call.lib) for _ in range(count.value - 1)
+    ]
+    for other in others:
+        contexts.waits(m, other.id, root.id, call.span, call.name())
+    return TupleV((root, *others))
+
+
+def _joined(call: Call, builders: list[Value]) -> Value:
+    """``GraphBuilder.join(trunk, twig)``; where one is not known, it may be any of the capture."""
+    m = call.m
+    settled = [names.settle(m, builder) for builder in builders]
+    streams = [builder for builder in settled if isinstance(builder, StreamV)]
+    if len(streams) < len(settled) or not streams:
+        escape.barrier(m, escape.all_streams(m), call.span, call.name())
+    for other in streams[1:]:
+        contexts.waits(m, streams[0].id, other.id, call.span, call.name())
+    return streams[0] if streams else m.fresh("join()", call.span)
 
 
 def _entered(call: Call, effect: fx.EnterCapture) -> ContextV:

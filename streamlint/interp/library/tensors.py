@@ -260,8 +260,17 @@ def read_on_host(m: Machine, value: Value, span: Span, name: str, *, opaque: boo
                     library=flavors.product(view),
                 )
             )
-            waits = frozenset({Doubt.ALIAS}) if space is Space.UNKNOWN else frozenset()
+            waits = _fetch_doubts(m, view, stream) if space is Space.UNKNOWN else frozenset()
             m.emit(SyncStream(m.site(span), m.lane, waits, stream=stream.id, name=name))
+
+
+def _fetch_doubts(m: Machine, view: BufferV, stream: StreamV) -> frozenset[Doubt]:
+    """Whether the host waits for what is of unknown residence: on the host there is nothing to wait for.
+
+    What a captured operator has made is the graph's, as far as anything is captured at all.
+    """
+    captured = m.captures.has(stream.id) and view.id in m.life.captured
+    return frozenset({Doubt.PATH if captured else Doubt.ALIAS})
 
 
 def write_on_host(m: Machine, view: BufferV, span: Span, name: str) -> None:

@@ -150,11 +150,7 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
                 return m.new_list(bounded.new_tuple(m, (ConstV(begin + i), x)) for i, x in enumerate(items))
             return containers.lazy(m, "enumerate", [ConstV(begin), first])
         case "zip":
-            parts = [containers.listed(m, a) for a in args]
-            rows = [part for part in parts if part is not None]
-            if len(rows) == len(parts):
-                return m.new_list(bounded.new_tuple(m, row) for row in zip(*rows, strict=False))
-            return containers.lazy(m, "zip", args)
+            return _zipped(m, args, span)
         case (
             "reversed"
             | "sorted"
@@ -250,6 +246,23 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
             return m.fresh(f"{name}()", span)
         case _:
             return None
+
+
+def _zipped(m: Machine, args: list[Value], span: Span) -> Value:
+    """``zip(lanes, batches)``: three lanes take three batches, if of those nothing is known."""
+    columns = [containers.listed(m, arg) for arg in args]
+    known = [len(column) for column in columns if column is not None]
+    unknown = [names.settle(m, arg) for arg, column in zip(args, columns, strict=True) if column is None]
+    if unknown and (not known or not all(isinstance(arg, SymV) for arg in unknown)):
+        return containers.lazy(m, "zip", args)
+    rows = [
+        [
+            column[at] if column is not None else containers.element(m, arg, str(at), span)
+            for arg, column in zip(args, columns, strict=True)
+        ]
+        for at in range(min(known, default=0))
+    ]
+    return m.new_list(bounded.new_tuple(m, row) for row in rows)
 
 
 def _arith(op: str, args: list[Value]) -> Value:

@@ -22,6 +22,7 @@ from streamlint.trace import (
     Doubt,
     EndCapture,
     EventId,
+    GraphId,
     HostEffect,
     Launch,
     Mode,
@@ -103,6 +104,8 @@ class Captures:
     """Whether the path has begun any capture."""
     external: set[EventId] = field(default_factory=set)
     """Events that a capture records and waits for as nodes: ``torch.cuda.Event(external=True)``."""
+    into: dict[StreamId, GraphId] = field(default_factory=dict)
+    """Graphs that were there before the capture which adds to them (``cudaStreamBeginCaptureToGraph``)."""
     ended: dict[StreamId, Recording] = field(default_factory=dict)
     """The last capture of each stream that began one."""
     _open: dict[StreamId, Recording] = field(default_factory=dict)
@@ -168,8 +171,10 @@ class Captures:
         (recording.waits if isinstance(op, Wait) else recording.records).append(op.event)
 
     def _captured(self, op: Launch | Copy) -> tuple[Op, ...]:
-        if op.stream in self._streams:
-            self._streams[op.stream].add(op)
+        if op.stream not in self._streams:
+            # It runs now, and at no launch of the graph.
+            return (op,)
+        self._streams[op.stream].add(op)
         node = Launch(op.at, op.lane, op.doubts, stream=op.stream, accesses=(), name=op.name)
         if isinstance(op, Copy) and op.host is HostEffect.BLOCKS and self.has(op.stream):
             # x.cpu() still waits for its stream, which a capture forbids.
