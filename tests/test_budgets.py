@@ -122,3 +122,14 @@ def test_short_texts_stay_and_long_ones_differ() -> None:
     assert len(one) <= LIMITS.key
     assert one != other
     assert one[:200] == other[:200]
+
+
+def test_thousands_of_pairs_of_one_function(tmp_path: Path) -> None:
+    """What a rule looks for on a path is indexed: the time grows with the findings, not with their square."""
+    count = 1_500
+    writes = "".join(f"        a{number} = x * {number}\n" for number in range(count))
+    reads = "".join(f"    b{number} = a{number} + 1\n" for number in range(count))
+    started = time.process_time()
+    report = checked(tmp_path, HEAD + "    with torch.cuda.stream(side):\n" + writes + reads)
+    assert len(report.findings) == 2 * count
+    assert time.process_time() - started < 20

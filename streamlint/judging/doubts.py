@@ -106,18 +106,21 @@ def _in_unrelated_threads(judged: Judged, earlier: OpId, later: OpId) -> bool:
     Locks, queues and flags order threads; they are not followed.
     """
     lanes = {judged.op(earlier).lane, judged.op(later).lane}
-    starts = {op.child: number for number, op in enumerate(judged.trace.ops) if isinstance(op, Spawn)}
+    spawned = ((judged.op(number), number) for number in judged.numbers(Spawn))
+    starts = {op.child: number for op, number in spawned if isinstance(op, Spawn)}
     if len(lanes) == 1 or lanes.isdisjoint(starts):
         return False
     first, second = judged.op(earlier).lane, judged.op(later).lane
-    joined = any(isinstance(op, Join) and op.child == first for op in judged.trace.ops[earlier:later])
+    joins = (judged.op(number) for number in judged.numbers(Join, first=earlier, before=later))
+    joined = any(isinstance(op, Join) and op.child == first for op in joins)
     # What a thread does is issued at its start in the trace, and may be issued while the next one runs.
     return not joined and (first in starts or earlier > starts.get(second, -1))
 
 
 def _uses_signals(judged: Judged) -> bool:
     """Whether kernels of the path may wait for values in memory: an order that no event shows."""
-    return any(isinstance(op, Barrier) and op.why is Doubt.SIGNAL for op in judged.trace.ops)
+    barriers = (judged.op(number) for number in judged.numbers(Barrier))
+    return any(isinstance(op, Barrier) and op.why is Doubt.SIGNAL for op in barriers)
 
 
 def _signalled_elsewhere(problem: Problem, judged: Judged, paths: Sequence[Judged]) -> bool:
@@ -153,7 +156,7 @@ def _waits_itself(judged: Judged, later: Op) -> bool:
     """Whether the call that holds ``later`` has a synchronization of its own, or asks an event."""
     return any(
         isinstance(op, SyncEvent) or (isinstance(op, (SyncStream, CudaCall)) and op.name in EXPLICIT_WAITS)
-        for op in judged.trace.ops
+        for op in map(judged.op, judged.numbers(SyncEvent, SyncStream, CudaCall))
         if op.at.call == later.at.call
     )
 
@@ -161,7 +164,7 @@ def _waits_itself(judged: Judged, later: Op) -> bool:
 def barriers_between(judged: Judged, first: OpId, second: OpId) -> set[Doubt]:
     """What else may order the pair: of several assumptions the search for an order names one."""
     stream = stream_of(judged.op(first))
-    between = (judged.op(OpId(number)) for number in range(first + 1, second))
+    between = map(judged.op, judged.numbers(Barrier, first=first + 1, before=second))
     return {op.why for op in between if isinstance(op, Barrier) and stream in op.streams}
 
 
@@ -174,8 +177,8 @@ def _are_two_streams(judged: Judged, earlier: Op, later: Op) -> bool:
     pair = {stream for stream in (stream_of(earlier), stream_of(later)) if stream is not None}
     outside = {stream for stream in pair if judged.trace.streams[stream].kind is StreamKind.UNKNOWN}
     current = {stream.id for stream in judged.trace.streams.values() if stream.kind is StreamKind.CURRENT}
-    for number, op in enumerate(judged.trace.ops):
-        record = judged.hb.record_seen_by(OpId(number)) if isinstance(op, Wait) else None
+    for number in judged.numbers(Wait):
+        op, record = judged.op(number), judged.hb.record_seen_by(number)
         if record is None or not isinstance(op, Wait) or judged.trace.events[op.event].span is None:
             continue
         ordered = {stream_of(op), stream_of(judged.op(record))}

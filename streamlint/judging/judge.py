@@ -16,6 +16,7 @@ from streamlint.order.hb import HappensBefore
 from streamlint.rules import RULES, sl905_redundant_sync
 from streamlint.rules.base import (
     About,
+    Index,
     Judged,
     Place,
     Problem,
@@ -61,7 +62,7 @@ def judge(trace: Trace) -> Judged:
     places: dict[Place, list[OpId]] = {}
     for number, op in enumerate(trace.ops):
         places.setdefault(place_of(op), []).append(OpId(number))
-    return Judged(trace, hb, found, places, namesakes(trace, found))
+    return Judged(trace, hb, found, places, Index.of(trace.ops), namesakes(trace, found))
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,18 +137,21 @@ def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool
         # anything else has; where others use the stream too, the current one has used what was made before.
         return False
     answers_for_reads = (reads or own) and not named and not _waits_for_another(judged, problem)
-    for number in range(problem.earlier + 1, len(judged.trace.ops)):
-        op = judged.op(OpId(number))
-        joins = number > problem.later and (
-            (stream_of(op) == current and (isinstance(op, Wait) or (_is_own_work(op, later) and not own)))
-            or (answers_for_reads and _is_explicit_wait(op) and not own)
-        )
-        if joins and judged.hb.ordered(problem.later, OpId(number)).verdict is Verdict.YES:
-            return True
-        in_time = op.at.call == later.at.call and (number > problem.later or isinstance(op, KeepAlive))
-        if answers_for_reads and in_time and _is_about(judged, op, problem.buffer, used_on):
-            return True
-    return False
+    joins = [n for n in judged.numbers(Wait, first=problem.later + 1) if stream_of(judged.op(n)) == current]
+    if not own:
+        # Of the work of a stream the last comes after all that some of it comes after.
+        last = judged.index.last_work.items()
+        joins += [n for (on, call, _), n in last if (on, call) == (current, later.at.call)]
+    if answers_for_reads and not own:
+        waits = judged.numbers(SyncStream, SyncEvent, SyncDevice, first=problem.later + 1)
+        joins += [number for number in waits if _is_explicit_wait(judged.op(number))]
+    if any(judged.hb.ordered(problem.later, number).verdict is Verdict.YES for number in joins):
+        return True
+    kept = judged.numbers(KeepAlive, first=problem.earlier + 1)
+    about = (judged.op(n) for n in (*kept, *judged.numbers(Record, first=problem.later + 1)))
+    return answers_for_reads and any(
+        op.at.call == later.at.call and _is_about(judged, op, problem.buffer, used_on) for op in about
+    )
 
 
 def _is_made_in(stream: Stream, entry: Entry, later: Op) -> bool:
@@ -156,11 +159,6 @@ def _is_made_in(stream: Stream, entry: Entry, later: Op) -> bool:
     made, start = stream.span, entry.start
     here = made is not None and made.path == start.path and start.line <= made.line <= later.at.span.line
     return here and not entry.is_method
-
-
-def _is_own_work(op: Op, later: Op) -> bool:
-    """Whether an op is work of the same call, and no stand-in for what callers do."""
-    return op.at.call == later.at.call and not is_return(op) and not is_entry(op)
 
 
 def _is_explicit_wait(op: Op) -> bool:
@@ -188,11 +186,8 @@ def _waits_for_another(judged: Judged, problem: Problem) -> bool:
     """
     assert problem.earlier is not None
     used_on, current = stream_of(judged.op(problem.later)), stream_of(judged.op(problem.earlier))
-    for number in range(problem.earlier + 1, problem.later):
-        op = judged.op(OpId(number))
-        if isinstance(op, Wait) and op.stream == used_on and _source(judged, OpId(number)) != current:
-            return True
-    return False
+    waits = judged.numbers(Wait, first=problem.earlier + 1, before=problem.later)
+    return any(stream_of(judged.op(wait)) == used_on and _source(judged, wait) != current for wait in waits)
 
 
 def _forgot_the_end(judged: Judged, problem: Problem, entry: Entry) -> bool:
@@ -211,18 +206,20 @@ def _forgot_the_end(judged: Judged, problem: Problem, entry: Entry) -> bool:
     if made.at.call != judged.op(problem.later).at.call:
         return False
     begun = any(
-        isinstance(op, Wait) and op.stream == side and _source(judged, OpId(number)) == current
-        for number, op in enumerate(judged.trace.ops[: problem.earlier])
+        stream_of(judged.op(wait)) == side and _source(judged, wait) == current
+        for wait in judged.numbers(Wait, before=problem.earlier)
     )
+    records = map(judged.op, judged.numbers(Record, first=problem.earlier, before=problem.later))
     announced = any(
         isinstance(op, Record) and op.stream == side and is_named(judged.trace.events[op.event])
-        for op in judged.trace.ops[problem.earlier : problem.later]
+        for op in records
     )
     name = _plain_name(judged.trace.streams[side])
     if not begun or announced or name in entry.joined_elsewhere:
         return False
     # reduce(), then finish(), which waits for the stream: the end of the first was not forgotten.
-    return not any(_waits_for(judged, number, side) for number in range(problem.later, len(judged.trace.ops)))
+    after = judged.numbers(SyncStream, Wait, SyncEvent, first=problem.later)
+    return not any(_waits_for(judged, number, side) for number in after)
 
 
 def _waits_for(judged: Judged, number: int, side: StreamId) -> bool:
@@ -284,13 +281,14 @@ def _is_used_beside(judged: Judged, problem: Problem, later: Launch) -> bool:
     """
     assert problem.earlier is not None
     current = stream_of(judged.op(problem.earlier))
+    assert problem.buffer is not None
     return any(
         isinstance(op, Launch)
         and op.stream == current
         and op.at.call == later.at.call
         and op.name not in _MOVES
         and any(access.buffer == problem.buffer and access.mode.reads for access in op.accesses)
-        for op in judged.trace.ops
+        for op in map(judged.op, judged.uses(problem.buffer))
     )
 
 

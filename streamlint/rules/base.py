@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -16,6 +17,7 @@ from streamlint.trace import (
     Doubt,
     Event,
     HostAccess,
+    LaneId,
     Launch,
     Op,
     OpId,
@@ -42,6 +44,36 @@ def place_of(op: Op) -> Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Index:
+    """What the rules look for again and again, of one path."""
+
+    of_kind: dict[type[Op], list[OpId]]
+    of_buffer: dict[BufferId, list[OpId]]
+    """Launches and copies by what they use."""
+    last_work: dict[tuple[StreamId, int, LaneId], OpId]
+    """The last op of a stream within a call from outside, of those that a lane issued."""
+
+    @classmethod
+    def of(cls, ops: Sequence[Op]) -> Index:
+        made = cls({}, {}, {})
+        for position, op in enumerate(ops):
+            number = OpId(position)
+            made.of_kind.setdefault(type(op), []).append(number)
+            if isinstance(op, (Launch, Copy)):
+                for buffer in dict.fromkeys(access.buffer for access in op.accesses):
+                    made.of_buffer.setdefault(buffer, []).append(number)
+            stream = stream_of(op)
+            if stream is not None and not is_entry(op) and not is_return(op):
+                made.last_work[stream, op.at.call, op.lane] = number
+        return made
+
+
+def _part(numbers: list[OpId], first: int, before: int | None) -> list[OpId]:
+    start = bisect_left(numbers, first) if first else 0
+    return numbers[start : None if before is None else bisect_left(numbers, before)]
+
+
+@dataclass(frozen=True, slots=True)
 class Judged:
     """One path with its happens-before order and the pairs that nothing orders."""
 
@@ -50,11 +82,24 @@ class Judged:
     conflicts: tuple[Conflict, ...]
     places: dict[Place, list[OpId]]
     """Where each kind of op stands: the same places can be looked up on other paths."""
+    index: Index
+    """Which ops there are of a kind, and which use a buffer: a path has few waits and many launches."""
     namesakes: frozenset[StreamId] = frozenset()
     """Streams of one name with unordered work: ``stream`` of a helper, and ``stream`` of its caller."""
 
     def op(self, number: OpId) -> Op:
         return self.trace.ops[number]
+
+    def numbers(self, *kinds: type[Op], first: int = 0, before: int | None = None) -> list[OpId]:
+        """The ops of some kinds from number ``first`` on, in order."""
+        found: list[OpId] = []
+        for kind in kinds:
+            found += _part(self.index.of_kind.get(kind, []), first, before)
+        return sorted(found) if len(kinds) > 1 else found
+
+    def uses(self, buffer: BufferId, first: int = 0, before: int | None = None) -> Sequence[OpId]:
+        """The launches and copies that use a buffer, in order."""
+        return _part(self.index.of_buffer.get(buffer, []), first, before)
 
     def stream_name(self, stream: StreamId) -> str:
         """What the user calls a stream. Two of one name are told apart by the lines that make them."""
@@ -264,10 +309,10 @@ def early_record(judged: Judged, earlier: OpId, later: OpId) -> Record | None:
     target, source = stream_of(judged.op(later)), stream_of(judged.op(earlier))
     if target is None or source is None:
         return None
-    for number in range(later - 1, -1, -1):
-        op = judged.op(OpId(number))
+    for number in reversed(judged.numbers(Wait, before=later)):
+        op = judged.op(number)
         if isinstance(op, Wait) and op.stream == target:
-            record = judged.hb.record_seen_by(OpId(number))
+            record = judged.hb.record_seen_by(number)
             if record is None:
                 continue
             recorded = judged.op(record)
@@ -296,8 +341,8 @@ UNNAMED_EVENT = "an event"
 
 def last_barrier(judged: Judged, earlier: OpId, later: OpId) -> Note | None:
     """An unresolved call between the two that received one of the streams."""
-    for number in range(later - 1, earlier, -1):
-        op = judged.op(OpId(number))
+    for number in reversed(judged.numbers(Barrier, first=earlier + 1, before=later)):
+        op = judged.op(number)
         if isinstance(op, Barrier) and op.streams:
             name = op.name.rpartition(".")[2] if "#" in op.name else op.name
             return Note(op.at.span, f"`{name}` received the stream and may order it")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from streamlint.order.hb import Verdict
@@ -52,17 +51,18 @@ def accesses_to(op: Op, buffer: BufferId) -> tuple[Access, ...]:
 def last_uses(judged: Judged, buffer: BufferId, before: OpId) -> list[OpId]:
     """The last op on each stream that uses the buffer before its free: the one to wait for."""
     last: dict[tuple[StreamId, LaneId], OpId] = {}
-    for number, op in enumerate(judged.trace.ops[:before]):
-        if accesses_to(op, buffer) and isinstance(op, (Launch, Copy)):
-            last[op.stream, op.lane] = OpId(number)
+    for number in judged.uses(buffer, before=before):
+        op = judged.op(number)
+        if isinstance(op, (Launch, Copy)):
+            last[op.stream, op.lane] = number
     return sorted(last.values())
 
 
 def used_after(judged: Judged, buffer: BufferId, after: OpId) -> bool:
     """Whether the trace goes on to use the buffer: then it was not the last reference that went."""
-    return any(
-        accesses_to(op, buffer) or (isinstance(op, KeepAlive) and op.buffer == buffer)
-        for op in judged.trace.ops[after + 1 :]
+    kept = map(judged.op, judged.numbers(KeepAlive, first=after + 1))
+    return bool(judged.uses(buffer, first=after + 1)) or any(
+        isinstance(op, KeepAlive) and op.buffer == buffer for op in kept
     )
 
 
@@ -77,7 +77,7 @@ def kept_for(judged: Judged, buffer: BufferId, stream: StreamId, before: OpId) -
     """
     owner = judged.trace.buffers[buffer].alloc_stream
     doubts = _NONE
-    for op in judged.trace.ops[:before]:
+    for op in map(judged.op, judged.numbers(KeepAlive, before=before)):
         if isinstance(op, KeepAlive) and op.buffer == buffer and op.stream != owner:
             if op.stream == stream:
                 return None
@@ -140,10 +140,8 @@ def _by_caller(
 
 def _makers_doubts(judged: Judged, alloc: OpId, buffer: BufferId) -> frozenset[Doubt]:
     """What must be assumed for the allocation to happen: an unresolved call makes a new tensor."""
-    for op in islice(judged.trace.ops, alloc + 1, None):
-        if accesses_to(op, buffer):
-            return use_doubts(op, buffer)
-    return _NONE
+    uses = judged.uses(buffer, first=alloc + 1)
+    return use_doubts(judged.op(uses[0]), buffer) if uses else _NONE
 
 
 def owner_doubts(judged: Judged, buffer: BufferId) -> frozenset[Doubt]:
@@ -153,7 +151,8 @@ def owner_doubts(judged: Judged, buffer: BufferId) -> frozenset[Doubt]:
     there already (``non_blocking=True`` tells of a host tensor, which is copied).
     """
     trace = judged.trace
-    first = next((op for op in trace.ops if accesses_to(op, buffer)), None)
+    uses = judged.uses(buffer)
+    first = judged.op(uses[0]) if uses else None
     if first is not None and Doubt.OPAQUE in first.doubts:
         return frozenset({Doubt.GUESSED})
     if (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from streamlint.finding import Severity
 from streamlint.rules import pairs
 from streamlint.rules.base import About, Judged, Note, Problem, Rule, stream_of
-from streamlint.trace import Doubt, OpId, SyncDevice
+from streamlint.trace import Doubt, SyncDevice
 from streamlint.witness import ByValue
 
 if TYPE_CHECKING:
@@ -21,8 +21,9 @@ def check(judged: Judged) -> Iterator[Problem]:
         if stream is None:
             continue
         device = judged.trace.streams[stream].device
-        for number in range(conflict.later - 1, conflict.earlier, -1):
-            op = judged.op(OpId(number))
+        between = judged.numbers(SyncDevice, first=conflict.earlier + 1, before=conflict.later)
+        for number in reversed(between):
+            op = judged.op(number)
             if not isinstance(op, SyncDevice) or op.device == device or Doubt.OBSERVED in op.doubts:
                 continue
             yield Problem(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from streamlint.finding import Severity
 from streamlint.order.hb import Verdict
-from streamlint.rules.base import Judged, Note, Problem, Rule, quoted
+from streamlint.rules.base import Judged, Note, Problem, Rule, quoted, stream_of
 from streamlint.trace import (
     BeginCapture,
     Op,
@@ -29,7 +29,7 @@ def check(judged: Judged) -> Iterator[Problem]:
     The record itself is what counts, not the work in sight before it: an unresolved call may have
     queued more. Waits of captures become edges of a graph, which runs at another time.
     """
-    if any(isinstance(op, BeginCapture) for op in judged.trace.ops):
+    if judged.numbers(BeginCapture):
         return
     for number, op in enumerate(judged.trace.ops):
         if _waits(op):
@@ -71,11 +71,8 @@ def _is_known(judged: Judged, number: OpId, op: Wait | SyncEvent, record: OpId) 
 
 def _previous(judged: Judged, number: OpId, op: Wait) -> OpId | None:
     """The last wait of the same stream: work there may come after more than its stream's waits say."""
-    for earlier in range(number - 1, -1, -1):
-        other = judged.op(OpId(earlier))
-        if isinstance(other, Wait) and other.stream == op.stream:
-            return OpId(earlier)
-    return None
+    waits = judged.numbers(Wait, before=number)
+    return next((earlier for earlier in reversed(waits) if stream_of(judged.op(earlier)) == op.stream), None)
 
 
 def _problem(judged: Judged, number: OpId, op: Wait | SyncEvent, record: OpId) -> Problem:

@@ -31,6 +31,8 @@ class Tree:
     _others: dict[str, str] = field(default_factory=dict)
     """Other names that a module can be imported by, when another folder is on the path: its own name."""
     _texts: dict[Path, str | None] = field(default_factory=dict)
+    _split: tuple[str, list[str]] = ("", [])
+    """The lines of the file that was asked for last: thousands of findings are in one file."""
 
     def __post_init__(self) -> None:
         packages = frozenset(path.parent for path in self.files if path.name == "__init__.py")
@@ -141,10 +143,9 @@ class Tree:
 
     def line(self, path: str, first: int, last: int) -> str:
         """Source lines of a place, with white space folded: the statement's text for fingerprints."""
-        text = self.text(self.root / path)
-        if text is None:
-            return ""
-        return " ".join(" ".join(text.split("\n")[first - 1 : last]).split())
+        if self._split[0] != path:
+            self._split = path, (self.text(self.root / path) or "").split("\n")
+        return " ".join(" ".join(self._split[1][first - 1 : last]).split())
 
 
 class _Folder:
