@@ -52,7 +52,7 @@ class Related:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class Occurrence:
     """What ``confirm`` and ``graph`` need: the ops behind a finding, in their trace."""
 
     trace: Trace
@@ -84,7 +84,7 @@ class Finding:
     function: str
     related: tuple[Related, ...] = ()
     fingerprint: str = ""
-    evidence: Evidence | None = field(default=None, compare=False, repr=False)
+    evidence: Occurrence | None = field(default=None, compare=False, repr=False)
     earlier: Span | None = None
     """The earlier place, if the finding is about two."""
     follows: tuple[Pair, ...] = ()

@@ -21,7 +21,7 @@ from streamlint.confirm import synthetic
 from streamlint.confirm.driver import Driver, DriverUnavailableError
 from streamlint.confirm.slicing import Harm, NothingToReplayError, slice_of
 from streamlint.confirm.synthesize import program
-from streamlint.finding import Confidence, Evidence, Finding, Severity, leading
+from streamlint.finding import Confidence, Finding, Occurrence, Severity, leading
 from streamlint.order.conflicts import conflicts
 from streamlint.order.hb import HappensBefore, Verdict
 from streamlint.run.engine import Settings, analyze
@@ -95,7 +95,7 @@ def simulate(text: str) -> tuple[int, int]:
 
 
 def finding(trace: Trace, earlier: int, later: int, buffer: int | None = 0) -> Finding:
-    evidence = Evidence(trace, OpId(earlier), OpId(later), None if buffer is None else BufferId(buffer))
+    evidence = Occurrence(trace, OpId(earlier), OpId(later), None if buffer is None else BufferId(buffer))
     sure, error = Confidence.CERTAIN, Severity.ERROR
     span = place(later + 1)
     return Finding("SL101", "name", "message", "help", sure, error, span, "", "f", (), "0123456789", evidence)

@@ -27,7 +27,7 @@ from streamlint.trace import (
 )
 
 if TYPE_CHECKING:
-    from streamlint.finding import Evidence, Finding
+    from streamlint.finding import Finding, Occurrence
     from streamlint.order.conflicts import Conflict
     from streamlint.trace import BufferId, EventId, Op, StreamId, Trace
 
@@ -80,7 +80,7 @@ def slice_of(finding: Finding) -> Slice:
     return Slice(trace, earlier, later, buffer, harm, ops)
 
 
-def _pair(evidence: Evidence, order: HappensBefore) -> tuple[OpId, OpId, BufferId, Harm]:
+def _pair(evidence: Occurrence, order: HappensBefore) -> tuple[OpId, OpId, BufferId, Harm]:
     trace, earlier, later, buffer = evidence.trace, evidence.earlier, evidence.later, evidence.buffer
     if isinstance(trace.ops[later], Alloc | Free) and earlier != later and buffer is not None:
         first = trace.ops[earlier]
@@ -96,13 +96,13 @@ def _pair(evidence: Evidence, order: HappensBefore) -> tuple[OpId, OpId, BufferI
     raise NothingToReplayError("it is about no two uses of one memory")
 
 
-def _is_about(conflict: Conflict, evidence: Evidence) -> bool:
+def _is_about(conflict: Conflict, evidence: Occurrence) -> bool:
     return (conflict.earlier, conflict.later) == (evidence.earlier, evidence.later) and (
         evidence.buffer in (None, conflict.buffer)
     )
 
 
-def _left_open(conflict: Conflict, evidence: Evidence) -> bool:
+def _left_open(conflict: Conflict, evidence: Occurrence) -> bool:
     """Whether the finding is a wait that orders nothing, and this the pair that it should order."""
     wait, later = evidence.trace.ops[evidence.later], evidence.trace.ops[conflict.later]
     if not isinstance(wait, Wait) or evidence.earlier != evidence.later:

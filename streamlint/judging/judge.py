@@ -7,7 +7,8 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from streamlint.finding import Evidence, Finding, Pair, Related, Severity
+from streamlint.finding import Finding, Occurrence, Pair, Related, Severity
+from streamlint.judging import evidence
 from streamlint.judging.call_ends import OpenEnd, TwoStreams, is_given, owner_of
 from streamlint.judging.doubts import barriers_between, guessed, settle
 from streamlint.judging.responsibility import open_end
@@ -91,7 +92,7 @@ def findings_of(run: Run) -> Iterator[Conditional]:
     }
     for judged, made in zip(paths, places, strict=True):
         candidates = [
-            replace(candidate, problem=settle(candidate.problem, judged, run, paths))
+            replace(candidate, problem=_settled(candidate.problem, judged, run, paths))
             for candidate in _candidates(judged, RULES)
         ]
         for candidate, leader in _leaders(judged, candidates):
@@ -107,6 +108,12 @@ def findings_of(run: Run) -> Iterator[Conditional]:
                 event = None
             finding = _finding(candidate, follows)
             yield Conditional(finding, event, problem.on_every_path, _surer(candidate, run, finding))
+
+
+def _settled(problem: Problem, judged: Judged, run: Run, paths: Sequence[Judged]) -> Problem:
+    """The problem with everything that speaks against it."""
+    settled = settle(problem, judged, run, paths)
+    return replace(settled, doubts=settled.doubts | evidence.doubts_of(judged, settled))
 
 
 def _surer(candidate: Candidate, run: Run, finding: Finding) -> tuple[OpenEnd | TwoStreams, Finding] | None:
@@ -254,7 +261,7 @@ def _finding(candidate: Candidate, follows: tuple[Pair, ...] = ()) -> Finding:
         earlier=judged.op(problem.earlier).at.span if problem.earlier is not None else None,
         at_call=problem.earlier is not None and is_entry(judged.op(problem.earlier)),
         follows=follows,
-        evidence=Evidence(
+        evidence=Occurrence(
             judged.trace,
             problem.earlier if problem.earlier is not None else problem.later,
             problem.later,

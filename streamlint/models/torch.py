@@ -186,6 +186,13 @@ META_METHODS = frozenset(
     "stop_gradient".split()
 )
 
+ONLY_TENSORS_HAVE = frozenset(
+    "record_stream copy_ clone contiguous detach numel element_size data_ptr is_contiguous zero_ fill_ "
+    "add_ mul_ reshape index_select is_pinned pin_memory storage_offset untyped_storage index_copy_ "
+    "masked_fill_".split()
+)
+"""Methods of tensors that numbers, modules, lists and host arrays lack: what has one is a tensor."""
+
 MODULE_METHODS = frozenset(
     "eval train parameters named_parameters state_dict load_state_dict modules named_modules children "
     "named_children buffers named_buffers zero_grad to_empty get_submodule get_parameter add_module "

@@ -212,6 +212,7 @@ _DOUBTFUL = frozenset(
         Doubt.SIGNAL,
         Doubt.THREADS,
         Doubt.DEVICE,
+        Doubt.ASSUMED,
     }
 )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, NewType, TypeAlias
 
 from streamlint.trace.regions import WHOLE, Region
@@ -52,6 +52,17 @@ class Space(Enum):
         return self in (Space.PINNED, Space.PAGEABLE)
 
 
+class Evidence(IntEnum):
+    """How a fact about a value is known, the weakest first: of two that must both hold the lesser counts."""
+
+    ASSUMED = 0
+    """Nothing says so: a parameter that merely takes part in arithmetic, or is handed to unresolved code."""
+    INFERRED = 1
+    """It is used as only such a thing can be: ``x.record_stream(s)``, or together with what is shown."""
+    SHOWN = 2
+    """The code says it: a constructor, a documented result, ``x: torch.Tensor``, ``assert x.is_cuda``."""
+
+
 class Origin(Enum):
     """How a buffer came into the trace."""
 
@@ -92,6 +103,8 @@ class Doubt(Enum):
     DEVICE = "another device may be current at entry than device 0"
     GUESSED = "both operations are assumptions about unresolved calls"
     BUDGET = "an analysis budget ran out"
+    INFERRED = "what a value is, or where it lives, is known from how it is used"
+    ASSUMED = "what a value is, or where it lives, is assumed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +153,10 @@ class Buffer:
     """The pool of host memory that hands the block out again once it is dropped, whatever still uses it."""
     pool_awaits: str = ""
     """The library whose own copies the pool waits for before it does."""
+    kind: Evidence = Evidence.SHOWN
+    """How it is known that this is memory at all, and no number, text or object ..."""
+    residence: Evidence = Evidence.SHOWN
+    """... and where it lives."""
 
 
 @dataclass(frozen=True, slots=True)

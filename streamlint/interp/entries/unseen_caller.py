@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.facts import guesses, scopes
+from streamlint.interp.facts import guesses, kinds, scopes
+from streamlint.interp.facts.scopes import Scope
 from streamlint.interp.library import escape, tensors
 from streamlint.interp.python import calls, functions, objects
 from streamlint.interp.state import callers, lifetime
@@ -106,10 +107,12 @@ def outside_arguments(
         raise PathEnds from error
     args: list[Value] = []
     kwargs: dict[str, Value] = {}
+    module = m.project.module(function.module)
+    scope = Scope(module, function, functions.class_of(m, func, [])) if module is not None else None
     for position, param in enumerate(function.params):
         if position < skip and param.kind == "positional":
             continue
-        value = _outside_value(m, param, number)
+        value = _outside_value(m, param, number, scope)
         if param.kind == "positional":
             args.append(value)
         elif param.kind == "keyword":
@@ -121,49 +124,17 @@ def outside_arguments(
     return args, kwargs
 
 
-def _outside_value(m: Machine, param: ir.Param, number: int) -> Value:
+def _outside_value(m: Machine, param: ir.Param, number: int, scope: Scope | None) -> Value:
     match param.default:
         case ir.Const(value=value) if (
             value is not None and not isinstance(value, bool) and isinstance(value, (int, str, float))
         ):
             return ConstV(value)
-        case _ if param.default is None and _is_tensor(param.annotation):
-            return m.argument(f"{number}:{param.name}")
         case _:
             key = f"{number}:{param.name}"
-            if _is_plain(param.annotation):
-                m.plain.add(key)
-            return SymV(key)
-
-
-_PLAIN_TYPES = frozenset(
-    "int float complex bool str bytes slice range Callable Path device dtype ProcessGroup Generator".split()
-)
-
-
-def _is_plain(annotation: ir.Expr | None) -> bool:
-    """Whether an annotation says that it is no memory: ``rank: int``, ``group: ProcessGroup | None``."""
-    match annotation:
-        case ir.Name(id=name) | ir.Attr(name=name):
-            return name in _PLAIN_TYPES
-        case ir.Const(value=str() as text):
-            return text.removeprefix("torch.") in _PLAIN_TYPES
-        case ir.Const(value=None):
-            return True
-        case ir.Binary(op="|", left=left, right=right):
-            return _is_plain(left) and _is_plain(right)
-        case ir.Index(value=ir.Name(id="Optional") | ir.Attr(name="Optional"), index=inner):
-            return _is_plain(inner)
-        case ir.Index(value=ir.Name(id="Callable") | ir.Attr(name="Callable")):
-            return True
-        case _:
-            return False
-
-
-def _is_tensor(annotation: ir.Expr | None) -> bool:
-    """``x: torch.Tensor``, ``x: Tensor`` or ``x: "torch.Tensor"``."""
-    match annotation:
-        case ir.Name(id="Tensor") | ir.Attr(name="Tensor") | ir.Const(value="torch.Tensor" | "Tensor"):
-            return True
-        case _:
-            return False
+            if scope is not None:
+                m.parameters[key] = (scope, param.name)
+            unknown = SymV(key)
+            said = kinds.annotated(param.annotation).kind
+            is_tensor = param.default is None and said is kinds.Kind.MEMORY
+            return tensors.as_buffer(m, unknown) if is_tensor else unknown

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 from streamlint.interp.facts import scopes
 from streamlint.interp.facts.relevance import all_classes
-from streamlint.interp.library import tensors
 from streamlint.interp.state.values import ClassV
-from streamlint.models import words
+from streamlint.models import members, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -167,7 +166,7 @@ def _guessed(project: Project, target: Target, param: str) -> Given | None:
     used = set(_members(scope, param))
     calls = {name for name, called in used if called}
     names = {name for name, _ in used}
-    if len(names) < FEWEST_MEMBERS or not calls or all(tensors.is_tensor_method(name) for name in calls):
+    if len(names) < FEWEST_MEMBERS or not calls or all(members.is_tensor_method(name) for name in calls):
         return None
     fitting = [
         cls

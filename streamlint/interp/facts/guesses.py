@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from streamlint.interp.facts import known
+from streamlint.interp.facts.kinds import Kind
 from streamlint.interp.state import flavors
 from streamlint.interp.state.values import (
     BufferV,
@@ -24,6 +26,7 @@ from streamlint.models.schema import Lib
 from streamlint.trace import (
     Access,
     Barrier,
+    Evidence,
     Launch,
     Mode,
     Origin,
@@ -33,6 +36,7 @@ from streamlint.trace import (
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
+    from streamlint.trace import StreamId
 
 _ADDRESSES = ("ptr", "ptr()", "handle", "address", "offset")
 """Ends of expressions that are numbers: ``array.data.ptr + offset``."""
@@ -48,24 +52,49 @@ class Guess:
     result: str
     operands: tuple[Value, ...]
     flavor: Flavor = Flavor.TORCH
+    kind: Evidence = Evidence.ASSUMED
+    """How it is known that it is work."""
     name: str = ""
     """The first variable that held the result."""
 
 
+def evidence(m: Machine, op: str, *operands: Value) -> Evidence:
+    """How it is known that an operator on unknown operands is work: by the text of the module.
+
+    Also by where it stands: the block of a stream, or of a capture, that holds nothing but operators is there
+    for them, and numbers need none.
+    """
+    if op not in _OPERATORS:
+        return Evidence.ASSUMED
+    facts = [known.of_value(m, value.key) for value in operands if isinstance(value, SymV)]
+    shown = [fact.by for fact in facts if fact.kind is Kind.MEMORY]
+    if m.frame.operators_only and not all(fact.kind is Kind.PLAIN for fact in facts):
+        shown.append(Evidence.INFERRED)
+    return max(shown, default=Evidence.ASSUMED)
+
+
+def is_captured(m: Machine) -> bool:
+    """Whether an operator is recorded into a graph: what it does is done when the graph is launched."""
+    return m.captures.has(_stream(m))
+
+
+def _stream(m: Machine) -> StreamId:
+    cupy = m.project.is_cupy(m.frame.env.module)
+    return m.current_stream(Lib.CUPY if cupy else Lib.TORCH).id
+
+
 def note(m: Machine, op: str, left: Value, right: Value, result: SymV, span: Span) -> None:
     """Marks an operator that may be device work."""
-    if not m.frame.touches or op not in _OPERATORS or result.key in m.guesses:
+    if not m.frame.touches or op not in _OPERATORS or result.key in m.guesses or is_captured(m):
         return
     if not all(isinstance(value, (SymV, ConstV)) for value in (left, right)):
         return
     if any(isinstance(value, SymV) and value.key.endswith(_ADDRESSES) for value in (left, right)):
         return
-    cupy = m.project.is_cupy(m.frame.env.module)
-    stream = m.current_stream(Lib.CUPY if cupy else Lib.TORCH).id
-    number = m.emit(Launch(m.site(span), m.lane, stream=stream, accesses=(), name=f"operator {op}"))
-    m.guesses[result.key] = Guess(
-        number, result.key, (left, right), Flavor.DEVICE_ARRAY if cupy else Flavor.TORCH
-    )
+    flavor = Flavor.DEVICE_ARRAY if m.project.is_cupy(m.frame.env.module) else Flavor.TORCH
+    number = m.emit(Launch(m.site(span), m.lane, stream=_stream(m), accesses=(), name=f"operator {op}"))
+    kind = evidence(m, op, left, right)
+    m.guesses[result.key] = Guess(number, result.key, (left, right), flavor, kind)
 
 
 def buffer(m: Machine, guess: Guess) -> BufferV:
@@ -73,6 +102,7 @@ def buffer(m: Machine, guess: Guess) -> BufferV:
     op = m.ops[guess.op]
     assert isinstance(op, Launch)
     made = m.new_buffer(guess.name, Space.UNKNOWN, Origin.RESULT, guess.flavor, None, op.stream)
+    m.buffers[made.id] = replace(m.buffers[made.id], kind=guess.kind, residence=Evidence.ASSUMED)
     m.roles[guess.result] = made
     return made
 
@@ -97,6 +127,8 @@ def settle(m: Machine) -> None:
     """
     for guess in reversed(list(m.guesses.values())):
         result = m.roles.get(guess.result)
+        if result is None and guess.kind is not Evidence.ASSUMED:
+            result = buffer(m, guess)
         if _is_host_array(m, result):
             _operands_are_host_arrays(m, guess)
         elif isinstance(result, BufferV):
@@ -116,7 +148,25 @@ def settle(m: Machine) -> None:
             made = result if isinstance(result, BufferV) else buffer(m, guess)
             accesses = [Access(view.id, Mode.READ, view.region) for view in reads]
             accesses.append(Access(made.id, Mode.WRITE))
+            _as_sure(m, made, reads)
             m.ops[guess.op] = replace(op, accesses=tuple(accesses), library=flavors.product(made))
+    _sources(m)
+
+
+def _as_sure(m: Machine, made: BufferV, operands: list[BufferV]) -> None:
+    """A result is a tensor if an operand is one; the only operand, if the result is one."""
+    kinds = [m.buffers[view.id].kind for view in operands]
+    m.is_memory(made, max(kinds, default=Evidence.ASSUMED))
+    if len(operands) == 1:
+        m.made_of[made.id] = operands[0].id
+
+
+def _sources(m: Machine) -> None:
+    """What was made of one operand and is used as a tensor came from a tensor: ``y = layer(x); y.sum()``."""
+    for made, operand in reversed(list(m.made_of.items())):
+        m.is_memory(BufferV(operand), min(Evidence.INFERRED, m.buffers[made].kind))
+    for made, operand in m.made_of.items():
+        m.is_memory(BufferV(made), min(Evidence.INFERRED, m.buffers[operand].kind))
 
 
 def _is_host_array(m: Machine, value: Value | None) -> bool:
@@ -129,8 +179,12 @@ def _operands_are_tensors(m: Machine, guess: Guess) -> None:
         made = m.guesses.get(value.key)
         if value.key not in m.roles and made is not None:
             buffer(m, made)
-        elif value.key not in m.roles and len(unknown) == 1 and "(" not in value.key:
-            m.roles[value.key] = m.argument(value.key)
+            continue
+        fact = known.of_value(m, value.key)
+        only = len(unknown) == 1 and "(" not in value.key and fact.kind is not Kind.PLAIN
+        if value.key not in m.roles and (only or fact.kind is Kind.MEMORY):
+            view = m.roles[value.key] = m.argument(value.key, kind=fact.by)
+            m.lives(view, fact.space, fact.residence)
 
 
 def _operands_are_host_arrays(m: Machine, guess: Guess) -> None:

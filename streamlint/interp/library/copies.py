@@ -7,8 +7,10 @@ memory the source is always released on return.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from streamlint import ir
 from streamlint.interp.library import addresses, devices, tensors
 from streamlint.interp.python import conditions, names
 from streamlint.interp.state import flavors
@@ -29,6 +31,7 @@ from streamlint.models.schema import Lib
 from streamlint.trace import (
     Access,
     Copy,
+    Evidence,
     HostAccess,
     HostEffect,
     Launch,
@@ -68,6 +71,7 @@ def method(
             _copy_in(m, view, source, span, blocking=not is_true(m, non_blocking, span, "non_blocking"))
             return view
         case "cpu":
+            _leaves_device(m, view, kwargs)
             return _to_host(m, view, span, blocking=not _flag(m, args, kwargs, span))
         case "cuda":
             return _to_device(
@@ -96,6 +100,14 @@ def _copy_in(m: Machine, view: BufferV, source: Value, span: Span, *, blocking: 
         raise PathEnds
     sources = tensors.buffers_in(m, [source])
     if sources:
+        m.is_memory(sources[0], Evidence.INFERRED)
+        if (
+            m.space(view) is Space.PINNED
+            and m.space(sources[0]) in (Space.UNKNOWN, Space.DEVICE)
+            and not blocking
+        ):
+            # Pinned memory and a copy that returns at once: it comes from the device.
+            m.lives(sources[0], Space.DEVICE, Evidence.INFERRED)
         copy(m, view, sources[0], span, blocking=blocking, name="copy_")
     elif not m.space(view).on_host:
         tensors.launch(m, span, (Access(view.id, Mode.WRITE, view.region),), "copy_")
@@ -128,8 +140,29 @@ def _to(m: Machine, view: BufferV, args: list[Value], kwargs: dict[str, Value], 
             m.set_space(made, Space.UNKNOWN)
         return made
     if device.is_host:
+        if _names_host(m.frame.calling):
+            _leaves_device(m, view, kwargs)
         return _to_host(m, view, span, blocking=not non_blocking)
     return _to_device(m, view, device, span, blocking=not non_blocking)
+
+
+def _leaves_device(m: Machine, view: BufferV, kwargs: dict[str, Value]) -> None:
+    """``x.to("cpu", non_blocking=True)``: who writes that has ``x`` on a device."""
+    if "non_blocking" in kwargs and m.space(view) is Space.UNKNOWN:
+        m.lives(view, Space.DEVICE, Evidence.INFERRED)
+
+
+def _names_host(call: ir.Call | None) -> bool:
+    """Whether a call itself says that it goes to the host; what a variable holds may differ between runs."""
+    for argument in call.args if call is not None else ():
+        match argument.value:
+            case ir.Const(value=str() as text) if text.startswith("cpu"):
+                return True
+            case ir.Call(func=ir.Attr(name="device"), args=(ir.Arg(value=ir.Const(value=str() as text)),)):
+                return text.startswith("cpu")
+            case _:
+                pass
+    return False
 
 
 def is_dtype(value: Value) -> bool:
@@ -147,6 +180,7 @@ def _to_host(m: Machine, view: BufferV, span: Span, *, blocking: bool) -> Value:
         return view
     space = Space.PAGEABLE if blocking else Space.PINNED
     made = m.new_buffer("", space, Origin.RESULT, Flavor.TORCH, span)
+    m.buffers[made.id] = replace(m.buffers[made.id], kind=m.buffers[view.id].kind)
     copy(m, made, view, span, blocking=blocking, name="to cpu")
     return made
 
@@ -158,6 +192,12 @@ def _to_device(m: Machine, view: BufferV, device: DeviceV | None, span: Span, *,
         return view
     stream = m.current_stream(flavors.library(view), there)
     made = m.new_buffer("", Space.DEVICE, Origin.RESULT, Flavor.TORCH, span, stream.id, there)
+    unclear = device is not None and device.id.startswith("?") and device.id != "?current"
+    residence = Evidence.SHOWN if not unclear else Evidence.ASSUMED if blocking else Evidence.INFERRED
+    if not unclear:
+        # What is moved to a device is memory.
+        m.is_memory(view, Evidence.INFERRED)
+    m.buffers[made.id] = replace(m.buffers[made.id], kind=m.buffers[view.id].kind, residence=residence)
     copy(m, made, view, span, blocking=blocking, name="to device")
     return made
 

@@ -49,6 +49,7 @@ from streamlint.trace import (
     CudaCall,
     DestroyEvent,
     DestroyStream,
+    Evidence,
     HostAccess,
     Interval,
     KeepAlive,
@@ -161,10 +162,10 @@ class Call:
     def buffer(self, name: str) -> BufferV | None:
         found = tensors.buffers_in(self.m, [self.value(name)])
         if found:
-            return found[0]
+            return self.m.is_memory(found[0], Evidence.SHOWN)
         value = self.value(name)
         if isinstance(value, SymV):
-            return tensors.as_buffer(self.m, value, Flavor.POINTER)
+            return tensors.as_buffer(self.m, value, Flavor.POINTER, Evidence.SHOWN)
         return None
 
     def buffers(self, name: str) -> list[BufferV]:

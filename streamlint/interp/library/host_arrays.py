@@ -21,7 +21,7 @@ from streamlint.interp.state.values import (
 )
 from streamlint.models import host
 from streamlint.models.schema import Lib
-from streamlint.trace import Access, HostAccess, Mode, Origin, Space
+from streamlint.trace import Access, Evidence, HostAccess, Mode, Origin, Space
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -63,7 +63,7 @@ def view(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
         if isinstance(source, (FuncV, PartialV)):
             return source
         if isinstance(source, SymV):
-            made = tensors.as_buffer(m, source, Flavor.ARRAY)
+            made = tensors.as_buffer(m, source, Flavor.ARRAY, Evidence.SHOWN)
             if path == "torch.from_numpy":
                 m.is_host_array(made)
             return BufferV(made.id, (), Flavor.TORCH if path == "torch.from_numpy" else Flavor.ARRAY)

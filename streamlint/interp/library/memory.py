@@ -36,6 +36,7 @@ from streamlint.trace import (
     Access,
     Alloc,
     Doubt,
+    Evidence,
     Free,
     Launch,
     Mode,
@@ -73,6 +74,11 @@ def copy(call: Call, effect: fx.Copies) -> Value | None:
         space = m.space(src) if stays and src is not None else _space(call, effect.makes, effect.pinned)
         on = stream.id if not space.on_host else None
         dst = m.new_buffer("", space, Origin.RESULT, flavors.flavor_of(call.lib, space), call.span, on)
+    if src is not None and effect.makes is not None and effect.makes.on_host and effect.pinned is None:
+        # cupy.asnumpy(x), x.get(): what is fetched to the host is on the device.
+        m.is_memory(src, Evidence.SHOWN)
+        if m.space(src) is Space.UNKNOWN:
+            m.lives(src, Space.DEVICE, Evidence.SHOWN)
     if dst is not None and src is not None:
         to_host = _by_kind(call, dst, src)
         copies.on_stream(
@@ -171,7 +177,7 @@ def _by_kind(call: Call, dst: BufferV, src: BufferV) -> bool:
         if text.endswith(endings):
             for view, space in zip((dst, src), spaces, strict=True):
                 if call.m.space(view) is Space.UNKNOWN and space is not Space.UNKNOWN:
-                    call.m.set_space(view, space)
+                    call.m.lives(view, space, Evidence.SHOWN)
             return spaces[0] is Space.UNKNOWN
     return False
 
@@ -322,7 +328,11 @@ def _address(call: Call, item: SymV) -> list[BufferV]:
     for ending in ADDRESS_ATTRIBUTES:
         base = item.key.removesuffix(ending)
         if base != item.key and not any(mark in base for mark in "(#%@"):
-            return [tensors.as_buffer(call.m, SymV(base), flavors.flavor_of(call.lib, Space.DEVICE))]
+            return [
+                tensors.as_buffer(
+                    call.m, SymV(base), flavors.flavor_of(call.lib, Space.DEVICE), Evidence.SHOWN
+                )
+            ]
     return []
 
 

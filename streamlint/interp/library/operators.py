@@ -22,6 +22,7 @@ from streamlint.models import torch as model
 from streamlint.models.schema import Lib
 from streamlint.trace import (
     Access,
+    Evidence,
     HostAccess,
     Mode,
     Origin,
@@ -80,7 +81,7 @@ def _as_tensor(m: Machine, value: Value) -> Value:
     """The first argument of an operator, or the elements of a list of them, are tensors."""
     match names.settle(m, value):
         case SymV() as unknown:
-            return tensors.as_buffer(m, unknown)
+            return tensors.as_buffer(m, unknown, kind=Evidence.INFERRED)
         case HeapV(number) if m.heap[number].shape is Shape.LIST:
             held = m.heap[number]
             inside = [*held.items, held.sample] if held.sample is not None else held.items

@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import models
-from streamlint.interp.facts import guesses
+from streamlint.interp.facts import guesses, known
+from streamlint.interp.facts.kinds import Kind
 from streamlint.interp.library import (
     arrays,
     copies,
@@ -35,12 +36,13 @@ from streamlint.interp.state.values import (
     Value,
     key_of,
 )
-from streamlint.models import host
+from streamlint.models import host, members
 from streamlint.models import torch as model
 from streamlint.models.schema import Lib, Role
 from streamlint.trace import (
     Access,
     Doubt,
+    Evidence,
     HostAccess,
     Launch,
     Mode,
@@ -61,37 +63,17 @@ if TYPE_CHECKING:
 _OPAQUE = frozenset({Doubt.OPAQUE})
 _GUESSED = frozenset({Doubt.OPAQUE, Doubt.GUESSED})
 
-TENSOR_METHODS = (
-    model.VIEW_METHODS
-    | model.HOST_READ_METHODS
-    | model.DRAINING_METHODS
-    | model.NEW_METHODS
-    | model.META_METHODS
-    | frozenset(
-        "to cpu cuda copy_ clone contiguous numpy float half bfloat16 double long int bool type_as "
-        "sum mean norm add_ sub_ mul_ div_ zero_ fill_ matmul mm bmm backward amax amin argmax "
-        "argmin max min softmax log_softmax index_select gather scatter_ scatter_add_ index_copy_ "
-        "index_fill_ index_put_ index_add_ masked_fill masked_fill_ pin_memory record_stream cumsum "
-        "sigmoid relu tanh exp log sqrt pow abs clamp clamp_ addmm add mul sub div repeat_interleave "
-        "topk resize_ resize_as_ normal_ uniform_ copy".split()
-    )
-) - frozenset(
-    "split values indices index set_ type int long float bool copy storage t storage_offset size".split()
-)
-
-
-def is_tensor_method(name: str) -> bool:
-    """Whether a method name shows that its receiver is a tensor."""
-    return name in TENSOR_METHODS or (
-        name.endswith("_") and not name.startswith("_") and not name.endswith("__")
-    )
-
-
 # ----------------------------------------------------------------------------- which buffers
 
 
-def as_buffer(m: Machine, value: SymV, flavor: Flavor = Flavor.TORCH) -> BufferV:
-    """An unknown value as memory, the same each time."""
+def as_buffer(
+    m: Machine, value: SymV, flavor: Flavor = Flavor.TORCH, kind: Evidence = Evidence.ASSUMED
+) -> BufferV:
+    """An unknown value as memory, the same each time; ``kind`` is how its use here shows that it is that."""
+    return m.is_memory(_as_buffer(m, value, flavor), kind)
+
+
+def _as_buffer(m: Machine, value: SymV, flavor: Flavor) -> BufferV:
     role = m.roles.get(value.key)
     if isinstance(role, BufferV):
         return role
@@ -108,6 +90,10 @@ def as_buffer(m: Machine, value: SymV, flavor: Flavor = Flavor.TORCH) -> BufferV
         view = gradient(m, value.key)
     else:
         view = m.argument(value.key, flavor=flavor)
+        told = known.of_value(m, value.key)
+        if told.kind is Kind.MEMORY:
+            m.is_memory(view, told.by)
+            m.lives(view, told.space, told.residence)
     m.roles[value.key] = view
     return view
 
@@ -123,24 +109,10 @@ def gradient(m: Machine, name: str) -> BufferV:
     """``p.grad``: written by the last ``backward()``, on the stream that was current there."""
     backward = m.ops[m.last_backward] if m.last_backward is not None else None
     if m.last_backward is None or not isinstance(backward, Launch):
-        return m.argument(name, Space.DEVICE)
+        return m.argument(name, Space.DEVICE, kind=Evidence.INFERRED)
     made = m.new_buffer(name, Space.DEVICE, Origin.RESULT, Flavor.TORCH, None)
     m.ops[m.last_backward] = replace(backward, accesses=(*backward.accesses, Access(made.id, Mode.WRITE)))
     return made
-
-
-_NUMBERS = model.META_ATTRIBUTES | host.ARRAY_META | frozenset({"config", "name", "value", "group", "key"})
-
-
-def is_number(attribute: str) -> bool:
-    """Whether an attribute is a number or a description of anything: ``group.rank``, ``x.shape``."""
-    return (
-        attribute in _NUMBERS
-        or attribute.startswith(("__", "num_", "n_", "max_", "min_"))
-        or attribute.endswith(
-            ("rank", "size", "idx", "index", "count", "length", "numel", "_len", "_id", "offset", "name")
-        )
-    )
 
 
 def _is_plain(key: str) -> bool:
@@ -148,7 +120,7 @@ def _is_plain(key: str) -> bool:
     if any(mark in key for mark in "(#%@"):
         return False
     parts = key.replace("[", ".").split(".")[1:]
-    return not any(is_number(part) for part in parts)
+    return not any(members.is_number(part) for part in parts)
 
 
 def holds_stream(m: Machine, value: SymV) -> bool:
@@ -173,7 +145,10 @@ def buffers_in(m: Machine, values: Iterable[Value], *, unknown: bool = True, dep
                 )
                 found += buffers_in(m, inside, unknown=unknown, depth=depth - 1)
             case SymV(key) as symbol if (
-                unknown and _is_plain(key) and key not in m.plain and not holds_stream(m, symbol)
+                unknown
+                and _is_plain(key)
+                and known.of_value(m, key).kind is not Kind.PLAIN
+                and not holds_stream(m, symbol)
             ):
                 found.append(as_buffer(m, symbol, Flavor.OPAQUE))
             case _:
@@ -300,9 +275,21 @@ def operate(
     stream = m.current_stream(lib, device)
     flavor = first.flavor if first is not None and first.flavor in flavors.DEVICE_FLAVORS else Flavor.TORCH
     made = m.new_buffer("", space, Origin.RESULT, flavor, span, stream.id, device)
+    _known_as(m, made, views)
     known = flavors.product(first) if first is not None else ""
     work(m, span, stream.id, (*reads, Access(made.id, Mode.WRITE)), name, library=by or known)
     return made
+
+
+def _known_as(m: Machine, made: BufferV, operands: Sequence[BufferV]) -> None:
+    """What an operator makes is a tensor as surely as one of its operands is."""
+    known = [m.buffers[view.id] for view in operands]
+    kind = max((buffer.kind for buffer in known), default=Evidence.SHOWN)
+    on_device = [buffer.residence for buffer in known if buffer.space is Space.DEVICE]
+    residence = max(on_device, default=Evidence.ASSUMED if known else Evidence.SHOWN)
+    m.buffers[made.id] = replace(m.buffers[made.id], kind=kind, residence=min(residence, kind))
+    if len(known) == 1:
+        m.made_of[made.id] = known[0].id
 
 
 def opaque_work(m: Machine, name: str, views: Sequence[BufferV], span: Span) -> Value:
@@ -316,6 +303,13 @@ def opaque_work(m: Machine, name: str, views: Sequence[BufferV], span: Span) -> 
     stream = m.current_stream(flavors.library(views[0]), device)
     flavor = Flavor.DEVICE_ARRAY if views[0].flavor is Flavor.DEVICE_ARRAY else Flavor.OPAQUE
     made = m.new_buffer("", space, Origin.RESULT, flavor, span, stream.id, device)
+    # What it makes of a tensor is mostly one; a number or an object is never written by two streams.
+    kind = min(Evidence.INFERRED, max(m.buffers[view.id].kind for view in views))
+    there = [m.buffers[view.id].residence for view in views if m.space(view) is Space.DEVICE]
+    residence = min(Evidence.INFERRED, max(there, default=Evidence.ASSUMED))
+    m.buffers[made.id] = replace(m.buffers[made.id], kind=kind, residence=residence)
+    if len(views) == 1:
+        m.made_of[made.id] = views[0].id
     work(m, span, stream.id, (*reads, Access(made.id, Mode.WRITE, doubts=_OPAQUE)), name, _OPAQUE)
     return made
 
@@ -399,9 +393,9 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
             return view
         if name in ("ptr", "handle"):
             return BufferV(view.id, view.region, Flavor.POINTER)
-        if is_number(name):
+        if members.is_number(name):
             return SymV(f"{key_of(view)}.{name}")
-        return MethodV(view, name) if is_tensor_method(name) else _part(view, name)
+        return MethodV(view, name) if members.is_tensor_method(name) else _part(view, name)
     if view.flavor is Flavor.ARRAY and name in _ARRAY_ATTRIBUTES:
         return view
     if view.flavor is Flavor.ARRAY and name == "value":
@@ -427,6 +421,8 @@ def method(
     m: Machine, view: BufferV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
 ) -> Value:
     """``tensor.name(...)``"""
+    if members.shows_tensor(name, kwargs):
+        m.is_memory(view, Evidence.INFERRED)
     if torch_modules.is_module(m, view, name):
         return torch_modules.method(m, view, name, args, kwargs, span)
     row = models.find_method(Role.BUFFER, flavors.library(view), name)
@@ -473,7 +469,7 @@ def method(
         return m.new_buffer("", Space.PAGEABLE, Origin.RESULT, Flavor.TORCH, span)
     if name.endswith("_") and not name.endswith("__"):
         return in_place(m, view, name, args, kwargs, span)
-    if view.flavor is Flavor.OPAQUE and not is_tensor_method(name):
+    if view.flavor is Flavor.OPAQUE and not members.is_tensor_method(name):
         return unresolved.opaque(m, name, [view, *args], kwargs, span)
     made = operate(m, span, name, [view, *args], extra=list(kwargs.values()))
     if name == "backward":

@@ -59,9 +59,10 @@ from streamlint.interp.state.values import (
     Value,
     key_of,
 )
+from streamlint.models import members
 from streamlint.models import torch as torch_model
 from streamlint.models.schema import Lib, Role
-from streamlint.trace import Origin, Space, Symbol
+from streamlint.trace import Evidence, Origin, Space, Symbol
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -76,6 +77,7 @@ def evaluate_call(m: Machine, e: ir.Call) -> Value:
         return _super_call(m, e)
     func = names.settle(m, expr.evaluate(m, e.func))
     args, kwargs = arguments(m, e)
+    m.frame.calling = e
     return call(m, func, args, kwargs, e.span)
 
 
@@ -380,8 +382,9 @@ def symbolic_method(
         streams = collectives.ordered_by(m, receiver.key) or escape.all_streams(m)
         escape.barrier(m, streams, span, f"{receiver.key}.{name}")
         return m.fresh(f"{receiver.key}.{name}()", span, receiver.holds)
-    if tensors.is_tensor_method(name) and not tensors.holds_stream(m, receiver):
-        view = tensors.as_buffer(m, receiver)
+    if members.is_tensor_method(name) and not tensors.holds_stream(m, receiver):
+        shown = Evidence.INFERRED if members.shows_tensor(name, kwargs) else Evidence.ASSUMED
+        view = tensors.as_buffer(m, receiver, kind=shown)
         return tensors.method(m, view, name, args, kwargs, span)
     # worker = object.__new__(Worker); worker.event = e: what was stored in it goes along.
     stored = [value for key, value in m.roles.items() if key.startswith(f"{receiver.key}.")]
@@ -405,7 +408,7 @@ def _as_role(m: Machine, receiver: SymV, role: Role, lib: Lib, span: Span) -> Va
             m.roles[receiver.key] = graph
             return graph
         case Role.BUFFER:
-            return tensors.as_buffer(m, receiver, flavors.flavor_of(lib, Space.DEVICE))
+            return tensors.as_buffer(m, receiver, flavors.flavor_of(lib, Space.DEVICE), Evidence.INFERRED)
         case Role.DEVICE:
             device = DeviceV(m.device)
             m.roles[receiver.key] = device

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint import models
+from streamlint import ir, models
 from streamlint.interp.facts import stream_sources
 from streamlint.interp.library import (
     arrays,
@@ -55,10 +55,14 @@ from streamlint.trace import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from streamlint import ir
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
     from streamlint.trace import StreamId
+
+
+def _calls_nothing(body: Sequence[ir.Stmt]) -> bool:
+    """Whether a block holds nothing but operators and assignments: ``y = x * 2``."""
+    return not any(isinstance(node, (ir.Call, ir.With)) for node in ir.walk(tuple(body)))
 
 
 def run_with(m: Machine, items: Sequence[ir.WithItem], body: Sequence[ir.Stmt]) -> None:
@@ -84,6 +88,8 @@ def run_with(m: Machine, items: Sequence[ir.WithItem], body: Sequence[ir.Stmt]) 
             bound, leave = enter(m, value, item.context.span)
             if item.target is not None:
                 names.assign(m, item.target, bound)
+            outer = m.frame.operators_only
+            m.frame.operators_only = outer or (leave.current != m.current and _calls_nothing(body))
             try:
                 with lifetime.holding(m, value):
                     run_with(m, rest, body)
@@ -91,6 +97,7 @@ def run_with(m: Machine, items: Sequence[ir.WithItem], body: Sequence[ir.Stmt]) 
                 leave.raised = True
                 raise
             finally:
+                m.frame.operators_only = outer
                 leave()
                 if not m.cut and isinstance(value, SymV):
                     # with pool.lease() as stream: what is not seen may wait for it in the end.

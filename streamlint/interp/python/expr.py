@@ -41,7 +41,7 @@ from streamlint.interp.state.values import (
     Value,
     key_of,
 )
-from streamlint.trace import UNBOUNDED, Interval, Symbol
+from streamlint.trace import UNBOUNDED, Evidence, Interval, Symbol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -206,10 +206,20 @@ def binary(m: Machine, op: str, left: Value, right: Value, e: ir.Binary | ir.Aug
                 if method is not None:
                     return calls.call(m, method, [right], {}, e.span)
             if op == "@" and isinstance(left, SymV) and isinstance(right, (SymV, BufferV)):
-                return tensors.operate(m, e.span, "operator @", [tensors.as_buffer(m, left), right])
+                return tensors.operate(
+                    m, e.span, "operator @", [tensors.as_buffer(m, left, kind=Evidence.INFERRED), right]
+                )
+            if guesses.is_captured(m) and guesses.evidence(m, op, left, right):
+                # A graph takes it up now: it cannot wait for what later code shows.
+                views = [_captured(m, side) for side in (left, right)]
+                return tensors.operate(m, e.span, f"operator {op}", views)
             result = SymV(f"({key_of(left)}{op}{key_of(right)})")
             guesses.note(m, op, left, right, result, e.span)
             return result
+
+
+def _captured(m: Machine, operand: Value) -> Value:
+    return tensors.as_buffer(m, operand, kind=Evidence.INFERRED) if isinstance(operand, SymV) else operand
 
 
 def moved(pointer: BufferV, by: Value, op: str) -> BufferV:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.facts import tensor_evidence
+from streamlint.interp.facts import kinds
 from streamlint.interp.library import arrays, escape, kernels, tensors, unresolved
 from streamlint.interp.python import caching, calls, containers, names, stmt
 from streamlint.interp.state import bounded
@@ -14,6 +14,7 @@ from streamlint.interp.state.machine import Frame, Machine, Returned
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
+    BufferV,
     ClassV,
     ConstV,
     Env,
@@ -168,7 +169,7 @@ def run_function(
     m.activations += 1
     env = Env({}, function.module, func.closure, m.activations)
     touched = stmt.function_touches(func.function)
-    owner = _class_of(m, func, args)
+    owner = class_of(m, func, args)
     frame = Frame(env, func.name, touched, on_yield, cls=owner)
     given = [func.receiver, *args] if func.receiver is not None else args
     bind(m, env, function, given, kwargs)
@@ -185,7 +186,7 @@ def run_function(
     return NONE
 
 
-def _class_of(m: Machine, func: FuncV, args: list[Value]) -> ir.ClassDecl | None:
+def class_of(m: Machine, func: FuncV, args: list[Value]) -> ir.ClassDecl | None:
     """The class whose body holds the function: where ``super()`` starts; ``Base.__init__(self)`` too."""
     receiver = names.settle(m, func.receiver or (args[0] if args else NONE))
     cls = m.heap[receiver.id].cls if isinstance(receiver, HeapV) else None
@@ -224,10 +225,15 @@ def bind(m: Machine, env: Env, function: ir.Function, args: list[Value], kwargs:
                 env.names[param.name] = named.pop(param.name)
             case _:
                 env.names[param.name] = _default(m, function, param)
-    for name in tensor_evidence.tensor_names(m.project, function) & env.names.keys():
-        value = names.settle(m, env.names[name])
+    for name, told in kinds.uses(m.project, function).items():
+        value = names.settle(m, env.names[name]) if name in env.names else NONE
+        if told.kind is not kinds.Kind.MEMORY:
+            continue
         if isinstance(value, SymV):
-            env.names[name] = tensors.as_buffer(m, value)
+            value = env.names[name] = tensors.as_buffer(m, value, kind=told.by)
+        if isinstance(value, BufferV):
+            m.is_memory(value, told.by)
+            m.lives(value, told.space, told.residence)
 
 
 def _default(m: Machine, function: ir.Function, param: ir.Param) -> Value:

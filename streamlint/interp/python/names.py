@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir, models
-from streamlint.interp.library import tensors
 from streamlint.interp.python import containers, expr, objects, variables
 from streamlint.interp.state import naming
 from streamlint.interp.state.values import (
@@ -21,6 +20,7 @@ from streamlint.interp.state.values import (
     Value,
     key_of,
 )
+from streamlint.models import members
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -57,7 +57,7 @@ def module_name(m: Machine, module: str, name: str) -> Value:
 
 def store(m: Machine, name: str, value: Value) -> None:
     env = m.frame.env
-    if isinstance(value, BufferV) and value.flavor is Flavor.OPAQUE and tensors.is_number(name):
+    if isinstance(value, BufferV) and value.flavor is Flavor.OPAQUE and members.is_number(name):
         # task_id = connector.store(tensor): what unresolved code returned is no tensor.
         value = SymV(f"{name}({key_of(value)})")
     naming.rename(m, value, name)

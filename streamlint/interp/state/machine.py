@@ -39,6 +39,7 @@ from streamlint.trace import (
     Doubt,
     Event,
     EventId,
+    Evidence,
     Graph,
     GraphId,
     LaneId,
@@ -59,7 +60,7 @@ if TYPE_CHECKING:
 
     from streamlint import ir
     from streamlint.interp.facts.guesses import Guess
-    from streamlint.interp.facts.scopes import Target
+    from streamlint.interp.facts.scopes import Scope, Target
     from streamlint.interp.state.decisions import Oracle
     from streamlint.interp.state.project import Project
     from streamlint.source import Span
@@ -104,6 +105,10 @@ class Frame:
     on_yield: Callable[[Value], Value] | None = None
     text: str = ""
     statement: Span | None = None
+    operators_only: bool = False
+    """Whether it is in the block of a stream or a capture that calls nothing: operators are its work."""
+    calling: ir.Call | None = None
+    """The call that is being made, as it is written."""
     cls: ir.ClassDecl | None = None
     result: Value | None = None
     born: int = 0
@@ -153,8 +158,8 @@ class Machine:
     """Buffers known to have one axis: indexing a host view of them with an integer reads."""
     closures: dict[str, FuncV] = field(default_factory=dict)
     """Functions defined inside of others, by module and qualified name: see ``entries/closures.py``."""
-    plain: set[str] = field(default_factory=set)
-    """Parameters that are annotated as numbers, texts and the like, by key: they are no memory."""
+    parameters: dict[str, tuple[Scope, str]] = field(default_factory=dict)
+    """What unseen callers pass, by key: the function and the parameter."""
     objects: set[BufferId] = field(default_factory=set)
     """What was taken for a tensor and turned out to be a module: ``build().cuda().eval()``."""
     spread: set[Span] = field(default_factory=set)
@@ -167,6 +172,8 @@ class Machine:
     """What host arrays were made of that hold addresses: ``np.array([int(pointer)], dtype=np.uint64)``."""
     sizes: dict[BufferId, str] = field(default_factory=dict)
     """Sizes of allocations in bytes, as keys of the values given."""
+    made_of: dict[BufferId, BufferId] = field(default_factory=dict)
+    """What was computed from one operand: what shows that one is a tensor shows it of the other."""
     last_backward: int | None = None
     last_return: Span | None = None
     life: Lifetimes = field(default_factory=Lifetimes)
@@ -342,9 +349,16 @@ class Machine:
             self.emit(Alloc(self.site(span), self.lane, buffer=number, stream=alloc_stream, name=by))
         return BufferV(number, WHOLE, flavor)
 
-    def argument(self, key: str, space: Space = Space.UNKNOWN, flavor: Flavor = Flavor.TORCH) -> BufferV:
+    def argument(
+        self,
+        key: str,
+        space: Space = Space.UNKNOWN,
+        flavor: Flavor = Flavor.TORCH,
+        kind: Evidence = Evidence.ASSUMED,
+    ) -> BufferV:
         """The buffer behind an unknown value; it may still be pending on the entry's current stream."""
         view = self.new_buffer(key, space, Origin.ARGUMENT, flavor, None)
+        self.buffers[view.id] = replace(self.buffers[view.id], kind=kind, residence=Evidence.ASSUMED)
         number = _CALL_NUMBER.match(key)
         op = self.before_call.get(int(number[1]) if number else 0, 0)
         access = Access(view.id, Mode.WRITE, WHOLE, frozenset({Doubt.ARGUMENT}))
@@ -356,6 +370,20 @@ class Machine:
 
     def set_space(self, view: BufferV, space: Space) -> None:
         self.buffers[view.id] = replace(self.buffers[view.id], space=space)
+
+    def is_memory(self, view: BufferV, kind: Evidence) -> BufferV:
+        """Notes what shows that a value is memory at all; what was known better stays."""
+        known = self.buffers[view.id]
+        if kind > known.kind:
+            self.buffers[view.id] = replace(known, kind=kind)
+        return view
+
+    def lives(self, view: BufferV, space: Space, residence: Evidence) -> BufferV:
+        """Notes where memory is, and how that is known; what was known better stays."""
+        known = self.buffers[view.id]
+        if residence > known.residence:
+            self.buffers[view.id] = replace(known, space=space, residence=residence)
+        return view
 
     def is_host_array(self, view: BufferV) -> None:
         """An argument that turned out to be a numpy array: no stream writes it."""

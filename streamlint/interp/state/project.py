@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from streamlint.interp.facts.given_classes import Given
+    from streamlint.interp.facts.kinds import Fact
+    from streamlint.interp.facts.known import Facts
     from streamlint.interp.facts.scopes import Scope
     from streamlint.interp.library.kernels import Use
     from streamlint.interp.python.variables import StreamAttribute
@@ -41,8 +43,10 @@ class Project:
     """Those of the file that is analyzed."""
     modules: dict[str, ir.Module | None] = field(default_factory=dict)
     resolving: set[tuple[str, str]] = field(default_factory=set)
-    evidence: dict[tuple[str, str, Span], frozenset[str]] = field(default_factory=dict)
-    """Names that functions treat as tensors: see ``interp/facts/tensor_evidence.py``."""
+    uses: dict[tuple[str, str, Span], dict[str, Fact]] = field(default_factory=dict)
+    """What functions' uses of their names say of them: see ``interp/facts/kinds.py``."""
+    facts: Facts | None = None
+    """What parameters, fields and results are: see ``interp/facts/known.py``."""
     slots: dict[Span, bool] = field(default_factory=dict)
     """Whether a loop computes slot numbers, by its place."""
     touching: dict[Span, bool] = field(default_factory=dict)

@@ -1,0 +1,206 @@
+"""What a value is and where it lives, as one piece of code says it: annotations, and telling uses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from streamlint import ir
+from streamlint.interp.state.values import ApiV
+from streamlint.models import torch as torch_model
+from streamlint.trace import Evidence, Space
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from streamlint.interp.state.project import Project
+
+
+class Kind(Enum):
+    MEMORY = "a tensor or an array"
+    PLAIN = "a number, a text or a handle"
+    UNKNOWN = "not known"
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """What is known of a value, and how."""
+
+    kind: Kind
+    by: Evidence = Evidence.ASSUMED
+    space: Space = Space.UNKNOWN
+    residence: Evidence = Evidence.ASSUMED
+
+    def at_most(self, limit: Evidence) -> Fact:
+        return replace(self, by=min(self.by, limit), residence=min(self.residence, limit))
+
+
+NOTHING = Fact(Kind.UNKNOWN)
+PLAIN = Fact(Kind.PLAIN, Evidence.SHOWN)
+TENSOR = Fact(Kind.MEMORY, Evidence.SHOWN)
+
+
+def tensor(space: Space, residence: Evidence = Evidence.SHOWN) -> Fact:
+    return Fact(Kind.MEMORY, Evidence.SHOWN, space, residence)
+
+
+def inferred(space: Space = Space.UNKNOWN) -> Fact:
+    residence = Evidence.ASSUMED if space is Space.UNKNOWN else Evidence.INFERRED
+    return Fact(Kind.MEMORY, Evidence.INFERRED, space, residence)
+
+
+def joined(facts: Iterable[Fact]) -> Fact:
+    """What holds of a value that may be any of these; one of which nothing is known leaves an inference."""
+    given = list(facts)
+    known = [fact for fact in given if fact.kind is not Kind.UNKNOWN]
+    if not known or len({fact.kind for fact in known}) > 1:
+        return NOTHING
+    limit = Evidence.SHOWN if len(known) == len(given) else Evidence.INFERRED
+    spaces = {fact.space for fact in known}
+    space = spaces.pop() if len(spaces) == 1 else Space.UNKNOWN
+    residence = min(fact.residence for fact in known) if space is not Space.UNKNOWN else Evidence.ASSUMED
+    return Fact(known[0].kind, min(fact.by for fact in known), space, residence).at_most(limit)
+
+
+def surest(facts: Iterable[Fact]) -> Fact:
+    """What several sources say of one value: the surest counts, for its kind and for its place."""
+    best = NOTHING
+    for fact in facts:
+        if fact.kind is Kind.UNKNOWN:
+            continue
+        if best.kind is Kind.UNKNOWN or (fact.by > best.by and fact.kind is not best.kind):
+            best = fact
+        elif fact.kind is best.kind:
+            placed = fact if fact.residence > best.residence else best
+            best = Fact(best.kind, max(best.by, fact.by), placed.space, placed.residence)
+    return best
+
+
+# ----------------------------------------------------------------------------- annotations
+
+_PLAIN_TYPES = frozenset(
+    "int float complex bool str bytes slice range Callable Path device dtype ProcessGroup Generator".split()
+)
+
+
+def annotated(annotation: ir.Expr | None) -> Fact:
+    """``x: torch.Tensor``, ``rank: int``, ``group: ProcessGroup | None``, ``page: np.ndarray``."""
+    match annotation:
+        case ir.Const(value=str() as text):
+            return _named(text.rpartition(".")[2], text)
+        case ir.Name(id=name):
+            return _named(name, name)
+        case ir.Attr(value=ir.Name(id=owner), name=name):
+            return _named(name, f"{owner}.{name}")
+        case ir.Attr(name=name):
+            return _named(name, name)
+        case ir.Binary(op="|", left=left, right=right):
+            return joined(annotated(part) for part in (left, right) if not _is_none(part))
+        case ir.Index(value=ir.Name(id="Optional") | ir.Attr(name="Optional"), index=inner):
+            return annotated(inner)
+        case ir.Index(value=ir.Name(id="Callable") | ir.Attr(name="Callable")):
+            return PLAIN
+        case _:
+            return NOTHING
+
+
+def _named(name: str, dotted: str) -> Fact:
+    if name in _PLAIN_TYPES:
+        return PLAIN
+    if name in ("Tensor", "Parameter"):
+        return TENSOR
+    if dotted in ("np.ndarray", "numpy.ndarray"):
+        return tensor(Space.PAGEABLE, Evidence.ASSUMED)
+    if dotted in ("cp.ndarray", "cupy.ndarray"):
+        return tensor(Space.DEVICE)
+    return NOTHING
+
+
+def _is_none(e: ir.Expr) -> bool:
+    return isinstance(e, ir.Const) and e.value is None
+
+
+# ----------------------------------------------------------------------------- uses
+
+_TAKE_NUMBERS = frozenset({"range"})
+
+
+def uses(project: Project, function: ir.Function) -> dict[str, Fact]:
+    """What a function's uses of its names say of them, its whole text seen at once.
+
+    ``slots.record_stream(s)`` at its end shows that ``table[slots]`` at its start gathered, on a device.
+    """
+    known = project.uses.get((function.module, function.qualname, function.span))
+    if known is None:
+        found: dict[str, list[Fact]] = {}
+        for node in ir.walk(function.body):
+            for name, fact in _use(project, function.module, node):
+                found.setdefault(name, []).append(fact)
+        known = {name: surest(facts) for name, facts in found.items()}
+        project.uses[function.module, function.qualname, function.span] = known
+    return known
+
+
+def _use(project: Project, module: str, node: object) -> Iterable[tuple[str, Fact]]:
+    match node:
+        case ir.Call(func=ir.Attr(value=ir.Name(id=name), name="record_stream")):
+            yield name, inferred(Space.DEVICE)
+        case ir.Call(func=ir.Attr(value=ir.Name(id=name), name="pin_memory")):
+            # Only host memory can be pinned.
+            yield name, inferred(Space.PAGEABLE)
+        case ir.Call(func=ir.Attr(value=ir.Name(id=name), name=method)) if (
+            method in torch_model.ONLY_TENSORS_HAVE
+        ):
+            yield name, inferred()
+        case ir.Call(func=func, args=args) if args:
+            path = dotted(project, module, func)
+            for argument in args:
+                match argument:
+                    case ir.Arg(value=ir.Name(id=name), keyword=None) if path in _TAKE_NUMBERS:
+                        yield name, PLAIN.at_most(Evidence.INFERRED)
+                    case _:
+                        pass
+        case ir.Assert(test=test):
+            yield from _told(test)
+        case ir.If(test=ir.Unary(op="not", operand=test), body=(ir.Raise(), *_)):
+            yield from _told(test)
+        case _:
+            pass
+
+
+def _told(test: ir.Expr) -> Iterable[tuple[str, Fact]]:
+    """``assert x.is_cuda``, ``assert x.is_pinned()``, ``assert isinstance(x, torch.Tensor)``."""
+    match test:
+        case ir.Attr(value=ir.Name(id=name), name="is_cuda"):
+            yield name, tensor(Space.DEVICE)
+        case ir.Compare(
+            op="==",
+            left=ir.Attr(value=ir.Attr(value=ir.Name(id=name), name="device"), name="type"),
+            right=ir.Const(value=str() as text),
+        ):
+            yield name, tensor(Space.PAGEABLE if text == "cpu" else Space.DEVICE)
+        case ir.Call(func=ir.Attr(value=ir.Name(id=name), name="is_pinned")):
+            yield name, tensor(Space.PINNED)
+        case ir.Call(
+            func=ir.Name(id="isinstance"), args=(ir.Arg(value=ir.Name(id=name)), ir.Arg(value=type_))
+        ):
+            yield name, annotated(type_)
+        case ir.Boolean(op="and", operands=operands):
+            for operand in operands:
+                yield from _told(operand)
+        case _:
+            pass
+
+
+def dotted(project: Project, module: str, e: ir.Expr) -> str:
+    """``"torch.empty"``: what a name of the module stands for. One that it does not bind is a builtin."""
+    match e:
+        case ir.Name(id=name):
+            found = project.member(module, name)
+            return found.path if isinstance(found, ApiV) else "" if found is not None else name
+        case ir.Attr(value=value, name=name) if isinstance(value, (ir.Name, ir.Attr)):
+            base = dotted(project, module, value)
+            return f"{base}.{name}" if base else ""
+        case _:
+            return ""

@@ -1,0 +1,391 @@
+"""What parameters, fields and results are and where they live, whoever calls: a module's text, all together.
+
+No path is run. ``self.kept = torch.sigmoid(x)`` in one method shows what ``self.kept * 2`` in another
+works with, and ``Loader(torch.empty(n, pin_memory=True))`` what the constructor keeps. A question that comes
+back to itself adds nothing to its answer, which is the least fixpoint.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from streamlint import ir
+from streamlint.interp.facts import kinds, scopes
+from streamlint.interp.facts.kinds import NOTHING, PLAIN, Fact, Kind, joined, surest
+from streamlint.interp.facts.relevance import all_classes
+from streamlint.interp.facts.scopes import Scope, Target
+from streamlint.interp.state.values import FuncV
+from streamlint.models import torch as torch_model
+from streamlint.trace import Evidence, Space
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.project import Project
+    from streamlint.source import Span
+
+_Question: TypeAlias = "tuple[str, str, Span | str, str]"
+
+
+@dataclass(slots=True)
+class Facts:
+    """Answers for one project; a question is asked once."""
+
+    project: Project
+    _answers: dict[_Question, Fact] = field(default_factory=dict)
+    _open: set[_Question] = field(default_factory=set)
+    _cut: set[_Question] = field(default_factory=set)
+    """Open questions that came back to themselves: what was found inside of them may not be all."""
+
+    def _once(self, question: _Question, answer: Callable[[], Fact]) -> Fact:
+        known = self._answers.get(question)
+        if known is not None:
+            return known
+        if question in self._open or len(self._open) > _DEEPEST:
+            self._cut |= self._open & {question} or self._open
+            return NOTHING
+        self._open.add(question)
+        try:
+            found = answer()
+        finally:
+            self._open.discard(question)
+            self._cut.discard(question)
+        if not self._cut:
+            self._answers[question] = found
+        return found
+
+    # ------------------------------------------------------------------ parameters, fields, results
+
+    def of_param(self, scope: Scope, name: str) -> Fact:
+        """A parameter: its annotation, what the function does with it, and what callers in sight pass."""
+        question = ("parameter", scope.module.name, scope.function.span, name)
+        return self._once(question, lambda: self._param(scope, name))
+
+    def _param(self, scope: Scope, name: str) -> Fact:
+        param = next(
+            (p for p in scope.function.params if p.name == name and not p.kind.startswith("*")), None
+        )
+        if param is None:
+            return NOTHING
+        said = kinds.annotated(param.annotation)
+        used = kinds.uses(self.project, scope.function).get(name, NOTHING)
+        passed = joined(self._passed(scope, name)).at_most(Evidence.INFERRED)
+        return surest((said, used, passed))
+
+    def _passed(self, scope: Scope, name: str) -> Iterator[Fact]:
+        target = scopes.target_of(scope)
+        if target is None:
+            return
+        for caller, call in self._calls(scope, target):
+            given = scopes.argument_of(call, name, target.positional())
+            if given is not None:
+                yield self.of_expression(caller, given)
+
+    def _calls(self, scope: Scope, target: Target) -> Iterator[tuple[Scope, ir.Call]]:
+        yield from scopes.calls_of(self.project, target)
+        if scope.cls is None or target.cls is not None:
+            return
+        # loader.upload(x): a method that no other class of the module has is that of this one.
+        name = target.name
+        if sum(name in cls.methods for cls in all_classes(scope.module)) > 1:
+            return
+        for caller in self._mentioning(scope.module, name):
+            for node in scopes.parts(caller.function.body):
+                match node:
+                    case ir.Call(func=ir.Attr(value=owner, name=called)) if called == name:
+                        if not (isinstance(owner, ir.Name) and owner.id == caller.receiver):
+                            yield caller, node
+                    case _:
+                        pass
+
+    def _mentioning(self, module: ir.Module, name: str) -> Iterator[Scope]:
+        for decl, cls in scopes.methods_and_functions(module):
+            if name in decl.names:
+                scope = scopes.scope_of(module, decl, cls)
+                if scope is not None:
+                    yield scope
+
+    def of_field(self, cls: ir.ClassDecl, name: str) -> Fact:
+        """A field: what the class and its bases declare, and what their methods put there."""
+        question = ("field", cls.module, cls.span, name)
+        return self._once(question, lambda: self._field(cls, name))
+
+    def _field(self, cls: ir.ClassDecl, name: str) -> Fact:
+        order = self.project.ancestors(cls)[0]
+        said = [fact for owner in order for fact in _declared(owner, name)]
+        return surest((*said[:1], joined(self._stored(order, name))))
+
+    def _stored(self, order: Iterable[ir.ClassDecl], name: str) -> Iterator[Fact]:
+        for owner in order:
+            module = self.project.module(owner.module)
+            for decl in owner.methods.values() if module is not None else ():
+                scope = (
+                    scopes.scope_of(module, decl, owner)
+                    if module is not None and name in decl.names
+                    else None
+                )
+                for node in ir.walk(scope.function.body) if scope is not None else ():
+                    value = scopes.set_on_receiver(scope, node, name) if scope is not None else None
+                    if value is not None and scope is not None and not _is_none(value):
+                        yield self.of_expression(scope, value)
+
+    def of_member(self, module: ir.Module, name: str) -> Fact:
+        """The attribute of an unknown object: what the classes of the module that have one keep there."""
+        question = ("member", module.name, "", name)
+        return self._once(question, lambda: self._member(module, name))
+
+    def _member(self, module: ir.Module, name: str) -> Fact:
+        found = [self.of_field(cls, name) for cls in all_classes(module)]
+        known = [fact for fact in found if fact.kind is not Kind.UNKNOWN]
+        return joined(known).at_most(Evidence.INFERRED)
+
+    def of_return(self, module: ir.Module, decl: ir.FunctionDecl, cls: ir.ClassDecl | None) -> Fact:
+        """What a function of the tree returns."""
+        question = ("result", module.name, decl.span, "")
+        return self._once(question, lambda: self._return(scopes.scope_of(module, decl, cls)))
+
+    def _return(self, scope: Scope | None) -> Fact:
+        if scope is None or scope.function.is_generator or scope.function.is_async:
+            return NOTHING
+        returned = [node.value for node in ir.walk(scope.function.body) if isinstance(node, ir.Return)]
+        return joined(self.of_expression(scope, e) for e in returned if e is not None and not _is_none(e))
+
+    # ------------------------------------------------------------------ expressions
+
+    def of_expression(self, scope: Scope, e: ir.Expr) -> Fact:
+        match e:
+            case ir.Const() | ir.Compare() if isinstance(e, ir.Const):
+                return PLAIN
+            case ir.Name(id=name):
+                return self._name(scope, name)
+            case ir.Attr(value=ir.Name(id=owner), name=name) if owner == scope.receiver and scope.cls:
+                return self.of_field(scope.cls, name)
+            case ir.Attr(value=value, name=name):
+                return self._attribute(scope, value, name)
+            case ir.Call():
+                return self._call(scope, e)
+            case ir.Index(value=value):
+                return _part(self.of_expression(scope, value))
+            case ir.Binary(left=left, right=right):
+                return _computed([self.of_expression(scope, part) for part in (left, right)])
+            case ir.Unary(op="-" | "+" | "~", operand=operand):
+                return self.of_expression(scope, operand)
+            case ir.Choice(body=body, orelse=orelse):
+                return joined(self.of_expression(scope, arm) for arm in (body, orelse) if not _is_none(arm))
+            case ir.Bind(value=value) | ir.Await(value=value):
+                return self.of_expression(scope, value)
+            case _:
+                return NOTHING
+
+    def _name(self, scope: Scope, name: str) -> Fact:
+        question = ("name", scope.module.name, scope.function.span, name)
+        return self._once(question, lambda: self._variable(scope, name))
+
+    def _variable(self, scope: Scope, name: str) -> Fact:
+        used = kinds.uses(self.project, scope.function).get(name, NOTHING)
+        values = [scopes.assigned_to(node, name) for node in ir.walk(scope.function.body)]
+        facts = [self.of_expression(scope, e) for e in values if e is not None and not _is_none(e)]
+        if any(param.name == name for param in scope.function.params):
+            facts.append(self.of_param(scope, name))
+        elif not facts and name in scope.module.assigned:
+            return self._global(scope.module, name)
+        return surest((used, joined(facts)))
+
+    def _global(self, module: ir.Module, name: str) -> Fact:
+        question = ("global", module.name, "", name)
+        return self._once(question, lambda: self._assigned(module, name))
+
+    def _assigned(self, module: ir.Module, name: str) -> Fact:
+        try:
+            body = module.load_body()
+        except ir.LoweringError:
+            return NOTHING
+        values = [scopes.assigned_to(node, name) for node in ir.walk(body)]
+        found = [e for e in values if e is not None and not _is_none(e)]
+        if not found:
+            return NOTHING
+        here = ir.Function("", module.name, module.name, found[0].span, (), ())
+        return joined(self.of_expression(Scope(module, here), e) for e in found)
+
+    def _attribute(self, scope: Scope, value: ir.Expr, name: str) -> Fact:
+        if kinds.dotted(self.project, scope.module.name, value):
+            return NOTHING
+        owner = self.of_expression(scope, value)
+        if owner.kind is Kind.MEMORY:
+            return owner if name in torch_model.VIEW_ATTRIBUTES else PLAIN
+        return self.of_member(scope.module, name)
+
+    def _call(self, scope: Scope, call: ir.Call) -> Fact:
+        match call.func:
+            case ir.Name(id=name):
+                found = self.project.member(scope.module.name, name)
+                if isinstance(found, FuncV) and isinstance(found.function, ir.FunctionDecl):
+                    module = self.project.module(found.function.module)
+                    return self.of_return(module, found.function, None) if module is not None else NOTHING
+                if found is None and name in _NUMBERS:
+                    return PLAIN
+            case ir.Attr(value=ir.Name(id=owner), name=name) if owner == scope.receiver and scope.cls:
+                for cls in self.project.ancestors(scope.cls)[0]:
+                    module = self.project.module(cls.module)
+                    if name in cls.methods and module is not None:
+                        return self.of_return(module, cls.methods[name], cls)
+            case _:
+                pass
+        path = kinds.dotted(self.project, scope.module.name, call.func)
+        root, _, last = path.partition(".")
+        if root == "torch" and "." not in last:
+            return self._torch(scope, call, last)
+        if root == "numpy" and last:
+            return kinds.tensor(Space.PAGEABLE)
+        if root == "cupy" and last.islower() and "." not in last:
+            return kinds.tensor(Space.DEVICE)
+        if isinstance(call.func, ir.Attr) and not path:
+            return self._method(scope, call, call.func.value, call.func.name)
+        return NOTHING
+
+    def _torch(self, scope: Scope, call: ir.Call, name: str) -> Fact:
+        given = {argument.keyword: argument.value for argument in call.args if argument.keyword}
+        first = call.args[0].value if call.args and not call.args[0].star else None
+        if name in torch_model.FACTORIES:
+            return _made(given, Space.PAGEABLE, Evidence.SHOWN)
+        if name in torch_model.LIKE_FACTORIES and first is not None:
+            like = self.of_expression(scope, first)
+            return _made(given, like.space, like.residence)
+        if name in torch_model.PURE_FUNCTIONS:
+            return PLAIN
+        if name in _GIVES_OTHERS or not name.islower():
+            return NOTHING
+        facts = [self.of_expression(scope, argument.value) for argument in call.args if not argument.star]
+        made = _computed(facts)
+        return Fact(Kind.MEMORY, Evidence.SHOWN, made.space, made.residence)
+
+    def _method(self, scope: Scope, call: ir.Call, owner: ir.Expr, name: str) -> Fact:
+        given = {argument.keyword: argument.value for argument in call.args if argument.keyword}
+        waits = "non_blocking" not in given
+        host = kinds.tensor(Space.PAGEABLE if waits else Space.PINNED)
+        receiver = self.of_expression(scope, owner)
+        match name:
+            case "pin_memory":
+                return kinds.tensor(Space.PINNED)
+            case "cpu":
+                return host
+            case "cuda":
+                return kinds.tensor(Space.DEVICE) if receiver.kind is Kind.MEMORY else NOTHING
+            case "to" if receiver.kind is Kind.MEMORY or not waits:
+                return _moved(call, given, receiver, host)
+            case "item":
+                return PLAIN
+            case _:
+                pass
+        if receiver.kind is Kind.MEMORY:
+            return PLAIN if name in torch_model.META_METHODS else receiver
+        return kinds.inferred() if name in _MAKE_TENSORS else NOTHING
+
+
+_DEEPEST = 24
+_NUMBERS = frozenset("int float bool str len range round abs ord hash repr id".split())
+_GIVES_OTHERS = frozenset({"load", "compile", "save", "stack_trace", "get_rng_state"})
+_MAKE_TENSORS = torch_model.ONLY_TENSORS_HAVE - torch_model.META_METHODS - {"record_stream", "data_ptr"}
+
+
+def _is_none(e: ir.Expr) -> bool:
+    return isinstance(e, ir.Const) and e.value is None
+
+
+def _declared(cls: ir.ClassDecl, name: str) -> Iterator[Fact]:
+    try:
+        body = cls.load_body()
+    except ir.LoweringError:
+        return
+    for statement in body:
+        match statement:
+            case ir.Declare(target=ir.Name(id=declared), annotation=annotation) if declared == name:
+                yield kinds.annotated(annotation)
+            case _:
+                pass
+
+
+def _part(whole: Fact) -> Fact:
+    return whole if whole.kind is Kind.MEMORY else NOTHING
+
+
+def _computed(operands: list[Fact]) -> Fact:
+    """What an operator makes: a tensor if an operand is one, on the device if one is there."""
+    memory = [fact for fact in operands if fact.kind is Kind.MEMORY]
+    if not memory:
+        return PLAIN if operands and all(fact.kind is Kind.PLAIN for fact in operands) else NOTHING
+    placed = max(memory, key=lambda fact: (fact.space is Space.DEVICE, fact.residence))
+    space = Space.PAGEABLE if placed.space is Space.PINNED else placed.space
+    return Fact(Kind.MEMORY, max(fact.by for fact in memory), space, placed.residence)
+
+
+def _made(given: dict[str, ir.Expr], space: Space, residence: Evidence) -> Fact:
+    """``torch.empty(n, device="cuda")``, ``torch.empty(n, pin_memory=True)``."""
+    space = Space.PAGEABLE if space is Space.PINNED else space
+    if "device" in given:
+        space, residence = _named_device(given["device"])
+    if space is Space.PAGEABLE and "pin_memory" in given:
+        match given["pin_memory"]:
+            case ir.Const(value=wanted):
+                space = Space.PINNED if wanted else space
+            case _:
+                space, residence = Space.PINNED, Evidence.INFERRED
+    return Fact(Kind.MEMORY, Evidence.SHOWN, space, residence)
+
+
+def _named_device(e: ir.Expr) -> tuple[Space, Evidence]:
+    match e:
+        case ir.Const(value=str() as text):
+            return (Space.PAGEABLE if text.startswith("cpu") else Space.DEVICE), Evidence.SHOWN
+        case ir.Call(func=ir.Attr(name="device"), args=(ir.Arg(value=inner), *_)):
+            return _named_device(inner)
+        case ir.Const(value=int()):
+            return Space.DEVICE, Evidence.SHOWN
+        case ir.Const(value=None):
+            return Space.PAGEABLE, Evidence.SHOWN
+        case _:
+            return Space.UNKNOWN, Evidence.ASSUMED
+
+
+def _moved(call: ir.Call, given: dict[str, ir.Expr], receiver: Fact, host: Fact) -> Fact:
+    """``x.to("cpu")``, ``x.to(device=...)``, ``x.to(torch.float16)``."""
+    target = given.get("device")
+    if target is None and call.args and call.args[0].keyword is None:
+        target = call.args[0].value
+    space, residence = _named_device(target) if target is not None else (receiver.space, receiver.residence)
+    if space is Space.PAGEABLE and target is not None:
+        return host
+    return Fact(Kind.MEMORY, Evidence.SHOWN, space, residence)
+
+
+# ----------------------------------------------------------------------------- values of a path
+
+
+def facts_of(project: Project) -> Facts:
+    if project.facts is None:
+        project.facts = Facts(project)
+    return project.facts
+
+
+def of_value(m: Machine, key: str) -> Fact:
+    """What the text says of an unknown value of a path, by its key: ``0:x``, ``batch.lens_cpu[0]``."""
+    base, _, index = key.partition("[")
+    if index:
+        return _part(of_value(m, base))
+    facts = facts_of(m.project)
+    if key in m.parameters:
+        scope, name = m.parameters[key]
+        return facts.of_param(scope, name)
+    if key in m.owners:
+        cls, name = m.owners[key]
+        return facts.of_field(cls, name)
+    owner, _, name = key.rpartition(".")
+    module = m.project.module(m.frame.env.module) if m.frames else None
+    if not owner or not name.isidentifier() or module is None:
+        return NOTHING
+    holder = of_value(m, owner) if owner in m.parameters or owner in m.owners else NOTHING
+    if holder.kind is Kind.MEMORY:
+        return holder if name in torch_model.VIEW_ATTRIBUTES else PLAIN
+    return facts.of_member(module, name)

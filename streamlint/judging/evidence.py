@@ -1,0 +1,59 @@
+"""How sure it is that the memory of a problem is memory, and lives where the rule takes it to live.
+
+``certain`` needs both operations to rest on what is shown, ``likely`` on what is shown or inferred; a
+problem that rests on an assumption is ``possible``. This is the one place that says so, for all rules.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.trace import Copy, Doubt, Evidence, Free, HostAccess, Launch
+
+if TYPE_CHECKING:
+    from streamlint.rules.base import Judged, Problem
+    from streamlint.trace import Access, Buffer, BufferId, Op
+
+_DOUBTS = {Evidence.SHOWN: frozenset[Doubt](), Evidence.INFERRED: frozenset({Doubt.INFERRED})}
+
+
+def doubts_of(judged: Judged, problem: Problem) -> frozenset[Doubt]:
+    """The doubt that follows from how the facts of a problem are known."""
+    return _DOUBTS.get(evidence_of(judged, problem), frozenset({Doubt.ASSUMED}))
+
+
+def evidence_of(judged: Judged, problem: Problem) -> Evidence:
+    """The weakest fact that a problem needs; of several buffers that show it the surest counts."""
+    numbers = [problem.later] if problem.earlier is None else [problem.earlier, problem.later]
+    ops = [judged.op(number) for number in numbers]
+    buffers = [problem.buffer] if problem.buffer is not None else _shared(ops)
+    return max((_of(judged.trace.buffers, ops, buffer) for buffer in buffers), default=Evidence.SHOWN)
+
+
+def _of(buffers: dict[BufferId, Buffer], ops: list[Op], buffer: BufferId) -> Evidence:
+    """Order between two streams matters wherever memory lives; what the host sees too early does not."""
+    known = buffers[buffer]
+    if not any(isinstance(op, HostAccess) for op in ops) and not (len(ops) == 1 and isinstance(ops[0], Copy)):
+        return known.kind
+    facts = [known.kind, known.residence]
+    for op in ops:
+        # A copy into pinned memory returns early only if its other end is on a device.
+        if isinstance(op, Copy):
+            facts += [buffers[access.buffer].residence for access in op.accesses]
+    return min(facts)
+
+
+def _shared(ops: list[Op]) -> list[BufferId]:
+    """The memory that all of the operations touch; none if one of them touches none."""
+    touched = [{access.buffer for access in _accesses(op)} for op in ops]
+    return sorted(set.intersection(*touched)) if touched else []
+
+
+def _accesses(op: Op) -> tuple[Access, ...]:
+    match op:
+        case Launch() | Copy() | HostAccess():
+            return op.accesses
+        case Free():
+            return ()
+        case _:
+            return ()

@@ -1,0 +1,60 @@
+"""What the name of a member says of the value that has it: only memory is summed, a shape is none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.models import host
+from streamlint.models import torch as model
+
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+TENSOR_METHODS = (
+    model.VIEW_METHODS
+    | model.HOST_READ_METHODS
+    | model.DRAINING_METHODS
+    | model.NEW_METHODS
+    | model.META_METHODS
+    | frozenset(
+        "to cpu cuda copy_ clone contiguous numpy float half bfloat16 double long int bool type_as "
+        "sum mean norm add_ sub_ mul_ div_ zero_ fill_ matmul mm bmm backward amax amin argmax "
+        "argmin max min softmax log_softmax index_select gather scatter_ scatter_add_ index_copy_ "
+        "index_fill_ index_put_ index_add_ masked_fill masked_fill_ pin_memory record_stream cumsum "
+        "sigmoid relu tanh exp log sqrt pow abs clamp clamp_ addmm add mul sub div repeat_interleave "
+        "topk resize_ resize_as_ normal_ uniform_ copy".split()
+    )
+) - frozenset(
+    "split values indices index set_ type int long float bool copy storage t storage_offset size".split()
+)
+
+
+def is_tensor_method(name: str) -> bool:
+    """Whether a method name shows that its receiver is a tensor."""
+    return name in TENSOR_METHODS or (
+        name.endswith("_") and not name.startswith("_") and not name.endswith("__")
+    )
+
+
+_OTHERS_HAVE = frozenset("to cpu cuda numpy add sub copy gather select backward".split())
+"""Methods of tensors that modules, sets, databases and others have as well."""
+_TELLING = (TENSOR_METHODS | model.ONLY_TENSORS_HAVE) - _OTHERS_HAVE
+
+
+def shows_tensor(name: str, keywords: Container[str]) -> bool:
+    """Whether only memory can have a method: ``x.mul(2)``, ``x.to(d, non_blocking=flag)``."""
+    return "non_blocking" in keywords or name in _TELLING
+
+
+_NUMBERS = model.META_ATTRIBUTES | host.ARRAY_META | frozenset({"config", "name", "value", "group", "key"})
+
+
+def is_number(attribute: str) -> bool:
+    """Whether an attribute is a number or a description of anything: ``group.rank``, ``x.shape``."""
+    return (
+        attribute in _NUMBERS
+        or attribute.startswith(("__", "num_", "n_", "max_", "min_"))
+        or attribute.endswith(
+            ("rank", "size", "idx", "index", "count", "length", "numel", "_len", "_id", "offset", "name")
+        )
+    )

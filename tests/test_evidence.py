@@ -1,0 +1,97 @@
+"""A finding is as sure as the facts that it needs: what is memory, and where it lives."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from streamlint.finding import Confidence
+from streamlint.judging import evidence
+from streamlint.judging.judge import judge
+from streamlint.rules import sl101_unordered_read, sl201_host_read_before_sync
+from streamlint.run import engine
+from streamlint.trace import BufferId, Evidence, Space
+from tests.test_tree import written
+from tests.traces import Program
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from streamlint.rules.base import Judged, Rule
+
+
+def known(judged: Judged, rule: Rule) -> Evidence:
+    (problem,) = rule.check(judged)
+    return evidence.evidence_of(judged, problem)
+
+
+@pytest.mark.parametrize("kind", Evidence)
+def test_order_needs_memory_wherever_it_is(kind: Evidence) -> None:
+    p = Program()
+    a, b, x = p.stream(), p.stream(), p.buffer()
+    p.launch(a, writes=x)
+    p.launch(b, reads=x)
+    trace = p.trace()
+    trace.buffers[x] = replace(trace.buffers[x], kind=kind, residence=Evidence.ASSUMED)
+    assert known(judge(trace), sl101_unordered_read.RULE) is kind
+
+
+@pytest.mark.parametrize("end", [0, 1])
+@pytest.mark.parametrize("residence", Evidence)
+def test_the_host_needs_both_ends_of_a_copy(end: int, residence: Evidence) -> None:
+    p = Program()
+    s, x, y = p.stream(), p.buffer(), p.buffer(space=Space.PINNED)
+    p.copy(s, x, y)
+    p.host(reads=y)
+    trace = p.trace()
+    at: BufferId = (x, y)[end]
+    trace.buffers[at] = replace(trace.buffers[at], residence=residence)
+    assert known(judge(trace), sl201_host_read_before_sync.RULE) is residence
+
+
+ASIDE = """\
+import torch
+{module}
+
+class Scaled:
+    def __init__(self):
+        self.side = torch.cuda.Stream()
+
+    def run(self, {parameter}):
+        self.side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.side):
+            torch.cuda._sleep(10)
+            y = x * 2
+        {use}
+        return y + 1
+"""
+
+
+def confidence(root: Path, parameter: str, use: str = "pass", module: str = "") -> Confidence | None:
+    files = written(root, {"run.py": ASIDE.format(parameter=parameter, use=use, module=module)})
+    report = engine.analyze(root, files, engine.Settings())
+    ranks = [one.confidence for one in report.findings if one.code == "SL101"]
+    return max(ranks, key=lambda c: c.rank, default=None)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "use", "module", "expected"),
+    [
+        ("x", "pass", "", None),
+        ("x: torch.Tensor", "pass", "", Confidence.CERTAIN),
+        ("x", "assert isinstance(x, torch.Tensor)", "", Confidence.CERTAIN),
+        ("x", "x.record_stream(self.side)", "", Confidence.LIKELY),
+        ("x", "pass", "def main():\n    Scaled().run(torch.ones(8, device='cuda'))", Confidence.CERTAIN),
+        ("x", "pass", "def main(scaled):\n    scaled.run(torch.ones(8, device='cuda'))", Confidence.LIKELY),
+        ("x", "pass", "def main(scaled):\n    scaled.run(3)", None),
+        ("x: int", "pass", "", None),
+        ("x", "range(x)", "", None),
+    ],
+)
+def test_what_shows_a_tensor(
+    tmp_path: Path, parameter: str, use: str, module: str, expected: Confidence | None
+) -> None:
+    found = confidence(tmp_path, parameter, use, module)
+    assert found is expected or (expected is None and found is Confidence.POSSIBLE)
