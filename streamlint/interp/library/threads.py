@@ -6,14 +6,16 @@ does is placed where it starts; ``join()`` and ``result()`` order it before what
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from streamlint.interp.library import devices, tensors
-from streamlint.interp.python import calls, containers
+from streamlint.interp.python import calls, containers, objects
 from streamlint.interp.state import lifetime
 from streamlint.interp.state.machine import PathEnds, Returned
 from streamlint.interp.state.values import (
     NONE,
+    ApiV,
     ClassV,
     ConstV,
     FuncV,
@@ -25,7 +27,7 @@ from streamlint.interp.state.values import (
     TupleV,
     Value,
 )
-from streamlint.trace import Join, LaneId, Spawn
+from streamlint.trace import MAIN_LANE, Join, LaneId, Spawn
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -34,6 +36,11 @@ if TYPE_CHECKING:
 _THREAD = "thread"
 _RESULT = "(result)"
 """Where a future keeps what its function returned: not a name that code can ask for."""
+_METHODS = frozenset({"start", "join", "is_alive"})
+_THREAD_CLASSES = frozenset({"threading.Thread", "multiprocessing.Process"})
+_LIBRARIES = ("torch.", "cupy.", "numpy.")
+MOST_WAKES = 3
+"""Times that a thread is seen to take something from a queue that was empty when it came there."""
 _JOINS = frozenset({"join", "result", "get", "exception"})
 
 
@@ -51,9 +58,25 @@ def is_thread(m: Machine, value: HeapV) -> bool:
     return m.heap[value.id].key == _THREAD
 
 
+def is_method(m: Machine, value: HeapV, name: str) -> bool:
+    """Whether a method is that of ``threading.Thread``, from which the class is derived."""
+    cls = m.heap[value.id].cls
+    if cls is None or name not in _METHODS:
+        return False
+    bases = ((one.module, *base.partition(".")) for one in m.project.ancestors(cls)[0] for base in one.bases)
+    for module, head, dot, rest in bases:
+        match m.project.member(module, head):
+            case ApiV(path) if f"{path}{dot}{rest}" in _THREAD_CLASSES:
+                return True
+            case _:
+                pass
+    return False
+
+
 def runs_code(value: Value) -> bool:
     """Whether a value given to ``submit`` is code that can be followed."""
-    return isinstance(value, (FuncV, PartialV, MethodV, ClassV))
+    known = isinstance(value, ApiV) and value.path.startswith(_LIBRARIES)
+    return known or isinstance(value, (FuncV, PartialV, MethodV, ClassV))
 
 
 def submit(m: Machine, args: list[Value], kwargs: dict[str, Value], span: Span) -> HeapV:
@@ -98,7 +121,10 @@ def awaited(m: Machine, value: Value, span: Span) -> Value:
 def method(m: Machine, thread: HeapV, name: str, span: Span) -> Value:
     """``start``, ``join`` and ``result``."""
     held = m.heap[thread.id]
-    if name == "start" and "target" in held.attrs:
+    run = objects.method(m, thread, "run") if name == "start" else None
+    if run is not None:
+        _run(m, thread, run, [], {}, span)
+    elif name == "start" and "target" in held.attrs:
         listed = containers.listed(m, held.attrs.get("args", NONE)) or []
         kwargs = _named(m, held.attrs.get("kwargs"))
         _run(m, thread, held.attrs["target"], listed, kwargs, span)
@@ -116,8 +142,52 @@ def _named(m: Machine, given: Value | None) -> dict[str, Value]:
     return {str(key.value): held.attrs[text] for text, key in held.keys.items() if isinstance(key, ConstV)}
 
 
+class Blocked(Exception):
+    """A thread waits for a queue in which nothing is."""
+
+    def __init__(self, queue: HeapV) -> None:
+        super().__init__()
+        self.queue = queue
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sleeper:
+    """A thread that took, or will take, what is put into a queue: ``while True: save(q.get())``."""
+
+    thread: HeapV
+    target: Value
+    args: list[Value]
+    kwargs: dict[str, Value]
+    wakes: int = 0
+
+
+def take(m: Machine, queue: HeapV, name: str) -> None:
+    """Before ``q.get()``: a thread cannot go on before something is in the queue."""
+    held = m.heap[queue.id]
+    if name == "get" and not held.items and not held.open and _is_in_thread(m):
+        raise Blocked(queue)
+
+
+def _is_in_thread(m: Machine) -> bool:
+    """A host callback runs on a lane of its own too."""
+    return m.lane != MAIN_LANE and any(isinstance(op, Spawn) and op.child == m.lane for op in m.ops)
+
+
+def wake(m: Machine, queue: HeapV, name: str, span: Span) -> None:
+    """After ``q.put(x)``: the threads that wait for it go on, from their beginning, and find it there."""
+    for sleeper in m.asleep.pop(queue.id, []) if name in ("put", "put_nowait") else ():
+        if sleeper.wakes < MOST_WAKES:
+            _run(m, sleeper.thread, sleeper.target, sleeper.args, sleeper.kwargs, span, sleeper.wakes + 1)
+
+
 def _run(
-    m: Machine, thread: HeapV, target: Value, args: list[Value], kwargs: dict[str, Value], span: Span
+    m: Machine,
+    thread: HeapV,
+    target: Value,
+    args: list[Value],
+    kwargs: dict[str, Value],
+    span: Span,
+    wakes: int = 0,
 ) -> Value:
     child = LaneId(m.lanes)
     m.lanes += 1
@@ -131,6 +201,9 @@ def _run(
     try:
         return calls.call(m, target, args, kwargs, span)
     except (Returned, PathEnds):
+        return NONE
+    except Blocked as at:
+        m.asleep.setdefault(at.queue.id, []).append(Sleeper(thread, target, args, kwargs, wakes))
         return NONE
     finally:
         m.lane = lane

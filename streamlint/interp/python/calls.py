@@ -296,7 +296,11 @@ def call_method(
                 if held.key == monitors.KEY:
                     return waited
             if held.shape is not Shape.INSTANCE:
+                if receiver.id in m.monitors:
+                    threads.take(m, receiver, name)
                 found = container_methods.method(m, receiver, name, args, kwargs, span)
+                if receiver.id in m.monitors:
+                    threads.wake(m, receiver, name, span)
                 return (
                     found
                     if found is not None
@@ -307,10 +311,8 @@ def call_method(
             method = objects.method(m, receiver, name)
             if method is not None:
                 return call(m, method, args, kwargs, span)
-            run = objects.method(m, receiver, "run") if name == "start" else None
-            if run is not None:
-                # A subclass of Thread.
-                return threads.submit(m, [run], {}, span)
+            if threads.is_method(m, receiver, name):
+                return threads.method(m, receiver, name, span)
             return unresolved.opaque(m, f"{held.key}.{name}", [receiver, *args], kwargs, span)
         case SymV():
             return symbolic_method(m, receiver, name, args, kwargs, span)

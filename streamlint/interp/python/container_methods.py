@@ -57,6 +57,9 @@ def method(
             return NONE
         case (("extend" | "update"), [source, *_]):
             return _extend(m, receiver, source)
+        case (("get" | "get_nowait"), _) if held.items and receiver.id in m.monitors:
+            # A queue of threads.
+            return held.items.pop(0)
         case (("pop" | "popleft" | "popitem" | "get_nowait"), _):
             return _pop(m, held, receiver, name, args)
         case "get", [at, *rest] if held.shape is Shape.DICT:

@@ -153,6 +153,8 @@ def _instance_attribute(m: Machine, value: HeapV, name: str, span: Span) -> Valu
         return FuncV(member.function, member.closure, value)
     if member is not None:
         return member
+    if threads.is_method(m, value, name):
+        return MethodV(value, name)
     held.attrs[name] = unknown_attribute(m, held, name)
     made = variables.stream_attribute(m, value, held.cls, name)
     if made is not None:

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from streamlint import ir
     from streamlint.interp.facts.guesses import Guess
     from streamlint.interp.facts.scopes import Scope, Target
+    from streamlint.interp.library.threads import Sleeper
     from streamlint.interp.state.decisions import Oracle
     from streamlint.interp.state.project import Project
     from streamlint.source import Span
@@ -204,6 +205,8 @@ class Machine:
     """What was captured into each graph; none for one that nothing was captured into, as far as was seen."""
     graphed: dict[GraphId, BufferV] = field(default_factory=dict)
     """The static output of graphs that are called like the function that was captured."""
+    asleep: dict[int, list[Sleeper]] = field(default_factory=dict)
+    """Threads that wait for what is put into a queue, by its number on the heap."""
     monitors: dict[int, Monitor] = field(default_factory=dict)
     """Locks, flags and queues among the objects of the heap."""
     targets: dict[int, Target] = field(default_factory=dict)
