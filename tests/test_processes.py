@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import TYPE_CHECKING
 
-from streamlint.finding import leading
-from streamlint.run import engine
+from streamlint.finding import SourceError, leading
+from streamlint.run import engine, pool
 from tests.test_tree import written
 
 if TYPE_CHECKING:
@@ -56,3 +57,26 @@ def test_one_finding_for_all_callers_in_any_number_of_processes(
     alone = shown(tmp_path, 1)
     assert len(alone) == 1
     assert shown(tmp_path, 2) == alone
+
+
+def test_few_or_mere_text_is_not_worth_a_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object) -> None:
+        raise AssertionError("a process was started")
+
+    monkeypatch.setattr(subprocess, "Popen", never)
+    files = written(tmp_path, {f"plain{number}.py": "x = 1\n" * 1000 for number in range(30)})
+    files += written(tmp_path, {f"gpu{number}.py": BASE for number in range(3)})
+    assert engine.analyze(tmp_path, files, engine.Settings(jobs=2)).analyzed == 3
+
+
+def test_a_file_that_no_worker_gets_through_is_an_error_of_that_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = written(tmp_path, {"base.py": BASE, "derived.py": DERIVED})
+    given = {files[0]: engine.FileResult(analyzed=True), files[1]: pool.Lost("it was too much")}
+    monkeypatch.setattr(pool, "count", lambda *_: 2)
+    monkeypatch.setattr(pool, "answers", lambda *_: (pair for pair in given.items()))
+    monkeypatch.setattr(engine, "WORTH_A_POOL", 1)
+    report = engine.analyze(tmp_path, files, engine.Settings(jobs=2))
+    assert report.errors == (SourceError("derived.py", 0, "it was too much"),)
+    assert report.analyzed == 1

@@ -70,8 +70,8 @@ WAYS = ["spawn", "forkserver", "fork", "module", "command"]
 
 
 def hostile(tree: Path, names: list[str], mark: Path) -> None:
-    """A tree in which each of these modules would leave a mark, and that has files for several processes."""
-    trap = f"open({str(mark)!r}, 'a').write(__file__ + '\\n')\n"
+    """A tree in which each of these modules would leave a mark, large enough for several processes."""
+    trap = f"open({str(mark)!r}, 'a').write(__file__ + '\\n')\n" + "# nothing\n" * 400
     for name in names:
         (tree / f"{name}.py").write_text(trap + GPU, "utf-8")
     (tree / "package").mkdir()

@@ -33,8 +33,10 @@ if TYPE_CHECKING:
 Results: TypeAlias = "Generator[tuple[Path, FileResult], None, None]"
 """What files give, in the order in which they are done."""
 
-WORTH_A_POOL = 24
-"""Fewer files than this are analyzed in this process: starting others costs more."""
+WORTH_A_POOL = 150_000
+"""Less text than this is analyzed in this process: that takes two seconds, and to start another takes one."""
+MERE_TEXT = 0.01
+"""How much a byte of a file without GPU code counts for that: it is only parsed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ def _results(session: Session, wanted: Sequence[Path]) -> Results:
     """What each file gives, as it comes. What no other process could be had for is done in this one."""
     done: set[Path] = set()
     jobs = pool.count(session.settings.jobs, len(wanted))
-    if jobs > 1 and len(wanted) >= WORTH_A_POOL and not session.tree.overlay:
+    if jobs > 1 and not session.tree.overlay and _is_worth_a_pool(session.tree, wanted):
         for path, result in _from_workers(session, wanted, jobs):
             done.add(path)
             yield path, result
@@ -118,6 +120,16 @@ def _results(session: Session, wanted: Sequence[Path]) -> Results:
         for path in wanted:
             if path not in done:
                 yield path, _collected(session, path)
+
+
+def _is_worth_a_pool(tree: Tree, wanted: Sequence[Path]) -> bool:
+    work = 0.0
+    for path in wanted:
+        data = tree.data(path) or b""
+        work += len(data) * (1 if may_touch_gpu(data) else MERE_TEXT)
+        if work >= WORTH_A_POOL:
+            return True
+    return False
 
 
 def _collected(session: Session, path: Path) -> FileResult:
