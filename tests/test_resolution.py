@@ -8,7 +8,7 @@ import pytest
 
 from streamlint.interp.entries import starts
 from streamlint.run import engine
-from streamlint.trace import StreamKind
+from streamlint.trace import Copy, StreamKind
 from tests.test_tree import lines, written
 
 if TYPE_CHECKING:
@@ -288,3 +288,30 @@ class Model:
 """
     files = written(tmp_path, {"m.py": text})
     assert ("SL101", "m.py", 14) in lines(tmp_path, files)
+
+
+def test_an_object_of_unknown_make_is_one_stream_each_time(tmp_path: Path) -> None:
+    text = """\
+from cuda.bindings import runtime as cudart
+
+class Lane:
+    def __init__(self, make):
+        self.made = make()
+
+def run(make, a, b, n):
+    lane = Lane(make)
+    kind = cudart.cudaMemcpyKind.cudaMemcpyDeviceToDevice
+    cudart.cudaMemcpyAsync(a, b, n, kind, lane)
+    cudart.cudaMemcpyAsync(b, a, n, kind, lane)
+"""
+    session = engine.Session(tmp_path, tuple(written(tmp_path, {"m.py": text})), engine.Settings(), {})
+    module = session.project.module("m")
+    assert module is not None
+    traces = [
+        trace
+        for run in starts.module_runs(session.project, module, StreamKind.LEGACY)
+        for trace in run.traces
+    ]
+    copies = [op.stream for trace in traces for op in trace.ops if isinstance(op, Copy)]
+    assert len(copies) == 2
+    assert len(set(copies)) == 1

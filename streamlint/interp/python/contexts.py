@@ -291,11 +291,16 @@ def as_stream(m: Machine, value: Value, span: Span | None, lib: Lib | None = Non
                     return as_stream(m, handle, span, lib)
                 case _:
                     pass
-        for attribute in ("stream", "_stream", "handle", "ptr"):
-            held = m.heap[value.id].attrs.get(attribute)
-            if isinstance(held, StreamV):
-                return held
-    return m.new_stream(StreamKind.UNKNOWN, "a stream", None, lib)
+        held = {one for one in m.heap[value.id].attrs.values() if isinstance(one, StreamV)}
+        if len(held) == 1:
+            return held.pop()
+    # What it is, is not known; but the same object is the same stream each time.
+    key = f"the stream of {key_of(value)}"
+    if key not in m.roles:
+        m.roles[key] = m.new_stream(StreamKind.UNKNOWN, "a stream", None, lib)
+    found = m.roles[key]
+    assert isinstance(found, StreamV)
+    return StreamV(found.id, lib)
 
 
 def _generator(
