@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.library import addresses, copies, devices, layers, tensors, unresolved
+from streamlint.interp.library import addresses, copies, devices, layers, storage, tensors, unresolved
 from streamlint.interp.python import names
 from streamlint.interp.state.values import (
     FALSE,
@@ -33,6 +33,10 @@ from streamlint.trace import (
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
+
+
+_SIZED = frozenset({"empty", "zeros", "ones", "rand", "randn"})
+"""Factories whose plain arguments are the sizes."""
 
 
 def factory(
@@ -67,6 +71,9 @@ def factory(
         return made
     stream = m.current_stream(Lib.TORCH, device)
     made = m.new_buffer("", space, Origin.ALLOCATED, Flavor.TORCH, span, stream.id, device)
+    count = storage.elements([names.settle(m, size) for size in args])
+    if name in _SIZED and count is not None:
+        m.life.elements[made.id] = count
     if name not in model.UNFILLED:
         filled = (Access(made.id, Mode.WRITE),)
         tensors.work(m, span, stream.id, filled, name, library=Lib.TORCH.product)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from streamlint.interp.state import lifetime
-from streamlint.interp.state.values import BufferV, ConstV, Value
+from streamlint.interp.state.values import BufferV, ConstV, TupleV, Value
 from streamlint.models.schema import Lib
-from streamlint.trace import Origin, Space, Symbol
+from streamlint.trace import WHOLE, Access, Launch, Mode, Origin, Space, Symbol
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -34,6 +35,44 @@ def resized(m: Machine, view: BufferV, size: Value, span: Span) -> BufferV:
     if size == ConstV(0):
         lifetime.drop(m, view, span, "resize_(0)")
         return view
+    return _anew(m, view, span)
+
+
+def grown(m: Machine, view: BufferV, sizes: list[Value], span: Span) -> BufferV:
+    """``scratch.resize_(n)``: what does not fit is allocated anew, and copied on the current stream.
+
+    The old memory goes back. Where the sizes are not known, ``n`` is taken to be the larger one.
+    """
+    before, after = m.life.elements.get(view.id), elements(sizes)
+    if before is not None and after is not None and after <= before:
+        return view
+    made = _anew(m, view, span)
+    if after is not None:
+        m.life.elements[made.id] = after
+    if before is None or after is None:
+        m.life.grown.add(view.id)
+    doubts = lifetime.doubts_of_growth(m, view.id)
+    accesses = (Access(view.id, Mode.READ), Access(made.id, Mode.WRITE))
+    stream = m.current_stream(Lib.TORCH, m.buffers[view.id].device).id
+    by = Lib.TORCH.product
+    m.emit(Launch(m.site(span), m.lane, doubts, stream=stream, accesses=accesses, name="resize_", library=by))
+    return made
+
+
+def elements(sizes: list[Value]) -> int | None:
+    """How many elements ``torch.empty(2, 3)`` or ``x.resize_((2, 3))`` has; None if that is not known."""
+    given = sizes[0].items if len(sizes) == 1 and isinstance(sizes[0], TupleV) else sizes
+    known = [size.value for size in given if isinstance(size, ConstV) and isinstance(size.value, int)]
+    return math.prod(known) if given and len(known) == len(given) else None
+
+
+def can_grow(m: Machine, view: BufferV) -> bool:
+    """Whether a tensor is all of its memory, which was allocated on the path."""
+    made_here = m.buffers[view.id].origin is not Origin.ARGUMENT and not m.space(view).on_host
+    return view.region == WHOLE and made_here and not m.captures.active
+
+
+def _anew(m: Machine, view: BufferV, span: Span) -> BufferV:
     old = m.buffers[view.id]
     stream = m.current_stream(Lib.TORCH, old.device)
     made = m.new_buffer(old.name, Space.DEVICE, Origin.RESULT, view.flavor, span, stream.id, old.device)

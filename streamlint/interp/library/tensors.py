@@ -453,6 +453,8 @@ def method(
         return storage.of(view)
     if name == "resize_" and storage.is_storage(view) and args:
         return storage.resized(m, view, args[0], span)
+    if name == "resize_" and storage.can_grow(m, view):
+        return storage.grown(m, view, [names.settle(m, size) for size in args], span)
     if name in model.VIEW_METHODS:
         return view
     if name in model.META_METHODS:

@@ -120,7 +120,7 @@ def settle(m: Machine, value: Value) -> Value:
     if isinstance(value, SymV):
         role = m.roles.get(value.key)
         if role is not None:
-            return role
+            return settle(m, role) if isinstance(role, BufferV) and m.life.moved else role
         if m.oracle.memo.get(f"({value.key} is None)") == 0:
             return NONE
     elif isinstance(value, BufferV):

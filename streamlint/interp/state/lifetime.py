@@ -80,6 +80,7 @@ _DIFFERENTIABLE = (Flavor.TORCH, Flavor.OPAQUE)
 _ALIAS = frozenset({Doubt.ALIAS})
 _UNSEEN = frozenset({Doubt.ESCAPE})
 _CALLS = frozenset({Doubt.CALLS})
+_PATH = frozenset({Doubt.PATH})
 
 
 @dataclass(slots=True)
@@ -108,6 +109,10 @@ class Lifetimes:
     """What was returned or yielded to code that is not seen."""
     given_up: set[BufferId] = field(default_factory=set)
     """Memory from outside that the code lets go of."""
+    grown: set[BufferId] = field(default_factory=set)
+    """Memory that a tensor gave back for more, if that was more."""
+    elements: dict[BufferId, int] = field(default_factory=dict)
+    """How many elements tensors were allocated with."""
     moved: dict[BufferId, BufferV] = field(default_factory=dict)
     """What names of a buffer stand for since ``p.data = other``."""
     scans: int = 0
@@ -320,11 +325,17 @@ def _doubts(m: Machine, number: BufferId) -> frozenset[Doubt]:
     life = m.life
     if number in life.given_up:
         return _CALLS
+    if number in life.grown:
+        return doubts_of_growth(m, number)
     if _operand_lives(m, number):
         return _ALIAS
     if number in life.escaped or (number in life.saved and not _without_gradients(m)):
         return _UNSEEN
     return frozenset()
+
+
+def doubts_of_growth(m: Machine, number: BufferId) -> frozenset[Doubt]:
+    return _PATH if number in m.life.grown else frozenset()
 
 
 def _operand_lives(m: Machine, number: BufferId) -> bool:
