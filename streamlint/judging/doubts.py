@@ -24,6 +24,7 @@ from streamlint.trace import (
     Op,
     OpId,
     Overlap,
+    Role,
     Spawn,
     StreamKind,
     SyncEvent,
@@ -80,8 +81,9 @@ def _of_outside_calls(judged: Judged, first: OpId, second: OpId, run: Run) -> se
         many = len(set(run.entry.outside_calls)) > 1
         if (many and _caller_may_order(judged, earlier, later, run)) or _is_of_caller(judged, earlier, later):
             doubts.add(Doubt.SOME_PATHS)
-        if not run.entry.outside_calls and run.entry.orders_elsewhere:
-            # A function called twice: upload(), finish() of the same module, upload() again.
+        if run.entry.orders_elsewhere and (not run.entry.outside_calls or earlier.role is Role.AFTER_CALL):
+            # A function called twice: upload(), finish() of the same module, upload() again. And what a
+            # consumer does with a result: between two of them it may call begin(), which forks.
             doubts.add(Doubt.SOME_PATHS)
     elif later.at.call > 1 and len(set(run.entry.outside_calls)) > 1 and not _is_prepared(later, run):
         # start(), then step(), which calls start() too: what step() does alone, its own entry shows.

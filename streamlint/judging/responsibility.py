@@ -22,6 +22,7 @@ from streamlint.rules.base import (
     stream_of,
 )
 from streamlint.trace import (
+    Alloc,
     BufferId,
     Copy,
     Doubt,
@@ -32,6 +33,7 @@ from streamlint.trace import (
     OpId,
     Origin,
     Record,
+    Role,
     Space,
     Stream,
     StreamChoice,
@@ -70,7 +72,28 @@ def answered(judged: Judged, problem: Problem, entry: Entry) -> frozenset[Doubt]
         settled.add(Doubt.ARGUMENT)
     if is_return(judged.op(problem.later)) and not entry.is_step and _forgot_the_end(judged, problem, entry):
         settled.add(Doubt.RESULT)
+    if _is_handed_on(judged, problem):
+        settled.add(Doubt.RESULT)
     return frozenset(settled)
+
+
+def _is_handed_on(judged: Judged, problem: Problem) -> bool:
+    """Whether the earlier op is what a consumer does with memory that goes back to a side stream later.
+
+    ``torch.cuda.current_stream().wait_stream(self.side)`` before the result is handed out says that it is
+    used on the current stream.
+    """
+    assert problem.earlier is not None
+    use = judged.op(problem.earlier)
+    reused = isinstance(judged.op(problem.later), Alloc)
+    if use.role not in (Role.AFTER_CALL, Role.AFTER_YIELD) or problem.buffer is None or not reused:
+        return False
+    owner, current = judged.trace.buffers[problem.buffer].alloc_stream, stream_of(use)
+    return any(
+        isinstance(op, Wait) and op.stream == current and _source(judged, OpId(number)) == owner
+        for number, op in enumerate(judged.trace.ops[: problem.earlier])
+        if op.at.call == use.at.call
+    )
 
 
 def open_end(judged: Judged, problem: Problem) -> tuple[OpenEnd, Doubt] | None:

@@ -274,6 +274,8 @@ def what(op: Op) -> str:
             return "work queued before the call"
         case Launch(role=Role.AFTER_CALL):
             return "return"
+        case Launch(role=Role.AFTER_YIELD):
+            return "yield"
         case Launch(name=name):
             if not any(letter.isalpha() for letter in name) and name[:1].isdigit():
                 return "kernel"

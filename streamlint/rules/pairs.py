@@ -11,7 +11,6 @@ from streamlint.rules.base import (
     Note,
     early_record,
     insufficient_record,
-    is_entry,
     is_named,
     last_barrier,
     on,
@@ -21,10 +20,15 @@ from streamlint.rules.base import (
     what,
 )
 from streamlint.rules.handed_over import between_defaults
-from streamlint.trace import HostAccess, Mode, Op, Space, Symbol
+from streamlint.trace import HostAccess, Mode, Op, Role, Space, Symbol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+_ELSEWHERE = (Role.BEFORE_CALL, Role.AFTER_YIELD)
+"""What the owner of memory writes between two calls it orders itself with what the first one left, and who
+consumes what a generator yields in flight is judged in the loop that walks it."""
 
 
 def device_pairs(judged: Judged, *, reads: bool) -> Iterator[Conflict]:
@@ -34,8 +38,7 @@ def device_pairs(judged: Judged, *, reads: bool) -> Iterator[Conflict]:
             judged.op(conflict.earlier), HostAccess
         ):
             continue
-        if is_entry(judged.op(conflict.later)):
-            # What the owner of memory writes between two calls it orders itself with what the first one left.
+        if judged.op(conflict.later).role in _ELSEWHERE:
             continue
         if (conflict.kind is ConflictKind.READ_AFTER_WRITE) == reads and not between_defaults(
             judged, conflict

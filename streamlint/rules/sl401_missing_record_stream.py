@@ -145,6 +145,10 @@ the finding is only `possible`. The sizes of the two allocations are not compare
 taken to be the current stream's where the stream that uses it has waited for the current one; the caller
 then allocates next.
 
+Who gets what a side stream allocated (`return batch`, `yield batch`) is taken to use it on the current
+stream, if that was made to wait for the side stream, and to let it go when it gets the next one. Whoever is
+handed an event too may wait for it first.
+
 ## Source
 [Tensor.record_stream](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.record_stream.html);
 measured: a tensor freed while a side stream still read it was corrupted 5 of 5 times, with

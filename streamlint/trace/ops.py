@@ -35,6 +35,7 @@ class Role(Enum):
     CODE = "what the code does"
     BEFORE_CALL = "what unseen callers may have queued before a call"
     AFTER_CALL = "what unseen callers do next with the results of a call"
+    AFTER_YIELD = "what unseen consumers do with what a generator yields"
     SET_UP = "what was complete before the first call from outside"
 
 

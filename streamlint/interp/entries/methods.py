@@ -164,7 +164,7 @@ def _sequence(
         if (
             (is_public(decl) and decl.name not in names)
             # average() is a step of reduce(), which forks before it and joins after it.
-            or (decl.name not in ("__init__", names[0]) and names[0] in decl.names)
+            or (decl.name not in ("__init__", names[0], *order[0].names) and names[0] in decl.names)
         )
         and _orders(methods.reach[decl.name])
     )

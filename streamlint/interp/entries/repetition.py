@@ -75,7 +75,11 @@ def until_repeated(
         call(number)
         number += 1
     if now in seen:
+        mark = lifetime.mark(m)
         call(number)
+        if lifetime.came_back(m, mark):
+            # Only what the next call allocates may get the memory that this one, or its caller, dropped.
+            call(number + 1)
 
 
 def meets_itself(m: Machine) -> bool:

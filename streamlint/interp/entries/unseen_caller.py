@@ -9,7 +9,7 @@ from streamlint.interp.facts import guesses, kinds, scopes
 from streamlint.interp.facts.scopes import Scope
 from streamlint.interp.library import escape, tensors
 from streamlint.interp.python import calls, functions, objects
-from streamlint.interp.state import callers, lifetime
+from streamlint.interp.state import callers
 from streamlint.interp.state.machine import Machine, PathEnds, Returned
 from streamlint.interp.state.values import (
     ConstV,
@@ -38,10 +38,25 @@ def call_outside(m: Machine, func: FuncV, number: int) -> None:
         result = calls.call(m, func, args, kwargs, func.function.span)
         _used_by_caller(m, result, func.function.span)
         if isinstance(result, GeneratorV):
-            functions.run_generator(m, result, lambda v: lifetime.hand_out(m, v), func.function.span)
-        lifetime.hand_out(m, result, func.function.span)
+            functions.run_generator(m, result, lambda v: _consumed(m, v), func.function.span)
+        _handed_out(m, result, func.function.span)
     except Returned:
         pass
+
+
+def _consumed(m: Machine, value: Value) -> Value:
+    """A value is yielded to unseen code; gives what that sends back."""
+    views = [] if escape.carries_order(m, [value]) else tensors.buffers_in(m, [value], unknown=False)
+    if (at := m.frame.statement) is not None:
+        callers.consume(m, views, at)
+    callers.hand_out(m, value, views)
+    return m.fresh("sent")
+
+
+def _handed_out(m: Machine, value: Value, span: Span) -> None:
+    # return out, done: who gets the event too may wait for it before it lets the memory go.
+    views = [] if escape.carries_order(m, [value]) else tensors.buffers_in(m, [value], unknown=False)
+    callers.hand_out(m, value, views, span)
 
 
 def after_other_calls(m: Machine, made: HeapV, names: frozenset[str], key: str = "self") -> None:

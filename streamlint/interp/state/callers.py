@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import models
-from streamlint.interp.state.values import BufferV
+from streamlint.interp.state import lifetime
+from streamlint.interp.state.values import BufferV, Value
 from streamlint.trace import (
     Access,
     BufferId,
@@ -66,6 +67,43 @@ def end_call(m: Machine, results: Iterable[BufferV], span: Span, *, uses_argumen
         if not m.space(view).on_host
     )
     m.emit(Launch(m.site(span), role=Role.AFTER_CALL, stream=stream, accesses=used, name="after the call"))
+
+
+def hand_out(m: Machine, value: Value, views: Iterable[BufferV], span: Span | None = None) -> None:
+    """A value goes to the unseen caller, who may keep it; what it does not reach may be gone.
+
+    Of what a side stream allocated (``views`` is the memory in the value) a consumer holds one at a time:
+    ``for batch in prefetcher`` lets the last batch go when it gets the next one.
+    """
+    lent = _made_aside(m, views)
+    if lent:
+        m.life.lent = [value]
+        m.life.handed_out.update(view.id for view in lent)
+    else:
+        m.life.outside.append(value)
+    if span is not None:
+        lifetime.after_statement(m, span)
+
+
+def consume(m: Machine, views: Iterable[BufferV], span: Span) -> None:
+    """The op that stands for what the consumer of a generator does with what a side stream made for it."""
+    used = tuple(Access(view.id, Mode.READ, view.region, _RESULT) for view in _made_aside(m, views))
+    stream = m.default(StreamKind.CURRENT, None).id
+    if used:
+        m.emit(
+            Launch(m.site(span), role=Role.AFTER_YIELD, stream=stream, accesses=used, name="after the yield")
+        )
+
+
+def _made_aside(m: Machine, views: Iterable[BufferV]) -> list[BufferV]:
+    """Device memory that belongs to a stream which the code made."""
+    return [
+        view
+        for view in views
+        if (owner := m.buffers[view.id].alloc_stream) is not None
+        and _is_made_by_code(m, owner)
+        and not m.space(view).on_host
+    ]
 
 
 def _is_made_by_code(m: Machine, number: StreamId) -> bool:

@@ -107,6 +107,10 @@ class Lifetimes:
     """What running statements hold without a name: the list a loop walks, the context of a ``with``."""
     outside: list[Value] = field(default_factory=list)
     """What was returned or yielded to code that is not seen."""
+    lent: list[Value] = field(default_factory=list)
+    """What was handed out last of what a side stream made: its consumer holds it until it gets the next."""
+    handed_out: set[BufferId] = field(default_factory=set)
+    """All memory that was lent in this way."""
     given_up: set[BufferId] = field(default_factory=set)
     """Memory from outside that the code lets go of."""
     grown: set[BufferId] = field(default_factory=set)
@@ -166,17 +170,6 @@ def holding(m: Machine, value: Value) -> Iterator[None]:
 def escapes(m: Machine, views: Iterable[BufferV | CallbackV]) -> None:
     """Unresolved code received the buffers, and may keep them (``queue.put(x)``)."""
     m.life.escaped.update(view.id for view in views)
-
-
-def hand_out(m: Machine, value: Value, span: Span | None = None) -> Value:
-    """A value goes to the unseen caller, who may keep it; what it does not reach may be gone.
-
-    Returns what a generator gets back for a value that it yields.
-    """
-    m.life.outside.append(value)
-    if span is not None:
-        after_statement(m, span)
-    return m.fresh("sent")
 
 
 def give_up(m: Machine, value: Value | None) -> BufferV | None:
@@ -323,7 +316,7 @@ def _note_launch(m: Machine, op: Launch) -> None:
 
 def _doubts(m: Machine, number: BufferId) -> frozenset[Doubt]:
     life = m.life
-    if number in life.given_up:
+    if number in life.given_up or number in life.handed_out:
         return _CALLS
     if number in life.grown:
         return doubts_of_growth(m, number)
@@ -425,6 +418,7 @@ def _roots(m: Machine) -> Iterator[Value]:
     yield from m.life.held
     yield from m.life.kept
     yield from m.life.outside
+    yield from m.life.lent
     yield from m.roles.values()
     yield from m.life.moved.values()
     # While a module's own body runs, its names are in the frame, and what others see lags behind.
