@@ -76,10 +76,13 @@ class Run:
         return seconds, self.process.returncode, out.decode()
 
     def workers(self) -> list[int]:
-        listed = subprocess.run(
-            ["ps", "-o", "pid=", "--ppid", str(self.process.pid)], capture_output=True, text=True, check=False
-        )
-        return [int(word) for word in listed.stdout.split()]
+        """The processes that this one has started."""
+        ours = []
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError):  # it has ended
+                parent = stat.read_text("utf-8", errors="replace").rpartition(")")[2].split()[1]
+                ours += [int(stat.parent.name)] if int(parent) == self.process.pid else []
+        return ours
 
     def close(self) -> None:
         self.process.kill()
