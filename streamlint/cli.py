@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from streamlint import __version__
 from streamlint.errors import UserError
-from streamlint.files import write_whole
+from streamlint.files import MAX_BYTES, write_whole
 from streamlint.finding import Confidence
 from streamlint.output import Format, render, text
 from streamlint.output.style import Style, plain, wants_colors
@@ -193,12 +193,15 @@ def _check(options: argparse.Namespace) -> int:
         _print("streamlint: warning: no Python files there, or all of them are excluded\n", sys.stderr)
     for error in outcome.errors:
         place = f"{error.path}:{error.line}" if error.line else error.path  # line 0: the file as a whole
-        _complain(f"{plain(place)}: {error.message}")
+        _complain(f"{place}: {error.message}")
     if outcome.stop is not None:
         _complain(outcome.stop.message)
     if options.write_baseline is not None and outcome.stop is None:
         _write(options.write_baseline, baseline.dump(outcome.findings))
-        _print(f"Recorded {len(outcome.findings)} findings in {options.write_baseline}.\n", sys.stderr)
+        _print(
+            f"Recorded {len(outcome.findings)} findings in {plain(str(options.write_baseline))}.\n",
+            sys.stderr,
+        )
         return FAILED if outcome.errors else CLEAN
     if options.write_baseline is None:
         _report(options, outcome)
@@ -246,7 +249,19 @@ def _stdin(options: argparse.Namespace) -> tuple[Path, bytes] | None:
             raise UserError("--stdin-filename needs `-` among the paths")
         return None
     name = options.stdin_filename or Path("stdin.py")
-    return Path.cwd() / name, sys.stdin.buffer.read()
+    return Path.cwd() / name, _standard_input()
+
+
+def _standard_input() -> bytes:
+    if sys.stdin is None:  # `<&-`
+        raise UserError("standard input is closed")
+    try:
+        content = sys.stdin.buffer.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise UserError(f"cannot read standard input: {error.strerror or error}") from error
+    if len(content) > MAX_BYTES:
+        raise UserError(f"standard input is too large (the limit is {MAX_BYTES} bytes)")
+    return content
 
 
 def _report(options: argparse.Namespace, outcome: Outcome) -> None:
@@ -289,7 +304,8 @@ def _print(content: str, stream: TextIO | None) -> None:
 
 
 def _complain(message: str) -> None:
-    _print(f"streamlint: error: {message}\n", sys.stderr)
+    """Tell what is wrong; names and keys in it may be those of the tree, and hold anything."""
+    _print(f"streamlint: error: {plain(message)}\n", sys.stderr)
 
 
 def _internal_error(error: Exception) -> int:

@@ -1,12 +1,15 @@
-"""Paths, and source text by project path, for what works with text: comments and rendering."""
+"""Paths, and the one way to read a file that somebody else wrote; source text by project path."""
 
 from __future__ import annotations
 
+import codecs
+import errno
 import io
 import os
 import re
 import secrets
 import shutil
+import stat
 import tokenize
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +20,56 @@ if TYPE_CHECKING:
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 """Python's line ends. ``str.splitlines`` also splits at form feeds and U+2028, and would shift the lines."""
+
+MAX_BYTES = 2_000_000
+"""Larger Python files are generated or data: not analyzed, and said so."""
+_SLOW_ENCODINGS = frozenset({"idna", "punycode"})
+"""Encodings of host names: Python reads source text in them, in a time that grows with its square."""
+
+
+class UnreadableError(Exception):
+    """A file that cannot be read or decoded; the text says why and does not name it."""
+
+    def __init__(self, reason: str, line: int = 0, *, missing: bool = False) -> None:
+        super().__init__(reason)
+        self.line = line
+        self.missing = missing
+        """There is nothing of that name."""
+
+
+def read(path: Path, limit: int = MAX_BYTES) -> bytes:
+    """Read a regular file of at most ``limit`` bytes. Raises UnreadableError.
+
+    Everything that a tree brings along is read here. A pipe or a device may have any name: it is not waited
+    for, and nothing is read from it. The size that counts is that of the file which is open.
+    """
+    flags = (
+        os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
+    )
+    try:
+        descriptor = os.open(path, flags)
+        try:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                raise UnreadableError("not a regular file")
+            if found.st_size > limit:
+                raise UnreadableError(_too_large(found.st_size, limit))
+            with os.fdopen(descriptor, "rb", closefd=False) as file:
+                data = file.read(limit + 1)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        missing = error.errno in (errno.ENOENT, errno.ENOTDIR)
+        raise UnreadableError(error.strerror or str(error), missing=missing) from error
+    except ValueError as error:  # a NUL in the name
+        raise UnreadableError(str(error), missing=True) from error
+    if len(data) > limit:  # it grew
+        raise UnreadableError(_too_large(len(data), limit))
+    return data
+
+
+def _too_large(size: int, limit: int) -> str:
+    return f"file too large ({size} bytes, the limit is {limit})"
 
 
 def absolute(path: Path) -> Path:
@@ -47,8 +100,8 @@ class SourceFiles:
         if path in self.overlay:
             return self.overlay[path]
         try:
-            return (self.root / path).read_bytes()
-        except (OSError, ValueError):
+            return read(self.root / path)
+        except UnreadableError:
             return None
 
     def lines(self, path: str) -> tuple[str, ...]:
@@ -63,10 +116,36 @@ class SourceFiles:
 def decode(content: bytes) -> str | None:
     """Decode Python source by its mark or its coding comment (UTF-8 without one); None if that fails."""
     try:
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
-        return content.decode(encoding)
-    except (SyntaxError, UnicodeDecodeError, LookupError):
+        return decoded(content)
+    except UnreadableError:
         return None
+
+
+def decoded(content: bytes) -> str:
+    """Decode Python source as Python does. Raises UnreadableError, with the line."""
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
+        if codecs.lookup(encoding).name in _SLOW_ENCODINGS:
+            raise UnreadableError(f"text in the encoding {encoding} is not read", 1)
+    except (SyntaxError, LookupError) as error:
+        # A byte that is no UTF-8 in the first two lines is found here.
+        try:
+            content.decode("utf-8")
+        except UnicodeDecodeError as wrong:
+            raise _not_text(content, wrong) from error
+        raise UnreadableError(str(error), 1) from error
+    try:
+        return content.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise _not_text(content, error) from error
+    except (UnicodeError, LookupError) as error:
+        raise UnreadableError(f"not text in the encoding {encoding}: {error}", 1) from error
+
+
+def _not_text(content: bytes, error: UnicodeDecodeError) -> UnreadableError:
+    name = "UTF-8" if error.encoding.startswith("utf") else error.encoding
+    line = content.count(b"\n", 0, error.start) + 1
+    return UnreadableError(f"not {name} text (byte {error.start})", line)
 
 
 def write_whole(path: Path, content: str) -> None:

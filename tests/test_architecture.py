@@ -10,7 +10,7 @@ import pytest
 TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "streamlint"
 
-TEXT = {"source", "finding", "files", "errors"}
+TEXT = {"source", "finding", "files", "errors", "patterns"}
 COMMANDS = {*TEXT, "trace", "run", "settings", "output"}
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -29,7 +29,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     # Around the analysis.
     "errors": set(),
     "files": set(),
-    "settings": {"errors", "files", "finding", "rules", "source"},
+    "patterns": set(),
+    "settings": {"errors", "files", "finding", "patterns", "rules", "source"},
     "output": {"files", "finding", "settings", "source"},
     "run": {*TEXT, "lower", "ir", "models", "interp", "judging", "trace", "settings", "output"},
     "docs": {"settings", "models"},

@@ -291,7 +291,12 @@ def merge(found: Iterable[Finding], statement: Callable[[Span], str]) -> tuple[F
         ordinal = counted.get(base, 0)
         counted[base] = ordinal + 1
         out.append(
-            replace(finding, fingerprint=hashlib.sha256(f"{base}\0{ordinal}".encode()).hexdigest()[:20])
+            replace(
+                finding,
+                fingerprint=hashlib.sha256(
+                    f"{base}\0{ordinal}".encode("utf-8", "surrogateescape")
+                ).hexdigest()[:20],
+            )
         )
     return tuple(out)
 

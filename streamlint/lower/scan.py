@@ -20,7 +20,7 @@ class Words(NamedTuple):
     globals: frozenset[str]
     """Names declared ``global`` and assigned."""
     depth: int
-    """The number of levels."""
+    """The number of levels; those that libcst makes of ``a and b and c``, which is one for ``ast``, too."""
 
 
 def scan(root: ast.AST) -> Words:
@@ -31,7 +31,7 @@ def scan(root: ast.AST) -> Words:
     trees need no recursion.
     """
     words: set[str] = set()
-    declared: set[str] = set()
+    noted: list[ast.AST] = []
     depth = 0
     level: list[ast.AST] = [root]
     while level:
@@ -53,11 +53,26 @@ def scan(root: ast.AST) -> Words:
                 elif isinstance(value, ast.AST) and value._fields:
                     # Not Load() and Add(), which a third of all nodes are.
                     below.append(value)
-            if type(node) is ast.Global:
-                declared.update(node.names)
+            if type(node) in _NOTED:
+                noted.append(node)
         level = below
+    declared = {name for node in noted if isinstance(node, ast.Global) for name in node.names}
+    longest = max(map(_length, noted), default=0)
     stored = _stored(root) if declared else ()
-    return Words(frozenset(_identifiers(words)), frozenset(declared.intersection(stored)), depth)
+    return Words(frozenset(_identifiers(words)), frozenset(declared.intersection(stored)), depth + longest)
+
+
+_NOTED = frozenset({ast.Global, ast.BoolOp, ast.alias})
+
+
+def _length(node: ast.AST) -> int:
+    match node:
+        case ast.BoolOp(values=values):
+            return len(values)
+        case ast.alias(name=name):
+            return name.count(".")
+        case _:
+            return 0
 
 
 def _stored(root: ast.AST) -> Iterator[str]:

@@ -8,12 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.finding import Severity
+from streamlint.output.style import visible
 
 if TYPE_CHECKING:
     from streamlint.finding import Finding, SourceError
     from streamlint.output.outcome import Outcome
 
 _COMMAND = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "notice"}
+
+_ESCAPES = {"%": "%25", "\r": "%0D", "\n": "%0A"}
 
 
 def render(outcome: Outcome) -> str:
@@ -51,7 +54,7 @@ def _command(name: str, properties: dict[str, str | int], message: str) -> str:
 
 
 def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return "".join(_ESCAPES.get(char) or visible(char) for char in text)
 
 
 def _property(text: str) -> str:

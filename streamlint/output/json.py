@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from streamlint.finding import Seen, SourceError
+from streamlint.output.document import written
 
 if TYPE_CHECKING:
     from streamlint.finding import Finding
@@ -36,7 +36,7 @@ def render(outcome: Outcome) -> str:
             ],
         },
     }
-    return json.dumps(document, indent=2) + "\n"
+    return written(document)
 
 
 def _stopped(outcome: Outcome) -> tuple[SourceError, ...]:

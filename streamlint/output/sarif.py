@@ -5,13 +5,13 @@ https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html; section number
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from streamlint import __version__
 from streamlint.finding import Confidence, Seen, Severity
+from streamlint.output.document import written
 from streamlint.settings.catalog import sentence
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def render(outcome: Outcome) -> str:
         "invocations": [_invocation(outcome)],
         "results": [_result(finding, index) for finding in outcome.findings],
     }
-    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+    return written({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
 
 
 def _invocation(outcome: Outcome) -> Json:

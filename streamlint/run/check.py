@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pathspec import GitIgnoreSpec
-
-from streamlint.files import SourceFiles
+from streamlint.files import SourceFiles, is_file
 from streamlint.finding import Report, SourceError, leading
 from streamlint.output.outcome import Outcome, Stop
+from streamlint.patterns import Patterns
 from streamlint.run.discover import discover
 from streamlint.run.stop import Stopped, signal_of
 from streamlint.settings import suppress
@@ -59,7 +58,10 @@ def run(request: Request, progress: Callable[[int, int], None] | None = None) ->
         focus = (*named.files, *overlay)
         report = _analyze(request, _index(request, focus), focus, overlay, progress)
         missing = tuple(SourceError(str(path), 0, _reason(path)) for path in named.missing)
-        report = replace(report, errors=(*missing, *report.errors), files=len(focus))
+        faults = tuple(
+            SourceError(relative(fault.path, request.root), 0, fault.reason) for fault in named.faults
+        )
+        report = replace(report, errors=(*missing, *faults, *report.errors), files=len(focus))
     except KeyboardInterrupt as signal:
         report, done = _until(signal)
         number = signal_of(signal)
@@ -132,9 +134,9 @@ def _index(request: Request, focus: Sequence[Path]) -> tuple[Path, ...]:
         around = discover([request.root], request.root, request.config.exclude).files
     else:
         folders = {path.parent for path in focus}
-        around = tuple(path for folder in sorted(folders) for path in folder.glob("*.py") if path.is_file())
-        excluded = GitIgnoreSpec.from_lines(request.config.exclude)
-        around = tuple(path for path in around if not excluded.match_file(relative(path, request.root)))
+        around = tuple(path for folder in sorted(folders) for path in folder.glob("*.py") if is_file(path))
+        excluded = Patterns.of(request.config.exclude)
+        around = tuple(path for path in around if not excluded.cover(relative(path, request.root)))
     return tuple(sorted({*around, *focus}))
 
 
@@ -176,13 +178,12 @@ class _ActiveCodes:
         self._rules = request.rules
         self._selected = request.selection.codes(request.rules)
         self._ignores = [
-            (GitIgnoreSpec.from_lines([glob]), Selection(ignore=codes))
-            for glob, codes in request.config.per_file_ignores
+            (Patterns.of([glob]), Selection(ignore=codes)) for glob, codes in request.config.per_file_ignores
         ]
 
     def __call__(self, path: str) -> frozenset[str]:
         active = self._selected
-        for spec, ignored in self._ignores:
-            if spec.match_file(path):
+        for patterns, ignored in self._ignores:
+            if patterns.cover(path):
                 active -= {code for code in active if ignored.ignores(code)}
         return active

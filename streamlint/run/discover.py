@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pathspec import GitIgnoreSpec
-
-from streamlint.files import absolute, is_file, is_folder
+from streamlint.files import UnreadableError, absolute, is_file, is_folder, read
+from streamlint.patterns import PatternError, Patterns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -22,13 +21,25 @@ SKIPPED_FOLDERS = frozenset(
 )
 """Folders of other people's code or of build results. A folder that the user names is walked all the same."""
 
+DEEPEST = 100
+"""Folders inside of folders that are looked into; more are a trap, or somebody's mistake."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something below a named folder that cannot be looked at; the rest is."""
+
+    path: Path
+    reason: str
+
 
 @dataclass(frozen=True, slots=True)
 class Discovered:
-    """The files below some paths, in a fixed order, and the paths that lead nowhere."""
+    """The files below some paths, in a fixed order; paths that lead nowhere; what could not be looked at."""
 
     files: tuple[Path, ...]
     missing: tuple[Path, ...] = ()
+    faults: tuple[Fault, ...] = ()
 
 
 def discover(paths: Sequence[Path], root: Path, exclude: Sequence[str] = ()) -> Discovered:
@@ -36,23 +47,26 @@ def discover(paths: Sequence[Path], root: Path, exclude: Sequence[str] = ()) -> 
 
     ``exclude`` holds .gitignore patterns relative to ``root``, which apply to named files as well;
     .gitignore files and ``SKIPPED_FOLDERS`` apply only to what lies below a named folder.
-    Raises ValueError on an ``exclude`` pattern that git would not understand.
+    Raises PatternError on an ``exclude`` pattern that git would not understand.
     """
-    excluded = _Ignore(root, GitIgnoreSpec.from_lines(exclude))
+    excluded = _Ignore(root, Patterns.of(exclude))
     found: dict[str, Path] = {}
     missing: list[Path] = []
+    faults: dict[Fault, None] = {}
     for path in paths:
         named = absolute(path)
         if is_folder(named):
-            files: Iterable[Path] = _walk_from(named, root, excluded)
+            walk = _Walk(named, (os.path.realpath(named), os.path.realpath(root)), excluded)
+            files: Iterable[Path] = walk.files(root)
         elif is_file(named):
-            files = () if excluded.covers(named) else (named,)
+            walk, files = None, () if excluded.covers(named) else (named,)
         else:
             missing.append(path)
             continue
         for file in files:
             found.setdefault(os.path.realpath(file), file)
-    return Discovered(tuple(sorted(found.values())), tuple(missing))
+        faults.update(dict.fromkeys(walk.faults if walk is not None else ()))
+    return Discovered(tuple(sorted(found.values())), tuple(missing), tuple(faults))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +74,7 @@ class _Ignore:
     """One .gitignore file: its folder and its patterns."""
 
     folder: Path
-    spec: GitIgnoreSpec
+    patterns: Patterns
 
     def verdict(self, path: Path, *, is_folder: bool = False) -> bool | None:
         """Return True if ignored, False if included again by a ``!`` pattern, None if not mentioned."""
@@ -68,7 +82,7 @@ class _Ignore:
             relative = path.relative_to(self.folder).as_posix()
         except ValueError:
             return None
-        return self.spec.check_file(relative + "/" if is_folder else relative).include
+        return self.patterns.verdict(relative, is_folder=is_folder)
 
     def covers(self, path: Path, *, is_folder: bool = False) -> bool:
         return self.verdict(path, is_folder=is_folder) is True
@@ -83,60 +97,93 @@ def _ignored(path: Path, layers: Sequence[_Ignore], *, is_folder: bool) -> bool:
     return False
 
 
-def _layer(folder: Path) -> tuple[_Ignore, ...]:
-    try:
-        text = (folder / ".gitignore").read_text(encoding="utf-8", errors="replace")
-    except OSError:
+@dataclass(slots=True)
+class _Walk:
+    """What is below one named folder."""
+
+    folder: Path
+    real: tuple[str, str]
+    """The folder and the project's root, without links."""
+    excluded: _Ignore
+    faults: list[Fault] = field(default_factory=list)
+
+    def files(self, root: Path) -> Iterator[Path]:
+        if self.folder != self.excluded.folder and self.excluded.covers(self.folder, is_folder=True):
+            return
+        # No recursion: a thousand folders inside of each other are as good as two.
+        waiting = [(self.folder, self._layers_above(root), 0)]
+        while waiting:
+            folder, layers, depth = waiting.pop()
+            layers = (*layers, *self._layer(folder))
+            inner: list[tuple[Path, tuple[_Ignore, ...], int]] = []
+            for entry in self._entries(folder):
+                path = Path(entry.path)
+                # Links to folders are not followed: they may lead in circles, or to the same files twice.
+                is_folder = entry.is_dir(follow_symlinks=False)
+                if not is_folder and not entry.name.endswith(".py"):
+                    continue
+                if self.excluded.covers(path, is_folder=is_folder) or _ignored(
+                    path, layers, is_folder=is_folder
+                ):
+                    continue
+                if not is_folder:
+                    if self._is_ours(entry):
+                        yield path
+                elif depth >= DEEPEST:
+                    self.faults.append(Fault(path, f"more than {DEEPEST} folders deep: not looked into"))
+                elif not _skipped(path):
+                    inner.append((path, layers, depth + 1))
+            waiting += reversed(inner)
+
+    def _entries(self, folder: Path) -> list[os.DirEntry[str]]:
+        try:
+            with os.scandir(folder) as listing:
+                return sorted(listing, key=lambda entry: entry.name)
+        except OSError as error:
+            self.faults.append(Fault(folder, f"cannot read the folder: {error.strerror or error}"))
+            return []
+
+    def _is_ours(self, entry: os.DirEntry[str]) -> bool:
+        """Tell whether an entry is a regular file of this tree.
+
+        A link that leads out of the project may lead anywhere (``x.py -> /etc/shadow``): it is
+        followed if it is named itself. One to nothing is what editors leave beside a file that is open.
+        """
+        try:
+            if not entry.is_file():
+                return False
+        except OSError as error:
+            self.faults.append(Fault(Path(entry.path), f"cannot read the file: {error.strerror or error}"))
+            return False
+        return not entry.is_symlink() or self._leads_inside(entry.path)
+
+    def _leads_inside(self, path: str) -> bool:
+        target = os.path.realpath(path)
+        return any(target.startswith(real.rstrip(os.sep) + os.sep) for real in self.real)
+
+    def _layer(self, folder: Path) -> tuple[_Ignore, ...]:
+        path = folder / ".gitignore"
+        try:
+            text = read(path).decode("utf-8", "replace")
+            return (_Ignore(folder, Patterns.of(text.split("\n"), lenient=True)),)
+        except UnreadableError as error:
+            if not error.missing:
+                self.faults.append(Fault(path, f"cannot read the patterns: {error}"))
+        except PatternError as error:
+            self.faults.append(Fault(path, f"cannot use the patterns: {error}"))
         return ()
-    return (_Ignore(folder, GitIgnoreSpec.from_lines(filter(_is_pattern, text.splitlines()))),)
 
+    def _layers_above(self, root: Path) -> tuple[_Ignore, ...]:
+        """Return the .gitignore files above the named folder, up to the repository's top.
 
-def _is_pattern(line: str) -> bool:
-    """Tell whether git would understand the line; it passes over the others (a lone ``!``) in silence."""
-    try:
-        GitIgnoreSpec.from_lines([line])
-    except ValueError:
-        return False
-    return True
-
-
-def _layers_above(folder: Path, root: Path) -> tuple[_Ignore, ...]:
-    """Return the .gitignore files above a named folder, up to the repository's top.
-
-    A named folder that these files ignore (an environment, generated code) is wanted all the same:
-    then they say nothing about what is in it either.
-    """
-    chain = (folder, *folder.parents)
-    top = next((part for part in chain if (part / ".git").exists()), root)
-    inside = [part for part in chain if top in part.parents]
-    layers = [layer for part in reversed(inside) for layer in _layer(part.parent)]
-    return () if any(_ignored(part, layers, is_folder=True) for part in inside) else tuple(layers)
-
-
-def _walk_from(folder: Path, root: Path, excluded: _Ignore) -> Iterator[Path]:
-    if folder == excluded.folder or not excluded.covers(folder, is_folder=True):
-        yield from _walk(folder, _layers_above(folder, root), excluded)
-
-
-def _walk(folder: Path, layers: tuple[_Ignore, ...], excluded: _Ignore) -> Iterator[Path]:
-    layers = (*layers, *_layer(folder))
-    try:
-        with os.scandir(folder) as listing:
-            entries = sorted(listing, key=lambda entry: entry.name)
-    except OSError:
-        return
-    for entry in entries:
-        path = Path(entry.path)
-        # Symbolic links to folders are not followed: they may lead in circles, or to the same files twice.
-        is_folder = entry.is_dir(follow_symlinks=False)
-        if not is_folder and not (entry.name.endswith(".py") and entry.is_file()):
-            continue
-        if excluded.covers(path, is_folder=is_folder) or _ignored(path, layers, is_folder=is_folder):
-            continue
-        if not is_folder:
-            yield path
-        elif not _skipped(path):
-            yield from _walk(path, layers, excluded)
+        A named folder that these files ignore (an environment, generated code) is wanted all the same:
+        then they say nothing about what is in it either.
+        """
+        chain = (self.folder, *self.folder.parents)
+        top = next((part for part in chain if (part / ".git").exists()), root)
+        inside = [part for part in chain if top in part.parents]
+        layers = [layer for part in reversed(inside) for layer in self._layer(part.parent)]
+        return () if any(_ignored(part, layers, is_folder=True) for part in inside) else tuple(layers)
 
 
 def _skipped(folder: Path) -> bool:

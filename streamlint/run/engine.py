@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from streamlint import ir
+from streamlint.files import MAX_BYTES
 from streamlint.finding import Confidence, Finding, LeftOut, Report, SourceError, Statistics
 from streamlint.interp.entries import starts
 from streamlint.interp.entries.runs import run_entry
@@ -20,7 +22,7 @@ from streamlint.lower import may_touch_gpu
 from streamlint.models import words
 from streamlint.run import collector, frames, pool
 from streamlint.run.stop import Stopped
-from streamlint.run.tree import MAX_BYTES, Tree
+from streamlint.run.tree import Tree
 from streamlint.trace import StreamKind, Trace
 
 if TYPE_CHECKING:
@@ -160,6 +162,13 @@ class Session:
 
         ``only`` chooses entries by their labels; ``others`` is what those that are left out show.
         """
+        try:
+            return self._file(path, only, others if others is not None else Facts())
+        except Exception as error:
+            what = f"internal error: {type(error).__name__}: {error}; please report this file"
+            return FileResult(errors=(SourceError(self.tree.relative(path), 0, what),))
+
+    def _file(self, path: Path, only: Callable[[str], bool] | None, others: Facts) -> FileResult:
         data = self.tree.data(path)
         where = self.tree.relative(path)
         if data is None:
@@ -173,16 +182,7 @@ class Session:
             return FileResult(errors=self._error(where))
         if not starts.mentions_streams(module):
             return FileResult()
-        try:
-            return self._analyzed(module, only, others if others is not None else Facts())
-        except Exception as error:
-            return FileResult(
-                errors=(
-                    SourceError(
-                        where, 0, f"internal error: {type(error).__name__}: {error}; please report this file"
-                    ),
-                )
-            )
+        return self._analyzed(module, only, others)
 
     def _module(self, path: Path) -> ir.Module | None:
         name = self.names.get(path)
@@ -278,7 +278,8 @@ class Session:
 
     def _is_named_elsewhere(self, module: ir.Module, thing: str) -> bool:
         """Whether another file that names the module gets at a stream or event: ``loader.copy_stream``."""
-        stem, name = module.name.rpartition(".")[2].encode(), re.escape(thing).encode()
+        stem = os.fsencode(module.name.rpartition(".")[2])  # a file's name may be any bytes
+        name = re.escape(thing).encode("utf-8", "surrogatepass")
         for path, other in self.names.items():
             data = self.tree.data(path) if other != module.name else None
             if data is None or stem not in data or not _WAITS.search(data):

@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamlint import ir
+from streamlint.files import MAX_BYTES, UnreadableError, decoded, read
 from streamlint.finding import SourceError
 from streamlint.lower import check_syntax, index_module
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-MAX_BYTES = 2_000_000
-"""Larger files are generated or data: not analyzed, and said so."""
 
 
 @dataclass(slots=True)
@@ -84,17 +82,13 @@ class Tree:
         if path in self.overlay:
             return self.overlay[path]
         try:
-            size = path.stat().st_size
-            if size > self.max_bytes:
-                self.note(path, 0, f"file too large to analyze ({size} bytes, the limit is {self.max_bytes})")
-                return None
-            return path.read_bytes()
-        except OSError as error:
-            self.note(path, 0, f"cannot read the file: {error.strerror or error}")
+            return read(path, self.max_bytes)
+        except UnreadableError as error:
+            self.note(path, 0, f"cannot read the file: {error}")
             return None
 
     def text(self, path: Path) -> str | None:
-        """A file's text; None, with an error noted, if it is not UTF-8."""
+        """A file's text; None, with an error noted, if it is not in the encoding that it names."""
         if path not in self._texts:
             self._texts[path] = self._decode(path)
         return self._texts[path]
@@ -104,10 +98,9 @@ class Tree:
         if data is None:
             return None
         try:
-            return data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
-        except UnicodeDecodeError as error:
-            line = data.count(b"\n", 0, error.start) + 1
-            self.note(path, line, f"not UTF-8 text (byte {error.start})")
+            return decoded(data).replace("\r\n", "\n").replace("\r", "\n")
+        except UnreadableError as error:
+            self.note(path, error.line, str(error))
             return None
 
     def note(self, path: Path, line: int, message: str) -> None:

@@ -6,6 +6,8 @@ import json
 from typing import TYPE_CHECKING
 
 from streamlint.errors import UserError
+from streamlint.files import UnreadableError
+from streamlint.files import read as read_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from streamlint.finding import Finding
 
 VERSION = 1
+MAX_BYTES = 100_000_000
 
 
 class BaselineError(UserError):
@@ -26,9 +29,11 @@ def read(path: Path) -> frozenset[str]:
     Raises BaselineError, naming the file, if it is missing or is not a baseline.
     """
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BaselineError(f"{path}: {error.strerror or error}") from error
+        document = json.loads(read_file(path, MAX_BYTES).decode("utf-8"))
+    except UnreadableError as error:
+        raise BaselineError(f"{path}: {error}") from error
+    except RecursionError as error:
+        raise BaselineError(f"{path}: not a baseline: nested too deeply") from error
     except ValueError as error:
         raise BaselineError(f"{path}: not a baseline: {error}") from error
     match document:

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pathspec import GitIgnoreSpec
-
 from streamlint.errors import UserError
-from streamlint.files import absolute, is_folder
+from streamlint.files import UnreadableError, absolute, is_folder, read
 from streamlint.finding import Confidence
+from streamlint.patterns import PatternError, Patterns
 from streamlint.settings.catalog import parse_selectors, suggestion
 
 if sys.version_info >= (3, 11):
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
 OWN_FILE = "streamlint.toml"
 MARKERS = ("pyproject.toml", OWN_FILE, ".git")
 KEYS = ("select", "ignore", "min-confidence", "exclude", "default-stream", "per-file-ignores", "jobs")
+MAX_BYTES = 1_000_000
+MOST_PARTS = 100
 PLANNED = ("model",)
 DEFAULT_STREAMS = ("legacy", "per-thread")
 
@@ -76,7 +77,7 @@ def load(root: Path, explicit: Path | None = None) -> Config:
     if explicit is not None:
         return parse(_read(explicit), explicit)
     for path in (root / OWN_FILE, root / "pyproject.toml"):
-        if path.is_file():
+        if path.exists():
             return parse(_read(path), path)
     return Config()
 
@@ -123,11 +124,25 @@ def with_known_codes(config: Config, rules: Sequence[RuleInfo]) -> Config:
 
 def _read(path: Path) -> dict[str, object]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror or error}") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        text = read(path, MAX_BYTES).decode("utf-8")
+        _check_dots(text)
+        return tomllib.loads(text)
+    except UnreadableError as error:
+        raise ConfigError(f"{path}: {error}") from error
+    except RecursionError as error:
+        raise ConfigError(f"{path}: not valid TOML: nested too deeply") from error
+    except ValueError as error:  # not UTF-8, not TOML, or a number of thousands of digits
         raise ConfigError(f"{path}: not valid TOML: {error}") from error
+
+
+def _check_dots(text: str) -> None:
+    """A key ``a.b.c...`` of 100,000 parts takes a TOML reader the square of that, in time and in memory."""
+    for number, line in enumerate(text.splitlines(), 1):
+        run = 0
+        for part in line.split("."):
+            run = run + 1 if part.strip() and not any(char in part.strip() for char in " =,") else 0
+            if run > MOST_PARTS:
+                raise ValueError(f"line {number}: a key of more than {MOST_PARTS} parts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +179,8 @@ class _Table:
 
     def patterns(self, key: str, globs: tuple[str, ...]) -> tuple[str, ...]:
         try:
-            GitIgnoreSpec.from_lines(globs)
-        except ValueError as error:
+            Patterns.of(globs)
+        except PatternError as error:
             raise self.error(key, f"holds a pattern that git would not understand: {error}") from error
         return globs
 

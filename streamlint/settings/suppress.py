@@ -15,6 +15,7 @@ import hashlib
 import io
 import re
 import tokenize
+from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -32,6 +33,8 @@ MARK = re.compile(r"#\s*streamlint:\s*(?P<directive>.*)")
 IGNORE = re.compile(r"ignore\s*\[(?P<codes>[^\]]*)\]")
 WORD = re.compile(r"[\w-]*")
 DIRECTIVES = ("ignore", "skip-file")
+MOST_CODES = 100
+"""A comment with more is none: there are not that many rules."""
 CORRECT_FORM = "write `# streamlint: ignore[SL101] reason`, with the code that is reported"
 _LAYOUT = frozenset({tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING, tokenize.ENDMARKER})
 
@@ -52,7 +55,9 @@ class Comment:
     @property
     def codes(self) -> tuple[str, ...]:
         ignore = IGNORE.match(self.directive)
-        return tuple(filter(None, map(str.strip, ignore["codes"].split(",")))) if ignore else ()
+        if ignore is None or ignore["codes"].count(",") >= MOST_CODES:
+            return ()
+        return tuple(filter(None, map(str.strip, ignore["codes"].split(","))))
 
     def covers(self, finding: Finding) -> bool:
         place = finding.primary
@@ -76,7 +81,7 @@ def read_comments(path: str, content: bytes, known: AbstractSet[str]) -> FileCom
         return FileComments()
     try:
         comments = tuple(_scan(path, text))
-    except (tokenize.TokenError, SyntaxError):
+    except (tokenize.TokenError, SyntaxError, ValueError):  # ValueError: a NUL, on some versions of Python
         return FileComments()
     seen: Counter[str] = Counter()
     invalid = [
@@ -145,6 +150,8 @@ def _problems(comment: Comment, known: AbstractSet[str]) -> Iterator[tuple[str, 
     elif IGNORE.match(comment.directive) is None:
         missing = "`]`" if "[" in comment.directive else "its codes"
         yield f"a suppression comment without {missing} has no effect", CORRECT_FORM
+    elif comment.directive.count(",") >= MOST_CODES:
+        yield f"a suppression comment of more than {MOST_CODES} codes has no effect", CORRECT_FORM
     elif not comment.codes:
         yield "a suppression comment without codes has no effect", CORRECT_FORM
     else:
@@ -218,7 +225,8 @@ def _belongs_to(place: _Place, statements: list[tuple[int, int]], code_rows: lis
     row, col = place.token.start
     alone = not place.token.line[:col].strip()
     if alone and place.inside:  # inside brackets it stands above a line, not above a statement
-        below = next((each for each in code_rows if each > row), row)
+        index = bisect_right(code_rows, row)
+        below = code_rows[index] if index < len(code_rows) else row
         return below, below
     if place.statement < len(statements):
         statement = statements[place.statement]
