@@ -7,10 +7,11 @@ nothing on a fresh object after those that prepare it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.interp.entries import repetition, unseen_caller
+from streamlint.interp.entries.pairs import MOST_PAIRS, Methods, is_public, methods_of, pairs, steps_of
 from streamlint.interp.entries.runs import PAIR_PATHS, PATHS, PREPARING_PATHS, Entry
 from streamlint.interp.facts import text_order
 from streamlint.interp.facts.call_needs import Histories
@@ -19,7 +20,6 @@ from streamlint.interp.facts.relevance import (
     callers_first,
     is_relevant,
     mentioned_in,
-    queues_work,
 )
 from streamlint.interp.state.values import ClassV, FuncV, HeapV
 from streamlint.models import words
@@ -33,16 +33,11 @@ if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.project import Project
 
-MOST_PAIRS = 12
 QUEUED_CALLS = 3
 MOST_PREPARING = 40
 """Public methods of a class that are called after others; of larger ones nobody calls a few only."""
 MOST_QUIET = 6
 """Such sequences of a class, one after the other, that may end without anything on a second stream."""
-
-PUBLIC_SPECIALS = frozenset(
-    {"__call__", "__next__", "__iter__", "__getitem__", "__enter__", "__exit__", "__len__"}
-)
 
 
 def alone_and_in_pairs(
@@ -50,7 +45,7 @@ def alone_and_in_pairs(
 ) -> Iterator[Entry]:
     """Each public method, and pairs of them."""
     cls = construction.cls
-    methods = _methods(project, cls)
+    methods = methods_of(project, cls)
     own = [decl for decl in methods.by_name.values() if is_relevant(decl, relevant)]
     if not own:
         return
@@ -64,9 +59,13 @@ def alone_and_in_pairs(
         if (decl not in own or _label(cls, [decl]) in told.plain)
         and not words.surely_touches(methods.reach[decl.name])
     ]
-    for first, second in list(_pairs(module, public, methods))[:MOST_PAIRS]:
-        if first in quiet and second in quiet:
+    found = pairs(module, cls.qualname, public, methods, told)
+    for number, pair in enumerate(found[:MOST_PAIRS], 1):
+        first, second = pair.first, pair.second
+        if first in quiet and second in quiet and not pair.of_module:
             continue
+        if number == MOST_PAIRS < len(found):
+            project.budgets.left_out.add("pairs of methods")
         # A queue that the second method takes from may have to hold more than one element.
         queues = not _QUEUES.isdisjoint(methods.reach[first.name]) and "len" in second.names
         times = QUEUED_CALLS if queues else 1
@@ -78,73 +77,11 @@ def alone_and_in_pairs(
 _QUEUES = frozenset({"append", "appendleft", "put", "put_nowait", "push"})
 
 
-def _pairs(
-    module: ir.Module, public: Sequence[ir.FunctionDecl], methods: _Methods
-) -> Iterator[tuple[ir.FunctionDecl, ir.FunctionDecl]]:
-    """Methods to call one after the other: both public, sharing state, the most telling pairs first."""
-    others = [decl for decl in methods.by_name.values() if is_public(decl) and decl not in public]
-    for firsts in (public, others):
-        for first in firsts:
-            for second in public:
-                # A step of the second method is judged where that method calls it.
-                if first is second or first.name in second.names or not shared_state(first, second, methods):
-                    continue
-                if queues_work(module, methods.reach[first.name]) or firsts is others:
-                    yield first, second
-
-
-@dataclass(frozen=True, slots=True)
-class _Methods:
-    """All methods of a class, inherited ones too, as lookup finds them."""
-
-    by_name: dict[str, ir.FunctionDecl]
-    steps: frozenset[str]
-    """Those that others of them mention: they are judged where these call them."""
-    reach: dict[str, frozenset[str]]
-    """Names used by a method and by the methods that it mentions."""
-
-
-def _methods(project: Project, cls: ir.ClassDecl) -> _Methods:
-    found: dict[str, ir.FunctionDecl] = {}
-    for ancestor in project.ancestors(cls)[0]:
-        for name, decl in ancestor.methods.items():
-            found.setdefault(name, decl)
-    reach = {
-        name: decl.names.union(*(found[other].names for other in decl.names & found.keys()))
-        for name, decl in found.items()
-    }
-    return _Methods(found, _steps(found), reach)
-
-
-def _steps(methods: dict[str, ir.FunctionDecl]) -> frozenset[str]:
-    return frozenset().union(*(decl.names & methods.keys() - {decl.name} for decl in methods.values()))
-
-
-def is_public(decl: ir.FunctionDecl) -> bool:
-    return not decl.name.startswith("_") or decl.name in PUBLIC_SPECIALS
-
-
-def shared_state(first: ir.FunctionDecl, second: ir.FunctionDecl, methods: _Methods) -> bool:
-    """Whether two methods use a common attribute that the constructor or one of them sets."""
-    common = methods.reach[first.name] & methods.reach[second.name]
-    constructor = methods.by_name.get("__init__")
-    state = common if constructor is None else common & constructor.names
-    return any(name not in methods.by_name for name in state - _COMMON)
-
-
-_COMMON = frozenset(
-    "self torch cuda Stream Event stream current_stream device dtype shape size len range int float "
-    "list dict tuple wait_stream wait_event record synchronize record_stream non_blocking pin_memory "
-    "cp np numpy empty zeros to copy_ append super nn Optional None True False isinstance config "
-    "logger enumerate zip".split()
-)
-
-
 def _sequence(
     module: ir.Module,
     construction: Construction,
     order: list[ir.FunctionDecl],
-    methods: _Methods,
+    methods: Methods,
     *,
     repeat: bool,
 ) -> Entry:
@@ -213,7 +150,7 @@ def _call(m: Machine, made: HeapV, decl: ir.FunctionDecl, number: int) -> None:
 def left(module: ir.Module, construction: Construction, told: Told) -> Iterator[Entry]:
     """Methods that touch streams and that no caller reached: helpers of subclasses, hooks, private steps."""
     cls = construction.cls
-    steps = _steps(cls.methods)
+    steps = steps_of(cls.methods)
     for decl in callers_first([decl for decl in cls.methods.values() if not told.is_covered(module, decl)]):
         if told.is_covered(module, decl) or decl.name == "__init__" or not words.touches(decl.names):
             continue
@@ -243,7 +180,7 @@ def prepared(project: Project, module: ir.Module, construction: Construction, to
     ``push(x)`` fills the list, ``start()`` copies what is in it, ``pop()`` waits for the copies.
     """
     cls = construction.cls
-    methods = _methods(project, cls)
+    methods = methods_of(project, cls)
     public = frozenset(name for name, decl in methods.by_name.items() if is_public(decl)) - methods.steps
     if len(public) > MOST_PREPARING:
         return
@@ -276,7 +213,7 @@ def waiting(project: Project, module: ir.Module, construction: Construction, tol
     ``def finish(self): assert self.handle is not None; self.handle.wait()``
     """
     cls = construction.cls
-    methods = _methods(project, cls)
+    methods = methods_of(project, cls)
     for decl in cls.methods.values():
         if decl.qualname in told.issuing or decl.name == "__init__" or not words.touches(decl.names):
             continue

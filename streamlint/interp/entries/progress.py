@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from streamlint.interp.entries.runs import is_busy, is_plain
+from streamlint.trace import Copy, Launch
 
 if TYPE_CHECKING:
     from streamlint import ir
     from streamlint.interp.entries.runs import Run
+    from streamlint.source import Span
 
 
 @dataclass(slots=True)
@@ -29,6 +31,9 @@ class Told:
     plain: set[str] = field(default_factory=set)
     """Entries on whose paths there was nothing to order."""
 
+    places: dict[str, frozenset[Span]] = field(default_factory=dict)
+    """Where the memory was allocated that an entry used."""
+
     def note(self, run: Run) -> None:
         self.covered |= run.covered
         if any(trace.cut for trace in run.traces):
@@ -36,6 +41,14 @@ class Told:
         self.issuing.update(op.at.function for trace in run.traces for op in trace.ops if op.at.calls)
         busy = any(is_busy(trace.ops) for trace in run.traces)
         (self.busy if busy else self.quiet).add(run.entry.label)
+        self.places[run.entry.label] = frozenset(
+            span
+            for trace in run.traces
+            for op in trace.ops
+            if op.at.call and isinstance(op, (Launch, Copy))
+            for access in op.accesses
+            if (span := trace.buffers[access.buffer].span) is not None
+        )
         if is_plain(run):
             self.plain.add(run.entry.label)
 

@@ -222,15 +222,18 @@ def _methods(project: Project, cls: ir.ClassDecl) -> set[str]:
 
 
 def _attributes(project: Project, cls: ir.ClassDecl) -> set[str]:
-    """Names that methods of a class use: those of its attributes are among them."""
-    return {
-        name
-        for one in project.ancestors(cls)[0]
-        for decl in one.methods.values()
-        for node in scopes.parts(decl.load().body)
-        if isinstance(node, ir.Assign)
-        for target in node.targets
-        for part in ir.walk(target)
-        if isinstance(part, ir.Attr)
-        for name in (part.name,)
-    }
+    """Names of attributes to which methods of a class assign something."""
+    found: set[str] = set()
+    for one in project.ancestors(cls)[0]:
+        module = project.module(one.module)
+        inside = (scopes.scope_of(module, decl, one) for decl in one.methods.values()) if module else ()
+        found |= {
+            part.name
+            for scope in inside
+            if scope is not None
+            for node in scopes.parts(scope.function.body)
+            if isinstance(node, ir.Assign)
+            for part in ir.walk(node.targets)
+            if isinstance(part, ir.Attr)
+        }
+    return found

@@ -1,0 +1,146 @@
+"""Which two methods of a class are called one after the other: those that share something.
+
+An attribute, a variable of the module that both reach through its functions, or memory of one place:
+``arena(8)`` in the constructor is what a graph of the object uses, and ``prefill`` calls ``arena`` too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from streamlint import ir
+from streamlint.interp.facts.relevance import queues_work
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from streamlint.interp.entries.progress import Told
+    from streamlint.interp.state.project import Project
+
+MOST_PAIRS = 12
+
+PUBLIC_SPECIALS = frozenset(
+    {"__call__", "__next__", "__iter__", "__getitem__", "__enter__", "__exit__", "__len__"}
+)
+
+
+def is_public(decl: ir.FunctionDecl) -> bool:
+    return not decl.name.startswith("_") or decl.name in PUBLIC_SPECIALS
+
+
+@dataclass(frozen=True, slots=True)
+class Methods:
+    """All methods of a class, inherited ones too, as lookup finds them."""
+
+    by_name: dict[str, ir.FunctionDecl]
+    steps: frozenset[str]
+    """Those that others of them mention: they are judged where these call them."""
+    reach: dict[str, frozenset[str]]
+    """Names used by a method and by the methods that it mentions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    first: ir.FunctionDecl
+    second: ir.FunctionDecl
+    shared: int
+    """How much they share."""
+    of_module: bool
+    """Whether that is no state of the object."""
+
+
+def methods_of(project: Project, cls: ir.ClassDecl) -> Methods:
+    found: dict[str, ir.FunctionDecl] = {}
+    for ancestor in project.ancestors(cls)[0]:
+        for name, decl in ancestor.methods.items():
+            found.setdefault(name, decl)
+    reach = {
+        name: decl.names.union(*(found[other].names for other in decl.names & found.keys()))
+        for name, decl in found.items()
+    }
+    return Methods(found, steps_of(found), reach)
+
+
+def steps_of(methods: Mapping[str, ir.FunctionDecl]) -> frozenset[str]:
+    return frozenset().union(*(decl.names & methods.keys() - {decl.name} for decl in methods.values()))
+
+
+def pairs(
+    module: ir.Module, label: str, public: Sequence[ir.FunctionDecl], methods: Methods, told: Told
+) -> list[Pair]:
+    """Methods to call one after the other, both public: those that share most come first."""
+    others = [decl for decl in methods.by_name.values() if is_public(decl) and decl not in public]
+    wide = {name: _through_functions(module, names) for name, names in methods.reach.items()}
+    state = _state_of(module)
+    found: list[Pair] = []
+    for firsts in (public, others):
+        for first in firsts:
+            for second in public:
+                # A step of the second method is judged where that method calls it.
+                if first is second or first.name in second.names:
+                    continue
+                own = len(shared_state(first, second, methods))
+                common = len(wide[first.name] & wide[second.name] & state)
+                places = sum(
+                    place in wide[first.name] for place in _makers(module, told, f"{label}.{second.name}")
+                )
+                if own + common + places and (
+                    queues_work(module, wide[first.name] if common else methods.reach[first.name])
+                    or firsts is others
+                    or places
+                ):
+                    found.append(Pair(first, second, own + common + places, not own))
+    return sorted(found, key=lambda pair: -pair.shared)
+
+
+def shared_state(first: ir.FunctionDecl, second: ir.FunctionDecl, methods: Methods) -> set[str]:
+    """Common attributes of two methods that the constructor or one of them sets."""
+    common = methods.reach[first.name] & methods.reach[second.name]
+    constructor = methods.by_name.get("__init__")
+    state = common if constructor is None else common & constructor.names
+    return {name for name in state - _COMMON if name not in methods.by_name}
+
+
+_COMMON = frozenset(
+    "self torch cuda Stream Event stream current_stream device dtype shape size len range int float "
+    "list dict tuple wait_stream wait_event record synchronize record_stream non_blocking pin_memory "
+    "cp np numpy empty zeros to copy_ append super nn Optional None True False isinstance config "
+    "logger enumerate zip".split()
+)
+
+
+def _through_functions(module: ir.Module, names: frozenset[str]) -> frozenset[str]:
+    """The names, and those used by functions of the module among them."""
+    seen: set[str] = set()
+    waiting = list(names & module.functions.keys())
+    while waiting:
+        name = waiting.pop()
+        if name not in seen:
+            seen.add(name)
+            waiting += module.functions[name].names & module.functions.keys()
+    return names.union(*(module.functions[name].names for name in seen))
+
+
+def _state_of(module: ir.Module) -> set[str]:
+    """Variables of a module that may hold memory, streams or containers of them: no plain constants."""
+    try:
+        body = module.load_body()
+    except ir.LoweringError:
+        return set()
+    return {
+        target.id
+        for statement in body
+        if isinstance(statement, ir.Assign)
+        and isinstance(statement.value, (ir.Call, ir.Seq, ir.DictDisplay, ir.Comprehension))
+        for target in statement.targets
+        if isinstance(target, ir.Name)
+    }
+
+
+def _makers(module: ir.Module, told: Told, label: str) -> Iterator[str]:
+    """Functions of the module in which memory was allocated that a method used when it was run by itself."""
+    for span in told.places.get(label, ()):
+        for decl in module.functions.values():
+            if decl.span.path == span.path and decl.span.line <= span.line <= decl.end_line:
+                yield decl.name
