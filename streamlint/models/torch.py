@@ -6,6 +6,8 @@ default stream. ``torch.accelerator``, ``torch.xpu`` and device-agnostic handles
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from streamlint.models.schema import (
     Api,
     CurrentStream,
@@ -35,6 +37,9 @@ from streamlint.models.schema import (
     StreamWaitsStream,
 )
 from streamlint.trace import StreamKind
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 _URL = "https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-streams"
 
@@ -274,6 +279,23 @@ DRAINING_METHODS = frozenset(
     "nonzero unique unique_consecutive masked_select bincount equal allclose assert_close".split()
 )
 """Operators with a result size or a Python result that depends on the data: they drain the current stream."""
+
+MASKS = frozenset(
+    "bool eq ne lt le gt ge greater less greater_equal less_equal not_equal isin isnan isinf isfinite "
+    "isclose logical_and logical_or logical_not logical_xor".split()
+)
+"""Operators whose results are truth values."""
+
+
+def size_depends_on_data(name: str, operands: Collection[object], keywords: Collection[str]) -> bool:
+    """Whether the size of a result depends on the data: the host waits for the current stream to know it.
+
+    ``repeat_interleave`` with a tensor of repeats reads their sum back, if not told the ``output_size``.
+    """
+    if name == "repeat_interleave":
+        return bool(operands) and "output_size" not in keywords
+    return name in DRAINING_METHODS
+
 
 FROM_PYTHON = frozenset({"tensor", "as_tensor"})
 """``torch.tensor([1], device="cuda")`` waits for the current stream (measured): it is done on return."""

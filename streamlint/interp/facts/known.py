@@ -286,6 +286,8 @@ class Facts:
 
 _DEEPEST = 24
 _NUMBERS = frozenset("int float bool str len range round abs ord hash repr id".split())
+_NUMBER_CALLS = tuple(f"{name}(" for name in sorted(_NUMBERS))
+"""``int(rate * seconds)`` is a number, whatever it was computed from."""
 _GIVES_OTHERS = frozenset({"load", "compile", "save", "stack_trace", "get_rng_state"})
 _MAKE_TENSORS = torch_model.ONLY_TENSORS_HAVE - torch_model.META_METHODS - {"record_stream", "data_ptr"}
 
@@ -375,6 +377,8 @@ def of_value(m: Machine, key: str) -> Fact:
     if index:
         return _part(of_value(m, base))
     facts = facts_of(m.project)
+    if key.startswith(_NUMBER_CALLS):
+        return PLAIN
     if key in m.parameters:
         scope, name = m.parameters[key]
         return facts.of_param(scope, name)

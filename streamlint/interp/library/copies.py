@@ -87,6 +87,10 @@ def method(
                 return m.new_buffer("", Space.PAGEABLE, Origin.RESULT, Flavor.ARRAY, span)
             return BufferV(view.id, view.region, Flavor.ARRAY)
         case "pin_memory":
+            if m.space(view) is Space.UNKNOWN:
+                # Only what is on the host can be pinned.
+                m.is_memory(view, Evidence.SHOWN)
+                m.lives(view, Space.PAGEABLE, Evidence.SHOWN)
             tensors.operate(m, span, name, [view])
             return m.new_buffer("", Space.PINNED, Origin.RESULT, Flavor.TORCH, span)
         case _:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.library import addresses, copies, devices, layers, storage, tensors, unresolved
+from streamlint.interp.facts import known
+from streamlint.interp.facts.kinds import Kind
+from streamlint.interp.library import addresses, copies, devices, layers, sizes, storage, tensors, unresolved
 from streamlint.interp.python import names
 from streamlint.interp.state.values import (
     FALSE,
@@ -87,6 +89,8 @@ def factory(
 def _as_tensor(m: Machine, value: Value) -> Value:
     """The first argument of an operator, or the elements of a list of them, are tensors."""
     match names.settle(m, value):
+        case SymV() as unknown if known.of_value(m, unknown.key).kind is Kind.PLAIN:
+            return unknown
         case SymV() as unknown:
             return tensors.as_buffer(m, unknown, kind=Evidence.INFERRED)
         case HeapV(number) if m.heap[number].shape is Shape.LIST:
@@ -108,6 +112,8 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
         if last in model.LIKE_FACTORIES and args:
             source = tensors.buffers_in(m, args[:1])
             return factory(m, last, args[1:], kwargs, span, like=source[0] if source else None)
+        if last in model.VIEW_METHODS | model.SPLIT_METHODS and args:
+            args[0] = _as_tensor(m, args[0])
         if last in model.VIEW_METHODS | model.SPLIT_METHODS and args and tensors.buffers_in(m, args[:1]):
             return tensors.method(m, tensors.buffers_in(m, args[:1])[0], last, args[1:], kwargs, span)
     if path == "torch.utils.data.DataLoader" and _yields_pageable(m, kwargs, span):
@@ -171,9 +177,9 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
             tensors.launch(m, span, accesses, last)
         return out
     made = tensors.operate(m, span, last, list(sources), by=Lib.TORCH.product)
-    if last in model.DRAINING_METHODS and not tensors.on_host(m, sources):
-        m.emit(SyncStream(m.site(span), m.lane, stream=m.current_stream(Lib.TORCH).id, name=last))
-    return made
+    if model.size_depends_on_data(last, tensors.buffers_in(m, args[1:]), kwargs):
+        sizes.waits(m, sources, span, last)
+    return sizes.as_mask(m, made) if last in model.MASKS else made
 
 
 def _yields_pageable(m: Machine, kwargs: dict[str, Value], span: Span) -> bool:

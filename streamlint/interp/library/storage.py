@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.interp.state import lifetime
-from streamlint.interp.state.values import BufferV, ConstV, TupleV, Value
+from streamlint.interp.state.values import BufferV, ConstV, Flavor, TupleV, Value
 from streamlint.models.schema import Lib
-from streamlint.trace import WHOLE, Access, Launch, Mode, Origin, Space, Symbol
+from streamlint.trace import WHOLE, Access, Evidence, Launch, Mode, Origin, Space, Symbol
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -80,4 +81,14 @@ def _anew(m: Machine, view: BufferV, span: Span) -> BufferV:
         if moved.id == view.id:
             m.life.moved[number] = made
     m.life.moved[view.id] = made
+    return made
+
+
+def gradient(m: Machine, name: str) -> BufferV:
+    """``p.grad``: written by the last ``backward()``, on the stream that was current there."""
+    backward = m.ops[m.last_backward] if m.last_backward is not None else None
+    if m.last_backward is None or not isinstance(backward, Launch):
+        return m.argument(name, Space.DEVICE, kind=Evidence.INFERRED)
+    made = m.new_buffer(name, Space.DEVICE, Origin.RESULT, Flavor.TORCH, None)
+    m.ops[m.last_backward] = replace(backward, accesses=(*backward.accesses, Access(made.id, Mode.WRITE)))
     return made

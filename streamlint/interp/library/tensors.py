@@ -15,6 +15,7 @@ from streamlint.interp.library import (
     handoffs,
     host_arrays,
     operators,
+    sizes,
     storage,
     torch_modules,
     unresolved,
@@ -87,7 +88,7 @@ def _as_buffer(m: Machine, value: SymV, flavor: Flavor) -> BufferV:
     if value.key.startswith(model.UNPINNED_LOADER):
         view = m.new_buffer(value.key, Space.PAGEABLE, Origin.RESULT, flavor, None)
     elif value.key.endswith(".grad"):
-        view = gradient(m, value.key)
+        view = storage.gradient(m, value.key)
     else:
         view = m.argument(value.key, flavor=flavor)
         told = known.of_value(m, value.key)
@@ -103,16 +104,6 @@ def _moved_pointer(m: Machine, guess: guesses.Guess) -> BufferV:
     base = next((value for value in guess.operands if isinstance(value, SymV)), None)
     view = as_buffer(m, base, Flavor.POINTER) if base is not None else m.argument(guess.result)
     return BufferV(view.id, (*view.region, Symbol(guess.result)), Flavor.POINTER)
-
-
-def gradient(m: Machine, name: str) -> BufferV:
-    """``p.grad``: written by the last ``backward()``, on the stream that was current there."""
-    backward = m.ops[m.last_backward] if m.last_backward is not None else None
-    if m.last_backward is None or not isinstance(backward, Launch):
-        return m.argument(name, Space.DEVICE, kind=Evidence.INFERRED)
-    made = m.new_buffer(name, Space.DEVICE, Origin.RESULT, Flavor.TORCH, None)
-    m.ops[m.last_backward] = replace(backward, accesses=(*backward.accesses, Access(made.id, Mode.WRITE)))
-    return made
 
 
 def _is_plain(key: str) -> bool:
@@ -261,7 +252,9 @@ def operate(
     """
     views = buffers_in(m, [*values, *extra])
     reads = [Access(view.id, Mode.READ, view.region) for view in views]
-    if on_host(m, views):
+    arrays_only = bool(views) and all(view.flavor is Flavor.ARRAY for view in views)
+    if on_host(m, views) or arrays_only:
+        # NumPy computes on the host, also where its array is a view of managed memory.
         m.emit(HostAccess(m.site(span), m.lane, accesses=tuple(reads), name=name))
         if all(view.flavor is Flavor.ARRAY for view in views):
             return m.fresh(name, span)
@@ -385,7 +378,7 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
     if view.flavor is Flavor.POINTER and name in ("value", "ptr", "handle", "device_pointer"):
         return view
     if name == "grad" and view.flavor in (Flavor.TORCH, Flavor.OPAQUE):
-        made = gradient(m, f"{m.buffers[view.id].name}.grad")
+        made = storage.gradient(m, f"{m.buffers[view.id].name}.grad")
         m.roles[f"buffer{view.id}.grad"] = made
         return made
     if view.flavor is Flavor.OPAQUE:
@@ -477,9 +470,9 @@ def method(
     if name == "backward":
         m.last_backward = len(m.ops) - 1
         return NONE
-    if name in model.DRAINING_METHODS and not on_host(m, [view]):
-        m.emit(SyncStream(m.site(span), m.lane, stream=m.current_stream(flavors.library(view)).id, name=name))
-    return made
+    if model.size_depends_on_data(name, buffers_in(m, args), kwargs):
+        sizes.waits(m, [view], span, name)
+    return sizes.as_mask(m, made) if name in model.MASKS else made
 
 
 def in_place(

@@ -405,7 +405,8 @@ def _number(m: Machine, name: str, args: list[Value], span: Span) -> Value:
         tensors.read_on_host(m, view, span, f"{name}()")
     if len(args) == 1 and isinstance(first, ConstV) and name in ("int", "bool", "float"):
         return m.fresh(name, span)
-    if name == "int" and not isinstance(first, (ConstV, BufferV)) and len(args) == 1:
+    computed = isinstance(first, SymV) and first.key in m.guesses
+    if name == "int" and not isinstance(first, (ConstV, BufferV)) and len(args) == 1 and not computed:
         return first
     numbers = [a.value for a in args if isinstance(a, ConstV) and isinstance(a.value, (int, float))]
     if name in ("max", "min") and len(numbers) == len(args) > 1:

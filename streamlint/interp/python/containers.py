@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamlint.interp.library import arrays, devices, handoffs, tensors
+from streamlint.interp.library import arrays, devices, handoffs, sizes, tensors
 from streamlint.interp.python import alike, names
 from streamlint.interp.state.values import (
     NONE,
@@ -288,7 +288,11 @@ def _slice(items: list[Value], at: SliceV) -> list[Value] | None:
 def _view(m: Machine, value: BufferV, at: Value, span: Span) -> Value:
     """Indexing memory: views, reads of single numbers, and gathers by another tensor."""
     if isinstance(at, BufferV) and at.flavor is not Flavor.OPAQUE:
-        return tensors.operate(m, span, "indexing", [value, at])
+        made = tensors.operate(m, span, "indexing", [value, at])
+        if at.id in m.masks:
+            # x[x > 0]: how many elements that is, the host must know.
+            sizes.waits(m, [value, at], span, "indexing with a mask")
+        return made
     if value.flavor is Flavor.ARRAY and value.id in m.flat and not isinstance(at, (SliceV, TupleV)):
         picked = BufferV(value.id, select(value, at), value.flavor)
         tensors.read_on_host(m, picked, span, "read")

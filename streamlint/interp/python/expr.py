@@ -9,7 +9,7 @@ from typing_extensions import assert_never
 
 from streamlint import ir
 from streamlint.interp.facts import guesses
-from streamlint.interp.library import tensors, threads
+from streamlint.interp.library import sizes, tensors, threads
 from streamlint.interp.python import (
     alike,
     calls,
@@ -159,7 +159,8 @@ def unary(m: Machine, e: ir.Unary) -> Value:
         case ConstV() if e.op == "+":
             return value
         case BufferV():
-            return tensors.operate(m, e.span, e.op, [value])
+            made = tensors.operate(m, e.span, e.op, [value])
+            return sizes.as_mask(m, made) if value.id in m.masks else made
         case _:
             return SymV(f"({e.op}{key_of(value)})")
 
@@ -182,8 +183,13 @@ def binary(m: Machine, op: str, left: Value, right: Value, e: ir.Binary | ir.Aug
             return container_methods.with_rest(m, a, right)
         case (BufferV(flavor=Flavor.OPAQUE) | SymV(), TupleV(b)) if op == "+":
             return container_methods.with_rest(m, b, left)
+        case (TupleV(), _) | (_, TupleV()) if op == "+":
+            # (x,) + rest: a longer tuple, which computes nothing.
+            return m.fresh("tuple", e.span, (left, right))
         case (BufferV(), _) | (_, BufferV()):
-            return tensors.operate(m, e.span, f"operator {op}", [left, right])
+            made = tensors.operate(m, e.span, f"operator {op}", [left, right])
+            both = all(isinstance(side, BufferV) and side.id in m.masks for side in (left, right))
+            return sizes.as_mask(m, made) if both and op in "&|^" else made
         case (HeapV() as a, HeapV() as b) if op == "+" and m.heap[a.id].shape is Shape.LIST:
             return container_methods.joined(m, a, b)
         case (TupleV(a), TupleV(b)) if op == "+":
@@ -289,7 +295,7 @@ def compare(m: Machine, op: str, left: Value, right: Value, e: ir.Compare) -> Va
                     # Not for "name in {name: tensor}": a dict compares its keys.
                     tensors.read_on_host(m, right, e.span, op)
                 return m.fresh("in", e.span)
-            return tensors.operate(m, e.span, f"operator {op}", [left, right])
+            return sizes.as_mask(m, tensors.operate(m, e.span, f"operator {op}", [left, right]))
         case _:
             made = conditions.comparison(op, left, right)
             if op in ("==", "!=", "is", "is not"):

@@ -173,6 +173,8 @@ class Machine:
     """What host arrays were made of that hold addresses: ``np.array([int(pointer)], dtype=np.uint64)``."""
     sizes: dict[BufferId, str] = field(default_factory=dict)
     """Sizes of allocations in bytes, as keys of the values given."""
+    masks: set[BufferId] = field(default_factory=set)
+    """Tensors of truth values: indexing with one gathers as many elements as are true."""
     made_of: dict[BufferId, BufferId] = field(default_factory=dict)
     """What was computed from one operand: what shows that one is a tensor shows it of the other."""
     last_backward: int | None = None
