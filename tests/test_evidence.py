@@ -95,3 +95,36 @@ def test_what_shows_a_tensor(
 ) -> None:
     found = confidence(tmp_path, parameter, use, module)
     assert found is expected or (expected is None and found is Confidence.POSSIBLE)
+
+
+FILLED = """\
+import torch
+
+def blend(frame{annotation}):
+    canvas = torch.zeros(64, device="cuda")
+    lane = torch.cuda.Stream()
+    lane.wait_stream(torch.cuda.current_stream())
+    {shown}
+    with torch.cuda.stream(lane):
+        canvas.copy_(frame)
+    {used}
+    return canvas.mean()
+"""
+
+
+@pytest.mark.parametrize(
+    ("shown", "used", "expected"),
+    [
+        ("assert frame.is_cuda", "pass", Confidence.CERTAIN),
+        ("pass", "frame.record_stream(lane)", Confidence.LIKELY),
+        ("pass", "pass", None),
+    ],
+)
+def test_a_copy_that_may_block_needs_its_source_on_the_device(
+    tmp_path: Path, shown: str, used: str, expected: Confidence | None
+) -> None:
+    source = FILLED.format(annotation=": torch.Tensor", shown=shown, used=used)
+    report = engine.analyze(tmp_path, written(tmp_path, {"run.py": source}), engine.Settings())
+    ranks = [one.confidence for one in report.findings if one.code == "SL101" and "canvas" in one.message]
+    found = max(ranks, key=lambda c: c.rank, default=None)
+    assert found is expected or (expected is None and found is Confidence.POSSIBLE)

@@ -31,6 +31,7 @@ from streamlint.models.schema import Lib
 from streamlint.trace import (
     Access,
     Copy,
+    Doubt,
     Evidence,
     HostAccess,
     HostEffect,
@@ -225,7 +226,12 @@ def copy(
     stream, by = m.current_stream(flavors.library(owner), device), flavors.product(owner)
     if of in (Space.DEVICE, Space.MANAGED) and not to.on_host:
         accesses = (read, write)
-        m.emit(Launch(m.site(span), m.lane, stream=stream.id, accesses=accesses, name=name, library=by))
+        # From the host the call would return when the copy is done.
+        told = m.buffers[src.id].residence is Evidence.SHOWN or not blocking
+        doubts = frozenset[Doubt]() if told else frozenset({Doubt.INFERRED})
+        m.emit(
+            Launch(m.site(span), m.lane, doubts, stream=stream.id, accesses=accesses, name=name, library=by)
+        )
         return
     m.emit(
         Copy(
