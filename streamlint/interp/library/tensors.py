@@ -13,6 +13,7 @@ from streamlint.interp.library import (
     copies,
     effects,
     handoffs,
+    hooks,
     host_arrays,
     operators,
     sizes,
@@ -23,7 +24,6 @@ from streamlint.interp.library import (
 from streamlint.interp.python import containers, names
 from streamlint.interp.state import flavors
 from streamlint.interp.state.values import (
-    NONE,
     BufferV,
     ConstV,
     DeviceV,
@@ -451,7 +451,8 @@ def method(
     if name in model.VIEW_METHODS:
         return view
     if name in model.META_METHODS:
-        return SymV(f"{key_of(view)}.{name}({','.join(key_of(a) for a in args)})")
+        taken = hooks.register(m, view, name, args, span) if name == hooks.BACKWARD else None
+        return taken or SymV(f"{key_of(view)}.{name}({','.join(key_of(a) for a in args)})")
     if name in ("to", "cpu", "cuda", "pin_memory", "copy_", "numpy"):
         return copies.method(m, view, name, args, kwargs, span)
     if name in model.HOST_READ_METHODS:
@@ -469,7 +470,7 @@ def method(
     made = operate(m, span, name, [view, *args], extra=list(kwargs.values()))
     if name == "backward":
         m.last_backward = len(m.ops) - 1
-        return NONE
+        return hooks.in_backward(m, span)
     if model.size_depends_on_data(name, buffers_in(m, args), kwargs):
         sizes.waits(m, [view], span, name)
     return sizes.as_mask(m, made) if name in model.MASKS else made

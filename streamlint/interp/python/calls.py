@@ -11,6 +11,7 @@ from streamlint.interp.library import (
     effects,
     escape,
     graphs,
+    hooks,
     host_arrays,
     kernels,
     monitors,
@@ -191,7 +192,9 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
             m.flat.add(made.id)
             return made
         case SymV(computes=function) if function:
-            return operators.torch_function(m, f"torch.nn.functional.{function}", args, kwargs, span)
+            hooks.before_call(m, func, args, span)
+            output = operators.torch_function(m, f"torch.nn.functional.{function}", args, kwargs, span)
+            return hooks.after_call(m, func, args, output, span)
         case SymV(key, holds):
             if key.rpartition(".")[2] in torch_model.HANDLE_METHODS or key.rpartition(".")[2] == "stream":
                 return _handle_call(m, func, args, kwargs, span)
@@ -345,6 +348,10 @@ def symbolic_method(
     """A method of an unknown value: names that only one kind of object has show what it is."""
     if receiver.computes and name in torch_model.MODULE_RETURNS_SELF:
         return receiver
+    if receiver.computes and name in hooks.OF_MODULES:
+        taken = hooks.register(m, receiver, name, args, span)
+        if taken is not None:
+            return taken
     told = models.find_telling(name, kwargs)
     if told is not None and _is_in_use(m, told[1]):
         owner = _as_role(m, receiver, told[0], told[1].lib, span)
