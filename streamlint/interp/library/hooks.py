@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.library import tensors
+from streamlint.interp.library import storage
 from streamlint.interp.python import calls
-from streamlint.interp.state.values import NONE, BufferV, FuncV, SymV, TupleV, Value, key_of
+from streamlint.interp.state.values import NONE, FuncV, SymV, TupleV, Value, key_of
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -50,6 +50,6 @@ def in_backward(m: Machine, span: Span) -> Value:
     for place, found in list(m.hooks.items()):
         name, _, owner = place.partition(" of ")
         for hook in found if name == BACKWARD else ():
-            gradient: BufferV = tensors.gradient(m, f"gradient of {owner}")
+            gradient = storage.gradient(m, f"gradient of {owner}")
             calls.call(m, hook, [gradient], {}, span)
     return NONE
