@@ -152,7 +152,7 @@ def lazy(m: Machine, kind: str, items: list[Value]) -> HeapV:
 
 def extra(m: Machine, held: HeapObject, owner: HeapV, key: str) -> Value:
     if key not in held.extra:
-        if held.sample is not None:
+        if held.sample is not None and (held.open or not (held.items or held.attrs)):
             held.extra[key] = alike.like(m, held.sample, key, held.born)
         elif held.items:
             used = sum(1 for taken in held.extra if taken != key)
