@@ -25,7 +25,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "interp": {"ir", "models", "trace", "source"},
     "order": {"trace", "source"},
     "rules": {"order", "trace", "finding", "source", "witness"},
-    "judging": {"interp", "order", "rules", "trace", "finding", "source"},
+    "judging": {"interp", "models", "order", "rules", "trace", "finding", "source"},
     # Around the analysis.
     "errors": set(),
     "files": set(),

@@ -101,6 +101,11 @@ class Module:
     """Identifiers and attribute names in the module-level statements."""
     load_body: Callable[[], tuple[Stmt, ...]] = field(repr=False)
 
+    @property
+    def roots(self) -> frozenset[str]:
+        """The packages that the module imports."""
+        return frozenset(imported.module.partition(".")[0] for imported in self.imports)
+
 
 class LoweringError(Exception):
     """Source that cannot be lowered; ``line`` counts from 1."""

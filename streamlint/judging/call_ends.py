@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from streamlint.models import vocabulary
 from streamlint.rules.base import is_named
 from streamlint.trace import (
     Barrier,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from streamlint.source import Span
 
 
-EXPLICIT_WAITS = frozenset({"synchronize", "query", "sync", "cudaStreamSynchronize", "cudaEventQuery"})
+EXPLICIT_WAITS = vocabulary.HOST_WAITS | vocabulary.POLLS
 """Names of calls that wait on purpose, unlike those that fetch a value."""
 
 

@@ -7,6 +7,8 @@ is worth running, and which text may order what no path has come by.
 
 from __future__ import annotations
 
+import builtins
+from functools import cache
 from typing import TYPE_CHECKING
 
 from streamlint.models import FRAMEWORKS, graphs, methods_of
@@ -14,50 +16,121 @@ from streamlint.models import schema as fx
 from streamlint.models.schema import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
-    from streamlint.models.schema import Api, Effect
+    from streamlint.models.schema import Api, Effect, Framework
 
-
-_PYTHONS = frozenset(name for kind in (dict, list, set, str, bytes, tuple, int) for name in dir(kind))
+_PYTHONS = frozenset(
+    name for kind in (dict, list, set, str, bytes, tuple, int, builtins) for name in dir(kind)
+)
 """``get`` waits for a future of KvikIO's, and nearly always looks into a dict: such names tell nothing."""
+_ORDERING_EFFECTS = (fx.StreamWaitsStream, fx.StreamWaitsEvent, fx.StreamWaits)
 
 
-def _rows() -> Iterator[Api]:
+def _functions() -> Iterator[tuple[Framework, Api]]:
     for framework in FRAMEWORKS:
-        yield from framework.functions
-        for role in Role:
-            yield from methods_of(framework, role)
+        yield from ((framework, api) for api in framework.functions)
 
 
-def _names(*kinds: type[Effect], only: Callable[[Effect], bool] = lambda _: True) -> frozenset[str]:
+def _methods(*roles: Role) -> Iterator[tuple[Framework, Api]]:
+    for framework in FRAMEWORKS:
+        for role in roles or Role:
+            yield from ((framework, api) for api in methods_of(framework, role))
+
+
+def _rows() -> Iterator[tuple[Framework, Api]]:
+    yield from _functions()
+    yield from _methods()
+
+
+def _names(
+    *kinds: type[Effect],
+    of: Callable[[], Iterable[tuple[Framework, Api]]] = _rows,
+    only: Callable[[Effect], bool] = lambda _: True,
+) -> frozenset[str]:
     """The last names of all calls with one of these effects."""
-    return (
-        frozenset(
-            api.name.rpartition(".")[2]
-            for api in _rows()
-            if any(isinstance(effect, kinds) and only(effect) for effect in api.effects)
-        )
-        - _PYTHONS
+    found = (
+        api.name.rpartition(".")[2]
+        for _, api in of()
+        if any(isinstance(effect, kinds) and only(effect) for effect in api.effects)
     )
+    return frozenset(name for name in found if name.isidentifier()) - _PYTHONS
 
+
+def _takes_stream(effect: Effect) -> bool:
+    return isinstance(getattr(effect, "stream", None), str)
+
+
+# ----------------------------------------------------------------------------- what calls do
 
 MAKES_STREAM = _names(fx.NewStream, fx.ForeignStream)
 MAKES_EVENT = _names(fx.NewEvent)
 MAKES_GRAPH = _names(graphs.NewGraph, graphs.GraphsCallables)
 GIVES_STREAM = _names(fx.CurrentStream, fx.DefaultStream)
 ENTERS_STREAM = _names(fx.EnterStream)
-CAPTURES = _names(graphs.EnterCapture, graphs.CaptureStarts, graphs.CaptureEnds)
+CAPTURES = _names(graphs.EnterCapture, graphs.CaptureStarts, graphs.CaptureEnds, graphs.LaunchesGraph)
 RECORDS = _names(fx.Records)
 """An event is recorded on a stream, or a stream records one."""
-STREAM_WAITS = _names(fx.StreamWaitsStream, fx.StreamWaitsEvent, fx.StreamWaits)
-HOST_WAITS_STREAM = _names(fx.HostWaitsStream)
-HOST_WAITS_EVENT = _names(fx.HostWaitsEvent)
-HOST_WAITS = HOST_WAITS_STREAM | HOST_WAITS_EVENT | _names(fx.HostWaitsDevice, fx.SyncOnExit)
+STREAM_WAITS = _names(*_ORDERING_EFFECTS)
+HOST_WAITS = _names(fx.HostWaitsStream, fx.HostWaitsEvent, fx.HostWaitsDevice, fx.SyncOnExit)
 POLLS = _names(fx.Queries)
 """Asks whether work is complete: true is a synchronization."""
 WAITS_FOR_EVENT = _names(fx.StreamWaitsEvent, fx.StreamWaits, fx.HostWaitsEvent)
 KEEPS_ALIVE = _names(fx.KeepsAlive)
 CALLS_BACK = _names(fx.HostCallback)
+COPIES_ON_STREAM = _names(fx.Copies, only=_takes_stream)
+WORKS_ON_STREAM = _names(fx.Uses, fx.Launches, fx.Allocates, fx.Frees, only=_takes_stream)
+"""Kernels, fills and allocations that take a stream."""
+RUNS_BESIDE = _names(fx.Background) | _names(fx.Communicates, only=lambda effect: effect.flag is None)  # type: ignore[union-attr]
+READS_TIMES = _names(fx.ReadsTimes)
 ORDERS = STREAM_WAITS | HOST_WAITS | POLLS
 """What makes a stream or the host wait."""
+
+# ----------------------------------------------------------------------------- where they take what
+
+STREAMS_OWN_WAITS = _names(*_ORDERING_EFFECTS, of=lambda: _methods(Role.STREAM))
+"""The stream before the dot waits: ``side.wait_stream(other)``."""
+JOINS_OWN = _names(
+    *(fx.HostWaitsStream, fx.HostWaitsEvent, fx.Queries, fx.Records),
+    of=lambda: _methods(Role.STREAM, Role.EVENT),
+)
+"""What is before the dot is waited for, or recorded: ``side.synchronize()``."""
+FORKS_ARGUMENT = _names(*_ORDERING_EFFECTS, of=_functions) | _names(
+    *_ORDERING_EFFECTS, of=lambda: _methods(Role.EVENT)
+)
+"""A stream among the arguments waits: ``event.wait(side)``."""
+JOINS_ARGUMENT = (
+    _names(fx.HostWaitsStream, fx.Queries, fx.Records, of=_functions)
+    | _names(fx.Records, of=lambda: _methods(Role.EVENT))
+    | _names(fx.StreamWaitsStream, fx.StreamWaits, of=lambda: _methods(Role.STREAM))
+)
+"""A stream among the arguments is waited for, or has an event recorded on it: ``event.record(side)``."""
+
+# ----------------------------------------------------------------------------- whose names they are
+
+
+def _roots(framework: Framework) -> frozenset[str]:
+    return frozenset(module.partition(".")[0] for module in framework.modules)
+
+
+_WHOSE: dict[str, frozenset[str]] = {}
+for _framework, _api in _rows():
+    _last = _api.name.rpartition(".")[2]
+    _WHOSE[_last] = _WHOSE.get(_last, frozenset()) | _roots(_framework)
+ROOTS = frozenset[str]().union(*_WHOSE.values())
+"""The packages that the tables are about."""
+
+
+@cache
+def known_to(imported: frozenset[str], names: frozenset[str]) -> frozenset[str]:
+    """Those of some names of the tables that tell something in a module with these imports.
+
+    ``wait_stream`` is hardly anything else; ``done``, of one word, is a method of CuPy's events where CuPy is
+    imported, and elsewhere any attribute. A module without any of the libraries gets its objects from others.
+    """
+    mine = imported & ROOTS
+    return frozenset(name for name in names if not mine or _is_compound(name) or _WHOSE[name] & mine)
+
+
+def _is_compound(name: str) -> bool:
+    return "_" in name.strip("_") or any(letter.isupper() for letter in name[1:])

@@ -19,7 +19,7 @@ from streamlint.interp.state.project import Project
 from streamlint.judging.call_ends import Ends, Facts, TwoStreams
 from streamlint.judging.judge import Conditional, findings_of, merge
 from streamlint.lower import may_touch_gpu
-from streamlint.models import words
+from streamlint.models import vocabulary, words
 from streamlint.run import collector, frames, pool
 from streamlint.run.stop import Stopped
 from streamlint.run.tree import Tree
@@ -264,7 +264,7 @@ class Session:
             return False
         owner = event.function.rpartition(".")[0]
         return any(
-            name in decl.names and not _RECORDERS.isdisjoint(decl.names)
+            name in decl.names and not vocabulary.RECORDS.isdisjoint(decl.names)
             for decl in relevance.all_functions(module)
             if decl.qualname.startswith(f"{owner}.")
             # What the waiting function itself records was seen: self.events[0], and not self.events[1]. So is
@@ -310,9 +310,8 @@ class Session:
         return self.tree.line(span.path, span.line, span.end_line)
 
 
-_WAITS = re.compile(rb"wait|synchronize|record|Record")
+_WAITS = re.compile("|".join(sorted(vocabulary.ORDERS | vocabulary.RECORDS)).encode())
 _ASSIGNS_STREAM = re.compile(rb"\.(\w*stream\w*)\s*=(?!=)")
-_RECORDERS = frozenset({"record", "record_event", "cudaEventRecord", "cuEventRecord"})
 
 
 def _record_calls(decl: ir.FunctionDecl) -> set[Span]:
@@ -324,7 +323,9 @@ def _record_calls(decl: ir.FunctionDecl) -> set[Span]:
     return {
         node.span
         for node in ir.walk(body)
-        if isinstance(node, ir.Call) and isinstance(node.func, ir.Attr) and node.func.name in _RECORDERS
+        if isinstance(node, ir.Call)
+        and isinstance(node.func, ir.Attr)
+        and node.func.name in vocabulary.RECORDS
     }
 
 

@@ -22,7 +22,7 @@ from streamlint.interp.facts.relevance import (
     mentioned_in,
 )
 from streamlint.interp.state.values import ClassV, FuncV, HeapV
-from streamlint.models import words
+from streamlint.models import vocabulary, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -103,7 +103,7 @@ def _sequence(
             # average() is a step of reduce(), which forks before it and joins after it.
             or (decl.name not in ("__init__", names[0], *order[0].names) and names[0] in decl.names)
         )
-        and _orders(methods.reach[decl.name])
+        and _orders(module, methods.reach[decl.name])
     )
     return Entry(
         label,
@@ -123,23 +123,8 @@ def _label(cls: ir.ClassDecl, order: Sequence[ir.FunctionDecl]) -> str:
     return f"{cls.qualname}." + ", then ".join(dict.fromkeys(decl.name for decl in order))
 
 
-_ORDERING = frozenset(
-    {
-        "synchronize",
-        "wait_stream",
-        "wait_event",
-        "wait",
-        "query",
-        "cudaStreamSynchronize",
-        "cudaEventSynchronize",
-        "cudaDeviceSynchronize",
-        "sync",
-    }
-)
-
-
-def _orders(names: frozenset[str]) -> bool:
-    return not _ORDERING.isdisjoint(names)
+def _orders(module: ir.Module, names: frozenset[str]) -> bool:
+    return not vocabulary.known_to(module.roots, vocabulary.ORDERS).isdisjoint(names)
 
 
 def _call(m: Machine, made: HeapV, decl: ir.FunctionDecl, number: int) -> None:
@@ -238,11 +223,8 @@ def orders_state_of(module: ir.Module, own: ir.FunctionDecl) -> frozenset[str]:
     return frozenset(
         decl.name
         for decl in all_functions(module)
-        if decl is not own and _orders(decl.names) and not variables.isdisjoint(decl.names)
+        if decl is not own and _orders(module, decl.names) and not variables.isdisjoint(decl.names)
     )
-
-
-_ENTERS = frozenset({"stream", "set_stream", "StreamContext"})
 
 
 def joined(module: ir.Module, *own: ir.FunctionDecl) -> frozenset[str]:
@@ -250,13 +232,13 @@ def joined(module: ir.Module, *own: ir.FunctionDecl) -> frozenset[str]:
     found: set[str] = set()
     owners = {decl.qualname.rpartition(".")[0] for decl in own}
     for decl in all_functions(module):
-        if decl in own or not _orders(decl.names):
+        if decl in own or not _orders(module, decl.names):
             continue
-        if _ENTERS.isdisjoint(decl.names):
+        if vocabulary.ENTERS_STREAM.isdisjoint(decl.names):
             found |= decl.names
         elif decl.qualname.rpartition(".")[0] in owners:
             # A stream named `stream`: self.stream looks like torch.cuda.stream(...).
-            found |= _ENTERS & decl.names
+            found |= vocabulary.ENTERS_STREAM & decl.names
     if not found:
         return frozenset()
     # side = self.pool._side: a stream is named after the variable.

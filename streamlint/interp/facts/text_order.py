@@ -10,23 +10,12 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.facts.relevance import all_functions
-from streamlint.models import words
+from streamlint.models import vocabulary, words
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from streamlint.source import Span
-
-_WAITS = frozenset({"wait_stream", "wait_event", "wait"})
-"""The stream before the dot waits in ``side.wait_stream(other)``, the argument in ``event.wait(side)``."""
-_JOINS = frozenset({"synchronize", "sync", "query", "record_event", "record", "done"})
-_FREE = frozenset(
-    """
-    cudaStreamWaitEvent cuStreamWaitEvent cudaStreamSynchronize cuStreamSynchronize cudaEventRecord
-    cuEventRecord cudaStreamQuery cuStreamQuery
-    """.split()
-)
-"""Functions that take the stream among their arguments."""
 
 
 def forks(module: ir.Module, name: str, made: Span) -> Iterator[tuple[Span, str]]:
@@ -35,16 +24,16 @@ def forks(module: ir.Module, name: str, made: Span) -> Iterator[tuple[Span, str]
     ``made`` is where the stream is made: other classes that make one of that name mean their own.
     """
     for function, call, method, receiver, same in _calls(module, name, made):
-        waits = method in _WAITS and _is(same, receiver)
-        if waits or (method in _FREE | {"wait"} and _among(same, call.args)):
+        waits = method in vocabulary.STREAMS_OWN_WAITS and _is(same, receiver)
+        if waits or (method in vocabulary.FORKS_ARGUMENT and _among(same, call.args)):
             yield call.span, function
 
 
 def joins(module: ir.Module, name: str, made: Span) -> Iterator[tuple[Span, str]]:
     """The same for code that waits for the stream, or records an event on it."""
     for function, call, method, receiver, same in _calls(module, name, made):
-        waits = method in _JOINS and _is(same, receiver)
-        if waits or (method in _FREE | {"wait_stream", "record"} and _among(same, call.args)):
+        waits = method in vocabulary.JOINS_OWN and _is(same, receiver)
+        if waits or (method in vocabulary.JOINS_ARGUMENT and _among(same, call.args)):
             yield call.span, function
 
 
@@ -154,14 +143,14 @@ def may_record(decl: ir.FunctionDecl, name: str) -> bool:
     recorded: list[tuple[ir.Expr, ...]] = []
     for node in ir.walk(body):
         match node:
-            case ir.Assign(targets=(target,), value=ir.Call(func=ir.Attr(name="Event"))):
+            case ir.Assign(targets=(target,), value=ir.Call(func=ir.Attr(name=called))) if (
+                called in vocabulary.MAKES_EVENT
+            ):
                 made |= _last_name(target)
-            case ir.Call(func=ir.Attr(value=event, name="record"), args=args):
-                recorded.append((event, *(arg.value for arg in args)))
-            case ir.Call(func=ir.Attr(name="record_event"), args=args) if args:
-                recorded.append(tuple(arg.value for arg in args))
-            case ir.Call(func=ir.Attr(name=called) | ir.Name(id=called)) if called in _FREE:
+            case ir.Call(func=ir.Attr(name=called) | ir.Name(id=called)) if called in _RECORDS_BY_CALL:
                 return True
+            case ir.Call(func=ir.Attr(value=event, name=called), args=args) if called in vocabulary.RECORDS:
+                recorded.append((event, *(arg.value for arg in args)))
             case _:
                 pass
     # self.done = torch.cuda.Event(); self.done.record(): the next wait is for this one.
@@ -177,20 +166,23 @@ def _last_name(e: ir.Expr) -> set[str]:
             return set()
 
 
-_WAITS_FOR_EVENT = frozenset(
-    {"wait_event", "cudaStreamWaitEvent", "cuStreamWaitEvent", "cudaEventSynchronize"}
-)
+_RECORDS_BY_CALL = vocabulary.RECORDS & vocabulary.JOINS_ARGUMENT - vocabulary.JOINS_OWN
+"""``cudaEventRecord(event, stream)``"""
+_WAITS_FOR_OWN = vocabulary.ORDERS - vocabulary.RECORDS
 
 
 def _harmless(node: object) -> tuple[ir.Expr, ...]:
     """Parts of a node that can be an event without its being recorded there."""
     match node:
-        case ir.Call(func=ir.Attr(value=event, name="wait" | "synchronize" | "query")):
+        case ir.Call(func=ir.Attr(name=called) | ir.Name(id=called), args=args) if (
+            args and called in vocabulary.WAITS_FOR_EVENT | vocabulary.POLLS
+        ):
+            owner = (node.func.value,) if isinstance(node.func, ir.Attr) and called in _WAITS_FOR_OWN else ()
+            return (*owner, *(arg.value for arg in args))
+        case ir.Call(func=ir.Attr(value=event, name=called)) if called in _WAITS_FOR_OWN:
             return (event,)
-        case ir.Call(func=ir.Attr(name=called) | ir.Name(id=called), args=args) if called in _WAITS_FOR_EVENT:
-            return tuple(arg.value for arg in args)
         case ir.Assign(targets=targets, value=ir.Call(func=ir.Attr(name=called) | ir.Name(id=called))) if (
-            called in ("Event", "create_event")
+            called in vocabulary.MAKES_EVENT
         ):
             return targets
         case ir.Assign(targets=targets, value=ir.Const()) | ir.Delete(targets=targets):
