@@ -24,6 +24,7 @@ from streamlint.trace import (
     Op,
     OpId,
     Overlap,
+    Record,
     Role,
     Spawn,
     StreamKind,
@@ -227,7 +228,7 @@ def _is_settled(other: Judged, a: OpId, b: OpId) -> bool:
 
 def _same_place(other: Judged, judged: Judged, number: OpId) -> list[OpId]:
     op = judged.op(number)
-    if not isinstance(op, (Launch, Copy, HostAccess)):
+    if not isinstance(op, (Launch, Copy, HostAccess, Record, CudaCall)):
         return []
     stream = _stream_key(judged, number)
     return [here for here in other.places.get(place_of(op), ()) if _stream_key(other, here) == stream]

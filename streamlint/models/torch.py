@@ -161,7 +161,9 @@ HANDLE_METHODS = frozenset(
 """Names that only a device module has: on an unknown receiver they show it is one."""
 
 UNPINNED_LOADER = "DataLoader(pin_memory=False)"
-"""What a ``DataLoader`` is called whose batches are in pageable memory."""
+LOADED_TO_HOST = "torch.load(map_location='cpu')"
+ON_HOST = (UNPINNED_LOADER, LOADED_TO_HOST)
+"""What is called so gives tensors in pageable memory."""
 
 # ----------------------------------------------------------------------------- tensors
 

@@ -238,7 +238,7 @@ def stream_of(op: Op) -> StreamId | None:
             return None
 
 
-_MADE_AT = re.compile(r"@\d+:\d+#[\d.]+|#[\d.]+$")
+_MADE_AT = re.compile(r"@\d+:\d+#\d+(?:\.\d+)*|#\d+(?:\.\d+)*$")
 _CALL_NUMBER = re.compile(r"\*?\b\d+:(?=[A-Za-z_])")
 _NUMBERED = re.compile(r"\b(object|buffer|stream|event)\d")
 

@@ -26,6 +26,7 @@ from streamlint.trace import (
     Barrier,
     Callback,
     Copy,
+    CudaCall,
     HostAccess,
     HostEffect,
     Launch,
@@ -157,7 +158,10 @@ def is_busy(ops: Sequence[Op]) -> bool:
     """Whether a path has anything that could be unordered."""
     streams = {op.stream for op in ops if isinstance(op, (Launch, Copy))}
     return len(streams) > 1 or any(
-        isinstance(op, Callback) or (isinstance(op, Copy) and op.host is HostEffect.ASYNC) for op in ops
+        isinstance(op, Callback)
+        or (isinstance(op, Copy) and op.host is HostEffect.ASYNC)
+        or (isinstance(op, CudaCall) and op.times)
+        for op in ops
     )
 
 

@@ -78,7 +78,9 @@ def made(m: Machine, number: Value) -> DeviceV:
 
 
 def attribute(device: DeviceV, name: str) -> Value | None:
-    """``device.is_cuda`` and ``device.is_cpu``, which exclude each other; None for other attributes."""
+    """``device.type``, and ``device.is_cuda`` and ``device.is_cpu``, which exclude each other; or None."""
+    if name == "type" and not device.id.startswith("?"):
+        return ConstV("cpu" if device.is_host else "cuda")
     if name not in ("is_cuda", "is_cpu"):
         return None
     if not device.id.startswith("?"):

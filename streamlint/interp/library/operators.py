@@ -116,6 +116,9 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
             args[0] = _as_tensor(m, args[0])
         if last in model.VIEW_METHODS | model.SPLIT_METHODS and args and tensors.buffers_in(m, args[:1]):
             return tensors.method(m, tensors.buffers_in(m, args[:1])[0], last, args[1:], kwargs, span)
+    if path == "torch.load":
+        target = devices.as_device(m, kwargs.get("map_location", args[1] if len(args) > 1 else NONE))
+        return m.fresh(model.LOADED_TO_HOST if target is not None and target.is_host else f"{path}()", span)
     if path == "torch.utils.data.DataLoader" and _yields_pageable(m, kwargs, span):
         return m.fresh(model.UNPINNED_LOADER, span)
     if last in model.PURE_FUNCTIONS:

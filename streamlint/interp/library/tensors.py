@@ -85,7 +85,7 @@ def _as_buffer(m: Machine, value: SymV, flavor: Flavor) -> BufferV:
         return guesses.buffer(m, guess)
     if flavor is Flavor.TORCH and m.project.is_cupy(m.frame.env.module):
         flavor = Flavor.DEVICE_ARRAY
-    if value.key.startswith(model.UNPINNED_LOADER):
+    if value.key.startswith(model.ON_HOST):
         view = m.new_buffer(value.key, Space.PAGEABLE, Origin.RESULT, flavor, None)
     elif value.key.endswith(".grad"):
         view = storage.gradient(m, value.key)
@@ -450,6 +450,8 @@ def method(
         return storage.grown(m, view, [names.settle(m, size) for size in args], span)
     if name in model.VIEW_METHODS:
         return view
+    if name == "is_pinned" and m.buffers[view.id].residence is Evidence.SHOWN:
+        return ConstV(m.space(view) is Space.PINNED)
     if name in model.META_METHODS:
         taken = hooks.register(m, view, name, args, span) if name == hooks.BACKWARD else None
         return taken or SymV(f"{key_of(view)}.{name}({','.join(key_of(a) for a in args)})")
