@@ -230,7 +230,9 @@ def test_programs_that_cannot_be_woven_say_so(
 
 
 def test_values_that_differ_by_themselves_are_noise(workshop: Workshop) -> None:
-    text = WORK.replace("fakegpu.Array(7)", "fakegpu.Array(__import__('random').getrandbits(30))")
+    text = WORK.replace(
+        "fakegpu.Array(7)", "fakegpu.Array(int.from_bytes(__import__('os').urandom(3), 'big'))"
+    )
     script = workshop.write("noisy.py", text + "\nstep(False)\n")
     (done,) = workshop.confirm(
         sys.executable, str(script), plans=[workshop.plan("noisy.py", "copy(x", "copy(y")]

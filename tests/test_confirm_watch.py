@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from streamlint.confirm import handles, turns, watch
+from streamlint.confirm import handles, turns, warm, watch
 from streamlint.confirm import hold as hold_module
 from streamlint.confirm.hold import Hold
 from streamlint.confirm.instrument import Place
@@ -28,7 +28,7 @@ def test_pytorch_is_warmed_up_once_and_not_before_the_program_uses_it(
     cuda = SimpleNamespace(is_initialized=lambda: begun[0], is_current_stream_capturing=lambda: False)
     cuda.current_stream = lambda: SimpleNamespace(cuda_stream=0)
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda, Tensor=Array))
-    monkeypatch.setattr(watch, "warm", warmed.append)
+    monkeypatch.setattr(warm, "warm", warmed.append)
     device = cast("Any", Device())
     site = Site(0, Role.EARLIER, "f.py", Place(1))
     probes = watch.Watch([site], turns.Order(Mode.GATED, 0), lambda _event: None, lambda: device)

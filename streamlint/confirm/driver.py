@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _SUCCESS = 0
+_NO_SUCH_PARAMETER = 1
+"""``CUDA_ERROR_INVALID_VALUE``: the kernel has fewer."""
+
 NOT_READY = 600
 """``CUDA_ERROR_NOT_READY``, also of the runtime: an answer to a query, no failure."""
 
@@ -49,7 +52,8 @@ class Driver:
         """The driver's own answer to a call: 0, or the code of an error."""
         return int(getattr(self._cuda, name)(*arguments))
 
-    def _check(self, name: str, *arguments: object) -> None:
+    def must(self, name: str, *arguments: object) -> None:
+        """:raises DriverError: the call fails."""
         code = self.call(name, *arguments)
         if code != _SUCCESS:
             raise DriverError(f"{name} returned {self.error_name(code)} ({code})")
@@ -67,29 +71,29 @@ class Driver:
 
     def device_count(self) -> int:
         count = ctypes.c_int()
-        self._check("cuDeviceGetCount", ctypes.byref(count))
+        self.must("cuDeviceGetCount", ctypes.byref(count))
         return count.value
 
     def device_name(self, device: int = 0) -> str:
         text = ctypes.create_string_buffer(128)
-        self._check("cuDeviceGetName", text, 128, device)
+        self.must("cuDeviceGetName", text, 128, device)
         return text.value.decode()
 
     def version(self) -> str:
         number = ctypes.c_int()
-        self._check("cuDriverGetVersion", ctypes.byref(number))
+        self.must("cuDriverGetVersion", ctypes.byref(number))
         return f"{number.value // 1000}.{number.value % 1000 // 10}"
 
     def activate(self, device: int = 0) -> None:
         """Make the primary context of ``device`` current: the one the runtime API uses as well."""
         context = ctypes.c_void_p()
-        self._check("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
-        self._check("cuCtxSetCurrent", context)
+        self.must("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+        self.must("cuCtxSetCurrent", context)
 
     def ensure_context(self) -> None:
         """Give this thread a current context if it has none."""
         context = ctypes.c_void_p()
-        self._check("cuCtxGetCurrent", ctypes.byref(context))
+        self.must("cuCtxGetCurrent", ctypes.byref(context))
         if not context.value:
             self.activate()
 
@@ -102,13 +106,13 @@ class Driver:
         size = min(most, self.rest_of_range(address))
         if size > 0:
             content = ctypes.create_string_buffer(size)
-            self._check("cuMemcpyDtoH_v2", content, ctypes.c_uint64(address), ctypes.c_size_t(size))
+            self.must("cuMemcpyDtoH_v2", content, ctypes.c_uint64(address), ctypes.c_size_t(size))
             return content.raw
         return ctypes.string_at(address, most) if self._is_pinned(address) else b""
 
     def poke(self, address: int, content: bytes) -> None:
         """Write the bytes to the address. The device must be idle."""
-        self._check("cuMemcpyHtoD_v2", ctypes.c_uint64(address), content, ctypes.c_size_t(len(content)))
+        self.must("cuMemcpyHtoD_v2", ctypes.c_uint64(address), content, ctypes.c_size_t(len(content)))
         self.synchronize()
 
     def rest_of_range(self, address: int) -> int:
@@ -142,16 +146,16 @@ class Driver:
         """Set each byte of so many new pinned blocks, which are free again when this returns."""
         blocks = [ctypes.c_void_p() for _ in range(count)]
         for block in blocks:
-            self._check("cuMemHostAlloc", ctypes.byref(block), ctypes.c_size_t(size), 0)
+            self.must("cuMemHostAlloc", ctypes.byref(block), ctypes.c_size_t(size), 0)
             ctypes.memset(block, value, size)
         for block in blocks:
-            self._check("cuMemFreeHost", block)
+            self.must("cuMemFreeHost", block)
 
     def synchronize(self) -> None:
         """Wait for every device on which this process has a primary context."""
         for device in self.active_devices():
             with self.on(device):
-                self._check("cuCtxSynchronize")
+                self.must("cuCtxSynchronize")
 
     def trim_pools(self) -> None:
         """Give back what is free in the pools that ``cudaMallocAsync`` takes from, if the device has any."""
@@ -163,7 +167,7 @@ class Driver:
     def elsewhere(self) -> Iterator[int]:
         """The other devices on which this process has a primary context; each is current in its turn."""
         current = ctypes.c_void_p()
-        self._check("cuCtxGetCurrent", ctypes.byref(current))
+        self.must("cuCtxGetCurrent", ctypes.byref(current))
         for device in self.active_devices():
             with self.on(device) as context:
                 if context.value != current.value:
@@ -174,7 +178,7 @@ class Driver:
         found = []
         for device in range(self.device_count()):
             flags, active = ctypes.c_uint(), ctypes.c_int()
-            self._check("cuDevicePrimaryCtxGetState", device, ctypes.byref(flags), ctypes.byref(active))
+            self.must("cuDevicePrimaryCtxGetState", device, ctypes.byref(flags), ctypes.byref(active))
             if active.value:
                 found.append(device)
         return found
@@ -183,26 +187,32 @@ class Driver:
     def on(self, device: int) -> Iterator[ctypes.c_void_p]:
         """With the primary context of the device."""
         context = ctypes.c_void_p()
-        self._check("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+        self.must("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
         try:
             with self.pushed(context):
                 yield context
         finally:
-            self._check("cuDevicePrimaryCtxRelease_v2", device)
+            self.must("cuDevicePrimaryCtxRelease_v2", device)
 
     @contextmanager
     def pushed(self, context: ctypes.c_void_p) -> Iterator[None]:
-        self._check("cuCtxPushCurrent_v2", context)
+        self.must("cuCtxPushCurrent_v2", context)
         try:
             yield
         finally:
             popped = ctypes.c_void_p()
-            self._check("cuCtxPopCurrent_v2", ctypes.byref(popped))
+            self.must("cuCtxPopCurrent_v2", ctypes.byref(popped))
 
     def context_of(self, stream: int) -> ctypes.c_void_p:
         context = ctypes.c_void_p()
-        self._check("cuStreamGetCtx", ctypes.c_void_p(stream), ctypes.byref(context))
+        self.must("cuStreamGetCtx", ctypes.c_void_p(stream), ctypes.byref(context))
         return context
+
+    def is_capturing(self, stream: int) -> bool:
+        """Whether what is queued there now runs at another time, or must not be queued."""
+        status = ctypes.c_int()
+        code = self.call("cuStreamIsCapturing", ctypes.c_void_p(stream), ctypes.byref(status))
+        return code != _SUCCESS or status.value != 0
 
     def idle(self, stream: int) -> bool:
         """Whether all work of ``stream`` is done."""
@@ -211,23 +221,82 @@ class Driver:
     def load(self, ptx: str, name: str) -> ctypes.c_void_p:
         """A kernel of the current context, compiled by the driver."""
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
-        self._check("cuModuleLoadData", ctypes.byref(module), ptx.encode() + b"\0")
-        self._check("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
+        self.must("cuModuleLoadData", ctypes.byref(module), ptx.encode() + b"\0")
+        self.must("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
         return function
+
+    def load_image(self, image: bytes, *, library: bool) -> int:
+        """A module or library with all of its kernels; 0 if it cannot be loaded."""
+        handle, none = ctypes.c_void_p(), (None, None, 0)
+        options = (*none, *none) if library else ()
+        name = "cuLibraryLoadData" if library else "cuModuleLoadData"
+        code = self.call(name, ctypes.byref(handle), image, *options)
+        return handle.value or 0 if code == _SUCCESS else 0
+
+    def parameter_sizes(self, function: int) -> list[int] | None:
+        """Bytes of each parameter of a kernel; ``None`` where the driver is too old to tell."""
+        for name in ("cuFuncGetParamInfo", "cuKernelGetParamInfo"):  # a launch takes handles of both kinds
+            sizes: list[int] = []
+            if not hasattr(self._cuda, name):
+                return None
+            offset, size = ctypes.c_size_t(), ctypes.c_size_t()
+            out = ctypes.byref(offset), ctypes.byref(size)
+            while (
+                code := self.call(name, ctypes.c_void_p(function), ctypes.c_size_t(len(sizes)), *out)
+            ) == _SUCCESS:
+                sizes.append(size.value)
+            if code == _NO_SUCH_PARAMETER:
+                return sizes
+        return None
+
+    def range_of(self, address: int) -> tuple[int, int, bool] | None:
+        """Begin and size of the allocation that the address is in, and whether it is pinned memory."""
+        if self._is_pinned(address):
+            start, its_start = ctypes.c_uint64(), 11
+            code = self.call(
+                "cuPointerGetAttribute", ctypes.byref(start), its_start, ctypes.c_uint64(address)
+            )
+            size = self.pinned_size(address)
+            return (start.value, size, True) if code == _SUCCESS and size else None
+        base, size_there = ctypes.c_uint64(), ctypes.c_size_t()
+        out = ctypes.byref(base), ctypes.byref(size_there)
+        found = self.call("cuMemGetAddressRange_v2", *out, ctypes.c_uint64(address)) == _SUCCESS
+        return (base.value, size_there.value, False) if found and size_there.value else None
+
+    def fetch(self, address: int, size: int, stream: int) -> bytes:
+        """Bytes of the device, read on a stream."""
+        content = ctypes.create_string_buffer(size)
+        where = (content, ctypes.c_uint64(address), ctypes.c_size_t(size), ctypes.c_void_p(stream))
+        self.must("cuMemcpyDtoHAsync_v2", *where)
+        self.must("cuStreamSynchronize", ctypes.c_void_p(stream))
+        return content.raw
+
+    def put(self, address: int, content: bytes, stream: int) -> None:
+        """Write bytes to the device on a stream."""
+        where = (ctypes.c_uint64(address), content, ctypes.c_size_t(len(content)), ctypes.c_void_p(stream))
+        self.must("cuMemcpyHtoDAsync_v2", *where)
+        self.must("cuStreamSynchronize", ctypes.c_void_p(stream))
+
+    def copy(self, destination: int, source: int, size: int, stream: int) -> None:
+        ends = ctypes.c_uint64(destination), ctypes.c_uint64(source)
+        self.must("cuMemcpyAsync", *ends, ctypes.c_size_t(size), ctypes.c_void_p(stream))
+
+    def run_graph(self, graph: int, stream: int) -> None:
+        self.must("cuGraphLaunch", ctypes.c_void_p(graph), ctypes.c_void_p(stream))
 
     def launch(self, function: ctypes.c_void_p, stream: int, arguments: tuple[int, ...]) -> None:
         """One thread, with 64-bit integer arguments."""
         values = [ctypes.c_uint64(a) for a in arguments]
         pointers = (ctypes.c_void_p * len(values))(*[ctypes.addressof(v) for v in values])
         handle = ctypes.c_void_p(stream)
-        self._check("cuLaunchKernel", function, 1, 1, 1, 1, 1, 1, 0, handle, pointers, None)
+        self.must("cuLaunchKernel", function, 1, 1, 1, 1, 1, 1, 0, handle, pointers, None)
 
     def mapped_word(self) -> tuple[ctypes.c_uint32, int]:
         """A zeroed 32-bit word of pinned memory, and its address on the device."""
         host, device = ctypes.c_void_p(), ctypes.c_uint64()
         portable_and_mapped = 1 | 2
-        self._check("cuMemHostAlloc", ctypes.byref(host), 4, portable_and_mapped)
-        self._check("cuMemHostGetDevicePointer_v2", ctypes.byref(device), host, 0)
+        self.must("cuMemHostAlloc", ctypes.byref(host), 4, portable_and_mapped)
+        self.must("cuMemHostGetDevicePointer_v2", ctypes.byref(device), host, 0)
         word = ctypes.c_uint32.from_address(host.value or 0)
         word.value = 0
         return word, device.value
@@ -235,34 +304,34 @@ class Driver:
     def new_stream(self) -> int:
         """A stream that no other is ordered with."""
         stream, non_blocking = ctypes.c_void_p(), 1
-        self._check("cuStreamCreate", ctypes.byref(stream), non_blocking)
+        self.must("cuStreamCreate", ctypes.byref(stream), non_blocking)
         return stream.value or 0
 
     def allocated(self, size: int) -> int:
         """Memory of its own, as that of ``cudaMalloc``; it is never freed."""
         address = ctypes.c_uint64()
-        self._check("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(size))
+        self.must("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(size))
         return address.value
 
     def fill(self, address: int, size: int, value: int) -> None:
         """Set each byte, before the call returns."""
-        self._check("cuMemsetD8_v2", ctypes.c_uint64(address), ctypes.c_ubyte(value), ctypes.c_size_t(size))
+        self.must("cuMemsetD8_v2", ctypes.c_uint64(address), ctypes.c_ubyte(value), ctypes.c_size_t(size))
         self.synchronize()
 
     def overwritten(self, size: int, stream: int, value: int) -> int:
         """Memory of the pool, allocated on the stream and filled there; it is never freed."""
         address = ctypes.c_uint64()
-        self._check("cuMemAllocAsync", ctypes.byref(address), ctypes.c_size_t(size), ctypes.c_void_p(stream))
+        self.must("cuMemAllocAsync", ctypes.byref(address), ctypes.c_size_t(size), ctypes.c_void_p(stream))
         fill = (address, ctypes.c_ubyte(value), ctypes.c_size_t(size), ctypes.c_void_p(stream))
-        self._check("cuMemsetD8Async", *fill)
+        self.must("cuMemsetD8Async", *fill)
         return address.value
 
     def record(self, stream: int) -> ctypes.c_void_p:
         """A new event at the tail of ``stream``."""
         event = ctypes.c_void_p()
         without_timing = 2
-        self._check("cuEventCreate", ctypes.byref(event), without_timing)
-        self._check("cuEventRecord", event, ctypes.c_void_p(stream))
+        self.must("cuEventCreate", ctypes.byref(event), without_timing)
+        self.must("cuEventRecord", event, ctypes.c_void_p(stream))
         return event
 
     def done(self, event: ctypes.c_void_p) -> bool:

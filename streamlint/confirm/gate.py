@@ -53,7 +53,7 @@ class Gate:
 
     def __init__(self, driver: Driver, limit_ms: float) -> None:
         self._driver = driver
-        self._limit_ns = int(limit_ms * 1e6)
+        self.limit_ms = limit_ms
         self._flag, self._flag_address = driver.mapped_word()
         self._kernels: dict[int, ctypes.c_void_p] = {}
         self._pending: list[ctypes.c_void_p] = []
@@ -65,7 +65,7 @@ class Gate:
         context = self._driver.context_of(stream)
         with self._driver.pushed(context):
             kernel = self._kernel(context)
-            self._driver.launch(kernel, stream, (self._flag_address, self._limit_ns))
+            self._driver.launch(kernel, stream, (self._flag_address, int(self.limit_ms * 1e6)))
             self._pending.append(self._driver.record(stream))
 
     def hold_elsewhere(self) -> None:

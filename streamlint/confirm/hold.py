@@ -25,6 +25,8 @@ class Hold(Enum):
     """That of PyTorch alone: ``a *= 2`` may be CuPy's, and what reads ``a`` must not be held back with it."""
     CUPY = "cupy"
     NUMBA = "numba"
+    STATEMENT = "statement"
+    """Those of ``CURRENT``, before the statement, although driver calls can be seen: it has made none."""
     ELSEWHERE = "elsewhere"
     """Those of the devices that are not current: ``host.copy_(x)`` runs on the device of ``x``."""
 
@@ -42,7 +44,7 @@ def hold_back(gate: Gate, hold: Hold, arguments: Sequence[object]) -> list[Hold]
     match hold:
         case _ if named:
             streams = named
-        case Hold.CURRENT | Hold.LATE:
+        case Hold.CURRENT | Hold.LATE | Hold.STATEMENT:
             streams = sorted(set(current.values())) or [0]
         case Hold.TORCH | Hold.CUPY | Hold.NUMBA:
             streams = [stream for library, stream in current.items() if library == hold.value]

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from streamlint.confirm.finders import spec_of_others
 from streamlint.confirm.hold import Hold
+from streamlint.confirm.inside.seeds import begin, seeded
 from streamlint.confirm.instrument import PROBE, Place
 from streamlint.confirm.probe import Mode
 from streamlint.confirm.turns import Order, Stop
@@ -77,7 +78,7 @@ class _Finder:
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         spec = spec_of_others(self, name, path, target)
-        return self._with_probes(spec) if spec is not None else None
+        return self._with_probes(seeded(spec)) if spec is not None else None
 
     def _with_probes(self, spec: ModuleSpec) -> ModuleSpec:
         if isinstance(spec.loader, SourceFileLoader) and spec.origin and self._weaver.weaves(spec.origin):
@@ -132,7 +133,10 @@ def _install(job: dict[str, Any]) -> None:
         frozenset(job["stuck"]),
         Hold(job["hold"]),
         Stop(job["stop"]),
+        frozenset(job["records"]),
+        Path(job["images"]) if job["images"] else None,
     )
+    begin()
     setattr(builtins, PROBE, Watch(sites, order, out))
     setattr(builtins, _WEAVER, weaver)
     sys.meta_path.insert(0, _Finder(weaver))

@@ -50,6 +50,8 @@ class Mode(Enum):
     """The delay, and the later statement left out: nothing waits there."""
     PLAIN = "plain"
     """The program as it is."""
+    ORDER = "order"
+    """The delay, and then both orders of the two operations on the memory that they found."""
 
     @property
     def serialized(self) -> bool:
@@ -57,7 +59,12 @@ class Mode(Enum):
 
     @property
     def delays(self) -> bool:
-        return self in (Mode.CONTROL, Mode.GATED, Mode.UNBLOCKED)
+        return self in (Mode.CONTROL, Mode.GATED, Mode.UNBLOCKED, Mode.ORDER)
+
+    @property
+    def races(self) -> bool:
+        """Whether a later operation may come before an earlier one that is held back."""
+        return self in (Mode.GATED, Mode.ORDER)
 
 
 class Probe:

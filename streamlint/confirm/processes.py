@@ -9,6 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from streamlint.confirm.inside.seeds import ENVIRONMENT
+
 _LONGEST_LINE: Final = 300
 _END_S: Final = 5.0
 
@@ -23,6 +25,8 @@ def tidy_environment(first: Path, *, lazy: bool = False) -> dict[str, str]:
     environment.pop("CUDA_LAUNCH_BLOCKING", None)
     # Loading a kernel at its first use can wait for the device, and with it for the gate.
     environment.setdefault("CUDA_MODULE_LOADING", "LAZY" if lazy else "EAGER")
+    for name, value in ENVIRONMENT.items():
+        environment.setdefault(name, value)
     # With few hardware queues, streams that share one wait for each other.
     environment.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
     # pytest reads test modules by itself in order to rewrite their assertions, past every other loader.

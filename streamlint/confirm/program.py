@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from streamlint.confirm.hold import Hold
 from streamlint.confirm.hook import JOB, SITECUSTOMIZE
+from streamlint.confirm.inside.order import Conflict
 from streamlint.confirm.probe import Mode
 from streamlint.confirm.processes import end_all, tail, tidy_environment
 from streamlint.confirm.runner import Confirmation, modes_for
@@ -33,6 +34,7 @@ from streamlint.confirm.verdict import (
     Returned,
     Runs,
     Verdict,
+    by_order,
     decide,
     suspicious,
 )
@@ -96,6 +98,12 @@ class Seen:
     """Where else the turn could have ended."""
     watched: set[int] = field(default_factory=set)
     overtaken: set[tuple[int, int]] = field(default_factory=set)
+    conflicts: dict[tuple[int, int], Conflict] = field(default_factory=dict)
+    """Of operations whose order was seen to matter."""
+    opened: dict[int, str] = field(default_factory=dict)
+    """The calls that waited for a gate until it was opened."""
+    gates: str = ""
+    """Where they stood, in words."""
     outlasted: set[int] = field(default_factory=set)
     waited: dict[tuple[int, int], float] = field(default_factory=dict)
     errors: dict[int, list[CudaError]] = field(default_factory=dict)
@@ -143,6 +151,7 @@ class Seen:
             errors=tuple(self.errors.get(finding, ())),
             watched=int(finding in self.watched),
             waited_s=self.waited.get((finding, turn), 0.0),
+            opened_by=self.opened.get(finding, ""),
         )
 
 
@@ -156,9 +165,15 @@ class Program:
         self._command = list(command)
         self._cases = list(cases)
         self._limits = limits
+        self._images: Path | None = None
 
     def confirm(self, report: Callable[[str], None]) -> list[Confirmation]:
         """All findings in turn; ``report`` is told each verdict as it comes."""
+        with tempfile.TemporaryDirectory(prefix="streamlint-images-") as images:
+            self._images = Path(images)
+            return self._confirm_all(report)
+
+    def _confirm_all(self, report: Callable[[str], None]) -> list[Confirmation]:
         numbers = range(len(self._cases))
         shared = {mode for n in numbers for mode in self._modes(n) if mode in (Mode.REFERENCE, Mode.PLAIN)}
         common: dict[Mode, Seen] = {mode: self._run(mode, None, 0) for mode in Mode if mode in shared}
@@ -242,6 +257,10 @@ class Program:
             control = again.outcome(number, turn, limit, stop)
         runs = Runs(expected, control, got, NOT_MADE)
         decision = decide(plan.witness, runs, self._limits.delay_ms / 1e3)
+        if decision.verdict in (Verdict.UNORDERED, Verdict.NOISY) and (number, turn) in gated.overtaken:
+            decision = by_order(
+                decision, self._run(Mode.ORDER, number, turn, schedule).conflicts.get((number, turn))
+            )
         return decision, gated.others(number, schedule)
 
     def _run(self, mode: Mode, active: int | None, turn: int, schedule: Schedule = Schedule()) -> Seen:
@@ -276,6 +295,10 @@ class Program:
             "stop": schedule.stop.value,
             "delay_ms": self._limits.delay_ms,
             "out": str(out),
+            "images": None if self._images is None else str(self._images),
+            "records": [
+                n for n, case in enumerate(self._cases) if isinstance(case.plan.witness, ByLateError)
+            ],
             "stuck": [active] if active is not None and self._is_about_deadlock(active) else [],
             "reuse": [n for n, case in enumerate(self._cases) if isinstance(case.plan.witness, ByReuse)],
             "sites": [
@@ -366,6 +389,13 @@ def _add(seen: Seen, event: dict[str, Any]) -> None:  # noqa: C901, PLR0912 one 
             seen.overtaken.add((finding, turn))
         case "outlasted":
             seen.outlasted.add(finding)
+        case "conflict":
+            seen.conflicts[finding, turn] = Conflict(**event["conflict"])
+        case "opened":
+            seen.opened[finding] = event["call"]
+        case "gates":
+            seen.gates = event["text"]
+            seen.environment["gates"] = event["text"]
         case "error":
             error = event["error"]
             found = CudaError(error["name"], error["code"], error["line"], error["in_callback"])

@@ -75,12 +75,14 @@ def _row(confirmation: Confirmation) -> tuple[str, str, str, str, str]:
     evidence = decision.reason
     if decision.difference is not None:
         d = decision.difference
-        evidence += f": {d.place or 'result'} is {d.gated}, {d.reference} when serialized"
+        right = "in order" if decision.by == "order" else "when serialized"
+        evidence += f": {d.place or 'result'} is {d.gated}, {d.reference} {right}"
     held = "" if plan.earlier is None else f"{plan.earlier.line} {treatment(plan.witness)}"
     watched = "" if plan.later is None else f"{plan.later.line} watched"
     name = f"{_relative(plan.path, plan.root)}::{plan.function}"
     lines = ", ".join(part for part in (held, watched) if part)
-    return decision.verdict.name, plan.code, name, lines, evidence
+    by = f" (by {decision.by})" if decision.by else ""
+    return f"{decision.verdict.name}{by}", plan.code, name, lines, evidence
 
 
 def _summary(confirmations: Sequence[Confirmation]) -> str:
@@ -135,6 +137,7 @@ def _decision(decision: Decision) -> dict[str, Any]:
     difference = decision.difference
     return {
         "verdict": decision.verdict.name,
+        "by": decision.by or None,
         "reason": decision.reason,
         "difference": None
         if difference is None

@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING
 from streamlint.confirm.hold import Hold
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from streamlint.confirm.inside.lookout import Statement
+    from streamlint.confirm.inside.order import Operation
     from streamlint.confirm.probe import Mode
     from streamlint.confirm.reuse import Block
     from streamlint.confirm.sight import Sight
@@ -42,6 +46,18 @@ class Order:
     hold: Hold = Hold.CURRENT
     """What is held back where the statement names no stream."""
     stop: Stop = Stop.MATCHING
+    records: frozenset[int] = frozenset()
+    """Findings whose earlier operation is the record of an event."""
+    images: Path | None = None
+    """Where the modules are that a turn loads."""
+
+    @property
+    def is_patient(self) -> bool:
+        """Whether a gate may stay closed until the later operation is decided.
+
+        Not where memory is handed out again, which waits for it, nor where the program is to hang.
+        """
+        return self.active is not None and self.active not in self.reuse | self.stuck
 
 
 @dataclass(slots=True)
@@ -59,6 +75,8 @@ class Turn:
     strangers: list[Sight] = field(default_factory=list)
     """Of later operations that did not end it. They may belong to it all the same, if no other does."""
     blocks: list[Block] = field(default_factory=list)
+    operations: list[Operation] = field(default_factory=list)
+    """Driver calls that can be made again."""
 
     def shares(self, keys: set[int]) -> bool:
         """Whether memory is the same, as far as is known."""
@@ -77,5 +95,7 @@ class Later:
     sights: list[Sight] = field(default_factory=list)
     keys: set[int] = field(default_factory=set)
     streams: list[int] = field(default_factory=list)
+    queued: Statement | None = None
+    """What it asked of the driver, where that is seen."""
     began: float = field(default_factory=time.monotonic)
     """Seconds, of the monotonic clock."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 if sys.version_info >= (3, 11):
     from typing import assert_never as assert_never  # noqa: PLC0414 for other modules too
@@ -31,7 +31,11 @@ from streamlint.witness import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from streamlint.confirm.inside.order import Conflict
     from streamlint.confirm.values import Snapshot
+
+
+_LONGEST_KERNEL: Final = 60
 
 
 class Verdict(Enum):
@@ -89,6 +93,8 @@ class Returned:
     """Values of ``Hold`` that would be other schedules."""
     outlasted: bool = False
     """Whether the host waited in the earlier statement until nothing was held back any more."""
+    opened_by: str = ""
+    """The driver call that waited for a gate until it was opened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +142,8 @@ class Decision:
     verdict: Verdict
     reason: str
     difference: Difference | None = None
+    by: str = ""
+    """What a race was shown by: ``value`` or ``order``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,11 +227,17 @@ def _values(reference: Returned, gated: Returned) -> Decision:
         return Decision(Verdict.NOT_REACHED, "the earlier operation was not issued")
     wrong = first_difference(reference.value, gated.value)
     if wrong is not None:
-        return Decision(Verdict.CONFIRMED, "the returned value is wrong", wrong)
+        return Decision(Verdict.CONFIRMED, "the returned value is wrong", wrong, "value")
     if gated.overtaken:
         return Decision(
             Verdict.UNORDERED,
             "the later operation finished while the earlier one was held back, but the value was right",
+        )
+    if gated.opened_by:
+        return Decision(
+            Verdict.ORDERED,
+            f"the value was right; {gated.opened_by} waited for what was held back, "
+            "before the later operation was done",
         )
     if gated.outlasted:
         # `x = load().add_(1)` waits by itself, and so may the first launch of a kernel.
@@ -233,6 +247,25 @@ def _values(reference: Returned, gated: Returned) -> Decision:
             "work that it queued afterwards was not late",
         )
     return Decision(Verdict.ORDERED, "the value was right with the earlier operation held back")
+
+
+def by_order(decision: Decision, conflict: Conflict | None) -> Decision:
+    """The later operation was done before the earlier one: a race, if the order of the two matters.
+
+    So it is if the values of the program differ in each run for other reasons, or happen to be right.
+    """
+    if conflict is None:
+        return decision
+    place = f"byte {conflict.offset} of memory that both use"
+    first, second = _short(conflict.earlier), _short(conflict.later)
+    reason = f"`{second}` was done while `{first}` was held back, and their order matters"
+    return Decision(
+        Verdict.CONFIRMED, reason, Difference(place, conflict.in_order, conflict.overtaken), "order"
+    )
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST_KERNEL else f"{name[:_LONGEST_KERNEL]}..."
 
 
 def _by_error(witness: ByError, plain: Outcome) -> Decision:

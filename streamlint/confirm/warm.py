@@ -5,6 +5,7 @@ That can wait for the device, and so hide a missing order.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 
@@ -20,3 +21,16 @@ def warm(torch: Any) -> None:  # noqa: ANN401
         with torch.cuda.stream(side):
             (x @ x).sum()
         torch.cuda.synchronize()
+
+
+class WarmUp:
+    """Once, as soon as the program has begun to use PyTorch on the GPU: no first use behind a gate."""
+
+    def __init__(self) -> None:
+        self._done = False
+
+    def __call__(self) -> None:
+        torch = sys.modules.get("torch")
+        if not self._done and torch is not None and hasattr(torch, "cuda") and torch.cuda.is_initialized():
+            self._done = True
+            warm(torch)

@@ -15,7 +15,6 @@ import os
 import sys
 import threading
 import time
-import traceback
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -24,7 +23,6 @@ from streamlint.confirm import cuda_errors
 from streamlint.confirm.driver import Driver, DriverError, DriverUnavailableError
 from streamlint.confirm.gate import Gate
 from streamlint.confirm.handles import (
-    current_streams,
     handles,
     library_is_capturing,
     named_among,
@@ -32,11 +30,14 @@ from streamlint.confirm.handles import (
     on_callback_thread,
 )
 from streamlint.confirm.hold import hold_back
+from streamlint.confirm.inside.lookout import Lookout
+from streamlint.confirm.inside.outcome import look_out, of_earlier, overtakes, try_orders
+from streamlint.confirm.inside.places import passed, process_name
 from streamlint.confirm.probe import Mode
 from streamlint.confirm.reuse import hand_out
 from streamlint.confirm.sight import sight_of
 from streamlint.confirm.turns import Later, Stop, Turn
-from streamlint.confirm.warm import warm
+from streamlint.confirm.warm import WarmUp
 from streamlint.confirm.weave import Role
 
 if TYPE_CHECKING:
@@ -67,15 +68,20 @@ class Watch:
         order: Order,
         emit: Callable[[dict[str, Any]], None],
         make_driver: Callable[[], Driver] = Driver,
+        make_lookout: Callable[[Driver, Gate, float], Lookout] = Lookout,
     ) -> None:
         self._sites = sites
         self._order = order
         self._emit = emit
         self._make_driver = make_driver
+        self._make_lookout = make_lookout
+        self._lookout: Lookout | None = None
+        """Where driver calls are seen, gates stand in front of those; else before the statement."""
+        self._loading: list[tuple[int, int]] = []
         self._driver: Driver | None = None
         self._gate: Gate | None = None
         self._dead = False
-        self._warm = False
+        self._warm_up = WarmUp()
         self._lock = threading.RLock()
         self._counts: dict[int, int] = {}
         self._turns: list[Turn] = []
@@ -176,7 +182,7 @@ class Watch:
         """At the start of an ``except`` block."""
         error = sys.exc_info()[1]
         for number, site in enumerate(self._sites):
-            if error is not None and site.role is Role.GUARD and _passed(error, site):
+            if error is not None and site.role is Role.GUARD and passed(error, site):
                 self.raised((number,), error)
 
     def leave(self, numbers: tuple[int, ...], value: T | None = None) -> T | None:
@@ -213,6 +219,18 @@ class Watch:
         self._emit({"event": "reached", "finding": finding, "turn": number})
         if self._order.active is None or number == self._order.turn:
             self._turns.append(Turn(finding, number))
+            self._look_out(finding, number)
+
+    def _look_out(self, finding: int, turn: int) -> None:
+        """A turn has begun; what its statement asks of the driver comes next."""
+        lookout, folder = self._lookout, self._order.images
+        self._loading[:] = [(one.finding, one.number) for one in self._turns]
+        if lookout is None or not self._order.mode.delays:
+            return
+        if folder is not None:
+            lookout.load_images(folder, finding, turn)
+        if self._gate_for(finding) is not None:
+            lookout.begin_earlier(records=finding in self._order.records)
 
     def _current(self, finding: int) -> Turn | None:
         """The turn that this execution belongs to, while its statement runs."""
@@ -226,14 +244,14 @@ class Watch:
             self._later[site.finding].streams.extend(streams)
 
     def _hold(self, finding: int, streams: list[int]) -> None:
-        gate = self._gate_for(finding)
+        gate = self._gate_for(finding) if self._lookout is None else None
         if gate is not None:
             for stream in streams:
                 gate.hold(stream)
             self._emit({"event": "held", "finding": finding})
 
     def _hold_among(self, finding: int, arguments: tuple[object, ...]) -> None:
-        gate = self._gate_for(finding)
+        gate = self._gate_for(finding) if self._lookout is None else None
         if gate is not None:
             for other in hold_back(gate, self._order.hold, arguments):
                 self._emit({"event": "other", "finding": finding, "hold": other.value})
@@ -252,11 +270,21 @@ class Watch:
         turn = self._current(finding)
         if turn is not None and finding in self._order.reuse:
             turn.blocks = [b for sight in turn.sights if (b := sight.block(self._driver)) is not None]
+        self._end_earlier(finding, turn)
         if self._order.mode.serialized:
             self._synchronize()
         gate = self._gate_for(finding)
-        if gate is not None and self._order.mode is Mode.GATED and not gate.closed:
+        if gate is not None and self._order.mode.races and not gate.closed:
             self._emit({"event": "outlasted", "finding": finding})
+
+    def _end_earlier(self, finding: int, turn: Turn | None) -> None:
+        """What its statement has queued is known."""
+        statement = None if self._lookout is None else self._lookout.end_earlier()
+        if statement is None:
+            return
+        if turn is not None:
+            turn.operations = statement.operations
+        self._emit(of_earlier(statement) | {"finding": finding})
 
     # ------------------------------------------------------------------ later
 
@@ -268,8 +296,10 @@ class Watch:
     def _begin_later(self, finding: int, *, own: bool) -> None:
         if self._order.mode.serialized:
             self._synchronize()
-        closed = self._gate is not None and self._order.mode is Mode.GATED and self._gate.closed
+        closed = self._gate is not None and self._order.mode.races and self._gate.closed
         self._later[finding] = Later(closed, own)
+        if self._lookout is not None:
+            self._lookout.begin_later()
 
     def _end_later(self, finding: int, value: object) -> None:
         later = self._later.pop(finding, None)
@@ -277,6 +307,8 @@ class Watch:
             return
         self._say(f"watched {finding}", {"event": "watched", "finding": finding})
         waited = time.monotonic() - later.began
+        if self._lookout is not None:
+            later.queued = self._lookout.end_later()
         returned = sight_of("value", value, self._driver)
         if returned is not None:
             later.sights.append(returned)
@@ -302,36 +334,42 @@ class Watch:
             self._emit_seen(turn, later.sights, Stop.FIRST)
         if not ends and not (is_first and self._order.stop is Stop.FIRST) and turn.laters < _MAX_LATERS:
             return
-        if later.closed and self._overtakes(later.streams):
+        patient = self._lookout is not None and self._order.is_patient
+        limit_s = self._order.delay_ms / 1e3 if patient else _OVERTAKE_S
+        overtaken = later.closed and overtakes(self._driver, self._gate, later, limit_s)
+        if overtaken:
             self._emit({"event": "overtaken", **place})
         self._end_turn(turn, later.sights if ends else turn.strangers, later.streams)
-
-    def _overtakes(self, streams: list[int]) -> bool:
-        """Whether the later operation is done while the earlier one is still held back."""
-        assert self._driver is not None
-        assert self._gate is not None
-        limit = time.monotonic() + _OVERTAKE_S
-        while time.monotonic() < limit and self._gate.closed:
-            if all(self._driver.idle(stream) for stream in streams or current_streams()):
-                return self._gate.closed
-        return False
+        if self._order.mode is Mode.ORDER:
+            if overtaken and self._lookout is not None:
+                try_orders(self._lookout, turn, later, self._emit)
+            os._exit(0)  # the memory of the program may be spoilt
 
     def _end_turn(self, turn: Turn, sights: list[Sight], streams: list[int]) -> None:
         self._turns.remove(turn)
         if self._driver is not None:
             self._kept += [hand_out(block, self._driver, streams) for block in dict.fromkeys(turn.blocks)]
-        if self._gate is not None and self._order.mode.delays:
-            self._gate.release()
+        self._loading[:] = [(one.finding, one.number) for one in self._turns]
+        self._open()
         self._synchronize()
         self._emit_seen(turn, sights, self._order.stop)
         self._kept.clear()
+
+    def _open(self) -> None:
+        if self._lookout is not None and self._lookout.opened_by:
+            name = self._lookout.opened_by
+            self._say(f"opened {name}", {"event": "opened", "finding": self._order.active, "call": name})
+        if self._gate is not None and self._order.mode.delays:
+            self._gate.release()
+        if self._lookout is not None:
+            self._lookout.open()
 
     def _emit_seen(self, turn: Turn, sights: list[Sight], stop: Stop) -> None:
         """The contents of what both operations touched; the device is idle."""
         leaves: list[tuple[str, str]] = []
         for sight in dict.fromkeys([*turn.sights, *sights]):
             leaves += sight.leaves(self._driver)
-        place = {"finding": turn.finding, "turn": turn.number, "process": _process_name()}
+        place = {"finding": turn.finding, "turn": turn.number, "process": process_name()}
         self._emit({"event": "seen", **place, "stop": stop.value, "leaves": leaves})
 
     def _at_end(self) -> None:
@@ -342,6 +380,8 @@ class Watch:
             if self._driver is not None and not self._refused():
                 for turn in list(self._turns):
                     self._end_turn(turn, turn.strangers, [])
+        if self._lookout is not None:
+            self._lookout.close()
 
     # ------------------------------------------------------------------ the rest
 
@@ -351,7 +391,8 @@ class Watch:
         # In a callback none acts. To wait there for one that waits for the device would be a deadlock.
         with nullcontext() if on_callback_thread() else self._lock:
             try:
-                yield
+                with nullcontext() if self._lookout is None else self._lookout.quiet():
+                    yield
             except Exception as error:
                 self._dead = True
                 text = str(error).strip() or type(error).__name__
@@ -387,17 +428,9 @@ class Watch:
                 self._dead = True
                 self._emit({"event": "driver", "text": str(error)})
                 return None
-            self._warm_up()
+            if self._gate is not None:
+                self._warm_up()
             return self._driver
-
-    def _warm_up(self) -> None:
-        """Once, as soon as the program has begun to use PyTorch on the GPU: no first use behind a gate."""
-        torch = sys.modules.get("torch")
-        if self._warm or self._gate is None or torch is None or not hasattr(torch, "cuda"):
-            return
-        if torch.cuda.is_initialized():
-            self._warm = True
-            warm(torch)
 
     def _start(self, driver: Driver) -> None:
         gpu = {"GPU": driver.device_name(), "CUDA driver API": driver.version()}
@@ -406,10 +439,16 @@ class Watch:
             # Not where errors are looked for: making a gate would spoil a capture that is under way.
             driver.ensure_context()
             self._gate = Gate(driver, self._order.delay_ms)
+            self._lookout, where = look_out(
+                self._make_lookout, driver, self._gate, self._order, self._loading
+            )
+            self._emit({"event": "gates", "text": where})
         self._driver = driver
 
     def _synchronize(self) -> None:
         if self._driver is not None:
+            if self._lookout is not None:
+                self._open()
             self._driver.synchronize()
 
     def _execution(self, site: Site) -> Turn | Later | None:
@@ -458,23 +497,3 @@ class Watch:
         self._turns, self._later = [], {}
         self._dead = self._dead or self._driver is not None
         self._pid = os.getpid()
-
-
-def _process_name() -> str:
-    """What tells the processes of one program apart in each of its runs: a rank, a worker's name."""
-    rank = os.environ.get("RANK", "")
-    multiprocessing = sys.modules.get("multiprocessing.process")
-    name = "MainProcess" if multiprocessing is None else multiprocessing.current_process().name
-    return " ".join(part for part in (rank and f"rank {rank}", name if name != "MainProcess" else "") if part)
-
-
-def _passed(error: BaseException, site: Site) -> bool:
-    """Whether the error, or one that it came from, left a call on the line of the site."""
-    chain: list[BaseException] = []
-    link: BaseException | None = error
-    while link is not None and link not in chain:
-        chain.append(link)
-        link = link.__cause__ or link.__context__
-    frames = [frame for one in chain for frame in traceback.extract_tb(one.__traceback__)]
-    path = os.path.realpath(site.path)
-    return any(f.lineno == site.place.line and os.path.realpath(f.filename) == path for f in frames)
