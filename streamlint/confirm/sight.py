@@ -93,7 +93,7 @@ def sight_of(name: str, value: object, driver: Driver | None, depth: int = 0) ->
         return _number(name, value, driver)
     numpy: Any = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, getattr(numpy, "number", ())):
-        return Sight(name, text=repr(value.item()))
+        return Sight(name, text=repr(value.item()))  # type: ignore[attr-defined]
     if isinstance(value, str):
         return Sight(name, text=repr(value[:200])) if " at 0x" not in value else None
     if isinstance(value, tuple | list | dict):

@@ -50,6 +50,7 @@ def main():
     host = check(runtime.cudaHostAlloc(SIZE, 0))
     view = (ctypes.c_ubyte * SIZE).from_address(host)
     check(runtime.cudaMemset(x, 5, SIZE))
+    check(runtime.cudaDeviceSynchronize())
     check(runtime.cudaMemcpyAsync(host, x, SIZE, ANY, a))
     if RIGHT:
         check(runtime.cudaStreamSynchronize(a))
