@@ -207,6 +207,14 @@ MODULE_METHODS = frozenset(
 )
 """Methods of ``torch.nn.Module`` that tensors do not have (https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html)."""
 
+MODULE_LISTINGS = {
+    "parameters": ("parameters", False),
+    "named_parameters": ("parameters", True),
+    "buffers": ("buffers", False),
+    "named_buffers": ("buffers", True),
+}
+"""Methods of a module that list what it owns: what they list, and whether with names."""
+
 MODULE_RETURNS_SELF = frozenset(
     "eval train to cuda cpu half float bfloat16 double type requires_grad_ to_empty apply".split()
 )

@@ -218,6 +218,12 @@ def copy(
     if to.on_host and of.on_host:
         m.emit(HostAccess(m.site(span), m.lane, accesses=(read, write), name=name))
         return
+    if not blocking and Space.PINNED in (to, of):
+        # x.copy_(page, non_blocking=True): who asks for that has the other end on a device.
+        for view in (dst, src):
+            known = m.buffers[view.id]
+            if known.space is Space.UNKNOWN:
+                m.buffers[view.id] = replace(known, residence=max(known.residence, Evidence.INFERRED))
     device = m.buffers[src.id].device if to.on_host else m.buffers[dst.id].device
     if of is Space.DEVICE and to is Space.DEVICE and device != m.buffers[src.id].device:
         _between_devices(m, dst, src, span, name)

@@ -77,10 +77,7 @@ def _anew(m: Machine, view: BufferV, span: Span) -> BufferV:
     old = m.buffers[view.id]
     stream = m.current_stream(Lib.TORCH, old.device)
     made = m.new_buffer(old.name, Space.DEVICE, Origin.RESULT, view.flavor, span, stream.id, old.device)
-    for number, moved in m.life.moved.items():
-        if moved.id == view.id:
-            m.life.moved[number] = made
-    m.life.moved[view.id] = made
+    lifetime.move(m, view, made)
     return made
 
 

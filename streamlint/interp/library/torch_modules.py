@@ -1,13 +1,17 @@
-"""Modules that were taken for tensors: ``build()`` is unknown, and ``build().cuda()`` may be either."""
+"""Modules: what they own, and those that were taken for tensors.
+
+``build()`` is unknown, and ``build().cuda()`` may be either.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.library import unresolved
-from streamlint.interp.state.values import BufferV, Flavor, Value
+from streamlint.interp.library import tensors, unresolved
+from streamlint.interp.python import names
+from streamlint.interp.state.values import BufferV, Flavor, HeapV, SymV, TupleV, Value, key_of
 from streamlint.models import torch as model
-from streamlint.trace import WHOLE
+from streamlint.trace import WHOLE, Access, Doubt, Mode
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -38,4 +42,45 @@ def method(
     """``module.name(...)``"""
     if name in model.MODULE_RETURNS_SELF:
         return view
+    if name in model.MODULE_LISTINGS:
+        return listed(m, key_of(view), name)
     return unresolved.opaque(m, f"{m.buffers[view.id].name or 'module'}.{name}", args, kwargs, span)
+
+
+MOST_LISTED = 6
+"""Parameters that are told apart: more than a loop has passes."""
+
+
+def listed(m: Machine, owner: str, name: str) -> HeapV:
+    """``net.parameters()``, ``net.named_buffers()``: the same tensors each time that they are listed."""
+    kind, named = model.MODULE_LISTINGS[name]
+    owned = [SymV(f"{owner}.{kind}[{number}]") for number in range(MOST_LISTED)]
+    items: list[Value] = list(owned)
+    if named:
+        items = [TupleV((SymV(f"{owner}.{kind}.name[{i}]"), tensor)) for i, tensor in enumerate(owned)]
+    made = m.new_list(items)
+    m.heap[made.id].open = True
+    return made
+
+
+def reads_own(m: Machine, module: SymV, span: Span) -> None:
+    """Calling a module reads what it owns by then, on the current stream: ``net.bias.data = b; net(x)``."""
+    owned = [
+        role
+        for key, role in m.roles.items()
+        if isinstance(role, BufferV) and key.startswith(f"{module.key}.") and _is_owned(module, key)
+    ]
+    views = [settled for role in owned if isinstance(settled := names.settle(m, role), BufferV)]
+    # A module of which nothing is known may leave out some of it; it keeps none of it anew.
+    doubts = frozenset() if module.computes else frozenset({Doubt.OPAQUE})
+    accesses = [Access(view.id, Mode.READ, view.region, doubts) for view in dict.fromkeys(views)]
+    if accesses:
+        tensors.launch(m, span, accesses, "calling the module")
+
+
+def _is_owned(module: SymV, key: str) -> bool:
+    """Whether an attribute is a parameter or a buffer: of others than layers, what was listed."""
+    rest = key.removeprefix(f"{module.key}.")
+    return rest.startswith(("parameters[", "buffers[")) or (
+        bool(module.computes) and rest in ("weight", "bias")
+    )

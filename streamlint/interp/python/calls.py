@@ -193,9 +193,11 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
             return made
         case SymV(computes=function) if function:
             hooks.before_call(m, func, args, span)
+            torch_modules.reads_own(m, func, span)
             output = operators.torch_function(m, f"torch.nn.functional.{function}", args, kwargs, span)
             return hooks.after_call(m, func, args, output, span)
         case SymV(key, holds):
+            torch_modules.reads_own(m, func, span)
             if key.rpartition(".")[2] in torch_model.HANDLE_METHODS or key.rpartition(".")[2] == "stream":
                 return _handle_call(m, func, args, kwargs, span)
             head, _, last = key.rpartition(".")
@@ -316,6 +318,8 @@ def call_method(
                 return call(m, method, args, kwargs, span)
             if threads.is_method(m, receiver, name):
                 return threads.method(m, receiver, name, span)
+            if name in torch_model.MODULE_LISTINGS:
+                return torch_modules.listed(m, held.key, name)
             return unresolved.opaque(m, f"{held.key}.{name}", [receiver, *args], kwargs, span)
         case SymV():
             return symbolic_method(m, receiver, name, args, kwargs, span)
@@ -352,6 +356,8 @@ def symbolic_method(
         taken = hooks.register(m, receiver, name, args, span)
         if taken is not None:
             return taken
+    if name in torch_model.MODULE_LISTINGS:
+        return torch_modules.listed(m, receiver.key, name)
     told = models.find_telling(name, kwargs)
     if told is not None and _is_in_use(m, told[1]):
         owner = _as_role(m, receiver, told[0], told[1].lib, span)

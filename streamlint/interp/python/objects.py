@@ -262,7 +262,7 @@ def set_attribute(m: Machine, value: Value, name: str, new: Value, span: Span) -
             m.set_global(module, name, new)
         case BufferV(region=()) if name == "data" and isinstance(new, BufferV):
             # p.data = other: the tensor object now stands for other memory.
-            m.life.moved[value.id] = new
+            lifetime.move(m, value, new)
             lifetime.give_up(m, value)
         case BufferV():
             _replace(m, f"buffer{value.id}.{name}", name, new)

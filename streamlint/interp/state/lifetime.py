@@ -172,6 +172,14 @@ def escapes(m: Machine, views: Iterable[BufferV | CallbackV]) -> None:
     m.life.escaped.update(view.id for view in views)
 
 
+def move(m: Machine, view: BufferV, new: BufferV) -> None:
+    """A tensor object, and all that stands for it by now, means other memory."""
+    for number, moved in m.life.moved.items():
+        if moved.id == view.id:
+            m.life.moved[number] = new
+    m.life.moved[view.id] = new
+
+
 def give_up(m: Machine, value: Value | None) -> BufferV | None:
     """An object lets go of memory that code outside has allocated: ``p.grad = None``, ``p.data = other``.
 
