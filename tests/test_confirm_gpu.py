@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from streamlint.finding import Finding
     from streamlint.witness import Witness
 
-ROOT = FIXTURES.parent.parent
+ROOT = FIXTURES.parent
 LIBRARIES = {
     "torch": "torch",
     "cuda_runtime": "cuda.bindings.runtime",

@@ -21,7 +21,7 @@ from streamlint.confirm.driver import Driver, DriverUnavailableError
 from tests.expectations import FIXTURES, Kind, parse, rule_of
 from tests.observe_fixtures import cases
 
-ROOT = FIXTURES.parent.parent
+ROOT = FIXTURES.parent
 
 NOT_OBSERVED = {
     "SL105": "needs two GPUs",
