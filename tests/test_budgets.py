@@ -133,3 +133,44 @@ def test_thousands_of_pairs_of_one_function(tmp_path: Path) -> None:
     report = checked(tmp_path, HEAD + "    with torch.cuda.stream(side):\n" + writes + reads)
     assert len(report.findings) == 2 * count
     assert time.process_time() - started < 20
+
+
+METHODS = """class Many:
+    def __init__(self):
+        self.side = torch.cuda.Stream()
+        self.y = None
+"""
+METHOD = """    def m{0}(self, x: torch.Tensor):
+        with torch.cuda.stream(self.side):
+            self.y = x * 2
+"""
+FIRST, REST = HEAD.split("def ")
+FIRST += "class A0:\n    pass\nclass C0:\n    pass\n"
+
+LARGE = {
+    "methods": METHODS + "".join(METHOD.format(number) for number in range(150)),
+    "a chain of calls": "".join(f"def f{i}(x):\n    side.query()\n    f{i + 1}(x)\n" for i in range(900)),
+    "a chain of classes": "".join(f"class C{i + 1}(C{i}):\n    pass\n" for i in range(1_500)),
+    "a circle of classes": "".join(f"class C{i}(C{(i + 1) % 50}):\n    pass\n" for i in range(50)),
+    "diamonds": "".join(
+        f"class L{i}(A{i}):\n    pass\nclass R{i}(A{i}):\n    pass\nclass A{i + 1}(L{i}, R{i}):\n    pass\n"
+        for i in range(100)
+    ),
+    "a long line": "def long(x):\n    side.synchronize()\n    y = [" + "x.k(), " * 80_000 + "]\n",
+}
+
+
+@pytest.mark.parametrize("text", LARGE.values(), ids=LARGE)
+def test_a_large_program_takes_seconds(tmp_path: Path, text: str) -> None:
+    started = time.process_time()
+    report = checked(tmp_path, FIRST + text + "def " + REST + RACE)
+    assert report.errors == ()
+    assert "f" in {finding.function for finding in report.findings}, "the rest goes on"
+    assert time.process_time() - started < 12
+
+
+def test_what_is_too_large_to_be_read_is_named(tmp_path: Path) -> None:
+    report = checked(tmp_path, FIRST + LARGE["a long line"])
+    (left,) = report.statistics.left_out
+    assert left.function == "long"
+    assert "too large" in left.what

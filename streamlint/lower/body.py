@@ -10,7 +10,7 @@ from streamlint import ir
 from streamlint.lower.context import Context, IndexClass, Scope
 from streamlint.lower.positions import Positions
 from streamlint.lower.stmt import lower_def, lower_statements
-from streamlint.lower.text import MAX_DEPTH, Segment, SourceText, gc_paused, recursion_room
+from streamlint.lower.text import MAX_DEPTH, MAX_TEXT, Segment, SourceText, gc_paused, recursion_room
 from streamlint.lower.units import Block, BlockKind, Lines
 
 
@@ -53,6 +53,10 @@ def _parse(
     if lines.depth > MAX_DEPTH:
         raise _too_deep(source, lines)
     segment = source.segment(lines.first, lines.last)
+    if len(segment.text) > MAX_TEXT:
+        raise ir.LoweringError(
+            source.path, lines.first, f"too large to be read ({len(segment.text)} characters)"
+        )
     try:
         tree = cst.parse_module(segment.text)
     except cst.ParserSyntaxError as error:

@@ -22,6 +22,9 @@ MAX_DEPTH = 1200
 """Levels of syntax-tree nesting that are lowered. libcst's parser is recursive native code and
 overflows an 8 MiB stack, ending the process, somewhere above 3000 levels."""
 
+MAX_TEXT = 500_000
+"""Characters of one function, or of the statements between two: libcst takes a kilobyte for each."""
+
 _FRAMES_PER_LEVEL = 12
 
 

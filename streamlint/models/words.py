@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 
 STRONG_WORDS = frozenset(
     """
@@ -56,7 +56,11 @@ _FALSE_FRIENDS = (
 )
 
 
-@cache
+_KEPT = 20_000
+"""Functions whose names are remembered; a large tree has more, and each is asked about again and again."""
+
+
+@lru_cache(maxsize=_KEPT)
 def touches(names: frozenset[str]) -> bool:
     """Whether code with these identifiers may touch a stream."""
     return (
@@ -66,13 +70,13 @@ def touches(names: frozenset[str]) -> bool:
     )
 
 
-@cache
+@lru_cache(maxsize=_KEPT)
 def surely_touches(names: frozenset[str]) -> bool:
     """Whether code with these identifiers touches streams or asynchronous copies."""
     return not STRONG_WORDS.isdisjoint(names) or names >= _ENTERING or names >= _CAPTURING
 
 
-@cache
+@lru_cache(maxsize=_KEPT)
 def makes_streams(names: frozenset[str]) -> bool:
     """Whether code with these identifiers may create a stream or an event."""
     return not MAKERS.isdisjoint(names)

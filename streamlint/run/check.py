@@ -149,7 +149,9 @@ def _analyze(
 ) -> Report:
     from streamlint.run import engine  # the analysis is heavy: `rules` and `explain` start without it
 
-    settings = engine.Settings(default_stream=request.config.default_stream, jobs=request.jobs)
+    settings = engine.Settings(
+        default_stream=request.config.default_stream, jobs=request.jobs, evidence=False
+    )
     everything = len(focus) == len(index)
     wanted = None if everything and not overlay else focus
     return engine.analyze(request.root, index, settings, wanted, overlay, progress)

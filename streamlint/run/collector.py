@@ -34,6 +34,11 @@ def by_hand() -> Iterator[None]:
             gc.enable()
 
 
+def release() -> None:
+    """What was kept so far may have become garbage: the next ``collect`` looks at all of it."""
+    gc.unfreeze()
+
+
 def collect() -> None:
     """Collects what became garbage since the last call; what is alive is not looked at again."""
     gc.collect()

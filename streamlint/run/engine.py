@@ -41,12 +41,18 @@ MERE_TEXT = 0.01
 """How much a byte of a file without GPU code counts for that: it is only parsed."""
 
 
+MOST_INDEXED = 4_000_000
+"""Characters of source that are kept indexed from file to file."""
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     default_stream: str = "legacy"
     max_file_bytes: int = MAX_BYTES
     jobs: int = 1
     """Processes, no more than cores and files; 0 is one for each core."""
+    evidence: bool = True
+    """Whether findings keep the trace of their path, which is large: `confirm` and `graph` use it."""
 
     @property
     def default_kind(self) -> StreamKind:
@@ -137,8 +143,12 @@ def _is_worth_a_pool(tree: Tree, wanted: Sequence[Path]) -> bool:
 def _collected(session: Session, path: Path) -> FileResult:
     """Analyzes one file, and collects the garbage that it leaves."""
     result = frames.with_room(lambda: session.file(path))
+    if session.forget():
+        collector.release()
     collector.collect()
-    return result
+    if session.settings.evidence:
+        return result
+    return replace(result, findings=tuple(replace(finding, evidence=None) for finding in result.findings))
 
 
 class Session:
@@ -153,7 +163,21 @@ class Session:
         self.tree = Tree(root, files, overlay, settings.max_file_bytes)
         self.names = self.tree.names()
         self._assigned: dict[str, tuple[str, ...]] | None = None
-        self.project = Project(self.tree.load, self._assigning, self._calling)
+        self.project = self._new_project()
+
+    def _new_project(self) -> Project:
+        return Project(self.tree.load, self._assigning, self._calling)
+
+    def forget(self) -> bool:
+        """Drops what was indexed, if it is much: the next file indexes what it needs again.
+
+        Else all modules of a large tree stay in memory to the end. What is found does not depend on it.
+        """
+        if self.tree.indexed < MOST_INDEXED:
+            return False
+        self.tree.forget()
+        self.project = self._new_project()
+        return True
 
     def file(
         self, path: Path, only: Callable[[str], bool] | None = None, others: Facts | None = None
@@ -211,6 +235,7 @@ class Session:
                     approximate.add(run.entry.label)
         except FileCut as reason:
             cut = reason
+        left_out += [LeftOut(module.path, name, what) for name, what in sorted(budgets.never_run)]
         findings = (
             self._as_sure_as(item, facts.ends, module)
             for item in found
@@ -391,13 +416,11 @@ class _Work:
 
     def start(self) -> None:
         collector.start()
-        self.session = Session(self.root, self.files, self.settings, {})
+        self.session = Session(self.root, self.files, replace(self.settings, evidence=False), {})
 
     def do(self, path: Path) -> FileResult:
         assert self.session is not None
-        result = _collected(self.session, path)
-        # Traces are large and only `confirm` and `graph` use them, which run in one process.
-        return replace(result, findings=tuple(replace(finding, evidence=None) for finding in result.findings))
+        return _collected(self.session, path)
 
 
 def _from_workers(session: Session, wanted: Sequence[Path], jobs: int) -> Results:

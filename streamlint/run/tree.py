@@ -28,6 +28,8 @@ class Tree:
     _names: dict[str, tuple[Path, bool]] = field(default_factory=dict)
     _others: dict[str, str] = field(default_factory=dict)
     """Other names that a module can be imported by, when another folder is on the path: its own name."""
+    indexed: int = 0
+    """Characters of the modules that were indexed since the last ``forget``."""
     _texts: dict[Path, str | None] = field(default_factory=dict)
     _split: tuple[str, list[str]] = ("", [])
     """The lines of the file that was asked for last: thousands of findings are in one file."""
@@ -103,6 +105,11 @@ class Tree:
             self.note(path, error.line, str(error))
             return None
 
+    def forget(self) -> None:
+        """Drops the texts that were read."""
+        self._texts.clear()
+        self.indexed = 0
+
     def note(self, path: Path, line: int, message: str) -> None:
         where = self.relative(path)
         self.errors.setdefault(where, SourceError(where, line, message))
@@ -119,6 +126,7 @@ class Tree:
         text = self.text(path)
         if text is None:
             return None
+        self.indexed += len(text)
         try:
             return index_module(text, self.relative(path), name, is_package)
         except ir.LoweringError as error:

@@ -7,11 +7,21 @@ nothing on a fresh object after those that prepare it.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from streamlint.interp.entries import repetition, unseen_caller
-from streamlint.interp.entries.pairs import MOST_PAIRS, Methods, is_public, methods_of, pairs, steps_of
+from streamlint.interp.entries.pairs import (
+    MOST_PAIRED,
+    MOST_PAIRS,
+    Methods,
+    is_public,
+    methods_of,
+    pairs,
+    steps_of,
+)
 from streamlint.interp.entries.runs import PAIR_PATHS, PATHS, PREPARING_PATHS, Entry
 from streamlint.interp.facts import text_order
 from streamlint.interp.facts.call_needs import Histories
@@ -59,6 +69,8 @@ def alone_and_in_pairs(
         if (decl not in own or _label(cls, [decl]) in told.plain)
         and not words.surely_touches(methods.reach[decl.name])
     ]
+    if len(methods.by_name) > MOST_PAIRED:
+        project.budgets.never_run.add((cls.qualname, "pairs of methods"))
     found = pairs(module, cls.qualname, public, methods, told)
     for number, pair in enumerate(found[:MOST_PAIRS], 1):
         first, second = pair.first, pair.second
@@ -227,18 +239,38 @@ def orders_state_of(module: ir.Module, own: ir.FunctionDecl) -> frozenset[str]:
     )
 
 
-def joined(module: ir.Module, *own: ir.FunctionDecl) -> frozenset[str]:
-    """All names in other functions of the module that wait for streams and enter none."""
-    found: set[str] = set()
-    owners = {decl.qualname.rpartition(".")[0] for decl in own}
+@lru_cache(maxsize=4)
+def _waiting_names(module: ir.Module) -> dict[str, Counter[str]]:
+    """How many functions that wait for streams use a name; of those that also enter one, by their owners."""
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
     for decl in all_functions(module):
-        if decl in own or not _orders(module, decl.names):
+        if not _orders(module, decl.names):
             continue
         if vocabulary.ENTERS_STREAM.isdisjoint(decl.names):
-            found |= decl.names
-        elif decl.qualname.rpartition(".")[0] in owners:
-            # A stream named `stream`: self.stream looks like torch.cuda.stream(...).
-            found |= vocabulary.ENTERS_STREAM & decl.names
+            counts[""].update(decl.names)
+        else:
+            counts[f"in {decl.qualname.rpartition('.')[0]}"].update(vocabulary.ENTERS_STREAM & decl.names)
+    return counts
+
+
+def _own(module: ir.Module, name: str, own: Sequence[ir.FunctionDecl], *, entering: bool = False) -> int:
+    """How many of some functions are counted for a name by ``_waiting_names``."""
+    return sum(
+        name in decl.names
+        and _orders(module, decl.names)
+        and entering != vocabulary.ENTERS_STREAM.isdisjoint(decl.names)
+        for decl in own
+    )
+
+
+def joined(module: ir.Module, *own: ir.FunctionDecl) -> frozenset[str]:
+    """All names in other functions of the module that wait for streams and enter none."""
+    counts = _waiting_names(module)
+    found = {name for name, count in counts[""].items() if count > _own(module, name, own)}
+    for owner in {decl.qualname.rpartition(".")[0] for decl in own}:
+        # A stream named `stream`: self.stream looks like torch.cuda.stream(...).
+        entering = counts[f"in {owner}"].items()
+        found |= {name for name, count in entering if count > _own(module, name, own, entering=True)}
     if not found:
         return frozenset()
     # side = self.pool._side: a stream is named after the variable.

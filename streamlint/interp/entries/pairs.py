@@ -66,11 +66,17 @@ def steps_of(methods: Mapping[str, ir.FunctionDecl]) -> frozenset[str]:
     return frozenset().union(*(decl.names & methods.keys() - {decl.name} for decl in methods.values()))
 
 
+MOST_PAIRED = 200
+"""Public methods of a class that are looked at for pairs: of a generated class there are millions."""
+
+
 def pairs(
     module: ir.Module, label: str, public: Sequence[ir.FunctionDecl], methods: Methods, told: Told
 ) -> list[Pair]:
     """Methods to call one after the other, both public: those that share most come first."""
-    others = [decl for decl in methods.by_name.values() if is_public(decl) and decl not in public]
+    chosen = set(public)
+    others = [decl for decl in methods.by_name.values() if is_public(decl) and decl not in chosen]
+    public, others = public[:MOST_PAIRED], others[:MOST_PAIRED]
     wide = {name: _through_functions(module, names) for name, names in methods.reach.items()}
     state = _state_of(module)
     found: list[Pair] = []

@@ -58,7 +58,7 @@ def module_runs(
                 told.covered.update(hooks.covered)
                 yield hooks
 
-    yield from started(_body_entry(module))
+    yield from started(_body_entry(project, module))
     yield from started(_functions(module, relevant, told, called=False))
     constructions = [Construction(cls) for cls in all_classes(module)]
     for construction in constructions:
@@ -84,7 +84,7 @@ def mentions_streams(module: ir.Module) -> bool:
 _CUDA_ROOTS = frozenset({"cuda", "cupy", "cupyx", "numba"})
 
 
-def _body_entry(module: ir.Module) -> Iterator[Entry]:
+def _body_entry(project: Project, module: ir.Module) -> Iterator[Entry]:
     def body(m: Machine) -> None:
         env = m.frame.env
         m.frame.function = module.name
@@ -95,7 +95,8 @@ def _body_entry(module: ir.Module) -> Iterator[Entry]:
 
     try:
         statements = module.load_body()
-    except ir.LoweringError:
+    except ir.LoweringError as error:
+        project.budgets.never_run.add((module.name, error.message))
         return
     interesting = [
         s for s in statements if not isinstance(s, (ir.Declare, ir.Import)) and not _is_constant(s)

@@ -80,16 +80,18 @@ def callers_first(decls: Sequence[ir.FunctionDecl]) -> list[ir.FunctionDecl]:
     placed: dict[str, ir.FunctionDecl] = {}
     seen: set[str] = set()
 
-    def place(decl: ir.FunctionDecl) -> None:
+    # Not by recursion: a generated module may have a chain of thousands of functions.
+    waiting = list(decls)
+    while waiting:
+        decl = waiting[-1]
         if decl.name in seen:
-            return
+            placed.setdefault(waiting.pop().name, decl)
+            continue
         seen.add(decl.name)
-        for name in sorted(decl.names & by_name.keys(), key=lambda name: -by_name[name].span.line):
-            place(by_name[name])
-        placed[decl.name] = decl
-
-    for decl in reversed(decls):
-        place(decl)
+        mentioned = sorted(
+            decl.names & by_name.keys() - seen, key=lambda name: (by_name[name].span.line, name)
+        )
+        waiting += [by_name[name] for name in mentioned]
     return list(reversed(placed.values()))
 
 

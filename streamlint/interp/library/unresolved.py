@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from streamlint.interp.library import escape, graphs, tensors
@@ -86,7 +86,7 @@ def opaque(
     return tensors.opaque_work(m, last, tensors_given, span)
 
 
-@cache
+@lru_cache(maxsize=4_096)
 def _signals(name: str) -> bool:
     """Whether a call with this name sets or waits for a flag in device memory."""
     low = name.lower()

@@ -34,9 +34,11 @@ class Limits:
     """Characters of a string, and bits of a number, that the program computes."""
     key: int = 1_000
     """Characters of the text that stands for an unknown value."""
-    selectors: int = 16
-    """Indices one after the other into the same memory: ``x = x[i]``."""
-    file_seconds: float = 120.0
+    ancestors: int = 256
+    """Classes that a class inherits from, near ones first."""
+    path_cost: int = 500
+    """What a path costs beside its steps, counted in steps: to be begun, ordered and judged."""
+    file_seconds: float = 60.0
     """CPU time: the last resort."""
     file_bytes: int = 3_000_000_000
     """Growth of the process: the last resort."""
@@ -69,6 +71,8 @@ class Budgets:
     """The entry that is run."""
     left_out: set[str] = field(default_factory=set)
     """What the running entry left out, in words; ``taken`` empties it."""
+    never_run: set[tuple[str, str]] = field(default_factory=set)
+    """Classes and functions some of whose entries were not run at all, with what these are."""
     _started: float = field(default_factory=time.process_time)
     _size: int = field(default_factory=resident)
 
@@ -80,7 +84,7 @@ class Budgets:
 
     def spend(self, steps: int) -> None:
         """A path is done."""
-        self.steps += steps
+        self.steps += steps + self.limits.path_cost
         if self.steps > self.limits.file_steps:
             raise FileCut(f"more than {self.limits.file_steps} steps")
         self.look()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from streamlint import ir, models
-from streamlint.interp.state.budgets import Budgets
+from streamlint.interp.state.budgets import LIMITS, Budgets
 from streamlint.interp.state.values import ApiV, ClassV, FuncV, ModuleV, Value
 
 if TYPE_CHECKING:
@@ -197,23 +199,32 @@ class Project:
 
     def ancestors(self, cls: ir.ClassDecl) -> tuple[list[ir.ClassDecl], bool]:
         """The class and its bases in lookup order, and whether all of them are in the tree."""
-        if cls in self._ancestors:
-            return self._ancestors[cls]
-        self._ancestors[cls] = ([cls], False)  # where bases go round in a circle
-        complete = True
-        lines: list[list[ir.ClassDecl]] = []
-        parents: list[ir.ClassDecl] = []
-        for base in cls.bases:
-            found = self.class_named(cls.module, base)
-            if found is not None:
-                line, seen = self.ancestors(found)
-                lines.append(line)
-                parents.append(found)
-                complete = complete and seen
-            elif base.rpartition(".")[2] not in PLAIN_BASES:
-                complete = False
-        self._ancestors[cls] = ([cls, *_merged([*lines, parents])], complete)
+        waiting = [cls]  # not by recursion: a generated tree may have a chain of thousands of classes
+        entered: set[ir.ClassDecl] = set()
+        while waiting:
+            here = waiting.pop()
+            if here in entered:
+                entered.discard(here)
+                self._ancestors[here] = self._in_order(here)
+            elif here not in self._ancestors:
+                entered.add(here)
+                self._ancestors[here] = ([here], False)  # where bases go round in a circle
+                waiting += [here, *(base for base in self._bases(here) if base is not None)]
         return self._ancestors[cls]
+
+    def _bases(self, cls: ir.ClassDecl) -> list[ir.ClassDecl | None]:
+        return [self.class_named(cls.module, base) for base in cls.bases]
+
+    def _in_order(self, cls: ir.ClassDecl) -> tuple[list[ir.ClassDecl], bool]:
+        bases = self._bases(cls)
+        parents = [base for base in bases if base is not None]
+        complete = all(self._ancestors[parent][1] for parent in parents) and all(
+            base is not None or name.rpartition(".")[2] in PLAIN_BASES
+            for base, name in zip(bases, cls.bases, strict=True)
+        )
+        merged = _merged([*(self._ancestors[parent][0] for parent in parents), parents])
+        order = [cls, *islice(merged, LIMITS.ancestors)]
+        return order, complete and len(order) <= LIMITS.ancestors
 
 
 def _merged(lines: Sequence[Sequence[ir.ClassDecl]]) -> Iterator[ir.ClassDecl]:
@@ -221,12 +232,21 @@ def _merged(lines: Sequence[Sequence[ir.ClassDecl]]) -> Iterator[ir.ClassDecl]:
 
     Where there is none, Python refuses the class; the first that is left comes next.
     """
-    waiting = [list(line) for line in lines if line]
+    waiting = [deque(line) for line in lines if line]
+    later = Counter(cls for line in waiting for cls in islice(line, 1, None))
     while waiting:
         heads = [line[0] for line in waiting]
-        taken = next((cls for cls in heads if not any(cls in line[1:] for line in waiting)), heads[0])
+        taken = next((cls for cls in heads if not later[cls]), heads[0])
         yield taken
-        waiting = [rest for line in waiting if (rest := [cls for cls in line if cls is not taken])]
+        for line in waiting:
+            if line[0] is taken:
+                line.popleft()
+                if line:
+                    later[line[0]] -= 1
+            elif later[taken] and taken in line:
+                line.remove(taken)
+                later[taken] -= 1
+        waiting = [line for line in waiting if line]
 
 
 PLAIN_BASES = frozenset(

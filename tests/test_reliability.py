@@ -1,0 +1,73 @@
+"""A share of the fuzzing, and the same bytes from each process: see ``docs/reliability.md``."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+from benchmarks.fuzz import ROOT, Outcome, Programs, analyzed, check
+
+TOLD = """
+import hashlib, sys
+from pathlib import Path
+from benchmarks.fuzz import ROOT, Programs, analyzed, told
+fixtures = sorted((ROOT / "fixtures").rglob("*.py"))[int(sys.argv[1]) :: 10]
+programs = Programs(3, [ROOT / "fixtures" / "torch"])
+for name, data in [(p.name, p.read_bytes()) for p in fixtures] + [(n, programs[n].data) for n in range(30)]:
+    print(name, *told(analyzed(data)))
+"""
+
+
+def share(seed: str, part: int) -> str:
+    """What a process of its own tells of some fixtures and programs, at all confidences."""
+    made = subprocess.run(
+        [sys.executable, "-c", TOLD, str(part)],
+        env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return made.stdout
+
+
+def test_the_same_bytes_from_each_process() -> None:
+    first, second = share("1", 0), share("2", 0)
+    assert "SL101" in first
+    assert first == second
+
+
+def test_programs_that_nobody_would_write() -> None:
+    """A few of each kind, within seconds; ``benchmarks/fuzz.py`` runs more."""
+    outcome, started = Outcome(), time.monotonic()
+    programs = Programs(7, [ROOT / "fixtures"])
+    for number in range(100):
+        program = programs[number]
+        assert list(check(program, outcome, again=number % 5 == 0)) == [], (program.kind, number)
+        if time.monotonic() - started > 20:
+            break
+    assert len(outcome.kinds) == 4
+    assert outcome.findings
+
+
+def test_a_program_of_a_seed_is_always_the_same() -> None:
+    folders = [ROOT / "fixtures" / "torch"]
+    assert Programs(1, folders)[5].data == Programs(1, folders)[5].data != Programs(2, folders)[5].data
+
+
+def test_no_address_reaches_a_message() -> None:
+    """Functions, partials and generators as keys of a table: two of them never have one name by chance."""
+    program = b"""\
+import functools, torch
+def f(x: torch.Tensor, side: torch.cuda.Stream):
+    table = {f: x, functools.partial(f, x): x, (lambda: x): x}
+    with torch.cuda.stream(table[f] or side):
+        y = x * 2
+    if table[functools.partial(f, x)] == f:
+        return y + 1
+    return table[f] + y
+"""
+    messages = [finding.message for finding in analyzed(program).findings]
+    assert messages
+    assert not any("FuncV" in message or "0x" in message for message in messages)
