@@ -50,6 +50,7 @@ class Settings:
     default_stream: str = "legacy"
     max_file_bytes: int = 2_000_000
     jobs: int = 1
+    evidence: bool = True
 
 
 @dataclass
