@@ -128,3 +128,35 @@ def test_a_copy_that_may_block_needs_its_source_on_the_device(
     ranks = [one.confidence for one in report.findings if one.code == "SL101" and "canvas" in one.message]
     found = max(ranks, key=lambda c: c.rank, default=None)
     assert found is expected or (expected is None and found is Confidence.POSSIBLE)
+
+
+FETCHED = """\
+import numpy as np
+from numba import cuda
+{imported}
+
+def total({parameter}):
+    lane = cuda.stream()
+    box = {box}
+    rows = box.copy_to_host(stream=lane)
+    return rows.sum()
+"""
+
+
+@pytest.mark.parametrize(
+    ("imported", "parameter", "box", "expected"),
+    [
+        ("", "n", "cuda.device_array(n, np.float32)", Confidence.CERTAIN),
+        ("", "given", "given", Confidence.LIKELY),
+        ("from shelf import Box", "n", "Box.of(n, stream=lane)", Confidence.POSSIBLE),
+        ("import shelf", "n", "shelf.Rack(lane).boxes[0]", Confidence.POSSIBLE),
+        ("import shelf", "n", "shelf.take(cuda.to_device(n), lane)", Confidence.POSSIBLE),
+    ],
+)
+def test_a_method_is_a_librarys_by_its_name_as_far_as_its_object_may_be(
+    tmp_path: Path, imported: str, parameter: str, box: str, expected: Confidence
+) -> None:
+    source = FETCHED.format(imported=imported, parameter=parameter, box=box)
+    report = engine.analyze(tmp_path, written(tmp_path, {"run.py": source}), engine.Settings())
+    ranks = [one.confidence for one in report.findings if one.code == "SL201" and "`rows`" in one.message]
+    assert max(ranks, key=lambda c: c.rank) is expected

@@ -77,8 +77,10 @@ def apply(
     args: list[Value],
     kwargs: dict[str, Value],
     span: Span,
+    *,
+    told: Evidence = Evidence.SHOWN,
 ) -> Value:
-    """Runs a row's effects; the value of the call is the last one that an effect returns."""
+    """Runs a row's effects; the value of the call is the last that one returns. ``told``: see ``Call``."""
     in_place = api.names_of(len(args))
     bound = {name: names.settle(m, value) for name, value in zip(in_place, args, strict=False)}
     bound |= {name: names.settle(m, value) for name, value in kwargs.items()}
@@ -87,6 +89,7 @@ def apply(
     if receiver is not None:
         bound["self"] = receiver
     call = Call(m, framework, api, bound, span)
+    call.told = min(told, m.buffers[receiver.id].kind) if isinstance(receiver, BufferV) else told
     result: Value | None = None
     for effect in api.effects:
         made = call.carry_out(effect)
@@ -103,6 +106,9 @@ def apply(
 
 class Call:
     """One call of a row: its arguments by parameter name."""
+
+    told = Evidence.SHOWN
+    """What the call shows of its arguments and its result is no surer than that it is this call."""
 
     def __init__(
         self, m: Machine, framework: fx.Framework, api: fx.Api, bound: dict[str, Value], span: Span
@@ -162,10 +168,10 @@ class Call:
     def buffer(self, name: str) -> BufferV | None:
         found = tensors.buffers_in(self.m, [self.value(name)])
         if found:
-            return self.m.is_memory(found[0], Evidence.SHOWN)
+            return self.m.is_memory(found[0], self.told)
         value = self.value(name)
         if isinstance(value, SymV):
-            return tensors.as_buffer(self.m, value, Flavor.POINTER, Evidence.SHOWN)
+            return tensors.as_buffer(self.m, value, Flavor.POINTER, self.told)
         return None
 
     def buffers(self, name: str) -> list[BufferV]:

@@ -36,7 +36,6 @@ from streamlint.trace import (
     Access,
     Alloc,
     Doubt,
-    Evidence,
     Free,
     Launch,
     Mode,
@@ -73,12 +72,13 @@ def copy(call: Call, effect: fx.Copies) -> Value | None:
         stays = effect.pinned is not None and call.value("device") == NONE and src is not None
         space = m.space(src) if stays and src is not None else _space(call, effect.makes, effect.pinned)
         on = stream.id if not space.on_host else None
-        dst = m.new_buffer("", space, Origin.RESULT, flavors.flavor_of(call.lib, space), call.span, on)
+        made = m.new_buffer("", space, Origin.RESULT, flavors.flavor_of(call.lib, space), call.span, on)
+        dst = m.no_surer(made, call.told)
     if src is not None and effect.makes is not None and effect.makes.on_host and effect.pinned is None:
         # cupy.asnumpy(x), x.get(): what is fetched to the host is on the device.
-        m.is_memory(src, Evidence.SHOWN)
+        m.is_memory(src, call.told)
         if m.space(src) is Space.UNKNOWN:
-            m.lives(src, Space.DEVICE, Evidence.SHOWN)
+            m.lives(src, Space.DEVICE, call.told)
     if dst is not None and src is not None:
         to_host = _by_kind(call, dst, src)
         copies.on_stream(
@@ -177,7 +177,7 @@ def _by_kind(call: Call, dst: BufferV, src: BufferV) -> bool:
         if text.endswith(endings):
             for view, space in zip((dst, src), spaces, strict=True):
                 if call.m.space(view) is Space.UNKNOWN and space is not Space.UNKNOWN:
-                    call.m.lives(view, space, Evidence.SHOWN)
+                    call.m.lives(view, space, call.told)
             return spaces[0] is Space.UNKNOWN
     return False
 
@@ -329,9 +329,7 @@ def _address(call: Call, item: SymV) -> list[BufferV]:
         base = item.key.removesuffix(ending)
         if base != item.key and not any(mark in base for mark in "(#%@"):
             return [
-                tensors.as_buffer(
-                    call.m, SymV(base), flavors.flavor_of(call.lib, Space.DEVICE), Evidence.SHOWN
-                )
+                tensors.as_buffer(call.m, SymV(base), flavors.flavor_of(call.lib, Space.DEVICE), call.told)
             ]
     return []
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import models
-from streamlint.interp.facts import guesses, known
+from streamlint.interp.facts import guesses, known, makers
 from streamlint.interp.facts.kinds import Kind
 from streamlint.interp.library import (
     arrays,
@@ -424,7 +424,8 @@ def method(
         row = models.find_method(Role.BUFFER, None, name)
     told = models.find_telling(name, kwargs) if view.flavor is Flavor.OPAQUE else None
     if row is None and told is not None and told[0] is Role.BUFFER:
-        row = told[1:]
+        known_as = makers.by_name(m, view, told[1])
+        return effects.apply(m, told[1], told[2], view, args, kwargs, span, told=known_as)
     if row is not None:
         return effects.apply(m, row[0], row[1], view, args, kwargs, span)
     if view.flavor in flavors.DEVICE_FLAVORS:

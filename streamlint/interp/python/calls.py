@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir, models
+from streamlint.interp.facts import makers
 from streamlint.interp.library import (
     arrays,
     collectives,
@@ -256,7 +257,9 @@ def call_api(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value],
         return host_arrays.view(m, "numpy.frombuffer", args, kwargs, span)
     if last.startswith("cu") and path.startswith("cuda."):
         return unresolved.unknown_runtime_call(m, path, args, span)
-    return unresolved.opaque(m, path, args, kwargs, span)
+    made = unresolved.opaque(m, path, args, kwargs, span)
+    m.makers[key_of(made)] = path
+    return made
 
 
 def call_method(
@@ -360,8 +363,9 @@ def symbolic_method(
         return torch_modules.listed(m, receiver.key, name)
     told = models.find_telling(name, kwargs)
     if told is not None and _is_in_use(m, told[1]):
-        owner = _as_role(m, receiver, told[0], told[1].lib, span)
-        return effects.apply(m, told[1], told[2], owner, args, kwargs, span)
+        known = makers.by_name(m, receiver, told[1])
+        owner = _as_role(m, receiver, told[0], told[1].lib, span, known)
+        return effects.apply(m, told[1], told[2], owner, args, kwargs, span, told=known)
     if name in torch_model.HANDLE_METHODS or (
         name == "stream" and args and names.is_stream_like(names.settle(m, args[0]))
     ):
@@ -411,7 +415,7 @@ def _is_in_use(m: Machine, framework: Framework) -> bool:
     return framework.told_with is None or m.project.imports(m.frame.env.module, framework.told_with)
 
 
-def _as_role(m: Machine, receiver: SymV, role: Role, lib: Lib, span: Span) -> Value:
+def _as_role(m: Machine, receiver: SymV, role: Role, lib: Lib, span: Span, known: Evidence) -> Value:
     """An unknown value as what the name of its method shows that it is, from now on."""
     match role:
         case Role.STREAM:
@@ -423,7 +427,7 @@ def _as_role(m: Machine, receiver: SymV, role: Role, lib: Lib, span: Span) -> Va
             m.roles[receiver.key] = graph
             return graph
         case Role.BUFFER:
-            return tensors.as_buffer(m, receiver, flavors.flavor_of(lib, Space.DEVICE), Evidence.INFERRED)
+            return tensors.as_buffer(m, receiver, flavors.flavor_of(lib, Space.DEVICE), known)
         case Role.DEVICE:
             device = DeviceV(m.device)
             m.roles[receiver.key] = device

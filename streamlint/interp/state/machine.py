@@ -177,6 +177,8 @@ class Machine:
     """Tensors of truth values: indexing with one gathers as many elements as are true."""
     made_of: dict[BufferId, BufferId] = field(default_factory=dict)
     """What was computed from one operand: what shows that one is a tensor shows it of the other."""
+    makers: dict[str, str] = field(default_factory=dict)
+    """What unseen functions gave, by key: the path of the function."""
     last_backward: int | None = None
     last_return: Span | None = None
     life: Lifetimes = field(default_factory=Lifetimes)
@@ -391,6 +393,13 @@ class Machine:
         if residence > known.residence:
             self.buffers[view.id] = replace(known, space=space, residence=residence)
         return view
+
+    def no_surer(self, made: BufferV, limit: Evidence) -> BufferV:
+        """What is made by work that is itself only known like that."""
+        known = self.buffers[made.id]
+        kind, residence = min(known.kind, limit), min(known.residence, limit)
+        self.buffers[made.id] = replace(known, kind=kind, residence=residence)
+        return made
 
     def is_host_array(self, view: BufferV) -> None:
         """An argument that turned out to be a numpy array: no stream writes it."""

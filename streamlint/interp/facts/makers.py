@@ -1,0 +1,29 @@
+"""Whose code made an object of which only the name of a method is known."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.interp.state.values import key_of
+from streamlint.trace import Evidence
+
+if TYPE_CHECKING:
+    from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.values import Value
+    from streamlint.models.schema import Framework
+
+
+def by_name(m: Machine, receiver: Value, framework: Framework) -> Evidence:
+    """How the name of a method shows that the library's is called.
+
+    ``def fetch(d): return d.copy_to_host(stream=s)`` is Numba's as far as anybody can see. What
+    ``elsewhere.DeviceArray.empty(n)`` gave may have a method of that name which waits.
+    """
+    path = _maker(m, key_of(receiver))
+    own = {module.partition(".")[0] for module in framework.modules}
+    return Evidence.INFERRED if not path or path.partition(".")[0] in own else Evidence.ASSUMED
+
+
+def _maker(m: Machine, key: str) -> str:
+    """The unseen function that gave a value, or the value of which it is a part: ``Pool().arrays[0]``."""
+    return next((path for made, path in m.makers.items() if key.startswith(made)), "")
