@@ -160,3 +160,77 @@ def test_a_method_is_a_librarys_by_its_name_as_far_as_its_object_may_be(
     report = engine.analyze(tmp_path, written(tmp_path, {"run.py": source}), engine.Settings())
     ranks = [one.confidence for one in report.findings if one.code == "SL201" and "`rows`" in one.message]
     assert max(ranks, key=lambda c: c.rank) is expected
+
+
+GIVEN = """\
+import torch
+import vault
+
+def poured(source: torch.Tensor):
+    lane = torch.cuda.Stream()
+    pool = {pool}
+    with torch.cuda.stream(lane):
+        pool.fill_(2)
+    lane.synchronize()
+    return pool
+"""
+
+
+@pytest.mark.parametrize(
+    ("pool", "expected"),
+    [
+        ("vault.like(source)", Confidence.LIKELY),
+        ("torch.from_dlpack(vault.like(source))", Confidence.POSSIBLE),
+        ("torch.utils.dlpack.from_dlpack(vault.like(source)).view(torch.uint8)", Confidence.POSSIBLE),
+        ("torch.from_dlpack(source * 2)", Confidence.CERTAIN),
+    ],
+)
+def test_who_gives_a_capsule_need_not_have_written_on_the_current_stream(
+    tmp_path: Path, pool: str, expected: Confidence
+) -> None:
+    report = engine.analyze(
+        tmp_path, written(tmp_path, {"run.py": GIVEN.format(pool=pool)}), engine.Settings()
+    )
+    ranks = [one.confidence for one in report.findings if one.code in {"SL101", "SL102"}]
+    assert max(ranks, key=lambda c: c.rank) is expected
+
+
+UNPACKED = """\
+import torch
+import vault
+
+def unpacked(page: torch.Tensor):
+    lane = torch.cuda.Stream()
+    lane.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(lane):
+        box = page * 2
+        there = lane.record_event()
+    parts = vault.{name}(box)
+    {after}
+    box.record_stream(torch.cuda.current_stream())
+    return {result}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "after", "result", "expected"),
+    [
+        ("parts_of", "torch.cuda.current_stream().wait_event(there)", "parts", Confidence.POSSIBLE),
+        ("network", "there.synchronize()", "parts", Confidence.POSSIBLE),
+        ("network", "pass", "parts", Confidence.LIKELY),
+        (
+            "parts_of",
+            "y = box + 1; torch.cuda.current_stream().wait_event(there)",
+            "y",
+            Confidence.CERTAIN,
+        ),
+        ("parts_of", "torch.cuda.Stream().wait_event(torch.cuda.Event())", "parts", Confidence.LIKELY),
+    ],
+)
+def test_a_wait_behind_an_unresolved_call_tells_that_it_uses_nothing(
+    tmp_path: Path, name: str, after: str, result: str, expected: Confidence
+) -> None:
+    source = UNPACKED.format(name=name, after=after, result=result)
+    report = engine.analyze(tmp_path, written(tmp_path, {"run.py": source}), engine.Settings())
+    ranks = [one.confidence for one in report.findings if one.code == "SL101"]
+    assert max(ranks, key=lambda c: c.rank) is expected

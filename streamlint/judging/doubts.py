@@ -66,11 +66,40 @@ def settle(problem: Problem, judged: Judged, run: Run, paths: Sequence[Judged]) 
 
 
 def guessed(judged: Judged, problem: Problem) -> set[Doubt]:
-    """The doubt about a pair whose operations are both only taken to use their arguments."""
+    """The doubt about a pair whose operations are both only taken to use their arguments.
+
+    Also where one of them is an unresolved call, and the code tells by a wait behind it that it uses nothing.
+    """
     if problem.earlier is None:
         return set()
     both = judged.op(problem.earlier).doubts & judged.op(problem.later).doubts
-    return {Doubt.GUESSED} if Doubt.OPAQUE in both else set()
+    behind = _is_waited_for_behind(judged, problem.earlier, problem.later)
+    return {Doubt.GUESSED} if Doubt.OPAQUE in both or behind else set()
+
+
+def _is_waited_for_behind(judged: Judged, first: OpId, second: OpId) -> bool:
+    """Whether ``second`` is an unresolved call, and a wait for ``first`` comes behind it, before a shown use.
+
+    ``views = manifest.unpack(blob); stream.wait_event(ready); return views[0] + 1``: it only makes views.
+    """
+    stream, call = stream_of(judged.op(first)), judged.op(second)
+    if not isinstance(call, Launch) or Doubt.OPAQUE not in call.doubts or stream is None:
+        return False
+    uses = (number for access in call.accesses for number in judged.uses(access.buffer, second + 1))
+    shown = min((number for number in uses if Doubt.OPAQUE not in judged.op(number).doubts), default=None)
+    recorded = {
+        op.event
+        for op in map(judged.op, judged.numbers(Record, first=first + 1, before=shown))
+        if isinstance(op, Record) and op.stream == stream
+    }
+    return any(
+        op.at.function == call.at.function
+        and (
+            (isinstance(op, (Wait, SyncEvent)) and op.event in recorded)
+            or (isinstance(op, SyncStream) and op.stream == stream)
+        )
+        for op in map(judged.op, judged.numbers(Wait, SyncEvent, SyncStream, first=second + 1, before=shown))
+    )
 
 
 def _of_outside_calls(judged: Judged, first: OpId, second: OpId, run: Run) -> set[Doubt]:

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.interp.library import arrays
@@ -17,8 +18,11 @@ from streamlint.interp.state import flavors
 from streamlint.interp.state.values import BufferV, Flavor, StreamV
 from streamlint.models.schema import Lib
 from streamlint.trace import (
+    Access,
     Doubt,
     HandOff,
+    Launch,
+    Mode,
     Record,
     Space,
     StreamId,
@@ -57,10 +61,21 @@ def by_dlpack(
     if view.flavor is Flavor.POINTER or flavors.product(view) == taker.product:
         # A capsule or an address was given away before; who made it does not hear of the taker.
         return
+    if view.flavor is Flavor.OPAQUE:
+        _made_elsewhere(m, view)
     source = _current_of_giver(m, view)
     if source is not None:
         _wait(m, source, stream, span, name)
     _mark(m, view, taker, span, name, orders=source is not None)
+
+
+def _made_elsewhere(m: Machine, view: BufferV) -> None:
+    """What an unresolved call gave is a capsule: who made that need not have used the current stream."""
+    written = Access(view.id, Mode.WRITE, doubts=frozenset({Doubt.OPAQUE}))
+    for number, op in enumerate(m.ops):
+        if isinstance(op, Launch) and written in op.accesses:
+            m.ops[number] = replace(op, doubts=op.doubts | {Doubt.GUESSED})
+            m.made_of.pop(view.id, None)
 
 
 def to_numba_kernel(m: Machine, view: BufferV, stream: StreamId, span: Span) -> None:
