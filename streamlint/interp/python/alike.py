@@ -16,7 +16,7 @@ from streamlint.interp.state.values import (
     Value,
 )
 from streamlint.models.schema import Lib
-from streamlint.trace import Interval, Symbol
+from streamlint.trace import BufferId, Interval, Symbol
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -30,14 +30,15 @@ def now(m: Machine) -> Born:
     return Born(len(m.streams), len(m.events), len(m.buffers), len(m.heap))
 
 
-def like(m: Machine, sample: Value, key: str, born: Born | None = None) -> Value:
+def like(m: Machine, sample: Value, key: str, born: Born | None = None, *, apart: bool = False) -> Value:
     """Another element of the same making as ``sample``.
 
     ``[Slot() for _ in range(n)]`` makes as many streams as slots. Elements share what was there before
     (``born``): ``[Part(lane, x) for _ in names]`` has one ``lane``.
-    What an element holds twice, another one does too.
+    What an element holds twice, another one does too. ``apart``: the sample is itself an element, so that
+    the other's memory is not a part of the sample's.
     """
-    return _Another(m, key, born).of(sample, DEPTH)
+    return _Another(m, key, born, apart).of(sample, DEPTH)
 
 
 @dataclass(slots=True)
@@ -45,6 +46,7 @@ class _Another:
     m: Machine
     key: str
     born: Born | None
+    apart: bool
     made: dict[Value, Value] = field(default_factory=dict)
 
     def of(self, value: Value, depth: int) -> Value:
@@ -55,7 +57,10 @@ class _Another:
                 return self.made[value]
             case BufferV(number, region, flavor):
                 if self.born is not None and number < self.born.buffers:
-                    return value
+                    # Another part of what they share: host[id(p)] = flat[start:end]
+                    return BufferV(number, (self._selector(),), flavor) if self.apart and region else value
+                if self.apart:
+                    return BufferV(self._memory(number), region, flavor)
                 return BufferV(number, (*region, self._selector()), flavor)
             case TupleV(items):
                 return TupleV(tuple(self.of(item, depth) for item in items))
@@ -103,6 +108,17 @@ class _Another:
             self.m.events[made.id], function=old.function, timing=old.timing, earlier=old.earlier
         )
         return made
+
+    def _memory(self, number: BufferId) -> BufferId:
+        whole = BufferV(number, ())
+        if whole not in self.made:
+            other = BufferId(len(self.m.buffers))
+            self.m.buffers[other] = replace(self.m.buffers[number], id=other)
+            self.m.life.flavors[other] = self.m.life.flavors[number]
+            self.made[whole] = BufferV(other, ())
+        made = self.made[whole]
+        assert isinstance(made, BufferV)
+        return made.id
 
     def _object(self, value: HeapV, depth: int) -> Value:
         held = self.m.heap[value.id]

@@ -153,7 +153,7 @@ def lazy(m: Machine, kind: str, items: list[Value]) -> HeapV:
 def extra(m: Machine, held: HeapObject, owner: HeapV, key: str) -> Value:
     if key not in held.extra:
         if held.sample is not None and (held.open or not (held.items or held.attrs)):
-            held.extra[key] = alike.like(m, held.sample, key, held.born)
+            held.extra[key] = alike.like(m, held.sample, key, held.born, apart=bool(held.attrs))
         elif held.items:
             used = sum(1 for taken in held.extra if taken != key)
             held.extra[key] = held.items[min(used, len(held.items) - 1)]
@@ -367,12 +367,22 @@ def put(m: Machine, held: HeapObject, at: Value, value: Value) -> None:
         held.extra[key] = value
 
 
+def _has_more(m: Machine, table: HeapV, at: Value, value: Value) -> None:
+    """``for p in params: host[id(p)] = page(p)``: what its passes put there stands beside others."""
+    held = m.heap[table.id]
+    known = isinstance(at, ConstV) or held.shape is not Shape.DICT or held.open
+    if m.filling is not None and table.id < m.filling.objects and not known:
+        held.open, held.sample, held.born = True, value, m.filling
+
+
 def set_index(m: Machine, container: Value, at: Value, value: Value, span: Span) -> None:
     """``container[at] = value``"""
     container = names.settle(m, container)
     match container:
         case HeapV():
-            put(m, m.heap[container.id], names.settle(m, at), value)
+            key = names.settle(m, at)
+            _has_more(m, container, key, value)
+            put(m, m.heap[container.id], key, value)
         case BufferV():
             target = BufferV(container.id, select(container, names.settle(m, at)), container.flavor)
             tensors.assign_into(m, target, value, span)

@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.library import escape
-from streamlint.interp.python import calls, conditions, containers, expr, functions, names, objects, stmt
+from streamlint.interp.python import (
+    alike,
+    calls,
+    conditions,
+    containers,
+    expr,
+    functions,
+    names,
+    objects,
+    stmt,
+)
 from streamlint.interp.state import lifetime
 from streamlint.interp.state.machine import Jumped, Machine, PathEnds, Returned
 from streamlint.interp.state.values import NONE, ConstV, GeneratorV, HeapV, Value
@@ -34,14 +44,18 @@ def run_for(m: Machine, s: ir.For) -> None:
         _for_generator(m, s, source)
         return
     enter(m)
+    filling = m.filling
     try:
         with lifetime.holding(m, source):
+            if filling is None and containers.listed(m, source) is None:
+                m.filling = alike.now(m)
             for item in _turns(m, s, source):
                 names.assign(m, s.target, item)
                 if not _pass(m, s.body):
                     return
     finally:
         m.loops -= 1
+        m.filling = filling
     stmt.run_block(m, s.orelse)
 
 

@@ -11,6 +11,7 @@ from streamlint.interp.state.budgets import LIMITS
 from streamlint.interp.state.captures import Captures, Recording
 from streamlint.interp.state.lifetime import Lifetimes, in_pinned_pool
 from streamlint.interp.state.values import (
+    Born,
     BufferV,
     ContextV,
     DeviceV,
@@ -195,6 +196,8 @@ class Machine:
     loops: int = 0
     loops_end: int = 0
     """How many loops are open, and the step after which those of known length make no further pass."""
+    filling: Born | None = None
+    """What there was before the outermost loop of unknown length that is open."""
     guesses: dict[str, Guess] = field(default_factory=dict)
     """Operators on unknown values, by the key of their result: see ``interp/facts/guesses.py``."""
     captures: Captures = field(default_factory=Captures)

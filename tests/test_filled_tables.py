@@ -1,0 +1,68 @@
+"""Tables that a loop of unknown length fills: another key has another element, made in the same way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from streamlint.finding import Confidence
+from streamlint.run import engine
+from tests.test_tree import written
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SHELVES = """\
+import torch
+
+
+class Shelves:
+    def __init__(self, names):
+        self.names = names
+        self.pages, self.saved = {{}}, {{}}
+        self.up, self.down = torch.cuda.Stream(), torch.cuda.Stream()
+        block = torch.empty(4096, pin_memory=True)
+        for number, name in enumerate(names):
+            self.pages[name] = {page}
+
+    def load(self, name):
+        saved = self.saved.pop(name, None)
+        if saved is not None:
+            {wait}
+        with torch.cuda.stream(self.up):
+            row = self.pages[name].to("cuda", non_blocking=True)
+        torch.cuda.current_stream().wait_stream(self.up)
+        return row * 2
+
+    def save(self, name, row):
+        self.down.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.down):
+            self.pages[name].copy_(row, non_blocking=True)
+            row.record_stream(self.down)
+            self.saved[name] = self.down.record_event()
+
+    def turn(self):
+        for number, name in enumerate(self.names):
+            row = self.load(name)
+            self.save(name, row)
+            other = self.load(self.names[number + {ahead}])
+            self.save(self.names[number + {ahead}], other)
+"""
+PAGES = {
+    "alone": "torch.empty(64, pin_memory=True)",
+    "inside": "{'mean': torch.empty(64, pin_memory=True)}['mean']",
+    "parts": "block[64 * number : 64 * number + 64]",
+}
+
+
+@pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
+@pytest.mark.parametrize("ahead", [0, 1, 7])
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_table_that_a_loop_filled(tmp_path: Path, page: str, ahead: int, waits: bool) -> None:
+    wait = "self.up.wait_event(saved)" if waits else "pass"
+    source = SHELVES.format(page=page, wait=wait, ahead=ahead)
+    report = engine.analyze(tmp_path, written(tmp_path, {"run.py": source}), engine.Settings())
+    found = [one for one in report.findings if one.code in {"SL101", "SL102"} and "`down`" in one.message]
+    sure = [one for one in found if one.confidence is not Confidence.POSSIBLE]
+    assert bool(sure) is not waits
