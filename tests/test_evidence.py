@@ -234,3 +234,36 @@ def test_a_wait_behind_an_unresolved_call_tells_that_it_uses_nothing(
     report = engine.analyze(tmp_path, written(tmp_path, {"run.py": source}), engine.Settings())
     ranks = [one.confidence for one in report.findings if one.code == "SL101"]
     assert max(ranks, key=lambda c: c.rank) is expected
+
+
+SHIFTED = """\
+import torch
+import vault
+
+def shifted(page: torch.Tensor, reader, n):
+    lane = torch.cuda.Stream()
+    lane.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(lane):
+        box = page * 2
+        {work}
+    return vault.keep(box.data_ptr())
+"""
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        "vault.shift(box.data_ptr(), n)",
+        "vault.shift(page.data_ptr(), box.data_ptr(), n)",
+        "rows = reader.read(n); kept = [row.pin_memory() for row in rows]",
+        "rows = vault.parts(n); kept = rows.pin_memory().to('cuda', non_blocking=True)",
+    ],
+)
+def test_an_unresolved_call_tells_neither_its_stream_nor_that_host_memory_is_written_on_one(
+    tmp_path: Path, work: str
+) -> None:
+    report = engine.analyze(
+        tmp_path, written(tmp_path, {"run.py": SHIFTED.format(work=work)}), engine.Settings()
+    )
+    called = [one for one in report.findings if "box" in one.message or "rows" in one.message]
+    assert not [one for one in called if one.confidence is not Confidence.POSSIBLE]

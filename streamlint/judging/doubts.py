@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from streamlint.judging import evidence
 from streamlint.judging.call_ends import EXPLICIT_WAITS
 from streamlint.judging.responsibility import answered, is_of_caller
 from streamlint.order.hb import Verdict
@@ -68,13 +69,18 @@ def settle(problem: Problem, judged: Judged, run: Run, paths: Sequence[Judged]) 
 def guessed(judged: Judged, problem: Problem) -> set[Doubt]:
     """The doubt about a pair whose operations are both only taken to use their arguments.
 
-    Also where one of them is an unresolved call, and the code tells by a wait behind it that it uses nothing.
+    Also where one of them is an unresolved call, and the code tells that it uses nothing on a stream: by a
+    wait behind it, or because the memory is on the host (``data = reader.read(i); data.pin_memory()``).
     """
     if problem.earlier is None:
         return set()
     both = judged.op(problem.earlier).doubts & judged.op(problem.later).doubts
-    behind = _is_waited_for_behind(judged, problem.earlier, problem.later)
-    return {Doubt.GUESSED} if Doubt.OPAQUE in both or behind else set()
+    if Doubt.OPAQUE in both or _is_waited_for_behind(judged, problem.earlier, problem.later):
+        return {Doubt.GUESSED}
+    calls = [op for op in map(judged.op, (problem.earlier, problem.later)) if Doubt.OPAQUE in op.doubts]
+    used = evidence.memory_of(judged, problem) if any(isinstance(op, Launch) for op in calls) else []
+    on_host = bool(used) and all(judged.trace.buffers[number].space.on_host for number in used)
+    return {Doubt.GUESSED} if on_host else set()
 
 
 def _is_waited_for_behind(judged: Judged, first: OpId, second: OpId) -> bool:

@@ -26,8 +26,14 @@ def evidence_of(judged: Judged, problem: Problem) -> Evidence:
     """The weakest fact that a problem needs; of several buffers that show it the surest counts."""
     numbers = [problem.later] if problem.earlier is None else [problem.earlier, problem.later]
     ops = [judged.op(number) for number in numbers]
-    buffers = [problem.buffer] if problem.buffer is not None else _shared(ops)
+    buffers = memory_of(judged, problem)
     return max((_of(judged.trace.buffers, ops, buffer) for buffer in buffers), default=Evidence.SHOWN)
+
+
+def memory_of(judged: Judged, problem: Problem) -> list[BufferId]:
+    """The memory that a problem is about."""
+    numbers = [problem.later] if problem.earlier is None else [problem.earlier, problem.later]
+    return [problem.buffer] if problem.buffer is not None else _shared([judged.op(n) for n in numbers])
 
 
 def _of(buffers: dict[BufferId, Buffer], ops: list[Op], buffer: BufferId) -> Evidence:
