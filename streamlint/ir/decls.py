@@ -56,6 +56,11 @@ class FunctionDecl:
     names: frozenset[str]
     globals: frozenset[str]
     """Variables of the module that it sets: names that its text declares ``global`` and assigns."""
+    given: tuple[tuple[str, frozenset[str]], ...]
+    """Attributes and variables of the module that it sets or appends to, with the last names of what they
+    get; what it returns stands under ``""``."""
+    entered: frozenset[str]
+    """Last names of what its ``with`` statements enter without a call."""
     load: Callable[[], Function] = field(repr=False)
 
 
@@ -99,6 +104,8 @@ class Module:
     assigned: frozenset[str]
     body_names: frozenset[str]
     """Identifiers and attribute names in the module-level statements."""
+    body_given: tuple[tuple[str, frozenset[str]], ...]
+    """Variables that the module-level statements set, as in ``FunctionDecl.given``."""
     load_body: Callable[[], tuple[Stmt, ...]] = field(repr=False)
 
     @property

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from streamlint.lower.index import check_syntax, index_module
-from streamlint.lower.prefilter import STREAM_WORDS, may_touch_gpu, names_touch_streams
+from streamlint.lower.prefilter import may_touch_gpu
 
-__all__ = ["STREAM_WORDS", "check_syntax", "index_module", "may_touch_gpu", "names_touch_streams"]
+__all__ = ["check_syntax", "index_module", "may_touch_gpu"]

@@ -18,6 +18,7 @@ from streamlint.lower.scan import (
     bound_names,
     dotted,
     flat,
+    given,
     scan,
 )
 from streamlint.lower.text import Lazy, Segment, SourceText, gc_paused
@@ -100,6 +101,7 @@ class _Indexer:
             classes=classes,
             assigned=frozenset(bound_names(body)),
             body_names=_names_of_body(body),
+            body_given=_given_by_body(body),
             load_body=self.block_loader(
                 Block(tuple(self.runs(body, (*DEFINITIONS, *IMPORTS))), "", BlockKind.MODULE)
             ),
@@ -119,6 +121,8 @@ class _Indexer:
             decorators=tuple(dotted(decorator) for decorator in node.decorator_list),
             names=words.names,
             globals=words.globals,
+            given=words.given,
+            entered=words.entered,
             load=Lazy(partial(_lower_function, source, lines, prefix)),
         )
 
@@ -201,6 +205,12 @@ class _Indexer:
 def _names_of_body(body: Sequence[ast.stmt]) -> frozenset[str]:
     names: frozenset[str] = frozenset()
     return names.union(*(scan(node).names for node in body if not isinstance(node, (*DEFINITIONS, *IMPORTS))))
+
+
+def _given_by_body(body: Sequence[ast.stmt]) -> tuple[tuple[str, frozenset[str]], ...]:
+    names = set(bound_names(body))
+    plain = (node for node in body if not isinstance(node, (*DEFINITIONS, *IMPORTS)))
+    return tuple(pair for node in plain for pair in given(node, names))
 
 
 def _declare(table: dict[str, _D], decl: _D, fallback: bool) -> None:

@@ -1,16 +1,11 @@
-"""Where analysis starts: cheap tests on bytes and on names, before anything is parsed or lowered.
+"""Where analysis starts: a cheap test on bytes, before anything is parsed or lowered.
 
-The tests decide only where to *start*. What a call resolves to may well stand in a module that
-fails them.
+It decides only where to *start*. What a call resolves to may well stand in a module that fails it.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _LIBRARY = re.compile(rb"cuda|cupy|torch|numba|rmm|accelerator|musa|npu|xpu|warp|kvikio|tensorrt")
 
@@ -31,31 +26,6 @@ _STREAM_TEXT = re.compile(
     rb"|(?:htod|dtoh|dtod|gpu|raw_read|raw_write)_async\(|execute_async|kvikio"
 )
 
-STREAM_WORDS = frozenset(
-    {
-        # streams: making, entering, selecting
-        *("Stream", "stream", "ExternalStream", "stream_from_ptr", "get_stream", "current_stream"),
-        *("default_stream", "set_stream", "use_stream", "create_stream", "external_stream"),
-        # order
-        *("wait_stream", "wait_event", "record_event", "record", "Event", "synchronize"),
-        *("sync", "wait", "elapsed_time", "CUDAGraph", "begin_capture", "end_capture"),
-        # lifetime
-        *("record_stream",),
-        # asynchronous copies and collectives
-        *("non_blocking", "copy_to_host", "copy_to_device", "asnumpy", "async_op", "isend", "irecv"),
-        # host callbacks
-        *("add_callback", "launch_host_func", "async_done"),
-    }
-)
-"""Names that a function which touches a stream, an event or an asynchronous copy has among its
-``FunctionDecl.names``. Compound names (``copy_stream``, ``cudaMemcpyAsync``) are found by their
-parts: see ``names_touch_streams``."""
-
-_COMPOUND = re.compile(
-    r"[sS]tream|Async\b|_async\b|execute_async|pread|HostFunc|AddCallback|Event(?:Record|Synchronize|Create)"
-)
-_NO_STREAM = frozenset({"downstream", "upstream", "streaming", "StreamHandler", "mainstream"})
-
 
 def may_touch_gpu(data: bytes) -> bool:
     """Whether a file can hold asynchronous GPU work: it names a GPU library and some stream word."""
@@ -64,12 +34,3 @@ def may_touch_gpu(data: bytes) -> bool:
         and any(part in data for part in _STREAM_PARTS)
         and _STREAM_TEXT.search(data) is not None
     )
-
-
-def names_touch_streams(names: frozenset[str]) -> bool:
-    """Whether the names of a function (``FunctionDecl.names``) tell of streams, events or async copies."""
-    return not names.isdisjoint(STREAM_WORDS) or _has_compound(names - _NO_STREAM)
-
-
-def _has_compound(names: Iterable[str]) -> bool:
-    return _COMPOUND.search(" ".join(names)) is not None

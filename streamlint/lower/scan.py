@@ -21,6 +21,11 @@ class Words(NamedTuple):
     """Names declared ``global`` and assigned."""
     depth: int
     """The number of levels; those that libcst makes of ``a and b and c``, which is one for ``ast``, too."""
+    given: tuple[tuple[str, frozenset[str]], ...] = ()
+    """Attributes that are assigned or appended to, and variables declared ``global``, with the last names of
+    what is called or named for their value; what is returned stands under ``""``."""
+    entered: frozenset[str] = frozenset()
+    """Last names of what ``with`` enters without a call: ``with self.lane:``."""
 
 
 def scan(root: ast.AST) -> Words:
@@ -59,10 +64,98 @@ def scan(root: ast.AST) -> Words:
     declared = {name for node in noted if isinstance(node, ast.Global) for name in node.names}
     longest = max(map(_length, noted), default=0)
     stored = _stored(root) if declared else ()
-    return Words(frozenset(_identifiers(words)), frozenset(declared.intersection(stored)), depth + longest)
+    return Words(
+        frozenset(_identifiers(words)),
+        frozenset(declared.intersection(stored)),
+        depth + longest,
+        tuple(pair for node in noted for pair in _given(node, declared)) if depth < _DEEP else (),
+        _entered_by(root, noted),
+    )
 
 
-_NOTED = frozenset({ast.Global, ast.BoolOp, ast.alias})
+_WITHS = (ast.With, ast.AsyncWith)
+_NOTED = frozenset(
+    {ast.Global, ast.BoolOp, ast.alias, ast.Assign, ast.AnnAssign, ast.Return, ast.Call, *_WITHS}
+)
+
+
+_FILLS = frozenset("append appendleft add insert extend update setdefault put put_nowait".split())
+_DEEP = 200
+"""Levels of a tree that is hardly written by hand; nothing is said of what it gives."""
+
+
+def _given(node: ast.AST, declared: set[str]) -> Iterator[tuple[str, frozenset[str]]]:
+    """What a statement puts into attributes, or returns; ``self.lanes.append(Stream())`` too."""
+    match node:
+        case ast.Assign(targets=targets, value=value):
+            names = [name for target in targets for name in _attributes(target, declared)]
+        case ast.AnnAssign(target=target, value=ast.expr() as value):
+            names = list(_attributes(target, declared))
+        case ast.Return(value=ast.expr() as value):
+            names = [""]
+        case ast.Call(func=ast.Attribute(value=owner, attr=method), args=[*_, value]) if method in _FILLS:
+            names = list(_attributes(owner, declared))
+        case _:
+            return
+    if names:
+        sources = frozenset(_sources(value))
+        yield from ((name, sources) for name in names if sources)
+
+
+def given(statement: ast.stmt, names: set[str]) -> Iterator[tuple[str, frozenset[str]]]:
+    """What a statement, and those in it, put into these variables."""
+    for node in ast.walk(statement):
+        if isinstance(node, (ast.Assign, ast.AnnAssign)):
+            yield from _given(node, names)
+
+
+def _attributes(target: ast.expr, declared: set[str]) -> Iterator[str]:
+    match target:
+        case ast.Attribute(attr=name):
+            yield name
+        case ast.Name(id=name) if name in declared:
+            yield name
+        case ast.Subscript(value=inner) | ast.Starred(value=inner):
+            yield from _attributes(inner, declared)
+        case ast.Tuple(elts=items) | ast.List(elts=items):
+            for item in items:
+                yield from _attributes(item, declared)
+        case _:
+            pass
+
+
+def _sources(value: ast.expr) -> Iterator[str]:
+    """The last names of what a value is, or holds: of variables and attributes, and of what is called."""
+    match value:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            yield name
+        case ast.Call(func=func):
+            yield _last_name(func)
+        case ast.Subscript(value=inner) | ast.Starred(value=inner) | ast.Await(value=inner):
+            yield from _sources(inner)
+        case ast.ListComp(elt=inner) | ast.SetComp(elt=inner) | ast.GeneratorExp(elt=inner):
+            yield from _sources(inner)
+        case ast.DictComp(value=inner) | ast.NamedExpr(value=inner):
+            yield from _sources(inner)
+        case ast.IfExp(body=body, orelse=orelse):
+            yield from (*_sources(body), *_sources(orelse))
+        case ast.BoolOp(values=items) | ast.Tuple(elts=items) | ast.List(elts=items) | ast.Dict(values=items):
+            for item in items:
+                yield from _sources(item)
+        case _:
+            pass
+
+
+def _entered_by(root: ast.AST, noted: list[ast.AST]) -> frozenset[str]:
+    """What comes from elsewhere: a local variable shows by itself what it is."""
+    entered = frozenset(name for node in noted if isinstance(node, _WITHS) for name in _entered(node))
+    return entered.difference(_stored(root)) if entered else entered
+
+
+def _entered(node: ast.With | ast.AsyncWith) -> Iterator[str]:
+    for item in node.items:
+        if isinstance(item.context_expr, (ast.Name, ast.Attribute, ast.Subscript)):
+            yield _last_name(item.context_expr)
 
 
 def _length(node: ast.AST) -> int:

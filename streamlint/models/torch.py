@@ -160,6 +160,8 @@ HANDLE_METHODS = frozenset(
 )
 """Names that only a device module has: on an unknown receiver they show it is one."""
 
+ASYNC_COPY = "non_blocking"
+"""The parameter of tensor methods that makes a copy run beside the host."""
 UNPINNED_LOADER = "DataLoader(pin_memory=False)"
 LOADED_TO_HOST = "torch.load(map_location='cpu')"
 ON_HOST = (UNPINNED_LOADER, LOADED_TO_HOST)

@@ -11,9 +11,10 @@ import builtins
 from functools import cache
 from typing import TYPE_CHECKING
 
-from streamlint.models import FRAMEWORKS, graphs, methods_of
+from streamlint.models import FRAMEWORKS, graphs, methods_of, torch
 from streamlint.models import schema as fx
 from streamlint.models.schema import Role
+from streamlint.trace import Space
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -129,8 +130,45 @@ def known_to(imported: frozenset[str], names: frozenset[str]) -> frozenset[str]:
     imported, and elsewhere any attribute. A module without any of the libraries gets its objects from others.
     """
     mine = imported & ROOTS
-    return frozenset(name for name in names if not mine or _is_compound(name) or _WHOSE[name] & mine)
+    return frozenset(
+        name for name in names if not mine or _is_compound(name) or _WHOSE.get(name, mine) & mine
+    )
 
 
 def _is_compound(name: str) -> bool:
     return "_" in name.strip("_") or any(letter.isupper() for letter in name[1:])
+
+
+def _keywords() -> Iterator[str]:
+    """Parameters that make a call run beside the host: ``non_blocking=True``, ``async_op=True``."""
+    for _, api in _rows():
+        for effect in api.effects:
+            match effect:
+                case fx.Copies(unless=str(name)) | fx.Communicates(flag=str(name)):
+                    yield name
+                case _:
+                    pass
+
+
+KEYWORDS = frozenset(name for name in _keywords() if _is_compound(name)) | {torch.ASYNC_COPY}
+_TIED = (
+    ORDERS | RECORDS | MAKES_STREAM | MAKES_EVENT | MAKES_GRAPH | GIVES_STREAM | ENTERS_STREAM | CAPTURES
+) | (KEEPS_ALIVE | CALLS_BACK | READS_TIMES | COPIES_ON_STREAM)
+_PINS = _names(
+    fx.Allocates, only=lambda effect: isinstance(effect, fx.Allocates) and effect.space is not Space.DEVICE
+)
+"""Pinned and managed memory."""
+STRONG = frozenset(filter(_is_compound, _TIED | _PINS)) | KEYWORDS | ({"Stream"} & MAKES_STREAM)
+"""Names that are hardly anything else."""
+_STOPS = _names(fx.HostWaitsStream, fx.HostWaitsDevice)
+_ONE_WORD = _STOPS | COPIES_ON_STREAM | ENTERS_STREAM | MAKES_STREAM | _names(graphs.LaunchesGraph)
+"""Of the names of one word, those that stop the host, start a graph, copy or choose a stream: others are
+methods of too many things."""
+TELLING = STRONG | _ONE_WORD | frozenset(filter(_is_compound, RUNS_BESIDE))
+PAIRS = frozenset(
+    frozenset({*module.split(".")[1:], api.name})
+    for framework, api in _functions()
+    for module in framework.modules
+    if "." in module and {api.name} & (ENTERS_STREAM | MAKES_STREAM | CAPTURES) and not _is_compound(api.name)
+)
+"""Names of one word with the module that they are functions of: ``torch.cuda.stream(SIDE)``."""

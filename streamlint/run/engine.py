@@ -13,13 +13,13 @@ from streamlint.files import MAX_BYTES
 from streamlint.finding import Confidence, Finding, LeftOut, Report, SourceError, Statistics
 from streamlint.interp.entries import starts
 from streamlint.interp.entries.runs import run_entry
-from streamlint.interp.facts import relevance, text_order
+from streamlint.interp.facts import relevance, text_order, touching
 from streamlint.interp.state.budgets import Budgets, FileCut
 from streamlint.interp.state.project import Project
 from streamlint.judging.call_ends import Ends, Facts, TwoStreams
 from streamlint.judging.judge import Conditional, findings_of, merge
 from streamlint.lower import may_touch_gpu
-from streamlint.models import vocabulary, words
+from streamlint.models import vocabulary
 from streamlint.run import collector, frames, pool
 from streamlint.run.stop import Stopped
 from streamlint.run.tree import Tree
@@ -204,7 +204,7 @@ class Session:
         module = self._module(path)
         if module is None:
             return FileResult(errors=self._error(where))
-        if not starts.mentions_streams(module):
+        if not starts.mentions_streams(self.project, module):
             return FileResult()
         return self._analyzed(module, only, others)
 
@@ -253,7 +253,8 @@ class Session:
             _stopped(module, budgets, cut) if cut else (),
             analyzed=True,
             statistics=replace(
-                _statistics(module, covered, approximate), left_out=tuple(dict.fromkeys(left_out))
+                _statistics(self.project, module, covered, approximate),
+                left_out=tuple(dict.fromkeys(left_out)),
             ),
         )
 
@@ -366,11 +367,11 @@ def _less_sure(finding: Finding) -> Finding:
     return replace(finding, confidence=Confidence.LIKELY) if sure else finding
 
 
-def _statistics(module: ir.Module, covered: set[str], approximate: set[str]) -> Statistics:
+def _statistics(project: Project, module: ir.Module, covered: set[str], approximate: set[str]) -> Statistics:
     """Counts the module's functions that touch streams by how far they were analyzed."""
     exact = cut = skipped = 0
     for decl in relevance.all_functions(module):
-        if not words.touches(decl.names):
+        if not touching.touches(project, decl):
             continue
         if f"{module.name}:{decl.qualname}" not in covered:
             skipped += 1
@@ -393,7 +394,7 @@ def traces_of(root: Path, file: Path, function: str, settings: Settings | None =
         raise ir.LoweringError(error.path, error.line, error.message)
     head, _, rest = function.partition(".")
     if head in module.functions:
-        entry = starts.function_entry(module, module.functions[head])
+        entry = starts.function_entry(session.project, module, module.functions[head])
         return run_entry(session.project, entry, session.settings.default_kind).traces
     cls = module.classes.get(head)
     if cls is None or rest not in cls.methods:

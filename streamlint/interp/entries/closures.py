@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.entries import unseen_caller
+from streamlint.interp.facts import touching
 from streamlint.interp.python import functions
 from streamlint.interp.state.machine import Jumped, PathEnds, Returned
-from streamlint.models import words
 from streamlint.trace import Role, SyncDevice
 
 if TYPE_CHECKING:
@@ -37,8 +37,13 @@ def _touches(m: Machine, function: ir.Function) -> bool:
     if known is None:
         names = {node.id for node in ir.walk(function.body) if isinstance(node, ir.Name)}
         names |= {node.name for node in ir.walk(function.body) if isinstance(node, ir.Attr)}
-        known = m.project.touching[function.span] = words.touches(frozenset(names))
+        known = m.project.touching[function.span] = _names_touch(m, function.module, frozenset(names))
     return known
+
+
+def _names_touch(m: Machine, name: str, names: frozenset[str]) -> bool:
+    module = m.project.module(name)
+    return module is not None and touching.names_touch(m.project, module, names)
 
 
 def left(m: Machine) -> dict[str, FuncV]:

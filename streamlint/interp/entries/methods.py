@@ -23,7 +23,7 @@ from streamlint.interp.entries.pairs import (
     steps_of,
 )
 from streamlint.interp.entries.runs import PAIR_PATHS, PATHS, PREPARING_PATHS, Entry
-from streamlint.interp.facts import text_order
+from streamlint.interp.facts import text_order, touching
 from streamlint.interp.facts.call_needs import Histories
 from streamlint.interp.facts.relevance import (
     all_functions,
@@ -32,7 +32,7 @@ from streamlint.interp.facts.relevance import (
     mentioned_in,
 )
 from streamlint.interp.state.values import ClassV, FuncV, HeapV
-from streamlint.models import vocabulary, words
+from streamlint.models import vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -56,22 +56,22 @@ def alone_and_in_pairs(
     """Each public method, and pairs of them."""
     cls = construction.cls
     methods = methods_of(project, cls)
-    own = [decl for decl in methods.by_name.values() if is_relevant(decl, relevant)]
+    own = [decl for decl in methods.by_name.values() if is_relevant(project, decl, relevant)]
     if not own:
         return
     public = [decl for decl in own if is_public(decl)]
     for decl in public:
-        yield _sequence(module, construction, [decl], methods, repeat=True)
+        yield _sequence(project, module, construction, [decl], methods, repeat=True)
     quiet = [
         decl
         for decl in methods.by_name.values()
         # with torch.cuda.stream(self.side):    what did so and was plain waits for another method to set it
         if (decl not in own or _label(cls, [decl]) in told.plain)
-        and not words.surely_touches(methods.reach[decl.name])
+        and not touching.surely(project, module, methods.reach[decl.name])
     ]
     if len(methods.by_name) > MOST_PAIRED:
         project.budgets.never_run.add((cls.qualname, "pairs of methods"))
-    found = pairs(module, cls.qualname, public, methods, told)
+    found = pairs(project, module, cls.qualname, public, methods, told)
     for number, pair in enumerate(found[:MOST_PAIRS], 1):
         first, second = pair.first, pair.second
         if first in quiet and second in quiet and not pair.of_module:
@@ -81,7 +81,7 @@ def alone_and_in_pairs(
         # A queue that the second method takes from may have to hold more than one element.
         queues = not _QUEUES.isdisjoint(methods.reach[first.name]) and "len" in second.names
         times = QUEUED_CALLS if queues else 1
-        entry = _sequence(module, construction, [*[first] * times, second], methods, repeat=False)
+        entry = _sequence(project, module, construction, [*[first] * times, second], methods, repeat=False)
         needs = second.qualname in told.quiet and second.name not in methods.steps
         yield replace(entry, needs_earlier=needs)
 
@@ -90,6 +90,7 @@ _QUEUES = frozenset({"append", "appendleft", "put", "put_nowait", "push"})
 
 
 def _sequence(
+    project: Project,
     module: ir.Module,
     construction: Construction,
     order: list[ir.FunctionDecl],
@@ -125,7 +126,7 @@ def _sequence(
         PATHS if repeat else PAIR_PATHS,
         outside_calls=names,
         # Of two methods each may join what the other leaves.
-        joined_elsewhere=frozenset().union(*(joined(module, decl) for decl in dict.fromkeys(order))),
+        joined_elsewhere=frozenset().union(*(joined(project, module, decl) for decl in dict.fromkeys(order))),
         orders_elsewhere=elsewhere,
         is_step=names[0] in methods.steps,
     )
@@ -144,12 +145,12 @@ def _call(m: Machine, made: HeapV, decl: ir.FunctionDecl, number: int) -> None:
     unseen_caller.call_outside(m, FuncV(decl, None, made), number)
 
 
-def left(module: ir.Module, construction: Construction, told: Told) -> Iterator[Entry]:
+def left(project: Project, module: ir.Module, construction: Construction, told: Told) -> Iterator[Entry]:
     """Methods that touch streams and that no caller reached: helpers of subclasses, hooks, private steps."""
     cls = construction.cls
     steps = steps_of(cls.methods)
     for decl in callers_first([decl for decl in cls.methods.values() if not told.is_covered(module, decl)]):
-        if told.is_covered(module, decl) or decl.name == "__init__" or not words.touches(decl.names):
+        if told.is_covered(module, decl) or decl.name == "__init__" or not touching.touches(project, decl):
             continue
 
         def body(m: Machine, decl: ir.FunctionDecl = decl) -> None:
@@ -190,12 +191,17 @@ def prepared(project: Project, module: ir.Module, construction: Construction, to
     for decl in callers_first(list(cls.methods.values())):
         if decl.name not in public or decl.qualname in told.busy or quiet >= MOST_QUIET:
             continue
-        if not words.surely_touches(histories.reach(decl.name)):
+        if not touching.surely(project, module, histories.reach(decl.name)):
             continue
         for every in (False, True):
             before = histories.before(decl.name, every=every)
             entry = _sequence(
-                module, construction, [*(methods.by_name[n] for n in before), decl], methods, repeat=False
+                project,
+                module,
+                construction,
+                [*(methods.by_name[n] for n in before), decl],
+                methods,
+                repeat=False,
             )
             if before and not told.was_run(entry.label):
                 yield replace(entry, prepared=True, needs_earlier=True, paths=PREPARING_PATHS)
@@ -212,7 +218,7 @@ def waiting(project: Project, module: ir.Module, construction: Construction, tol
     cls = construction.cls
     methods = methods_of(project, cls)
     for decl in cls.methods.values():
-        if decl.qualname in told.issuing or decl.name == "__init__" or not words.touches(decl.names):
+        if decl.qualname in told.issuing or decl.name == "__init__" or not touching.touches(project, decl):
             continue
         if {"staticmethod", "classmethod"} & set(decl.decorators):
             continue
@@ -263,7 +269,7 @@ def _own(module: ir.Module, name: str, own: Sequence[ir.FunctionDecl], *, enteri
     )
 
 
-def joined(module: ir.Module, *own: ir.FunctionDecl) -> frozenset[str]:
+def joined(project: Project, module: ir.Module, *own: ir.FunctionDecl) -> frozenset[str]:
     """All names in other functions of the module that wait for streams and enter none."""
     counts = _waiting_names(module)
     found = {name for name, count in counts[""].items() if count > _own(module, name, own)}
@@ -274,5 +280,5 @@ def joined(module: ir.Module, *own: ir.FunctionDecl) -> frozenset[str]:
     if not found:
         return frozenset()
     # side = self.pool._side: a stream is named after the variable.
-    touching = [decl for decl in own if words.touches(decl.names)]
-    return frozenset(found.union(*(text_order.variables(decl, found) for decl in touching)))
+    own_touching = [decl for decl in own if touching.touches(project, decl)]
+    return frozenset(found.union(*(text_order.variables(decl, found) for decl in own_touching)))

@@ -71,7 +71,12 @@ MOST_PAIRED = 200
 
 
 def pairs(
-    module: ir.Module, label: str, public: Sequence[ir.FunctionDecl], methods: Methods, told: Told
+    project: Project,
+    module: ir.Module,
+    label: str,
+    public: Sequence[ir.FunctionDecl],
+    methods: Methods,
+    told: Told,
 ) -> list[Pair]:
     """Methods to call one after the other, both public: those that share most come first."""
     chosen = set(public)
@@ -92,7 +97,7 @@ def pairs(
                     place in wide[first.name] for place in _makers(module, told, f"{label}.{second.name}")
                 )
                 if own + common + places and (
-                    queues_work(module, wide[first.name] if common else methods.reach[first.name])
+                    queues_work(project, module, wide[first.name] if common else methods.reach[first.name])
                     or firsts is others
                     or places
                 ):

@@ -15,6 +15,7 @@ from streamlint.interp.entries import closures, methods, repetition, unseen_call
 from streamlint.interp.entries.construction import Construction
 from streamlint.interp.entries.progress import Told
 from streamlint.interp.entries.runs import Entry, Run, run_entry
+from streamlint.interp.facts import touching
 from streamlint.interp.facts.relevance import (
     all_classes,
     all_functions,
@@ -25,7 +26,6 @@ from streamlint.interp.facts.relevance import (
 )
 from streamlint.interp.python import stmt
 from streamlint.interp.state.values import FuncV
-from streamlint.models import words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -59,29 +59,23 @@ def module_runs(
                 yield hooks
 
     yield from started(_body_entry(project, module))
-    yield from started(_functions(module, relevant, told, called=False))
+    yield from started(_functions(project, module, relevant, told, called=False))
     constructions = [Construction(cls) for cls in all_classes(module)]
     for construction in constructions:
         yield from started(methods.alone_and_in_pairs(project, module, construction, relevant, told))
-    yield from started(_functions(module, relevant, told, called=True))
+    yield from started(_functions(project, module, relevant, told, called=True))
     for construction in constructions:
-        yield from started(methods.left(module, construction, told))
+        yield from started(methods.left(project, module, construction, told))
         yield from started(methods.prepared(project, module, construction, told))
         yield from started(methods.waiting(project, module, construction, told))
 
 
-def mentions_streams(module: ir.Module) -> bool:
+def mentions_streams(project: Project, module: ir.Module) -> bool:
     """Whether any code of the module names streams or asynchronous copies unmistakably.
 
     Classes inherited from other modules are analyzed there.
     """
-    # A module that imports CUDA for Python is not about other streams.
-    roots = {imported.module.partition(".")[0] for imported in module.imports}
-    told = words.surely_touches if roots.isdisjoint(_CUDA_ROOTS) else words.touches
-    return told(module.body_names) or any(told(decl.names) for decl in all_functions(module))
-
-
-_CUDA_ROOTS = frozenset({"cuda", "cupy", "cupyx", "numba"})
+    return any(touching.surely(project, module, names) for names in touching.used_by(module))
 
 
 def _body_entry(project: Project, module: ir.Module) -> Iterator[Entry]:
@@ -117,7 +111,9 @@ def _is_constant(statement: ir.Stmt) -> bool:
             return False
 
 
-def _functions(module: ir.Module, relevant: frozenset[str], told: Told, *, called: bool) -> Iterator[Entry]:
+def _functions(
+    project: Project, module: ir.Module, relevant: frozenset[str], told: Told, *, called: bool
+) -> Iterator[Entry]:
     """Functions by themselves: first those that nothing calls, then those that nobody reached."""
     mentions: dict[str, int] = {}
     for decl in all_functions(module):
@@ -128,12 +124,12 @@ def _functions(module: ir.Module, relevant: frozenset[str], told: Told, *, calle
     for decl in callers_first([decl for decl in waiting if not told.is_covered(module, decl)]):
         if told.is_covered(module, decl):
             continue
-        if not is_relevant(decl, relevant) if not called else not words.touches(decl.names):
+        if not is_relevant(project, decl, relevant) if not called else not touching.touches(project, decl):
             continue
-        yield replace(function_entry(module, decl), callers_cut=mentioned_in(module, decl, told.cut))
+        yield replace(function_entry(project, module, decl), callers_cut=mentioned_in(module, decl, told.cut))
 
 
-def function_entry(module: ir.Module, decl: ir.FunctionDecl) -> Entry:
+def function_entry(project: Project, module: ir.Module, decl: ir.FunctionDecl) -> Entry:
     def call(m: Machine, number: int) -> None:
         unseen_caller.call_outside(m, FuncV(decl), number)
 
@@ -148,6 +144,6 @@ def function_entry(module: ir.Module, decl: ir.FunctionDecl) -> Entry:
         module.name,
         body,
         decl.span,
-        joined_elsewhere=methods.joined(module, decl),
+        joined_elsewhere=methods.joined(project, module, decl),
         orders_elsewhere=methods.orders_state_of(module, decl),
     )

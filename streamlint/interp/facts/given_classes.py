@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.facts import scopes
+from streamlint.interp.facts import scopes, touching
 from streamlint.interp.facts.relevance import all_classes
 from streamlint.interp.state.values import ClassV
-from streamlint.models import members, words
+from streamlint.models import members
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -53,7 +53,7 @@ def of_parameter(project: Project, target: Target, param: str) -> Given | None:
 
 def _works_with_streams(project: Project, cls: ir.ClassDecl) -> bool:
     order, _ = project.ancestors(cls)
-    return any(words.touches(decl.names) for one in order for decl in one.methods.values())
+    return any(touching.touches(project, decl) for one in order for decl in one.methods.values())
 
 
 # ----------------------------------------------------------------------------- what is shown

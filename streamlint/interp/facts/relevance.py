@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir
+from streamlint.interp.facts import touching
 from streamlint.interp.state.values import ClassV, FuncV
-from streamlint.models import words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -17,22 +17,24 @@ if TYPE_CHECKING:
 def relevant_names(project: Project, module: ir.Module) -> frozenset[str]:
     """Names of functions and methods of the module that touch streams, directly or through each other."""
     decls = list(all_functions(module))
-    hot = {decl.name for decl in decls if words.touches(decl.names)}
+    hot = {decl.name for decl in decls if touching.touches(project, decl)}
     for imported in module.imports:
         if imported.attribute is not None:
             found = project.imported(imported) if project.module(imported.module) is not None else None
             match found:
-                case FuncV(function=ir.FunctionDecl() as decl) if words.touches(decl.names):
+                case FuncV(function=ir.FunctionDecl() as decl) if touching.touches(project, decl):
                     hot.add(imported.name)
                 case ClassV(cls):
-                    touching = {d.name for d in cls.methods.values() if words.touches(d.names)}
-                    hot |= touching | ({imported.name} if touching else set())
+                    own = {d.name for d in cls.methods.values() if touching.touches(project, d)}
+                    hot |= own | ({imported.name} if own else set())
                 case _:
                     pass
     hot -= {"__init__"}
     hot |= _kernels(module)
     hot |= {
-        cls.name for cls in all_classes(module) if any(words.touches(d.names) for d in cls.methods.values())
+        cls.name
+        for cls in all_classes(module)
+        if any(touching.touches(project, d) for d in cls.methods.values())
     }
     for _ in range(3):
         more = {decl.name for decl in decls if not hot.isdisjoint(decl.names)} - {"__init__"}
@@ -51,13 +53,13 @@ def _kernels(module: ir.Module) -> frozenset[str]:
     )
 
 
-def queues_work(module: ir.Module, names: frozenset[str]) -> bool:
+def queues_work(project: Project, module: ir.Module, names: frozenset[str]) -> bool:
     """Whether code with these names may queue work on a stream."""
-    return words.touches(names) or not names.isdisjoint(_kernels(module))
+    return touching.names_touch(project, module, names) or not names.isdisjoint(_kernels(module))
 
 
-def is_relevant(decl: ir.FunctionDecl, relevant: frozenset[str]) -> bool:
-    return words.touches(decl.names) or decl.name in relevant or not relevant.isdisjoint(decl.names)
+def is_relevant(project: Project, decl: ir.FunctionDecl, relevant: frozenset[str]) -> bool:
+    return touching.touches(project, decl) or decl.name in relevant or not relevant.isdisjoint(decl.names)
 
 
 def all_classes(module: ir.Module) -> Iterator[ir.ClassDecl]:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from streamlint import ir
+from streamlint.interp.facts import touching
 from streamlint.interp.facts.relevance import all_classes
 from streamlint.interp.state.values import ClassV, FuncV
-from streamlint.models import words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -192,10 +192,10 @@ def set_on_receiver(scope: Scope, node: object, name: str) -> ir.Expr | None:
             return None
 
 
-def put_on_others(module: ir.Module, name: str) -> Iterator[tuple[Scope, ir.Expr]]:
+def put_on_others(project: Project, module: ir.Module, name: str) -> Iterator[tuple[Scope, ir.Expr]]:
     """What functions of a module assign to an attribute of something that is not their own object."""
     for decl, cls in methods_and_functions(module):
-        if name not in decl.names or not words.touches(decl.names):
+        if name not in decl.names or not touching.touches(project, decl):
             continue
         scope = scope_of(module, decl, cls)
         if scope is None:
@@ -232,17 +232,17 @@ def put_into(project: Project, owner: ir.ClassDecl | ir.Module) -> dict[str, lis
     if known is None:
         known = project.elements[owner] = {}
         module = owner if isinstance(owner, ir.Module) else project.module(owner.module)
-        for scope in _scopes(module, owner) if module is not None else ():
+        for scope in _scopes(project, module, owner) if module is not None else ():
             for name, e in _puts(scope):
                 known.setdefault(name, []).append((scope, e))
     return known
 
 
-def _scopes(module: ir.Module, owner: ir.ClassDecl | ir.Module) -> Iterator[Scope]:
+def _scopes(project: Project, module: ir.Module, owner: ir.ClassDecl | ir.Module) -> Iterator[Scope]:
     """The code that may put streams or events into something that the owner holds."""
     for decl, cls in methods_and_functions(module):
         if (cls is owner or owner is module) and (
-            words.makes_streams(decl.names) or words.touches(decl.names)
+            touching.makes_streams(decl.names) or touching.touches(project, decl)
         ):
             scope = scope_of(module, decl, cls if cls is owner else None)
             if scope is not None:

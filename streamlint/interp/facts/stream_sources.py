@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.facts import scopes
+from streamlint.interp.facts import scopes, touching
 from streamlint.interp.facts.scopes import Scope, Target
 from streamlint.interp.python import containers, names, objects, stmt
 from streamlint.interp.state import naming
@@ -34,7 +34,6 @@ from streamlint.interp.state.values import (
     TupleV,
     Value,
 )
-from streamlint.models import words
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -262,7 +261,7 @@ def given_by_others(m: Machine, cls: ir.ClassDecl, name: str) -> Value | None:
     def find() -> Value | None:
         for other in m.project.mentioning(name):
             module = m.project.module(other) if other != cls.module else None
-            for scope, e in scopes.put_on_others(module, name) if module is not None else ():
+            for scope, e in scopes.put_on_others(m.project, module, name) if module is not None else ():
                 value = _value(m, scope, e, MOST_STEPS)
                 if value is not None:
                     return value
@@ -352,7 +351,7 @@ def _evaluated(m: Machine, scope: Scope, e: ir.Expr, local: dict[str, Value], or
 def _may_make(m: Machine, scope: Scope, e: ir.Call | ir.Comprehension) -> bool:
     """A call of a maker (``torch.cuda.Stream()``), or of a function of the tree that gets constants only."""
     if any(
-        isinstance(node, ir.Call) and isinstance(node.func, ir.Attr) and node.func.name in words.MAKERS
+        isinstance(node, ir.Call) and isinstance(node.func, ir.Attr) and node.func.name in touching.MAKES
         for node in ir.walk(e)
     ):
         return True
@@ -361,7 +360,7 @@ def _may_make(m: Machine, scope: Scope, e: ir.Call | ir.Comprehension) -> bool:
             constant = all(isinstance(argument.value, ir.Const) for argument in args)
             match m.project.member(scope.module.name, name):
                 case FuncV(function=ir.FunctionDecl(names=used)):
-                    return constant or words.makes_streams(used)
+                    return constant or touching.makes_streams(used)
                 case ClassV(decl):
                     return _makes_streams(decl)
                 case _:
@@ -371,7 +370,7 @@ def _may_make(m: Machine, scope: Scope, e: ir.Call | ir.Comprehension) -> bool:
 
 
 def _makes_streams(cls: ir.ClassDecl) -> bool:
-    return any(words.makes_streams(decl.names) for decl in cls.methods.values())
+    return any(touching.makes_streams(decl.names) for decl in cls.methods.values())
 
 
 def _holds_order(m: Machine, value: Value) -> bool:

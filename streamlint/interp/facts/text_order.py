@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir
+from streamlint.interp.facts import touching
 from streamlint.interp.facts.relevance import all_functions
-from streamlint.models import vocabulary, words
+from streamlint.models import vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -114,7 +115,7 @@ def _with_own(module: ir.Module, name: str, made: Span) -> set[str]:
         for decl in decls
         if decl.name == "__init__"
         and name in decl.names
-        and words.makes_streams(decl.names)
+        and touching.makes_streams(decl.names)
         and (maker is None or decl.qualname.rpartition(".")[0] != maker.qualname.rpartition(".")[0])
     }
 

@@ -61,7 +61,7 @@ def call_function(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, 
             m, wrapper, [*([] if func.receiver is None else [func.receiver]), *args], kwargs, span
         )
     active = sum(1 for frame in m.frames if frame.function == func.name)
-    if depth >= LIMITS.call_depth or active > 1 or _is_remote(func, depth):
+    if depth >= LIMITS.call_depth or active > 1 or _is_remote(m, func, depth):
         return _not_followed(m, func, args, kwargs, span)
     try:
         function = func.function.load() if isinstance(func.function, ir.FunctionDecl) else func.function
@@ -106,7 +106,7 @@ def _wrapper(m: Machine, func: FuncV, span: Span) -> FuncV | None:
 
 def _orders(m: Machine, module: ir.Module, name: str) -> bool:
     found = m.project.member(module.name, name) if name.isidentifier() else None
-    return isinstance(found, FuncV) and stmt.function_touches(found.function)
+    return isinstance(found, FuncV) and stmt.function_touches(m, found.function)
 
 
 def runs_on_host(m: Machine, func: FuncV) -> bool:
@@ -123,15 +123,15 @@ def _is_abstract(function: ir.Function) -> bool:
             return False
 
 
-def _is_remote(func: FuncV, depth: int) -> bool:
+def _is_remote(m: Machine, func: FuncV, depth: int) -> bool:
     """Code that can hardly matter: far from the entry or long, and without a word about streams."""
-    if stmt.function_touches(func.function) or not isinstance(func.function, ir.FunctionDecl):
+    if stmt.function_touches(m, func.function) or not isinstance(func.function, ir.FunctionDecl):
         return False
     return depth >= DEEP or (depth > 1 and func.function.end_line - func.function.span.line > LONG)
 
 
 def _not_followed(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
-    if stmt.function_touches(func.function):
+    if stmt.function_touches(m, func.function):
         escape.barrier(m, list(m.current.values()), span, func.name)
     bound = [func.receiver, *args] if func.receiver is not None else args
     return unresolved.opaque(m, func.name, bound, kwargs, span)
@@ -168,7 +168,7 @@ def run_function(
     """Runs a body with its arguments bound."""
     m.activations += 1
     env = Env({}, function.module, func.closure, m.activations)
-    touched = stmt.function_touches(func.function)
+    touched = stmt.function_touches(m, func.function)
     owner = class_of(m, func, args)
     frame = Frame(env, func.name, touched, on_yield, cls=owner)
     given = [func.receiver, *args] if func.receiver is not None else args

@@ -8,6 +8,7 @@ from typing_extensions import assert_never
 
 from streamlint import ir
 from streamlint.interp.entries import closures
+from streamlint.interp.facts import touching
 from streamlint.interp.library import callbacks, tensors
 from streamlint.interp.python import (
     conditions,
@@ -32,7 +33,6 @@ from streamlint.interp.state.values import (
     Value,
     key_of,
 )
-from streamlint.models import words
 from streamlint.trace import CURRENT_DEVICE, MAIN_LANE
 
 if TYPE_CHECKING:
@@ -253,5 +253,5 @@ _OF_NOW = ("current", "pushed", "captures", "device", "exact_device", "lane")
 """What a machine has selected at a time."""
 
 
-def function_touches(function: ir.Function | ir.FunctionDecl) -> bool:
-    return words.touches(function.names) if isinstance(function, ir.FunctionDecl) else True
+def function_touches(m: Machine, function: ir.Function | ir.FunctionDecl) -> bool:
+    return touching.touches(m.project, function) if isinstance(function, ir.FunctionDecl) else True

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.entries import unseen_caller
-from streamlint.interp.facts import stream_sources
+from streamlint.interp.facts import stream_sources, touching
 from streamlint.interp.facts.relevance import all_functions
 from streamlint.interp.python import containers, stmt
 from streamlint.interp.state import naming
@@ -22,7 +22,6 @@ from streamlint.interp.state.values import (
     SymV,
     Value,
 )
-from streamlint.models import words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -105,7 +104,7 @@ def _set_later(
     """What a function that makes streams leaves in a module's variable, called by the application before."""
     key = (module.name, name)
     for decl in setters:
-        if module.functions.get(decl.name) is not decl or not words.makes_streams(decl.names):
+        if module.functions.get(decl.name) is not decl or not touching.makes_streams(decl.names):
             continue
         m.globals[key] = NONE
         outside_call, constructing, m.constructing = m.call, m.constructing, True
@@ -211,7 +210,7 @@ def _made(m: Machine, cls: ir.ClassDecl) -> dict[str, list[StreamAttribute]]:
     if known is None:
         known = m.project.stream_attributes[cls] = {}
         for decl in sorted(cls.methods.values(), key=lambda decl: decl.name != "__init__"):
-            if words.makes_streams(decl.names):
+            if touching.makes_streams(decl.names):
                 for attribute in _assignments(decl):
                     known.setdefault(attribute.name, []).append(attribute)
     return known
@@ -243,6 +242,6 @@ def _assignments(decl: ir.FunctionDecl) -> Iterator[StreamAttribute]:
 
 def _makes_stream(value: ir.Expr) -> bool:
     return any(
-        isinstance(node, ir.Call) and isinstance(node.func, ir.Attr) and node.func.name in words.MAKERS
+        isinstance(node, ir.Call) and isinstance(node.func, ir.Attr) and node.func.name in touching.MAKES
         for node in ir.walk(value)
     )

@@ -44,6 +44,9 @@ class Project:
     budgets: Budgets = field(default_factory=Budgets)
     """Those of the file that is analyzed."""
     modules: dict[str, ir.Module | None] = field(default_factory=dict)
+    telling: dict[str, frozenset[str]] = field(default_factory=dict)
+    holders: dict[str, frozenset[str]] = field(default_factory=dict)
+    """Names that tell of streams, and those that hold one, by module: see ``interp/facts/touching.py``."""
     resolving: set[tuple[str, str]] = field(default_factory=set)
     uses: dict[tuple[str, str, Span], dict[str, Fact]] = field(default_factory=dict)
     """What functions' uses of their names say of them: see ``interp/facts/kinds.py``."""

@@ -1,0 +1,114 @@
+"""Which code may touch a stream, an event, a graph or an asynchronous copy: by what its names stand for.
+
+A name tells if the tables have it (``wait_stream``, ``non_blocking``), or if code puts into it what such a
+call gives: ``self.lane = torch.cuda.Stream()`` makes ``lane`` a name that tells, and
+``self.mine = self.lane`` the name ``mine``. How a name sounds tells nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.models import vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from streamlint import ir
+    from streamlint.interp.state.project import Project
+
+_ROUNDS = 4
+"""How often a value is handed on from one name to another."""
+_HOLDS = vocabulary.MAKES_STREAM | vocabulary.MAKES_EVENT | vocabulary.MAKES_GRAPH | vocabulary.GIVES_STREAM
+
+
+def touches(project: Project, decl: ir.FunctionDecl) -> bool:
+    """Whether a function may touch a stream."""
+    module = project.module(decl.module)
+    return module is not None and (names_touch(project, module, decl.names) or enters_unknown(module, decl))
+
+
+def enters_unknown(module: ir.Module, decl: ir.FunctionDecl) -> bool:
+    """Whether it enters what it was given: ``def add(x, lane): with lane: ...``; not a lock made here."""
+    if not decl.entered or vocabulary.ROOTS.isdisjoint(module.roots):
+        return False
+    return not decl.entered <= {name for name, _ in _gifts(module)}
+
+
+def names_touch(project: Project, module: ir.Module, names: frozenset[str]) -> bool:
+    """Whether code with these names may, in a module."""
+    return not told_in(project, module).isdisjoint(names)
+
+
+def surely(project: Project, module: ir.Module, names: frozenset[str]) -> bool:
+    """Whether code with these names does: what it uses is hardly anything else than a stream's."""
+    known = vocabulary.STRONG | holders(project, module)
+    return not known.isdisjoint(names) or any(pair <= names for pair in vocabulary.PAIRS)
+
+
+def told_in(project: Project, module: ir.Module) -> frozenset[str]:
+    """The names that tell in a module."""
+    known = project.telling.get(module.name)
+    if known is None:
+        known = vocabulary.known_to(module.roots, vocabulary.TELLING) | holders(project, module)
+        project.telling[module.name] = known
+    return known
+
+
+def holders(project: Project, module: ir.Module) -> frozenset[str]:
+    """Attributes and variables that hold a stream, an event or a graph, and functions that return one."""
+    known = project.holders.get(module.name)
+    if known is None:
+        makers = vocabulary.known_to(module.roots, _HOLDS) - _foreign(module)
+        known = frozenset[str]()
+        gifts = list(_gifts(module))
+        for _ in range(_ROUNDS):
+            more = {name for name, sources in gifts if not sources.isdisjoint(makers | known)}
+            if more <= known:
+                break
+            known |= more
+        project.holders[module.name] = known
+    return known
+
+
+def used_by(module: ir.Module) -> Iterator[frozenset[str]]:
+    """The names that the body of a module and each of its functions use."""
+    yield module.body_names
+    yield from (decl.names for decl in functions_of(module))
+
+
+def _foreign(module: ir.Module) -> frozenset[str]:
+    """Names that the module imports from elsewhere: ``from threading import Event``."""
+    return frozenset(
+        imported.name
+        for imported in module.imports
+        if imported.attribute is not None and imported.module.partition(".")[0] in _PYTHONS
+    )
+
+
+_PYTHONS = frozenset({"threading", "multiprocessing", "asyncio"})
+"""Packages that have an ``Event`` too."""
+
+
+def _gifts(module: ir.Module) -> Iterator[tuple[str, frozenset[str]]]:
+    yield from module.body_given
+    for decl in functions_of(module):
+        for name, sources in decl.given:
+            yield name or decl.name, sources
+
+
+def functions_of(module: ir.Module) -> Iterator[ir.FunctionDecl]:
+    yield from module.functions.values()
+    waiting = list(module.classes.values())
+    while waiting:
+        cls = waiting.pop(0)
+        yield from cls.methods.values()
+        waiting.extend(cls.inner.values())
+
+
+def makes_streams(names: frozenset[str]) -> bool:
+    """Whether code with these names may create a stream or an event."""
+    return not MAKES.isdisjoint(names)
+
+
+MAKES = vocabulary.MAKES_STREAM | vocabulary.MAKES_EVENT
