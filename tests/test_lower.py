@@ -410,3 +410,15 @@ def test_what_libcst_rejects_is_an_error_at_its_line() -> None:
 )
 def test_prefilter(data: bytes, expected: bool) -> None:
     assert may_touch_gpu(data) is expected
+
+
+def test_what_a_module_gives_its_attributes() -> None:
+    pool = module(
+        "import threading\nclass Pool:\n    def __init__(self, n):\n"
+        "        self.done = threading.Event()\n"
+        "        self.lanes = [torch.cuda.Stream() for _ in range(n)]\n"
+        "    def lane(self):\n        return self.lanes[0]\n",
+    )
+    methods = pool.classes["Pool"].methods
+    assert dict(methods["__init__"].given) == {"done": {"threading.Event"}, "lanes": {"Stream"}}
+    assert dict(methods["lane"].given) == {"": {"lanes"}}

@@ -125,10 +125,15 @@ def _attributes(target: ast.expr, declared: set[str]) -> Iterator[str]:
 
 
 def _sources(value: ast.expr) -> Iterator[str]:
-    """The last names of what a value is, or holds: of variables and attributes, and of what is called."""
+    """The last names of what a value is, or holds: of variables and attributes, and of what is called.
+
+    What is called on a name keeps it: ``threading.Event()`` is none of a device.
+    """
     match value:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             yield name
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr=name)):
+            yield f"{owner}.{name}"
         case ast.Call(func=func):
             yield _last_name(func)
         case ast.Subscript(value=inner) | ast.Starred(value=inner) | ast.Await(value=inner):

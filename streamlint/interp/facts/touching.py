@@ -61,7 +61,7 @@ def holders(project: Project, module: ir.Module) -> frozenset[str]:
     if known is None:
         makers = vocabulary.known_to(module.roots, _HOLDS) - _foreign(module)
         known = frozenset[str]()
-        gifts = list(_gifts(module))
+        gifts = _plain(module)
         for _ in range(_ROUNDS):
             more = {name for name, sources in gifts if not sources.isdisjoint(makers | known)}
             if more <= known:
@@ -69,6 +69,24 @@ def holders(project: Project, module: ir.Module) -> frozenset[str]:
             known |= more
         project.holders[module.name] = known
     return known
+
+
+def _plain(module: ir.Module) -> list[tuple[str, frozenset[str]]]:
+    """What is given, by last names, without what comes from elsewhere: ``threading.Event()``."""
+    elsewhere = {
+        imported.name
+        for imported in module.imports
+        if imported.attribute is None and imported.module.partition(".")[0] in _PYTHONS
+    }
+    return [
+        (name, frozenset(last for source in sources if (last := _last(source, elsewhere))))
+        for name, sources in _gifts(module)
+    ]
+
+
+def _last(source: str, elsewhere: set[str]) -> str:
+    owner, _, last = source.rpartition(".")
+    return "" if owner in elsewhere else last
 
 
 def used_by(module: ir.Module) -> Iterator[frozenset[str]]:
