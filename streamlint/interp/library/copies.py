@@ -113,6 +113,12 @@ def _copy_in(m: Machine, view: BufferV, source: Value, span: Span, *, blocking: 
         ):
             # Pinned memory and a copy that returns at once: it comes from the device.
             m.lives(sources[0], Space.DEVICE, Evidence.INFERRED)
+        if not blocking and Space.PINNED in (m.space(view), m.space(sources[0])):
+            # x.copy_(page, non_blocking=True): who asks for that has the other end on a device.
+            for end in (view, sources[0]):
+                known = m.buffers[end.id]
+                if known.space is Space.UNKNOWN:
+                    m.buffers[end.id] = replace(known, residence=max(known.residence, Evidence.INFERRED))
         copy(m, view, sources[0], span, blocking=blocking, name="copy_")
     elif not m.space(view).on_host:
         tensors.launch(m, span, (Access(view.id, Mode.WRITE, view.region),), "copy_")
@@ -218,12 +224,6 @@ def copy(
     if to.on_host and of.on_host:
         m.emit(HostAccess(m.site(span), m.lane, accesses=(read, write), name=name))
         return
-    if not blocking and Space.PINNED in (to, of):
-        # x.copy_(page, non_blocking=True): who asks for that has the other end on a device.
-        for view in (dst, src):
-            known = m.buffers[view.id]
-            if known.space is Space.UNKNOWN:
-                m.buffers[view.id] = replace(known, residence=max(known.residence, Evidence.INFERRED))
     device = m.buffers[src.id].device if to.on_host else m.buffers[dst.id].device
     if of is Space.DEVICE and to is Space.DEVICE and device != m.buffers[src.id].device:
         _between_devices(m, dst, src, span, name)
