@@ -27,9 +27,11 @@ from streamlint.trace import (
     Access,
     Barrier,
     Evidence,
+    HostAccess,
     Launch,
     Mode,
     Origin,
+    Role,
     Space,
 )
 
@@ -151,6 +153,22 @@ def settle(m: Machine) -> None:
             _as_sure(m, made, reads)
             m.ops[guess.op] = replace(op, accesses=tuple(accesses), library=flavors.product(made))
     _sources(m)
+    _take_back_host_work(m)
+
+
+def _take_back_host_work(m: Machine) -> None:
+    """What made memory that turned out to be pageable ran on the host, whatever stream was current.
+
+    ``flat = torch.cat(parts)`` and then ``flat.pin_memory()``: only memory of the host can be pinned.
+    """
+    for number, op in enumerate(m.ops):
+        if isinstance(op, Launch) and op.role is Role.CODE and any(_made_on_host(m, a) for a in op.accesses):
+            m.ops[number] = HostAccess(op.at, op.lane, op.doubts, accesses=op.accesses, name=op.name)
+
+
+def _made_on_host(m: Machine, access: Access) -> bool:
+    made = m.buffers[access.buffer]
+    return access.mode is Mode.WRITE and made.origin is Origin.RESULT and made.space is Space.PAGEABLE
 
 
 def _as_sure(m: Machine, made: BufferV, operands: list[BufferV]) -> None:
