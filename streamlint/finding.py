@@ -159,9 +159,14 @@ def leading(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     So one missing edge is shown once, and suppressing the finding that stands for it brings the
     next one to light.
     """
-    shown = {finding.pair: finding.confidence.rank for finding in findings if not finding.follows}
+    standing = {finding.pair: finding.confidence.rank for finding in findings if not finding.follows}
+    """How sure the finding is that stands for each pair: itself, or what it follows from in the end."""
+    shown = set(standing)
     for finding in findings:
-        rank = finding.confidence.rank
-        if finding.follows and all(shown.get(cause, -1) < rank for cause in finding.follows):
-            shown[finding.pair] = rank
+        if not finding.follows:
+            continue
+        cause = max(standing.get(pair, -1) for pair in finding.follows)
+        if cause < finding.confidence.rank:
+            shown.add(finding.pair)
+        standing[finding.pair] = max(cause, finding.confidence.rank)
     return tuple(finding for finding in findings if finding.pair in shown)

@@ -29,6 +29,7 @@ from streamlint.rules.base import (
     stream_of,
 )
 from streamlint.trace import (
+    Alloc,
     BufferId,
     Doubt,
     Event,
@@ -213,8 +214,36 @@ def _leaders(judged: Judged, candidates: Sequence[Candidate]) -> Iterator[tuple[
         known = leaders.setdefault(edge, [])
         leader = next((c for c in known if problem.earlier < c.problem.later), None)
         if leader is None:
+            leader = _order_of_reuse(judged, candidate, candidates)
+        if leader is None:
             known.append(candidate)
         yield candidate, leader
+
+
+def _order_of_reuse(
+    judged: Judged, candidate: Candidate, candidates: Sequence[Candidate]
+) -> Candidate | None:
+    """The missing edge whose wait would also come before the first use of memory that is handed out again.
+
+    ``with torch.cuda.stream(side): y = x * 2`` without a fork reads ``x`` too early, and may get the memory
+    of the last ``y`` too early. One wait before it is enough for both.
+    """
+    again = judged.op(candidate.problem.later)
+    if not isinstance(again, Alloc) or again.stream is None or candidate.problem.earlier is None:
+        return None
+    users = (n for n in range(candidate.problem.later + 1, len(judged.trace.ops)))
+    first = next((n for n in users if stream_of(judged.op(OpId(n))) == again.stream), None)
+    for other in candidates:
+        waits = other.problem
+        if (
+            other.rule.about.is_order
+            and waits.earlier is not None
+            and waits.later == first
+            and _agent(judged, waits.earlier) == _agent(judged, candidate.problem.earlier)
+            and confidence(waits, judged.trace).rank >= confidence(candidate.problem, judged.trace).rank
+        ):
+            return other
+    return None
 
 
 def _agent(judged: Judged, number: OpId) -> object:
