@@ -44,7 +44,7 @@ def shown(paths: list[Path], jobs: int, seed: int) -> str:
 
 
 def test_the_same_files_give_the_same_bytes() -> None:
-    some = FIXTURES[::5]
+    some = FIXTURES[::4]
     assert sum(path.stat().st_size for path in some) > engine.WORTH_A_POOL, "enough for several processes"
     once = shown(some, jobs=1, seed=1)
     again = shown(some[::-1], jobs=2, seed=2)
