@@ -267,3 +267,39 @@ def test_an_unresolved_call_tells_neither_its_stream_nor_that_host_memory_is_wri
     )
     called = [one for one in report.findings if "box" in one.message or "rows" in one.message]
     assert not [one for one in called if one.confidence is not Confidence.POSSIBLE]
+
+
+KEEPER = """\
+import torch
+
+class Keeper:
+    def __init__(self, gate, page):
+        self.gate, self.page = gate, page
+        self.lane = torch.cuda.Stream()
+
+    def push(self, kept):
+        self.gate.synchronize()
+        self.page.fill_(len(kept))
+        with torch.cuda.stream(self.lane):
+            kept.append(self.page.sum())
+        self.gate.record(self.lane)
+
+def main(names):
+    gate, page = torch.cuda.Event(), {page}
+    keepers = [Keeper(gate, page) for _ in names]
+    return keepers
+"""
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [("torch.empty(64, pin_memory=True)", False), ("torch.empty(64, device='cuda')", True)],
+)
+def test_what_callers_pass_to_a_constructor_lives_where_they_put_it(
+    tmp_path: Path, page: str, expected: bool
+) -> None:
+    report = engine.analyze(
+        tmp_path, written(tmp_path, {"run.py": KEEPER.format(page=page)}), engine.Settings()
+    )
+    found = [one for one in report.findings if one.code == "SL101" and "`page`" in one.message]
+    assert any(one.confidence is not Confidence.POSSIBLE for one in found) is expected

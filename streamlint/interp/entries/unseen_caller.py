@@ -104,12 +104,13 @@ def constructor_arguments(m: Machine, cls: ir.ClassDecl, number: int) -> tuple[l
     own = init.function if isinstance(init, FuncV) and isinstance(init.function, ir.FunctionDecl) else None
     m.targets[number] = scopes.Target(own, cls)
     if isinstance(init, FuncV):
-        return outside_arguments(m, init, number, skip=1)
+        owner = next((one for one in m.project.ancestors(cls)[0] if "__init__" in one.methods), cls)
+        return outside_arguments(m, init, number, skip=1, owner=owner)
     return [], {name: SymV(f"{number}:{name}") for name in objects.dataclass_fields(m, cls) or {}}
 
 
 def outside_arguments(
-    m: Machine, func: FuncV, number: int, *, skip: int
+    m: Machine, func: FuncV, number: int, *, skip: int, owner: ir.ClassDecl | None = None
 ) -> tuple[list[Value], dict[str, Value]]:
     """One value for each parameter. Numbers and texts take their default (``slots=2``), flags stay open.
 
@@ -123,7 +124,7 @@ def outside_arguments(
     args: list[Value] = []
     kwargs: dict[str, Value] = {}
     module = m.project.module(function.module)
-    scope = Scope(module, function, functions.class_of(m, func, [])) if module is not None else None
+    scope = Scope(module, function, owner or functions.class_of(m, func, [])) if module is not None else None
     for position, param in enumerate(function.params):
         if position < skip and param.kind == "positional":
             continue

@@ -166,6 +166,9 @@ class Facts:
                 return self._attribute(scope, value, name)
             case ir.Call():
                 return self._call(scope, e)
+            case ir.Index(value=ir.Seq(items=items), index=ir.Const(value=int() as at)) if at < len(items):
+                # ``free, page = torch.cuda.Event(), torch.empty(n, pin_memory=True)``: each name has its own.
+                return self.of_expression(scope, items[at])
             case ir.Index(value=value):
                 return _part(self.of_expression(scope, value))
             case ir.Binary(left=left, right=right):
