@@ -195,6 +195,9 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
         case SymV(computes=function) if function:
             hooks.before_call(m, func, args, span)
             torch_modules.reads_own(m, func, span)
+            for operand in tensors.buffers_in(m, args[:1]):
+                # What a layer of torch.nn is given, and what it makes, are tensors by its documentation.
+                m.is_memory(operand, Evidence.SHOWN)
             output = operators.torch_function(m, f"torch.nn.functional.{function}", args, kwargs, span)
             return hooks.after_call(m, func, args, output, span)
         case SymV(key, holds):
