@@ -52,7 +52,8 @@ def factory(
     """``torch.empty(...)`` and its kin: where the memory lives, and whether anything writes it."""
     space = m.space(like) if like is not None else Space.PAGEABLE
     device = m.buffers[like.id].device if like is not None else m.device
-    if "device" in kwargs:
+    # torch.empty(n, device=None): where the default device is, which is the host.
+    if names.settle(m, kwargs.get("device", NONE)) != NONE:
         target = devices.as_device(m, kwargs["device"])
         if target is None:
             space = Space.UNKNOWN
