@@ -12,14 +12,7 @@ from typing_extensions import assert_never
 
 from streamlint.confirm.hold import Hold
 from streamlint.confirm.probe import Mode
-from streamlint.confirm.server import (
-    Limits,
-    Run,
-    Seen,
-    Server,
-    serving,
-    slow_imports,
-)
+from streamlint.confirm.server import Limits, Run, Seen, Server, serving, slow_imports
 from streamlint.confirm.verdict import (
     NOT_MADE,
     Cause,

@@ -20,14 +20,7 @@ from streamlint.confirm.child import imports
 from streamlint.confirm.instrument import Purpose
 from streamlint.confirm.probe import Mode
 from streamlint.confirm.processes import end_all, tidy_environment
-from streamlint.confirm.verdict import (
-    Cause,
-    CudaError,
-    Failed,
-    Outcome,
-    Raised,
-    Returned,
-)
+from streamlint.confirm.verdict import Cause, CudaError, Failed, Outcome, Raised, Returned
 from streamlint.witness import (
     ByDeadlock,
     ByError,

@@ -40,7 +40,7 @@ from streamlint.trace import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from streamlint.interp.entries.runs import Run
     from streamlint.source import Span
@@ -200,6 +200,11 @@ def _leaders(judged: Judged, candidates: Sequence[Candidate]) -> Iterator[tuple[
     pairs that it would order are consequences of the same missing edge.
     """
     leaders: dict[object, list[Candidate]] = {}
+    orders: dict[int, list[Candidate]] = {}
+    """Missing orders of pairs, by their later operation."""
+    for candidate in candidates:
+        if candidate.rule.about.is_order and candidate.problem.earlier is not None:
+            orders.setdefault(candidate.problem.later, []).append(candidate)
     for candidate in sorted(candidates, key=lambda c: (c.problem.later, -(c.problem.earlier or 0))):
         problem = candidate.problem
         if problem.earlier is None:
@@ -214,14 +219,14 @@ def _leaders(judged: Judged, candidates: Sequence[Candidate]) -> Iterator[tuple[
         known = leaders.setdefault(edge, [])
         leader = next((c for c in known if problem.earlier < c.problem.later), None)
         if leader is None:
-            leader = _order_of_reuse(judged, candidate, candidates)
+            leader = _order_of_reuse(judged, candidate, orders)
         if leader is None:
             known.append(candidate)
         yield candidate, leader
 
 
 def _order_of_reuse(
-    judged: Judged, candidate: Candidate, candidates: Sequence[Candidate]
+    judged: Judged, candidate: Candidate, orders: Mapping[int, Sequence[Candidate]]
 ) -> Candidate | None:
     """The missing edge whose wait would also come before the first use of memory that is handed out again.
 
@@ -233,12 +238,10 @@ def _order_of_reuse(
         return None
     users = (n for n in range(candidate.problem.later + 1, len(judged.trace.ops)))
     first = next((n for n in users if stream_of(judged.op(OpId(n))) == again.stream), None)
-    for other in candidates:
+    for other in orders.get(first, ()) if first is not None else ():
         waits = other.problem
         if (
-            other.rule.about.is_order
-            and waits.earlier is not None
-            and waits.later == first
+            waits.earlier is not None
             and _agent(judged, waits.earlier) == _agent(judged, candidate.problem.earlier)
             and confidence(waits, judged.trace).rank >= confidence(candidate.problem, judged.trace).rank
         ):
