@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from streamlint.confirm.instrument import Place
-from streamlint.confirm.plan import Plan
-from streamlint.confirm.program import Program, cases_of
-from streamlint.confirm.server import Limits
+from streamlint.confirm.plan.plans import Plan
+from streamlint.confirm.run.program import Program, cases_of
+from streamlint.confirm.run.server import Limits
+from streamlint.confirm.text.instrument import Place
 from streamlint.witness import ByValue, Witness
 from tests.confirm_support import SITECUSTOMIZE
 
 if TYPE_CHECKING:
-    from streamlint.confirm.runner import Confirmation
+    from streamlint.confirm.run.runner import Confirmation
 
 REPOSITORY = Path(__file__).parents[1]
 

@@ -24,8 +24,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from streamlint.confirm.runner import Confirmation, confirm_all
-from streamlint.confirm.server import Limits
+from streamlint.confirm.run.runner import Confirmation, confirm_all
+from streamlint.confirm.run.server import Limits
 from streamlint.confirm.verdict import Verdict
 from streamlint.witness import ByTime
 from tests.expectations import FIXTURES, rule_of

@@ -1,6 +1,6 @@
 """A GPU made of lists: a stream runs what it is given at once, unless it is held back.
 
-``Device`` has the methods of ``streamlint.confirm.driver.Driver``, and ``fakegpu`` is the library
+``Device`` has the methods of ``streamlint.confirm.gpu.driver.Driver``, and ``fakegpu`` is the library
 that the programs under test import. What a held stream was given waits until the host synchronizes.
 """
 
@@ -16,7 +16,7 @@ import types
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from streamlint.confirm.driver import DriverError
+from streamlint.confirm.gpu.driver import DriverError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

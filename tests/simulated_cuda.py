@@ -494,4 +494,4 @@ class Library:
 
 def install(monkeypatch: Any, machine: Machine, devices: int = 1) -> None:
     """Make ``Driver()`` find the machine."""
-    monkeypatch.setattr("streamlint.confirm.driver.ctypes.CDLL", lambda name: Library(machine, devices))
+    monkeypatch.setattr("streamlint.confirm.gpu.driver.ctypes.CDLL", lambda name: Library(machine, devices))

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "streamlint"
@@ -43,6 +47,26 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 """For each part, the parts it may import besides itself and the version."""
 
+WITHIN: dict[str, dict[str, set[str]]] = {
+    "confirm": {
+        # Needs nothing outside the standard library: this is imported in the user's process.
+        "gpu": set(),
+        "verdict": {"gpu"},
+        "text": {"verdict"},
+        "inside": {"gpu", "text", "verdict"},
+        # Around the user's process, in the order of a run.
+        "plan": {"inside", "text"},
+        "run": {"inside", "plan", "text", "verdict"},
+        "reproduce": {"gpu", "run"},
+        "report": {"inside", "reproduce", "verdict"},
+        "observe": {"inside", "text"},
+        "doctor": {"gpu", "run"},
+        "command": {"gpu", "observe", "plan", "report", "reproduce", "run", "verdict"},
+        "__init__": {"command"},
+    },
+}
+"""For the folders and files of a part, those beside them that they may import when they run."""
+
 HOMES = {
     "libcst": {"lower"},
     "networkx": {"order", "graph"},
@@ -54,10 +78,22 @@ def part_of(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
-def imported(path: Path) -> set[str]:
+def is_for_types(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def nodes(tree: ast.AST, *, types: bool) -> Iterator[ast.AST]:
+    """All nodes; without ``types`` not those that only a type checker reads."""
+    for node in ast.iter_child_nodes(tree):
+        if types or not is_for_types(node):
+            yield node
+            yield from nodes(node, types=types)
+
+
+def imported(path: Path, *, types: bool = True) -> set[str]:
     """Return the modules a file imports anywhere, ``from streamlint import x`` as ``streamlint.x``."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(ast.parse(path.read_text(encoding="utf-8")), types=types):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -70,7 +106,11 @@ def imported(path: Path) -> set[str]:
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
+def named(path: Path) -> str:
+    return path.relative_to(PACKAGE).as_posix()
+
+
+@pytest.mark.parametrize("path", MODULES, ids=named)
 def test_imports(path: Path) -> None:
     part = part_of(path)
     assert part in MAY_IMPORT, f"say here which parts {part} may import"
@@ -83,15 +123,27 @@ def test_imports(path: Path) -> None:
             assert part in HOMES[top], f"{part} imports {top}"
 
 
-def test_the_allowed_imports_have_no_cycle() -> None:
+@pytest.mark.parametrize("path", [path for path in MODULES if part_of(path) in WITHIN], ids=named)
+def test_imports_within_a_part(path: Path) -> None:
+    part = part_of(path)
+    folder = path.relative_to(PACKAGE).parts[1].removesuffix(".py")
+    assert folder in WITHIN[part], f"say here what {part}/{folder} may import"
+    for name in imported(path, types=False):
+        if name.startswith(f"streamlint.{part}."):
+            other = name.split(".")[2]
+            assert other in {folder, *WITHIN[part][folder]}, f"{part}/{folder} imports {name}"
+
+
+@pytest.mark.parametrize("table", [MAY_IMPORT, *WITHIN.values()], ids=["streamlint", *WITHIN])
+def test_the_allowed_imports_have_no_cycle(table: dict[str, set[str]]) -> None:
     done: set[str] = set()
-    while len(done) < len(MAY_IMPORT):
-        ready = {part for part, others in MAY_IMPORT.items() if others <= done} - done
-        assert ready, f"a cycle among {sorted(MAY_IMPORT.keys() - done)}"
+    while len(done) < len(table):
+        ready = {part for part, others in table.items() if others <= done} - done
+        assert ready, f"a cycle among {sorted(table.keys() - done)}"
         done |= ready
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
+@pytest.mark.parametrize("path", MODULES, ids=named)
 def test_modules_stay_readable(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 500
 

@@ -11,20 +11,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from streamlint import confirm
-from streamlint.confirm import command, report
-from streamlint.confirm.driver import DriverUnavailableError
-from streamlint.confirm.instrument import Place
-from streamlint.confirm.plan import (
-    Plan,
-    PlanError,
-    Program,
-    Target,
-    of_each_statement,
-    of_findings,
-    parse_target,
-)
-from streamlint.confirm.runner import Confirmation
-from streamlint.confirm.server import Limits, server_environment
+from streamlint.confirm import command
+from streamlint.confirm.gpu.driver import DriverUnavailableError
+from streamlint.confirm.plan.functions import PlanError, Program
+from streamlint.confirm.plan.plans import Plan, Target, of_each_statement, of_findings, parse_target
+from streamlint.confirm.report import text as report
+from streamlint.confirm.run.runner import Confirmation
+from streamlint.confirm.run.server import Limits, server_environment
+from streamlint.confirm.text.instrument import Place
 from streamlint.confirm.verdict import Decision, Difference, Verdict
 from streamlint.errors import UserError
 from streamlint.finding import Confidence, Finding, Related, Severity

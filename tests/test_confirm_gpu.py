@@ -20,18 +20,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from streamlint.confirm import report
-from streamlint.confirm.driver import Driver, DriverUnavailableError
-from streamlint.confirm.plan import (
-    Plan,
-    Program,
-    Target,
-    of_each_statement,
-    of_findings,
-    witness_of,
-)
-from streamlint.confirm.runner import Confirmation, confirm_all
-from streamlint.confirm.server import Limits
+from streamlint.confirm.gpu.driver import Driver, DriverUnavailableError
+from streamlint.confirm.plan.functions import Program
+from streamlint.confirm.plan.plans import Plan, Target, of_each_statement, of_findings, witness_of
+from streamlint.confirm.report import text as report
+from streamlint.confirm.run.runner import Confirmation, confirm_all
+from streamlint.confirm.run.server import Limits
 from streamlint.confirm.verdict import Verdict
 from streamlint.finding import leading
 from streamlint.run.engine import Settings, analyze

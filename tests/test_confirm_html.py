@@ -12,12 +12,13 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from streamlint import confirm
-from streamlint.confirm import command, html
-from streamlint.confirm.instrument import Place
-from streamlint.confirm.plan import Plan
-from streamlint.confirm.runner import Confirmation
-from streamlint.confirm.slicing import slice_of
-from streamlint.confirm.timeline import Box, Part, Timeline, svg, timeline
+from streamlint.confirm import command
+from streamlint.confirm.plan.plans import Plan
+from streamlint.confirm.report import html
+from streamlint.confirm.report.timeline import Box, Part, Timeline, svg, timeline
+from streamlint.confirm.reproduce.slicing import slice_of
+from streamlint.confirm.run.runner import Confirmation
+from streamlint.confirm.text.instrument import Place
 from streamlint.confirm.verdict import Decision, Difference, Verdict
 from streamlint.run.engine import Settings, analyze
 from streamlint.trace import OpId

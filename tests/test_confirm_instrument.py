@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from streamlint.confirm import streams
-from streamlint.confirm.instrument import PROBE, Place, instrument, node_at
+from streamlint.confirm.text import streams
+from streamlint.confirm.text.instrument import PROBE, Place, instrument, node_at
 from tests.expectations import fixture_files
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from streamlint.confirm import processes
-from streamlint.confirm.hook import script_of
+from streamlint.confirm.inside import last_words
+from streamlint.confirm.inside.hook import script_of
+from streamlint.confirm.run import processes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,5 +43,5 @@ def test_the_environment_keeps_what_the_user_set(tmp_path: Path, monkeypatch: py
 
 def test_a_reason_holds_no_control_characters(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(b"first\n\xff\x1b[31mred\x07\n")
-    assert processes.tail(tmp_path / "log") == ": \ufffd?[31mred?"
-    assert processes.tail(tmp_path / "none") == ""
+    assert last_words.tail(tmp_path / "log") == ": \ufffd?[31mred?"
+    assert last_words.tail(tmp_path / "none") == ""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from streamlint.confirm.instrument import Place
+from streamlint.confirm.text.instrument import Place
 from streamlint.confirm.verdict import Verdict
 from streamlint.witness import ByDeadlock, ByError, ByTime, ByValue, NoWitness
 from tests.confirm_program_support import WORK, Workshop, workshop
@@ -327,10 +327,10 @@ def test_an_interrupt_leaves_no_process_and_no_file(workshop: Workshop, tmp_path
         from pathlib import Path
         # Shells start background jobs with the signal ignored, and pytest may be one.
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        from streamlint.confirm.instrument import Place
-        from streamlint.confirm.plan import Plan
-        from streamlint.confirm.program import Program, cases_of
-        from streamlint.confirm.server import Limits
+        from streamlint.confirm.text.instrument import Place
+        from streamlint.confirm.plan.plans import Plan
+        from streamlint.confirm.run.program import Program, cases_of
+        from streamlint.confirm.run.server import Limits
         here = Path({str(tmp_path)!r})
         plan = Plan(here / "work.py", here, "", Place(4), Place(7))
         Program([sys.executable, {str(script)!r}], cases_of([plan]), Limits()).confirm(print)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from streamlint import confirm
-from streamlint.confirm.driver import Driver, DriverUnavailableError
+from streamlint.confirm.gpu.driver import Driver, DriverUnavailableError
 
 if TYPE_CHECKING:
     from pathlib import Path

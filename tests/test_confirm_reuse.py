@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from streamlint.confirm import child
-from streamlint.confirm.instrument import Place
-from streamlint.confirm.pinned import Pinned
-from streamlint.confirm.plan import Plan, places, witness_for
-from streamlint.confirm.reuse import (
+from streamlint.confirm.inside import child
+from streamlint.confirm.inside.pinned import Pinned
+from streamlint.confirm.inside.reuse import (
     CupyBlock,
     Past,
     PlainBlock,
@@ -23,9 +21,11 @@ from streamlint.confirm.reuse import (
     block_of,
     hand_out,
 )
-from streamlint.confirm.runner import confirm_all
-from streamlint.confirm.server import Limits, Server
-from streamlint.confirm.variables import Variables
+from streamlint.confirm.inside.variables import Variables
+from streamlint.confirm.plan.plans import Plan, places, witness_for
+from streamlint.confirm.run.runner import confirm_all
+from streamlint.confirm.run.server import Limits, Server
+from streamlint.confirm.text.instrument import Place
 from streamlint.confirm.verdict import Decision, Verdict
 from streamlint.run.engine import Settings, analyze
 from streamlint.witness import ByReuse, ByValue
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from streamlint.confirm.driver import Driver
+    from streamlint.confirm.gpu.driver import Driver
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 

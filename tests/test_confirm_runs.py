@@ -12,21 +12,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from streamlint.confirm import (
-    child,
-    cuda_errors,
-    gate,
-    handles,
-    hold,
-    probe,
-)
-from streamlint.confirm.gate import Gate
-from streamlint.confirm.hold import Hold
-from streamlint.confirm.instrument import Place
-from streamlint.confirm.plan import Plan, Target, of_each_statement
-from streamlint.confirm.probe import Mode, Probe
-from streamlint.confirm.runner import confirm_all
-from streamlint.confirm.server import Limits, Server
+from streamlint.confirm.gpu import gate, handles
+from streamlint.confirm.gpu.gate import Gate
+from streamlint.confirm.inside import child, cuda_errors, hold, probe
+from streamlint.confirm.inside.hold import Hold
+from streamlint.confirm.inside.probe import Mode, Probe
+from streamlint.confirm.plan.plans import Plan, Target, of_each_statement
+from streamlint.confirm.run.runner import confirm_all
+from streamlint.confirm.run.server import Limits, Server
+from streamlint.confirm.text.instrument import Place
 from streamlint.confirm.verdict import Verdict
 from streamlint.witness import ByDeadlock, ByValue
 from tests.confirm_support import CALLBACKS, OF_PYTORCH, PROGRAM, Device, alive, library
@@ -35,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from streamlint.confirm.runner import Confirmation
+    from streamlint.confirm.run.runner import Confirmation
     from streamlint.confirm.verdict import Decision
 
 # Forking is the point here; the threads that Python warns of belong to the pool that waits for it.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from streamlint.confirm import stacks
-from streamlint.confirm.stacks import Frame, read_stacks, stuck_at
+from streamlint.confirm.inside import stacks
+from streamlint.confirm.inside.stacks import Frame, read_stacks, stuck_at
 from streamlint.confirm.verdict import Cause
 
 FIRST = """\

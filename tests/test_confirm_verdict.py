@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamlint.confirm.values import SAMPLE, snapshot
+from streamlint.confirm.inside.values import SAMPLE, snapshot
 from streamlint.confirm.verdict import (
     NOT_MADE,
     Cause,

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from streamlint.confirm import handles, turns, warm, watch
-from streamlint.confirm import hold as hold_module
-from streamlint.confirm.hold import Hold
-from streamlint.confirm.instrument import Place
-from streamlint.confirm.probe import Mode
-from streamlint.confirm.weave import Role, Site
+from streamlint.confirm.gpu import handles
+from streamlint.confirm.inside import hold as hold_module
+from streamlint.confirm.inside import turns, warm, watch
+from streamlint.confirm.inside.hold import Hold
+from streamlint.confirm.inside.probe import Mode
+from streamlint.confirm.text.instrument import Place
+from streamlint.confirm.text.weave import Role, Site
 from tests.confirm_support import Array, Device
 
 if TYPE_CHECKING:

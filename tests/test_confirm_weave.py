@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from streamlint.confirm.instrument import PROBE, Place
-from streamlint.confirm.plan import Program
-from streamlint.confirm.sight import sight_of
-from streamlint.confirm.weave import Role, Site, weave
+from streamlint.confirm.inside.sight import sight_of
+from streamlint.confirm.plan.functions import Program
+from streamlint.confirm.text.instrument import PROBE, Place
+from streamlint.confirm.text.weave import Role, Site, weave
 from tests.confirm_support import Array
 from tests.expectations import fixture_files
 

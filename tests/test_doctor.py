@@ -31,7 +31,7 @@ from streamlint.confirm.doctor.examine import Entry, Examination
 from streamlint.confirm.doctor.handoffs import hand_over
 from streamlint.confirm.doctor.lab import Lab
 from streamlint.confirm.doctor.table import GROUPS
-from streamlint.confirm.driver import Driver, DriverError, DriverUnavailableError
+from streamlint.confirm.gpu.driver import Driver, DriverError, DriverUnavailableError
 from tests.simulated_cuda import Machine, install
 
 if TYPE_CHECKING:

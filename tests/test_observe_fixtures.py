@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from streamlint.confirm.driver import Driver, DriverUnavailableError
+from streamlint.confirm.gpu.driver import Driver, DriverUnavailableError
 from tests.expectations import FIXTURES, Kind, parse, rule_of
 from tests.observe_fixtures import cases
 

@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamlint import confirm
-from streamlint.confirm import synthetic
-from streamlint.confirm.driver import Driver, DriverUnavailableError
-from streamlint.confirm.slicing import Harm, NothingToReplayError, slice_of
-from streamlint.confirm.synthesize import program
+from streamlint.confirm.gpu.driver import Driver, DriverUnavailableError
+from streamlint.confirm.reproduce import synthetic
+from streamlint.confirm.reproduce.slicing import Harm, NothingToReplayError, slice_of
+from streamlint.confirm.reproduce.synthesize import program
 from streamlint.finding import Confidence, Finding, Occurrence, Severity, leading
 from streamlint.order.conflicts import conflicts
 from streamlint.order.hb import HappensBefore, Verdict

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streamlint.confirm import report
-from streamlint.confirm.driver import Driver, DriverUnavailableError
-from streamlint.confirm.plan import (
+from streamlint.confirm.gpu.driver import Driver, DriverUnavailableError
+from streamlint.confirm.plan.functions import PlanError
+from streamlint.confirm.plan.plans import (
     Plan,
-    PlanError,
     Target,
     of_each_statement,
     of_findings,
@@ -21,9 +20,10 @@ from streamlint.confirm.plan import (
     of_program,
     parse_target,
 )
-from streamlint.confirm.program import Program, cases_of
-from streamlint.confirm.runner import Confirmation, confirm_all
-from streamlint.confirm.server import Limits, Server, serving, slow_imports
+from streamlint.confirm.report import text as report
+from streamlint.confirm.run.program import Program, cases_of
+from streamlint.confirm.run.runner import Confirmation, confirm_all
+from streamlint.confirm.run.server import Limits, Server, serving, slow_imports
 from streamlint.confirm.verdict import Decision, Verdict
 from streamlint.files import write_whole
 from streamlint.run.stop import stoppable
@@ -112,7 +112,7 @@ def _limits(options: argparse.Namespace) -> Limits:
 def _write_html(
     options: argparse.Namespace, confirmations: Sequence[Confirmation], findings: Sequence[Finding]
 ) -> int:
-    from streamlint.confirm import html
+    from streamlint.confirm.report import html
 
     try:
         write_whole(options.html, html.page(confirmations, findings, options.delay))
@@ -122,7 +122,7 @@ def _write_html(
 
 
 def _synthesize(options: argparse.Namespace) -> int:
-    from streamlint.confirm import synthetic
+    from streamlint.confirm.reproduce import synthetic
 
     try:
         targets = [parse_target(text) for text in options.targets]

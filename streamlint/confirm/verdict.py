@@ -16,7 +16,7 @@ else:  # not typing_extensions: the program under test may run where only its ow
         raise AssertionError(value)
 
 
-from streamlint.confirm.driver import NOT_READY
+from streamlint.confirm.gpu.driver import NOT_READY
 from streamlint.witness import (
     ByDeadlock,
     ByError,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from streamlint.confirm.inside.order import Conflict
-    from streamlint.confirm.values import Snapshot
+    from streamlint.confirm.inside.values import Snapshot
 
 
 _LONGEST_KERNEL: Final = 60

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from streamlint.confirm.doctor.axiom import Result, SkippedError, Verdict
 from streamlint.confirm.doctor.lab import Lab
 from streamlint.confirm.doctor.table import GROUPS
-from streamlint.confirm.driver import Driver, DriverError, DriverUnavailableError
+from streamlint.confirm.gpu.driver import Driver, DriverError, DriverUnavailableError
 
 if TYPE_CHECKING:
     from streamlint.confirm.doctor.axiom import Axiom

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from streamlint.confirm.doctor.axiom import Verdict
 from streamlint.confirm.doctor.examine import Examination, examine
 from streamlint.confirm.doctor.table import GROUPS
-from streamlint.confirm.driver import Driver, DriverUnavailableError
+from streamlint.confirm.gpu.driver import Driver, DriverUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

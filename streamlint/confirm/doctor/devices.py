@@ -6,7 +6,6 @@ import ctypes
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from streamlint.confirm import gate
 from streamlint.confirm.doctor.axiom import (
     ORDERED,
     RETURNS,
@@ -18,6 +17,7 @@ from streamlint.confirm.doctor.axiom import (
 )
 from streamlint.confirm.doctor.lab import LEGACY
 from streamlint.confirm.doctor.refused import answer
+from streamlint.confirm.gpu import gate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamlint.confirm.doctor.axiom import Result, Verdict
-from streamlint.confirm.processes import tidy_environment
+from streamlint.confirm.run.processes import tidy_environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from streamlint.confirm.doctor.axiom import ORDERED, RETURNS, UNORDERED, WAITS
-from streamlint.confirm.driver import NOT_READY, DriverError
-from streamlint.confirm.gate import Gate
+from streamlint.confirm.gpu.driver import NOT_READY, DriverError
+from streamlint.confirm.gpu.gate import Gate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from streamlint.confirm.driver import Driver
+    from streamlint.confirm.gpu.driver import Driver
 
 LEGACY: Final = 1
 LEGACY_TOO: Final = 0

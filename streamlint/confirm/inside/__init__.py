@@ -1,1 +1,1 @@
-"""What runs in the user's process beside the program, at its driver calls; standard library only."""
+"""What runs in the user's process beside the program; standard library only."""

@@ -18,7 +18,7 @@ from streamlint.confirm.inside.calls import LOADS
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from streamlint.confirm.driver import Driver
+    from streamlint.confirm.gpu.driver import Driver
     from streamlint.confirm.inside.cupti import Call
 
 _MOST_BYTES: Final = 1 << 26

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from streamlint.confirm.driver import DriverError
-from streamlint.confirm.handles import current_streams, on_callback_thread
+from streamlint.confirm.gpu.driver import DriverError
+from streamlint.confirm.gpu.handles import current_streams, on_callback_thread
 from streamlint.confirm.inside import calls, images
 from streamlint.confirm.inside.cupti import Cupti
 from streamlint.confirm.inside.order import Memory, operation
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from streamlint.confirm.driver import Driver
-    from streamlint.confirm.gate import Gate
+    from streamlint.confirm.gpu.driver import Driver
+    from streamlint.confirm.gpu.gate import Gate
     from streamlint.confirm.inside.cupti import Call
     from streamlint.confirm.inside.order import Operation
 

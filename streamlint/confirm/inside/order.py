@@ -13,13 +13,13 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from streamlint.confirm.driver import DriverError
+from streamlint.confirm.gpu.driver import DriverError
 from streamlint.confirm.inside.calls import Copy, Launch, LaunchConfig, LaunchEx, Set8, Set16, Set32, Two
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from streamlint.confirm.driver import Driver
+    from streamlint.confirm.gpu.driver import Driver
     from streamlint.confirm.inside.calls import Queued
     from streamlint.confirm.inside.cupti import Call
 

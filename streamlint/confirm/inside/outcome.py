@@ -7,21 +7,21 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from streamlint.confirm.driver import DriverError
-from streamlint.confirm.handles import current_streams
-from streamlint.confirm.hold import Hold
+from streamlint.confirm.gpu.driver import DriverError
+from streamlint.confirm.gpu.handles import current_streams
 from streamlint.confirm.inside.cupti import CuptiUnavailableError
+from streamlint.confirm.inside.hold import Hold
 from streamlint.confirm.inside.lookout import LONGEST_S
 from streamlint.confirm.inside.order import Memory
-from streamlint.confirm.probe import Mode
+from streamlint.confirm.inside.probe import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from streamlint.confirm.driver import Driver
-    from streamlint.confirm.gate import Gate
+    from streamlint.confirm.gpu.driver import Driver
+    from streamlint.confirm.gpu.gate import Gate
     from streamlint.confirm.inside.lookout import Lookout, Statement
-    from streamlint.confirm.turns import Later, Order, Turn
+    from streamlint.confirm.inside.turns import Later, Order, Turn
 
 
 def look_out(

@@ -8,7 +8,7 @@ import traceback
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from streamlint.confirm.weave import Site
+    from streamlint.confirm.text.weave import Site
 
 
 def process_name() -> str:

@@ -15,8 +15,8 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-from streamlint.confirm.instrument import compiled
 from streamlint.confirm.observe.events import Touch
+from streamlint.confirm.text.instrument import compiled
 from streamlint.models.host import (
     ALLOCATORS,
     ARRAY_META,

@@ -6,7 +6,7 @@ import sys
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from typing import TYPE_CHECKING, Any
 
-from streamlint.confirm.finders import spec_of_others
+from streamlint.confirm.inside.finders import spec_of_others
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -1,0 +1,1 @@
+"""Confirmations as text, JSON and HTML."""

@@ -1,0 +1,252 @@
+"""Confirmations as one HTML file that needs nothing else: no network, no scripts."""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from streamlint.confirm.report.timeline import svg, timeline
+from streamlint.confirm.reproduce.slicing import NothingToReplayError, slice_of
+from streamlint.confirm.verdict import Verdict
+from streamlint.witness import treatment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from streamlint.confirm.plan.plans import Plan
+    from streamlint.confirm.run.runner import Confirmation
+    from streamlint.confirm.text.instrument import Place
+    from streamlint.finding import Finding
+
+_AROUND = 3
+"""Lines of source shown before the first and after the last of the two places."""
+_FAR = 24
+"""Places further apart than this are shown in two pieces."""
+
+_MEANING = {
+    Verdict.CONFIRMED: "A wrong value, an error or a wait was witnessed.",
+    Verdict.UNORDERED: "The later operation overtook the earlier one, yet the value was right this time.",
+    Verdict.ORDERED: "One schedule did no harm. Others were not tried.",
+    Verdict.NOT_REACHED: "The earlier operation was never issued.",
+    Verdict.NOISY: "The program returns different values even when it is serialized.",
+    Verdict.NOT_RUN: "There was nothing to compare.",
+}
+
+_STYLE = (Path(__file__).parent / "report.css").read_text("utf-8")
+
+
+def page(confirmations: Sequence[Confirmation], findings: Sequence[Finding], delay_ms: float) -> str:
+    """The report. ``delay_ms`` is how long a gate holds."""
+    by_mark = {finding.fingerprint: finding for finding in findings}
+    cards = [
+        line
+        for number, each in enumerate(confirmations, 1)
+        for line in _card(number, each, by_mark.get(each.plan.fingerprint), delay_ms)
+    ]
+    lines = [
+        "<!DOCTYPE html>",
+        '<html lang="en">',
+        "<head>",
+        '<meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        '<meta name="color-scheme" content="light dark">',
+        "<title>streamlint confirm</title>",
+        f"<style>\n{_STYLE}</style>",
+        "</head>",
+        "<body>",
+        *_head(confirmations),
+        *_table(confirmations),
+        *cards,
+        *_foot(confirmations),
+        "</body>",
+        "</html>",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _head(confirmations: Sequence[Confirmation]) -> Iterator[str]:
+    yield "<header>"
+    yield "<h1>streamlint confirm</h1>"
+    yield "<p>What a GPU showed when the earlier operation of each finding was held back.</p>"
+    yield '<p class="counts">'
+    for verdict in Verdict:
+        count = sum(c.decision.verdict is verdict for c in confirmations)
+        if count:
+            yield f'<span class="chip {_class(verdict)}">{count} {verdict.value}</span>'
+    yield "</p>"
+    environment: dict[str, str] = {}
+    for confirmation in confirmations:
+        environment |= confirmation.environment
+    if environment:
+        listed = ", ".join(f"{name} {version}" for name, version in environment.items())
+        yield f'<p class="muted">{escape(listed)}</p>'
+    yield "</header>"
+
+
+def _table(confirmations: Sequence[Confirmation]) -> Iterator[str]:
+    yield '<div class="wide"><table>'
+    titles = ("Verdict", "Rule", "Function", "Lines", "What was seen")
+    yield f"<thead>{_row('th', titles)}</thead>"
+    yield "<tbody>"
+    for number, each in enumerate(confirmations, 1):
+        plan = each.plan
+        link = f'<a href="#c{number}">{_name(plan)}</a>'
+        lines, seen = _places(plan.earlier, plan.later), escape(_evidence(each))
+        yield _row("td", (_chip(each), escape(plan.code), link, lines, seen))
+    yield "</tbody></table></div>"
+
+
+def _row(tag: str, cells: Sequence[str]) -> str:
+    return f"<tr>{''.join(f'<{tag}>{cell}</{tag}>' for cell in cells)}</tr>"
+
+
+def _card(number: int, each: Confirmation, finding: Finding | None, delay_ms: float) -> Iterator[str]:
+    plan = each.plan
+    code = f"{escape(plan.code)} " if plan.code else ""
+    yield f'<section id="c{number}">'
+    yield f"<h2>{_chip(each)} {code}<code>{_name(plan)}</code></h2>"
+    if finding is not None:
+        sure = f'<span class="muted">({finding.confidence.value})</span>'
+        yield f'<p class="message">{_marked(finding.message)} {sure}</p>'
+    yield f"<p>{escape(_MEANING[each.decision.verdict])} <b>{escape(_sentence(each.decision.reason))}</b></p>"
+    yield from _difference(each)
+    yield from _timeline(each, finding, delay_ms)
+    yield from _source(plan, plan.earlier, plan.later)
+    if finding is not None:
+        yield f'<p class="help"><b>Help:</b> {_marked(finding.help)}</p>'
+        yield f'<p class="muted">Fingerprint {escape(finding.fingerprint)}</p>'
+    yield "</section>"
+
+
+_WRONG: Final = {
+    "held back": "with the earlier operation held back",
+    "gives memory back": "with the memory handed out again",
+}
+
+
+def _difference(each: Confirmation) -> Iterator[str]:
+    wrong = each.decision.difference
+    if wrong is None:
+        return
+    yield '<div class="values">'
+    for label, value, style in (
+        ("serialized", wrong.reference, "right"),
+        (_WRONG[treatment(each.plan.witness)], wrong.gated, "wrong"),
+    ):
+        yield f'<div class="value {style}"><span>{label}</span><code>{escape(value)}</code></div>'
+    yield "</div>"
+    if wrong.place:
+        where = f"result{wrong.place}" if wrong.place.startswith("[") else wrong.place
+        yield f'<p class="muted">The first place that differs: <code>{escape(where)}</code></p>'
+
+
+def _timeline(each: Confirmation, finding: Finding | None, delay_ms: float) -> Iterator[str]:
+    if finding is None or treatment(each.plan.witness) != "held back":
+        return
+    try:
+        piece = slice_of(finding)
+    except NothingToReplayError:
+        return  # an error, a wait of the host: there are no two operations to draw
+    drawn = timeline(piece, gate=f"gate, up to {delay_ms:g} ms")
+    yield "<figure>"
+    yield f'<div class="wide">{svg(drawn)}</div>'
+    yield f"<figcaption>{_caption(each.decision.verdict, waits=bool(drawn.links))}</figcaption>"
+    yield "</figure>"
+
+
+def _caption(verdict: Verdict, *, waits: bool) -> str:
+    story = (
+        "The schedule that the gate forces, drawn from the analysis: <b>L</b> does not wait for <b>E</b>. "
+        "The red line joins the two operations that nothing orders."
+    )
+    story += " Blue lines lead from records to the waits that see them." if waits else ""
+    if verdict in (Verdict.CONFIRMED, Verdict.UNORDERED):
+        return story
+    return f"{story} This is the prediction; the run did not show it."
+
+
+def _source(plan: Plan, earlier: Place | None, later: Place | None) -> Iterator[str]:
+    marks = {place.line: letter for place, letter in ((later, "L"), (earlier, "E")) if place is not None}
+    try:
+        lines = plan.path.read_text("utf-8", errors="replace").rstrip().splitlines()
+    except OSError:
+        return
+    if not marks:
+        return
+    # One line: in a <pre>, a line break between blocks would be an empty line.
+    shown = [f'<span class="file">{escape(_path(plan))}</span>']
+    for number in _shown(sorted(marks), len(lines)):
+        if number is None:
+            shown.append("<span><i></i><u>    :</u></span>")
+            continue
+        letter = marks.get(number, "")
+        style = {"E": ' class="earlier"', "L": ' class="later"'}.get(letter, "")
+        text = escape(lines[number - 1].expandtabs(4))
+        shown.append(f"<span{style}><i>{letter}</i><u>{number:5}</u> {text}</span>")
+    yield f'<div class="wide"><pre class="source">{"".join(shown)}</pre></div>'
+
+
+def _shown(marked: Sequence[int], total: int) -> Iterator[int | None]:
+    """Numbers of the lines to show; ``None`` stands for lines that are left out."""
+    pieces = [marked] if marked[-1] - marked[0] <= _FAR else [[line] for line in marked]
+    for number, piece in enumerate(pieces):
+        if number:
+            yield None
+        yield from range(max(1, piece[0] - _AROUND), min(total, piece[-1] + _AROUND) + 1)
+
+
+def _foot(confirmations: Sequence[Confirmation]) -> Iterator[str]:
+    yield "<footer>"
+    yield (
+        "<p>Only <b>confirmed</b> proves anything. A right value under one schedule does not show that "
+        "nothing can go wrong. A delay is a schedule that the hardware may choose by itself.</p>"
+    )
+    if not confirmations:
+        yield "<p>There was nothing to confirm.</p>"
+    yield "</footer>"
+
+
+# ----------------------------------------------------------------------------- pieces
+
+
+def _class(verdict: Verdict) -> str:
+    return verdict.name.lower().replace("_", "-")
+
+
+def _chip(each: Confirmation) -> str:
+    verdict = each.decision.verdict
+    return f'<span class="chip {_class(verdict)}">{verdict.value}</span>'
+
+
+def _path(plan: Plan) -> str:
+    relative = plan.path.is_relative_to(plan.root)
+    return (plan.path.relative_to(plan.root) if relative else plan.path).as_posix()
+
+
+def _name(plan: Plan) -> str:
+    return f"{escape(plan.path.name)}::{escape(plan.function)}"
+
+
+def _places(earlier: Place | None, later: Place | None) -> str:
+    """``17 and 18``: the earlier line and the later one."""
+    return " and ".join(dict.fromkeys(str(place.line) for place in (earlier, later) if place is not None))
+
+
+def _evidence(each: Confirmation) -> str:
+    wrong = each.decision.difference
+    if wrong is None:
+        return _sentence(each.decision.reason)
+    return f"{_sentence(each.decision.reason)} {wrong.gated} instead of {wrong.reference}."
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+
+
+def _marked(text: str) -> str:
+    """Words between backticks as code."""
+    return "".join(
+        f"<code>{escape(part)}</code>" if odd % 2 else escape(part)
+        for odd, part in enumerate(text.split("`"))
+    )

@@ -1,0 +1,1 @@
+"""Small programs of their own that replay what a finding predicts."""

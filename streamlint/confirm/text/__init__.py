@@ -1,0 +1,1 @@
+"""The text of a program with probes in it, in memory; standard library only."""
