@@ -237,7 +237,7 @@ class Session:
             cut = reason
         left_out += [LeftOut(module.path, name, what) for name, what in sorted(budgets.never_run)]
         findings = (
-            self._as_sure_as(item, facts.ends, module)
+            self._unless_seen(item, self._as_sure_as(item, facts.ends, module))
             for item in found
             if not (item.on_every_path and (cut or item.finding.primary in facts.needed))
             and (
@@ -289,7 +289,7 @@ class Session:
         if event.function == finding.function:
             return False
         owner = event.function.rpartition(".")[0]
-        return any(
+        return text_order.recorded_by_others(module, name, owner) or any(
             name in decl.names and not vocabulary.RECORDS.isdisjoint(decl.names)
             for decl in relevance.all_functions(module)
             if decl.qualname.startswith(f"{owner}.")
@@ -301,6 +301,25 @@ class Session:
             # done = torch.cuda.Event(); done.record(): not the event that another method has made.
             and (decl.qualname == event.function or text_order.may_record(decl, name))
         )
+
+    def _unless_seen(self, item: Conditional, finding: Finding) -> Finding:
+        """The finding, only ``possible`` where another file may record the event of an object of this one.
+
+        ``for table in self.tables: table.consumed.record(stream)``, in the file of whoever has the tables.
+        """
+        event = item.unless_recorded
+        if event is None or event.span is None or "." not in event.function:
+            return finding
+        name = event.name.partition("[")[0].rpartition(".")[2]
+        text = b"." + name.encode("utf-8", "surrogatepass")
+        for path, other in self.names.items():
+            data = self.tree.data(path)
+            if data is None or text not in data or not _RECORDS.search(data):
+                continue
+            module = self.project.module(other) if self.tree.relative(path) != event.span.path else None
+            if module is not None and text_order.recorded_by_others(module, name, ""):
+                return replace(finding, confidence=Confidence.POSSIBLE)
+        return finding
 
     def _is_named_elsewhere(self, module: ir.Module, thing: str) -> bool:
         """Whether another file that names the module gets at a stream or event: ``loader.copy_stream``."""
@@ -337,6 +356,7 @@ class Session:
 
 
 _WAITS = re.compile("|".join(sorted(vocabulary.ORDERS | vocabulary.RECORDS)).encode())
+_RECORDS = re.compile("|".join(sorted(vocabulary.RECORDS)).encode())
 _ASSIGNS_STREAM = re.compile(rb"\.(\w*stream\w*)\s*=(?!=)")
 
 

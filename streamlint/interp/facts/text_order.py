@@ -134,6 +134,55 @@ def may_be_recorded(module: ir.Module, name: str) -> bool:
     return mentions > harmless
 
 
+def recorded_by_others(module: ir.Module, name: str, owner: str) -> bool:
+    """Whether code outside the class ``owner`` may record an event that an object holds by this name.
+
+    ``for table in self.tables: table.consumed.record(stream)``. A class that makes an event of that name
+    records its own: ``self.consumed.record()`` there tells nothing.
+    """
+    makers = {decl.qualname.rpartition(".")[0] for decl in all_functions(module) if _makes(decl, name)}
+    for decl in all_functions(module):
+        if name not in decl.names or (owner and decl.qualname.startswith(f"{owner}.")):
+            continue
+        try:
+            function = decl.load()
+        except ir.LoweringError:
+            return True
+        holds = decl.qualname.rpartition(".")[0] in makers and function.params
+        if _does_more(function.body, name, function.params[0].name if holds else None):
+            return True
+    return name in module.body_names and _does_more(module.load_body(), name, None)
+
+
+def _makes(decl: ir.FunctionDecl, name: str) -> bool:
+    """``self.consumed = torch.cuda.Event()``"""
+    return any(
+        given == name and any(source.rpartition(".")[2] in vocabulary.MAKES_EVENT for source in sources)
+        for given, sources in decl.given
+    )
+
+
+def _does_more(body: object, name: str, own: str | None) -> bool:
+    """Whether code does more with the attribute of anything but ``own`` than test it and wait for it."""
+
+    def is_it(e: ir.Expr) -> bool:
+        match e:
+            case ir.Attr(value=ir.Name(id=holder), name=found):
+                return found == name and holder != own
+            case ir.Attr(name=found):
+                return found == name
+            case ir.Index(value=inside):
+                return is_it(inside)
+            case _:
+                return False
+
+    mentions = harmless = 0
+    for node in ir.walk(body, functions=True):
+        mentions += isinstance(node, ir.Attr) and is_it(node)
+        harmless += sum(map(is_it, _harmless(node)))
+    return mentions > harmless
+
+
 def may_record(decl: ir.FunctionDecl, name: str) -> bool:
     """Whether a function records an event of this name, or any that it has not just made itself."""
     try:

@@ -1,0 +1,86 @@
+"""An event that an object holds may be recorded by whoever has the object, in any file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from streamlint.run import engine
+from tests.test_tree import written
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TABLE = """\
+import torch
+
+class Table:
+    def __init__(self, n):
+        self.staging = torch.ones(n, pin_memory=True)
+        self.consumed = torch.cuda.Event()
+
+    def stage(self, value):
+        self.consumed.synchronize()
+        self.staging.fill_(value)
+
+"""
+COORDINATOR = """\
+class Coordinator:
+    def __init__(self, tables):
+        self.tables = tables
+
+    def launched(self, stream):
+        for table in self.tables:
+            table.consumed.record(stream)
+"""
+PASSES_THEM_ON = """\
+def launched(tables, mark):
+    for event in [table.consumed for table in tables]:
+        mark(event)
+"""
+OWN = """\
+class Reader:
+    def __init__(self):
+        self.consumed = torch.cuda.Event()
+
+    def step(self, stream):
+        self.consumed.record(stream)
+"""
+ONLY_WAITS = """\
+def drain(tables):
+    for table in tables:
+        if table.consumed is not None:
+            table.consumed.synchronize()
+"""
+COUNTS = """\
+def taken(account):
+    account.consumed = 0
+    return account.consumed == 3
+"""
+
+
+def found(root: Path, **files: str) -> list[str]:
+    paths = written(root, {f"{name}.py": text for name, text in files.items()})
+    report = engine.analyze(root, paths, engine.Settings())
+    return [one.confidence.name.lower() for one in report.findings if one.primary.line == 9]
+
+
+@pytest.mark.parametrize("others", [COORDINATOR, PASSES_THEM_ON])
+def test_code_of_the_module_may_record_it(tmp_path: Path, others: str) -> None:
+    assert found(tmp_path, tables=TABLE + others) == []
+
+
+@pytest.mark.parametrize("others", ["", OWN, ONLY_WAITS, COUNTS])
+def test_code_of_the_module_that_does_not(tmp_path: Path, others: str) -> None:
+    assert found(tmp_path, tables=TABLE + others) == ["certain"]
+
+
+@pytest.mark.parametrize("others", [COORDINATOR, PASSES_THEM_ON + "# record"])
+def test_another_file_may_record_it(tmp_path: Path, others: str) -> None:
+    assert found(tmp_path, tables=TABLE, steps="import tables\n" + others) == ["possible"]
+
+
+@pytest.mark.parametrize("others", [OWN, ONLY_WAITS + "# record", COUNTS + "# record"])
+def test_another_file_that_does_not(tmp_path: Path, others: str) -> None:
+    assert found(tmp_path, tables=TABLE, steps="import tables\nimport torch\n" + others) == ["certain"]
