@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from streamlint.interp.entries import closures
 from streamlint.interp.facts import guesses
 from streamlint.interp.library import one_stream
+from streamlint.interp.python.whole import PYTHON
 from streamlint.interp.state import callers
 from streamlint.interp.state.budgets import LIMITS
 from streamlint.interp.state.decisions import Exploration, Oracle
@@ -108,7 +109,7 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
     project.budgets.entry = entry.label
 
     def one(oracle: Oracle) -> Machine:
-        m = Machine(project, oracle, entry.label, default_stream)
+        m = Machine(project, PYTHON, oracle, entry.label, default_stream)
         m.frames.append(Frame(Env({}, entry.module), entry.label, touches=True))
         callers.begin(m, entry.start)
         try:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 from streamlint.interp.facts import scopes, touching
 from streamlint.interp.facts.scopes import Scope, Target
-from streamlint.interp.python import containers, names, objects, stmt
+from streamlint.interp.python import binding, containers, objects, stmt
 from streamlint.interp.state import naming
 from streamlint.interp.state.decisions import Oracle
 from streamlint.interp.state.machine import PathEnds
@@ -233,7 +233,7 @@ def _name(m: Machine, scope: Scope, name: str, steps: int) -> Value | None:
         return _passed(m, target, name, steps)
     if name not in scope.module.assigned:
         return None
-    value = names.module_name(m, scope.module.name, name)
+    value = binding.module_name(m, scope.module.name, name)
     return value if _holds_order(m, value) else None
 
 

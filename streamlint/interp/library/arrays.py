@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.library import (
     addresses,
+    array_interface,
     copies,
     effects,
     handoffs,
@@ -15,8 +16,8 @@ from streamlint.interp.library import (
     triton,
     unresolved,
 )
-from streamlint.interp.python import array_interface, contexts, names
-from streamlint.interp.state import flavors
+from streamlint.interp.python import contexts
+from streamlint.interp.state import flavors, names
 from streamlint.interp.state.values import (
     NONE,
     ApiV,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.python import calls, expr
 from streamlint.interp.state.machine import Cut, PathEnds, Returned
 from streamlint.interp.state.values import (
     NONE,
@@ -49,7 +48,7 @@ def decorated(m: Machine, function: ir.Function, value: Value) -> Value:
     for decorator in function.decorators:
         match decorator:
             case ir.Name() | ir.Attr() | ir.Call(func=ir.Attr(name="CFUNCTYPE") | ir.Name(id="CFUNCTYPE")):
-                if expr.evaluate(m, decorator) == ApiV(host.PROTOTYPE):
+                if m.python.evaluate(m, decorator) == ApiV(host.PROTOTYPE):
                     value = wrap(m, value)
             case _:
                 pass
@@ -84,7 +83,7 @@ def _run_body(call: Call, function: Value, args: list[Value], body: LaneId) -> N
     outer = m.lane
     m.lane = body
     try:
-        calls.call(m, function, args, {}, call.span)
+        m.python.call(m, function, args, {}, call.span)
     except (Returned, PathEnds):
         pass
     except Cut:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.library import addresses, devices, tensors
-from streamlint.interp.python import conditions, names
-from streamlint.interp.state import flavors
+from streamlint.interp.python import conditions
+from streamlint.interp.state import flavors, names
 from streamlint.interp.state.machine import PathEnds
 from streamlint.interp.state.values import (
     NONE,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.python import names
+from streamlint.interp.state import names
 from streamlint.interp.state.values import (
     ApiV,
     BufferV,

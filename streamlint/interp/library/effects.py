@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import assert_never
 
-from streamlint.interp.facts import stream_sources
 from streamlint.interp.library import (
     background,
     callbacks,
@@ -20,8 +19,8 @@ from streamlint.interp.library import (
     memory,
     tensors,
 )
-from streamlint.interp.python import containers, contexts, names
-from streamlint.interp.state import captures
+from streamlint.interp.python import containers, contexts
+from streamlint.interp.state import captures, names
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -488,7 +487,7 @@ def as_event(m: Machine, value: Value, span: Span) -> EventV:
     role = m.roles.get(f"event:{key}")
     if isinstance(role, EventV):
         return role
-    passed = stream_sources.of_key(m, key) if isinstance(value, SymV) else None
+    passed = m.python.stream_of(m, key) if isinstance(value, SymV) else None
     made = passed if isinstance(passed, EventV) else m.new_event(key, None, None)
     m.roles[f"event:{key}"] = made
     if isinstance(value, SymV):

@@ -13,8 +13,8 @@ from typing_extensions import assert_never
 
 from streamlint import models
 from streamlint.interp.library import effects, escape, tensors
-from streamlint.interp.python import containers, contexts, names
-from streamlint.interp.state import captures
+from streamlint.interp.python import containers, contexts
+from streamlint.interp.state import captures, names
 from streamlint.interp.state.values import (
     NONE,
     BufferV,

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.interp.library import storage
-from streamlint.interp.python import calls
 from streamlint.interp.state.values import NONE, FuncV, SymV, TupleV, Value, key_of
 
 if TYPE_CHECKING:
@@ -34,13 +33,13 @@ def register(m: Machine, owner: Value, name: str, args: list[Value], span: Span)
 
 def before_call(m: Machine, module: SymV, args: list[Value], span: Span) -> None:
     for hook in m.hooks.get(f"{BEFORE} of {module.key}", ()):
-        calls.call(m, hook, [module, TupleV(tuple(args))], {}, span)
+        m.python.call(m, hook, [module, TupleV(tuple(args))], {}, span)
 
 
 def after_call(m: Machine, module: SymV, args: list[Value], result: Value, span: Span) -> Value:
     """A hook may put something else in place of what the module gives."""
     for hook in m.hooks.get(f"{AFTER} of {module.key}", ()):
-        given = calls.call(m, hook, [module, TupleV(tuple(args)), result], {}, span)
+        given = m.python.call(m, hook, [module, TupleV(tuple(args)), result], {}, span)
         result = result if given == NONE else given
     return result
 
@@ -51,5 +50,5 @@ def in_backward(m: Machine, span: Span) -> Value:
         name, _, owner = place.partition(" of ")
         for hook in found if name == BACKWARD else ():
             gradient = storage.gradient(m, f"gradient of {owner}")
-            calls.call(m, hook, [gradient], {}, span)
+            m.python.call(m, hook, [gradient], {}, span)
     return NONE

@@ -14,8 +14,8 @@ from streamlint.interp.library import (
     making,
     tensors,
 )
-from streamlint.interp.python import containers, names
-from streamlint.interp.state import flavors
+from streamlint.interp.python import containers
+from streamlint.interp.state import flavors, names
 from streamlint.interp.state.values import (
     NONE,
     ApiV,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from streamlint.interp.facts import known
 from streamlint.interp.facts.kinds import Kind
 from streamlint.interp.library import addresses, copies, devices, layers, sizes, storage, tensors, unresolved
-from streamlint.interp.python import names
+from streamlint.interp.state import names
 from streamlint.interp.state.values import (
     FALSE,
     NONE,

@@ -21,8 +21,8 @@ from streamlint.interp.library import (
     torch_modules,
     unresolved,
 )
-from streamlint.interp.python import containers, names
-from streamlint.interp.state import flavors
+from streamlint.interp.python import containers
+from streamlint.interp.state import flavors, names
 from streamlint.interp.state.values import (
     BufferV,
     ConstV,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from streamlint.interp.library import devices, tensors
-from streamlint.interp.python import calls, containers, objects
+from streamlint.interp.python import containers, objects
 from streamlint.interp.state import lifetime
 from streamlint.interp.state.machine import PathEnds, Returned
 from streamlint.interp.state.values import (
@@ -199,7 +199,7 @@ def _run(
     m.lane = child
     devices.select(m, devices.numbered(0))
     try:
-        return calls.call(m, target, args, kwargs, span)
+        return m.python.call(m, target, args, kwargs, span)
     except (Returned, PathEnds):
         return NONE
     except Blocked as at:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.interp.library import tensors, unresolved
-from streamlint.interp.python import names
+from streamlint.interp.state import names
 from streamlint.interp.state.values import BufferV, Flavor, HeapV, SymV, TupleV, Value, key_of
 from streamlint.models import torch as model
 from streamlint.trace import WHOLE, Access, Doubt, Mode

@@ -6,8 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from streamlint.interp.library import escape, graphs, tensors
-from streamlint.interp.python import names
-from streamlint.interp.state import lifetime
+from streamlint.interp.state import lifetime, names
 from streamlint.interp.state.values import (
     NONE,
     ApiV,

@@ -15,11 +15,10 @@ from streamlint.interp.python import (
     functions,
     iterators,
     kinds,
-    names,
     objects,
     text,
 )
-from streamlint.interp.state import bounded
+from streamlint.interp.state import bounded, names
 from streamlint.interp.state.values import (
     NONE,
     TRUE,

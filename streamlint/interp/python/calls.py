@@ -29,11 +29,10 @@ from streamlint.interp.python import (
     contexts,
     expr,
     functions,
-    names,
     objects,
     text,
 )
-from streamlint.interp.state import flavors
+from streamlint.interp.state import flavors, names
 from streamlint.interp.state.values import (
     NONE,
     ApiV,

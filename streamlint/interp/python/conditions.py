@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.library import one_stream, tensors
-from streamlint.interp.python import expr, names
+from streamlint.interp.python import expr
+from streamlint.interp.state import names
 from streamlint.interp.state.values import (
     ApiV,
     BufferV,

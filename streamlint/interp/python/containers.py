@@ -11,7 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.interp.library import arrays, devices, handoffs, sizes, tensors
-from streamlint.interp.python import alike, names
+from streamlint.interp.python import alike
+from streamlint.interp.state import names
 from streamlint.interp.state.values import (
     NONE,
     ApiV,

@@ -14,15 +14,8 @@ from streamlint.interp.library import (
     graphs,
     monitors,
 )
-from streamlint.interp.python import (
-    calls,
-    expr,
-    functions,
-    names,
-    objects,
-    stmt,
-)
-from streamlint.interp.state import captures, flavors, lifetime
+from streamlint.interp.python import binding, calls, expr, functions, objects, stmt
+from streamlint.interp.state import captures, flavors, lifetime, names
 from streamlint.interp.state.machine import Jumped, PathEnds, Returned
 from streamlint.interp.state.values import (
     NONE,
@@ -87,7 +80,7 @@ def run_with(m: Machine, items: Sequence[ir.WithItem], body: Sequence[ir.Stmt]) 
         case _:
             bound, leave = enter(m, value, item.context.span)
             if item.target is not None:
-                names.assign(m, item.target, bound)
+                binding.assign(m, item.target, bound)
             outer = m.frame.operators_only
             m.frame.operators_only = outer or (leave.current != m.current and _calls_nothing(body))
             try:
@@ -317,7 +310,7 @@ def _generator(
         m.frames.append(frame)
         try:
             if item.target is not None:
-                names.assign(m, item.target, bound)
+                binding.assign(m, item.target, bound)
             run_with(m, rest, body)
         except (Returned, Jumped) as leaving:
             left.append(leaving)
@@ -336,7 +329,7 @@ def _user_manager(
     entering, leaving = _manager(m, value) or (None, None)
     bound = calls.call(m, entering, [], {}, item.context.span) if entering else NONE
     if item.target is not None:
-        names.assign(m, item.target, bound)
+        binding.assign(m, item.target, bound)
     try:
         with lifetime.holding(m, value):
             run_with(m, rest, body)

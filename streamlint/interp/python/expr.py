@@ -12,17 +12,17 @@ from streamlint.interp.facts import guesses
 from streamlint.interp.library import sizes, tensors, threads
 from streamlint.interp.python import (
     alike,
+    binding,
     calls,
     conditions,
     container_methods,
     containers,
     functions,
     loops,
-    names,
     objects,
     text,
 )
-from streamlint.interp.state import bounded
+from streamlint.interp.state import bounded, names
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -72,7 +72,7 @@ def evaluate(m: Machine, e: ir.Expr) -> Value:
     m.tick()
     match e:
         case ir.Name():
-            return names.load(m, e.id)
+            return binding.load(m, e.id)
         case ir.Const():
             return NONE if e.value is ... else bounded.constant(e.value)
         case ir.Attr():
@@ -109,7 +109,7 @@ def evaluate(m: Machine, e: ir.Expr) -> Value:
             return FuncV(e.function, m.frame.env)
         case ir.Bind():
             value = evaluate(m, e.value)
-            names.store(m, e.name, value)
+            binding.store(m, e.name, value)
             return value
         case ir.Await():
             return threads.awaited(m, names.settle(m, evaluate(m, e.value)), e.span)
@@ -380,7 +380,7 @@ def _clause(m: Machine, e: ir.Comprehension, depth: int, out: list[tuple[Value |
     for done, item in enumerate(items):
         if not loops.may_go_on(m, done, SURE_ELEMENTS):
             return True
-        names.assign(m, clause.target, item)
+        binding.assign(m, clause.target, item)
         taken = True
         for condition in clause.tests:
             value = evaluate(m, condition)
@@ -404,7 +404,7 @@ def _clause_over_generator(
     def at_yield(value: Value) -> Value:
         m.frames.append(frame)
         try:
-            names.assign(m, clause.target, value)
+            binding.assign(m, clause.target, value)
             _clause(m, e, depth + 1, out)
         finally:
             m.frames.pop()

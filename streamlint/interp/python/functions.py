@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 from streamlint.interp.facts import kinds
 from streamlint.interp.library import arrays, escape, kernels, tensors, unresolved
-from streamlint.interp.python import caching, calls, containers, names, stmt
-from streamlint.interp.state import bounded
+from streamlint.interp.python import caching, calls, containers, stmt
+from streamlint.interp.state import bounded, names
 from streamlint.interp.state.budgets import LIMITS
 from streamlint.interp.state.machine import Frame, Machine, Returned
 from streamlint.interp.state.values import (

@@ -8,12 +8,12 @@ from streamlint import ir
 from streamlint.interp.library import escape
 from streamlint.interp.python import (
     alike,
+    binding,
     calls,
     conditions,
     containers,
     expr,
     functions,
-    names,
     objects,
     stmt,
 )
@@ -50,7 +50,7 @@ def run_for(m: Machine, s: ir.For) -> None:
             if filling is None and containers.listed(m, source) is None:
                 m.filling = alike.now(m)
             for item in _turns(m, s, source):
-                names.assign(m, s.target, item)
+                binding.assign(m, s.target, item)
                 if not _pass(m, s.body):
                     return
     finally:
@@ -147,7 +147,7 @@ def _for_generator(m: Machine, s: ir.For, source: GeneratorV) -> None:
     def at_yield(value: Value) -> Value:
         m.frames.append(frame)
         try:
-            names.assign(m, s.target, value)
+            binding.assign(m, s.target, value)
             if not _pass(m, s.body):
                 raise _LoopLeft
         except Returned as leaving:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from streamlint import ir, models
 from streamlint.interp.library import devices, effects, tensors, threads
 from streamlint.interp.library.hooks import OF_MODULES
-from streamlint.interp.python import calls, given_objects, names, stmt, variables
-from streamlint.interp.state import lifetime, naming
+from streamlint.interp.python import binding, calls, given_objects, stmt, variables
+from streamlint.interp.state import lifetime, names, naming
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -119,7 +119,7 @@ def _constant(path: str, name: str) -> Value | None:
 def _module_attribute(m: Machine, module: str, name: str) -> Value:
     found = m.project.path(f"{module}.{name}")
     if isinstance(found, ApiV) and models.find_function(found.path) is None:
-        return names.module_name(m, module, name)
+        return binding.module_name(m, module, name)
     return found
 
 

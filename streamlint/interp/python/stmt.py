@@ -10,15 +10,8 @@ from streamlint import ir
 from streamlint.interp.entries import closures
 from streamlint.interp.facts import touching
 from streamlint.interp.library import callbacks, tensors
-from streamlint.interp.python import (
-    conditions,
-    container_methods,
-    contexts,
-    expr,
-    loops,
-    names,
-)
-from streamlint.interp.state import lifetime
+from streamlint.interp.python import binding, conditions, container_methods, contexts, expr, loops
+from streamlint.interp.state import lifetime, names
 from streamlint.interp.state.captures import Captures
 from streamlint.interp.state.machine import Frame, Jumped, Machine, PathEnds, Returned
 from streamlint.interp.state.values import (
@@ -55,7 +48,7 @@ def run(m: Machine, s: ir.Stmt) -> None:
         case ir.Assign():
             value = expr.evaluate(m, s.value)
             for target in s.targets:
-                names.assign(m, target, value)
+                binding.assign(m, target, value)
         case ir.AugAssign():
             _augment(m, s)
         case ir.Eval():
@@ -96,13 +89,13 @@ def run(m: Machine, s: ir.Stmt) -> None:
             else:
                 env.enclosing |= frozenset(s.names)
         case ir.Import():
-            names.store(m, s.name, m.project.imported(s))
+            binding.store(m, s.name, m.project.imported(s))
         case ir.FunctionDef():
             made = FuncV(s.function, m.frame.env)
             closures.note(m, made)
-            names.store(m, s.function.name, callbacks.decorated(m, s.function, made))
+            binding.store(m, s.function.name, callbacks.decorated(m, s.function, made))
         case ir.ClassDef():
-            names.store(m, s.cls.name, ClassV(s.cls))
+            binding.store(m, s.cls.name, ClassV(s.cls))
         case ir.Declare():
             pass
         case _:
@@ -133,7 +126,7 @@ def _augment(m: Machine, s: ir.AugAssign) -> None:
     elif isinstance(target, HeapV) and s.op in "+|" and m.heap[target.id].shape is not Shape.INSTANCE:
         container_methods.method(m, target, "extend", [value], {}, s.span)
         return
-    names.assign(m, s.target, expr.binary(m, s.op, target, value, s))
+    binding.assign(m, s.target, expr.binary(m, s.op, target, value, s))
 
 
 def _delete(m: Machine, target: ir.Expr) -> None:
@@ -189,7 +182,7 @@ def _match(m: Machine, s: ir.Match) -> None:
     subject = names.settle(m, expr.evaluate(m, s.subject))
     for position, case in enumerate(s.cases):
         for name in case.captures:
-            names.store(m, name, subject)
+            binding.store(m, name, subject)
         if case.pattern is None and case.guard is None and not case.captures:
             run_block(m, case.body)
             return

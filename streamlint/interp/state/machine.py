@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from streamlint.interp.library.threads import Sleeper
     from streamlint.interp.state.decisions import Oracle
     from streamlint.interp.state.project import Project
+    from streamlint.interp.state.python import Python
     from streamlint.source import Span
 
 _CURRENT = frozenset({Lib.TORCH, Lib.CUPY})
@@ -124,6 +125,7 @@ class Machine:
     """Everything a path owns. Functions of this package take it as their first argument."""
 
     project: Project
+    python: Python
     oracle: Oracle
     entry: str
     default_stream: StreamKind = StreamKind.LEGACY

@@ -1,13 +1,13 @@
-"""Names: looking up, binding, and what an unknown value has turned out to be."""
+"""Names: looking up and binding."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamlint import ir, models
+from streamlint import ir
 from streamlint.interp.python import containers, expr, objects, variables
-from streamlint.interp.state import naming
+from streamlint.interp.state import names, naming
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -15,7 +15,6 @@ from streamlint.interp.state.values import (
     ConstV,
     Env,
     Flavor,
-    StreamV,
     SymV,
     Value,
     key_of,
@@ -34,7 +33,7 @@ def load(m: Machine, name: str) -> Value:
     module = env.module if env else ""
     while env is not None:
         if name in env.names and name not in env.outer:
-            return settle(m, env.names[name])
+            return names.settle(m, env.names[name])
         env = env.parent
     return module_name(m, module, name)
 
@@ -42,7 +41,7 @@ def load(m: Machine, name: str) -> Value:
 def module_name(m: Machine, module: str, name: str) -> Value:
     """A module-level name: a definition, an import, or a variable, which is evaluated when first needed."""
     if (module, name) in m.globals:
-        return settle(m, m.globals[module, name])
+        return names.settle(m, m.globals[module, name])
     found = m.project.member(module, name)
     if found is not None:
         return found
@@ -96,7 +95,7 @@ def assign(m: Machine, target: ir.Expr, value: Value) -> None:
 
 
 def _unpack(m: Machine, targets: tuple[ir.Expr, ...], value: Value) -> None:
-    value = settle(m, value)
+    value = names.settle(m, value)
     items = containers.listed(m, value)
     starred = next((i for i, t in enumerate(targets) if isinstance(t, ir.Star)), None)
     if items is None or (starred is None and len(items) != len(targets)) or len(items) < len(targets) - 1:
@@ -113,29 +112,3 @@ def _unpack(m: Machine, targets: tuple[ir.Expr, ...], value: Value) -> None:
     assign(m, targets[starred], m.new_list(items[starred : len(items) - after]))
     for target, item in zip(targets[starred + 1 :], items[len(items) - after :], strict=True):
         assign(m, target, item)
-
-
-def settle(m: Machine, value: Value) -> Value:
-    """A symbolic value as what it has turned out to be on this path (``if s is None:`` was taken, ...)."""
-    if isinstance(value, SymV):
-        role = m.roles.get(value.key)
-        if role is not None:
-            return settle(m, role) if isinstance(role, BufferV) and m.life.moved else role
-        if m.oracle.memo.get(f"({value.key} is None)") == 0:
-            return NONE
-    elif isinstance(value, BufferV):
-        moved = m.life.moved.get(value.id)
-        if moved is not None:
-            return BufferV(moved.id, moved.region + value.region, value.flavor)
-    elif isinstance(value, ApiV):
-        if value.path in models.STREAMS:
-            lib, kind = models.STREAMS[value.path]
-            return m.default(kind, lib)
-        variable = m.project.variable(value.path)
-        if variable is not None:
-            return module_name(m, *variable)
-    return value
-
-
-def is_stream_like(value: Value) -> bool:
-    return isinstance(value, StreamV) or (isinstance(value, SymV) and "stream" in value.key.lower())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.python import names, objects
+from streamlint.interp.state import names
 from streamlint.interp.state.values import NONE, BufferV, ConstV, HeapV, Shape, StreamV, TupleV, Value, key_of
 from streamlint.trace import SyncStream
 
@@ -20,7 +20,7 @@ def memory_of(m: Machine, value: Value, span: Span) -> Value:
     """
     if not isinstance(value, HeapV) or m.heap[value.id].cls is None:
         return value
-    interface = names.settle(m, objects.attribute(m, value, "__cuda_array_interface__", span))
+    interface = names.settle(m, m.python.attribute(m, value, "__cuda_array_interface__", span))
     if not isinstance(interface, HeapV) or m.heap[interface.id].shape is not Shape.DICT:
         return value
     entries = m.heap[interface.id].attrs

@@ -1,0 +1,17 @@
+"""All of Python, as the layers below know it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from streamlint.interp.facts import stream_sources
+from streamlint.interp.python import binding, calls, expr, objects
+from streamlint.interp.state.python import Python
+
+PYTHON: Final = Python(
+    call=calls.call,
+    evaluate=expr.evaluate,
+    attribute=objects.attribute,
+    module_name=binding.module_name,
+    stream_of=stream_sources.of_key,
+)

@@ -1,0 +1,37 @@
+"""What unknown values and the names of libraries have turned out to be on a path."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint import models
+from streamlint.interp.state.values import NONE, ApiV, BufferV, StreamV, SymV, Value
+
+if TYPE_CHECKING:
+    from streamlint.interp.state.machine import Machine
+
+
+def settle(m: Machine, value: Value) -> Value:
+    """A symbolic value as what it has turned out to be on this path (``if s is None:`` was taken, ...)."""
+    if isinstance(value, SymV):
+        role = m.roles.get(value.key)
+        if role is not None:
+            return settle(m, role) if isinstance(role, BufferV) and m.life.moved else role
+        if m.oracle.memo.get(f"({value.key} is None)") == 0:
+            return NONE
+    elif isinstance(value, BufferV):
+        moved = m.life.moved.get(value.id)
+        if moved is not None:
+            return BufferV(moved.id, moved.region + value.region, value.flavor)
+    elif isinstance(value, ApiV):
+        if value.path in models.STREAMS:
+            lib, kind = models.STREAMS[value.path]
+            return m.default(kind, lib)
+        variable = m.project.variable(value.path)
+        if variable is not None:
+            return m.python.module_name(m, *variable)
+    return value
+
+
+def is_stream_like(value: Value) -> bool:
+    return isinstance(value, StreamV) or (isinstance(value, SymV) and "stream" in value.key.lower())

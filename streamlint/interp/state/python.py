@@ -1,0 +1,30 @@
+"""What the lower layers ask of the one above them: to run code of the program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from streamlint import ir
+    from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.values import EventV, StreamV, Value
+    from streamlint.source import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Python:
+    """Functions of ``interp/python/``, given to a machine when it is made: what they do leads back here."""
+
+    call: Callable[[Machine, Value, list[Value], dict[str, Value], Span], Value]
+    """Calls a value: a thread or a callback starts."""
+    evaluate: Callable[[Machine, ir.Expr], Value]
+    """Evaluates an expression in the frame that is running."""
+    attribute: Callable[[Machine, Value, str, Span], Value]
+    """Reads an attribute, which may be a property."""
+    module_name: Callable[[Machine, str, str], Value]
+    """A module's variable, which is evaluated when it is first needed."""
+    stream_of: Callable[[Machine, str], StreamV | EventV | None]
+    """The stream or event that an unknown value with this key is, if code that is not running shows it."""
