@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.facts import scopes, touching
+from streamlint.interp.facts import scopes, touching, writes
 from streamlint.interp.facts.relevance import all_classes
 from streamlint.interp.state.values import ClassV
 from streamlint.models import members
@@ -101,10 +101,7 @@ def _of_expression(project: Project, scope: Scope, e: ir.Expr, steps: int) -> ir
         case ir.Call(func=ir.Name() | ir.Attr() as func):
             return _called_class(project, scope.module, func)
         case ir.Name(id=name):
-            held: Iterable[ir.Expr | None] = (
-                scopes.assigned_to(node, name) for node in scopes.parts(scope.function.body)
-            )
-            found = _one_class(project, scope, held, steps)
+            found = _one_class(project, scope, writes.to_name(project, scope, name), steps)
             target = scopes.target_of(scope)
             if found is None and target is not None and any(p.name == name for p in scope.function.params):
                 found = _shown(project, target, name, steps - 1)
@@ -129,27 +126,19 @@ def _of_attribute(
     project: Project, scope: Scope, cls: ir.ClassDecl, name: str, steps: int
 ) -> ir.ClassDecl | None:
     held = (
-        (inside, scopes.set_on_receiver(inside, node, name))
+        (inside, e)
         for decl in cls.methods.values()
         if name in decl.names and (inside := scopes.scope_of(scope.module, decl, cls)) is not None
-        for node in scopes.parts(inside.function.body)
+        for e in writes.on_receiver(project, inside, name)
     )
     classes = {
-        found
-        for inside, e in held
-        if e is not None and (found := _of_expression(project, inside, e, steps - 1)) is not None
+        found for inside, e in held if (found := _of_expression(project, inside, e, steps - 1)) is not None
     }
     return classes.pop() if len(classes) == 1 else None
 
 
-def _one_class(
-    project: Project, scope: Scope, held: Iterable[ir.Expr | None], steps: int
-) -> ir.ClassDecl | None:
-    classes = {
-        found
-        for e in held
-        if e is not None and (found := _of_expression(project, scope, e, steps - 1)) is not None
-    }
+def _one_class(project: Project, scope: Scope, held: Iterable[ir.Expr], steps: int) -> ir.ClassDecl | None:
+    classes = {found for e in held if (found := _of_expression(project, scope, e, steps - 1)) is not None}
     return classes.pop() if len(classes) == 1 else None
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from streamlint import ir
-from streamlint.interp.facts import kinds, scopes
+from streamlint.interp.facts import kinds, scopes, writes
 from streamlint.interp.facts.kinds import NOTHING, PLAIN, Fact, Kind, joined, surest
 from streamlint.interp.facts.relevance import all_classes
 from streamlint.interp.facts.scopes import Scope, Target
@@ -126,9 +126,10 @@ class Facts:
                     if module is not None and name in decl.names
                     else None
                 )
-                for node in ir.walk(scope.function.body) if scope is not None else ():
-                    value = scopes.set_on_receiver(scope, node, name) if scope is not None else None
-                    if value is not None and scope is not None and not _is_none(value):
+                if scope is None:
+                    continue
+                for value in writes.on_receiver(self.project, scope, name, inside=False):
+                    if not _is_none(value):
                         yield self.of_expression(scope, value)
 
     def of_member(self, module: ir.Module, name: str) -> Fact:
@@ -149,8 +150,8 @@ class Facts:
     def _return(self, scope: Scope | None) -> Fact:
         if scope is None or scope.function.is_generator or scope.function.is_async:
             return NOTHING
-        returned = [node.value for node in ir.walk(scope.function.body) if isinstance(node, ir.Return)]
-        return joined(self.of_expression(scope, e) for e in returned if e is not None and not _is_none(e))
+        returned = writes.of_function(self.project, scope.function).returned
+        return joined(self.of_expression(scope, e) for e in returned if not _is_none(e))
 
     # ------------------------------------------------------------------ expressions
 
@@ -188,8 +189,8 @@ class Facts:
 
     def _variable(self, scope: Scope, name: str) -> Fact:
         used = kinds.uses(self.project, scope.function).get(name, NOTHING)
-        values = [scopes.assigned_to(node, name) for node in ir.walk(scope.function.body)]
-        facts = [self.of_expression(scope, e) for e in values if e is not None and not _is_none(e)]
+        values = writes.of_function(self.project, scope.function).assigned(name)
+        facts = [self.of_expression(scope, e) for e in values if not _is_none(e)]
         if any(param.name == name for param in scope.function.params):
             facts.append(self.of_param(scope, name))
         elif not facts and name in scope.module.assigned:
@@ -205,8 +206,7 @@ class Facts:
             body = module.load_body()
         except ir.LoweringError:
             return NOTHING
-        values = [scopes.assigned_to(node, name) for node in ir.walk(body)]
-        found = [e for e in values if e is not None and not _is_none(e)]
+        found = [e for e in writes.of_text(body).assigned(name) if not _is_none(e)]
         if not found:
             return NOTHING
         here = ir.Function("", module.name, module.name, found[0].span, (), ())

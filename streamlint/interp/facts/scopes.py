@@ -157,41 +157,6 @@ def argument_of(call: ir.Call, param: str, positional: Iterable[str]) -> ir.Expr
 # ----------------------------------------------------------------------------- assignments
 
 
-def assigned_to(node: object, name: str) -> ir.Expr | None:
-    match node:
-        case ir.Assign(targets=(ir.Name(id=bound),), value=value) if bound == name:
-            return value
-        case ir.Assign(targets=(ir.Seq(items=items),), value=value):
-            for position, item in enumerate(items):
-                if isinstance(item, ir.Name) and item.id == name:
-                    return ir.Index(node.span, value, ir.Const(node.span, position))
-            return None
-        case ir.Bind(name=bound, value=value) if bound == name:
-            return value
-        case _:
-            return None
-
-
-def set_on_receiver(scope: Scope, node: object, name: str) -> ir.Expr | None:
-    """What ``self.name = ...`` or ``self.name, self.other = ...`` puts there."""
-
-    def is_it(target: ir.Expr) -> bool:
-        match target:
-            case ir.Attr(value=ir.Name(id=owner), name=attribute):
-                return owner == scope.receiver and attribute == name
-            case _:
-                return False
-
-    match node:
-        case ir.Assign(targets=(target,), value=value) if is_it(target):
-            return value
-        case ir.Assign(targets=(ir.Seq(items=items),), value=value):
-            at = next((i for i, item in enumerate(items) if is_it(item)), None)
-            return ir.Index(node.span, value, ir.Const(node.span, at)) if at is not None else None
-        case _:
-            return None
-
-
 def put_on_others(project: Project, module: ir.Module, name: str) -> Iterator[tuple[Scope, ir.Expr]]:
     """What functions of a module assign to an attribute of something that is not their own object."""
     for decl, cls in methods_and_functions(module):

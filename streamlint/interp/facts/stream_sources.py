@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.facts import scopes, touching
+from streamlint.interp.facts import scopes, touching, writes
 from streamlint.interp.facts.scopes import Scope, Target
 from streamlint.interp.python import binding, containers, objects, stmt
 from streamlint.interp.state import naming
@@ -223,9 +223,8 @@ def _is_plain(e: ir.Expr) -> bool:
 
 
 def _name(m: Machine, scope: Scope, name: str, steps: int) -> Value | None:
-    for node in scopes.parts(scope.function.body):
-        written = scopes.assigned_to(node, name)
-        value = _value(m, scope, written, steps) if written is not None else None
+    for written in writes.to_name(m.project, scope, name):
+        value = _value(m, scope, written, steps)
         if value is not None:
             return value
     target = scopes.target_of(scope)
@@ -282,10 +281,8 @@ def _returned(m: Machine, cls: ir.ClassDecl, name: str, steps: int) -> Value | N
             scope = Scope(module, decl.load(), ancestor)
         except ir.LoweringError:
             return None
-        for node in ir.walk(scope.function.body):
-            found = (
-                _value(m, scope, node.value, steps) if isinstance(node, ir.Return) and node.value else None
-            )
+        for returned in writes.of_function(m.project, scope.function).returned:
+            found = _value(m, scope, returned, steps)
             if found is not None:
                 return found
         return None
@@ -301,9 +298,8 @@ def _set_in(
         scope = Scope(module, decl.load(), cls)
     except ir.LoweringError:
         return None
-    for node in scopes.parts(scope.function.body):
-        written = scopes.set_on_receiver(scope, node, name)
-        found = _value(m, scope, written, steps) if written is not None else None
+    for written in writes.on_receiver(m.project, scope, name):
+        found = _value(m, scope, written, steps)
         if found is not None:
             return found
     return None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
+
+from typing_extensions import assert_never
 
 from streamlint.interp.state.values import (
     CallbackV,
@@ -38,18 +40,18 @@ _ESCAPED = frozenset({Doubt.ESCAPE})
 
 def through(m: Machine, values: Iterable[Value], span: Span, name: str) -> None:
     """Marks the streams behind ``values`` as possibly ordered by the call ``name``."""
-    values = list(values)
-    streams = list(dict.fromkeys(_streams(m, values)))
-    _may_be_recorded(m, values, span)
+    reached = _reached(m, values)
+    streams = list(dict.fromkeys(_streams(m, reached)))
+    _may_be_recorded(m, reached, span)
     if streams:
         here = [stream for (_, _, lane), stream in m.current.items() if lane == m.lane]
         here += [stream for (kind, _), stream in m.defaults.items() if kind is StreamKind.CURRENT]
         barrier(m, [*streams, *here], span, name)
 
 
-def _may_be_recorded(m: Machine, values: Iterable[Value], span: Span) -> None:
+def _may_be_recorded(m: Machine, reached: Iterable[_Orders], span: Span) -> None:
     """An event that nothing has recorded yet may be recorded by the code that receives it."""
-    for value in _reached(m, values):
+    for value in reached:
         if isinstance(value, EventV) and _recorded_on(m, value.id) is None:
             stream = m.current_stream(Lib.TORCH)
             m.emit(Record(m.site(span), m.lane, _ESCAPED, stream=stream.id, event=value.id))
@@ -92,60 +94,79 @@ def all_streams(m: Machine) -> list[StreamV]:
 
 def carries_order(m: Machine, values: Iterable[Value]) -> bool:
     """Whether a call receives what it needs to order the buffers that it receives (a hand-off)."""
-    return bool(_streams(m, values))
+    return bool(_streams(m, _reached(m, values)))
 
 
-def _streams(m: Machine, values: Iterable[Value]) -> list[StreamV]:
+def _streams(m: Machine, reached: Iterable[_Orders]) -> list[StreamV]:
     """The streams that some values lead to: also those of events, and of flags that a callback sets."""
     found: list[StreamV] = []
-    for value in _reached(m, values):
+    for value in reached:
         match value:
-            case StreamV(raw=False) as stream:
-                found.append(stream)
+            case StreamV(raw=raw):
+                found += [] if raw else [value]
             case EventV(number):
                 recorded = _recorded_on(m, number)
                 found += [StreamV(recorded)] if recorded is not None else []
-            case HeapV(number) if number in m.monitors:
+            case HeapV(number):
                 found += [StreamV(stream) for stream in _announced(m, m.monitors[number].id)]
             case _:
-                pass
+                assert_never(value)
     return found
 
 
-def _reached(m: Machine, values: Iterable[Value]) -> Iterator[Value]:
-    """Everything that can be got at from some values, however deep, each object once."""
-    waiting = list(values)[::-1]
+_Orders: TypeAlias = StreamV | EventV | HeapV
+"""A stream, an event, or a lock, flag or queue."""
+
+_LEADS = frozenset({HeapV, SymV, TupleV, PartialV, CallbackV, FuncV, StreamV, EventV})
+"""Values that orders can be got at from; the others lead nowhere."""
+
+
+def _reached(m: Machine, values: Iterable[Value]) -> list[_Orders]:
+    """All that orders work and can be got at from some values, however deep, each object once."""
+    found: list[_Orders] = []
+    if not (m.streams or m.events or m.monitors):
+        return found
+    waiting = [value for value in values if type(value) in _LEADS][::-1]
     seen: set[object] = set()
     while waiting:
         value = waiting.pop()
-        if isinstance(value, SymV) and (role := m.roles.get(value.key)) is not None:
-            value = role
-        match value:
-            case HeapV(number):
-                if value in seen:
-                    continue
-                seen.add(value)
-                held = m.heap[number]
-                inside = [*held.attrs.values(), *held.items, *held.extra.values()]
-            case SymV(_, holds):
-                inside = [] if value in seen else list(holds)
-                seen.add(value)
-            case TupleV(items):
-                inside = list(items)
-            case PartialV(func, args, kwargs):
-                inside = [func, *args, *kwargs.values()]
-            case CallbackV(func=func):
-                inside = [func]
-            case FuncV(closure=closure, receiver=receiver):
-                inside = [receiver] if receiver is not None else []
-                while closure is not None and id(closure) not in seen:
-                    seen.add(id(closure))
-                    inside += closure.names.values()
-                    closure = closure.parent
-            case _:
-                inside = []
-        yield value
-        waiting += reversed(inside)
+        if isinstance(value, SymV):
+            value = m.roles.get(value.key, value)
+        if isinstance(value, (HeapV, SymV)):
+            if isinstance(value, SymV) and not value.holds:
+                continue
+            if value in seen:
+                continue
+            seen.add(value)
+        if isinstance(value, (StreamV, EventV)) or (isinstance(value, HeapV) and value.id in m.monitors):
+            found.append(value)
+        waiting += [inner for inner in _inside(m, value, seen) if type(inner) in _LEADS][::-1]
+    return found
+
+
+def _inside(m: Machine, value: Value, seen: set[object]) -> Iterable[Value]:
+    """What can be got at from a value at once; ``seen`` are the closures that were looked through."""
+    match value:
+        case HeapV(number):
+            held = m.heap[number]
+            return (*held.attrs.values(), *held.items, *held.extra.values())
+        case SymV(_, holds):
+            return holds
+        case TupleV(items):
+            return items
+        case PartialV(func, args, kwargs):
+            return (func, *args, *kwargs.values())
+        case CallbackV(func=func):
+            return (func,)
+        case FuncV(closure=closure, receiver=receiver):
+            inside = [receiver] if receiver is not None else []
+            while closure is not None and id(closure) not in seen:
+                seen.add(id(closure))
+                inside += closure.names.values()
+                closure = closure.parent
+            return inside
+        case _:
+            return ()
 
 
 def _announced(m: Machine, monitor: MonitorId) -> Iterator[StreamId]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from streamlint.interp.facts.kinds import Fact
     from streamlint.interp.facts.known import Facts
     from streamlint.interp.facts.scopes import Scope
+    from streamlint.interp.facts.writes import Writes
     from streamlint.interp.library.kernels import Use
     from streamlint.interp.python.variables import StreamAttribute
     from streamlint.source import Span
@@ -70,6 +71,8 @@ class Project:
         default_factory=dict
     )
     """What code puts into the containers of a class or a module, by their names."""
+    writes: dict[Span, Writes] = field(default_factory=dict)
+    """What functions write, by place: see ``interp/facts/writes.py``."""
     set_by_methods: dict[tuple[str, str], frozenset[str]] = field(default_factory=dict)
     """Attributes to which a method of a class other than the constructor assigns something."""
     _sources: dict[str, tuple[str, ...]] = field(default_factory=dict)

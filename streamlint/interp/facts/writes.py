@@ -1,0 +1,111 @@
+"""What functions write, by name: a text is walked once, however often it is asked.
+
+A path asks for a name again at each use of it, and every path of every entry asks anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from streamlint import ir
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from streamlint.interp.facts.scopes import Scope
+    from streamlint.interp.state.project import Project
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    value: ir.Expr
+    inside: bool
+    """Whether a function does it that is defined inside of the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Writes:
+    """What a text assigns and returns, each in its order."""
+
+    names: dict[str, list[Written]] = field(default_factory=dict)
+    attributes: dict[tuple[str, str], list[Written]] = field(default_factory=dict)
+    """``self.side = ...``, by both names."""
+    returned: list[ir.Expr] = field(default_factory=list)
+    """Not by functions inside."""
+
+    def assigned(self, name: str) -> list[ir.Expr]:
+        """What the text itself assigns to a name."""
+        return [one.value for one in self.names.get(name, ()) if not one.inside]
+
+
+def of_function(project: Project, function: ir.Function) -> Writes:
+    known = project.writes.get(function.span)
+    if known is None:
+        known = project.writes[function.span] = of_text(function.body)
+    return known
+
+
+def of_text(body: tuple[ir.Stmt, ...]) -> Writes:
+    writes = Writes()
+    for node, inside in _nodes(body, inside=False):
+        match node:
+            case ir.Assign(targets=(ir.Name() | ir.Attr() as target,), value=value):
+                _note(writes, target, Written(value, inside))
+            case ir.Assign(targets=(ir.Seq(items=items),), value=value):
+                for position, item in enumerate(items):
+                    if _is_first(items, position):
+                        part = ir.Index(node.span, value, ir.Const(node.span, position))
+                        _note(writes, item, Written(part, inside))
+            case ir.Bind(name=name, value=value):
+                writes.names.setdefault(name, []).append(Written(value, inside))
+            case ir.Return(value=value) if value is not None and not inside:
+                writes.returned.append(value)
+            case _:
+                pass
+    return writes
+
+
+def on_receiver(project: Project, scope: Scope, name: str, *, inside: bool = True) -> list[ir.Expr]:
+    """What ``self.name = ...`` or ``self.name, self.other = ...`` puts there."""
+    if scope.receiver is None:
+        return []
+    found = of_function(project, scope.function).attributes.get((scope.receiver, name), ())
+    return [one.value for one in found if inside or not one.inside]
+
+
+def to_name(project: Project, scope: Scope, name: str) -> list[ir.Expr]:
+    """What a function, and those inside of it, assign to a name."""
+    return [one.value for one in of_function(project, scope.function).names.get(name, ())]
+
+
+def _note(writes: Writes, target: ir.Expr, written: Written) -> None:
+    match target:
+        case ir.Name(id=name):
+            writes.names.setdefault(name, []).append(written)
+        case ir.Attr(value=ir.Name(id=owner), name=name):
+            writes.attributes.setdefault((owner, name), []).append(written)
+        case _:
+            pass
+
+
+def _is_first(items: tuple[ir.Expr, ...], position: int) -> bool:
+    """``x, x = pair``: one of them counts."""
+    return _written_name(items[position]) not in map(_written_name, items[:position])
+
+
+def _written_name(target: ir.Expr) -> tuple[str, ...] | None:
+    match target:
+        case ir.Name(id=name):
+            return (name,)
+        case ir.Attr(value=ir.Name(id=owner), name=name):
+            return (owner, name)
+        case _:
+            return None
+
+
+def _nodes(body: tuple[ir.Stmt, ...], *, inside: bool) -> Iterator[tuple[object, bool]]:
+    for node in ir.walk(body):
+        yield node, inside
+        if isinstance(node, (ir.FunctionDef, ir.Lambda)):
+            yield from _nodes(node.function.body, inside=True)
