@@ -66,7 +66,7 @@ from streamlint.ir.nodes import (
     WithItem,
     Yield,
 )
-from streamlint.ir.walk import children, walk
+from streamlint.ir.walk import children, dotted, walk
 
 __all__ = [
     "Arg",
@@ -122,5 +122,6 @@ __all__ = [
     "WithItem",
     "Yield",
     "children",
+    "dotted",
     "walk",
 ]

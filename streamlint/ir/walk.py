@@ -6,9 +6,12 @@ from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING
 
 from streamlint.ir.decls import ClassDecl, Function
+from streamlint.ir.nodes import Attr, Call, Name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from streamlint.ir.nodes import Expr
 
 
 def walk(node: object, *, functions: bool = False) -> Iterator[object]:
@@ -27,6 +30,19 @@ def walk(node: object, *, functions: bool = False) -> Iterator[object]:
             continue
         yield here
         waiting.extend(getattr(here, name) for name in reversed(names))
+
+
+def dotted(e: Expr) -> str:
+    """What a name, or the call of one, names: ``numba.cuda.jit``; ``?`` stands for anything else."""
+    match e:
+        case Name(id=name):
+            return name
+        case Attr(value=value, name=name):
+            return f"{dotted(value)}.{name}"
+        case Call(func=func):
+            return dotted(func)
+        case _:
+            return "?"
 
 
 def children(node: object) -> Sequence[object]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from streamlint.interp.entries import repetition, unseen_caller
-from streamlint.interp.python import objects
+from streamlint.interp.entries import repetition
+from streamlint.interp.facts import classes
+from streamlint.interp.python import objects, unseen_caller
 from streamlint.interp.state import snapshots
 from streamlint.interp.state.machine import Machine, PathEnds
 from streamlint.interp.state.values import (
@@ -113,7 +114,7 @@ def _construct(m: Machine, cls: ir.ClassDecl) -> HeapV:
     (``raise`` in a helper), the object has what it got so far, and other attributes are unknown.
     """
     args, kwargs = unseen_caller.constructor_arguments(m, cls, 0)
-    made = objects.new(m, cls)
+    made = classes.new(m, cls)
     m.constructing = True
     try:
         objects.initialize(m, made, cls, args, kwargs, cls.span)

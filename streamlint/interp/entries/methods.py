@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from streamlint.interp.entries import repetition, unseen_caller
+from streamlint.interp.entries import repetition
 from streamlint.interp.entries.pairs import (
     MOST_PAIRED,
     MOST_PAIRS,
@@ -31,6 +31,7 @@ from streamlint.interp.facts.relevance import (
     is_relevant,
     mentioned_in,
 )
+from streamlint.interp.python import unseen_caller
 from streamlint.interp.state.values import ClassV, FuncV, HeapV
 from streamlint.models import vocabulary
 

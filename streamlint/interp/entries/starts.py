@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.entries import closures, methods, repetition, unseen_caller
+from streamlint.interp.entries import closures, methods, repetition
 from streamlint.interp.entries.construction import Construction
 from streamlint.interp.entries.progress import Told
 from streamlint.interp.entries.runs import Entry, Run, run_entry
@@ -24,7 +24,7 @@ from streamlint.interp.facts.relevance import (
     mentioned_in,
     relevant_names,
 )
-from streamlint.interp.python import stmt
+from streamlint.interp.python import stmt, unseen_caller
 from streamlint.interp.state.values import FuncV
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """Code that is not running: who calls what in a module, and what is assigned where.
 
-Only the text is looked at; what an expression stands for is found in ``interp/facts/stream_sources.py``.
+Only the text is looked at; what an expression stands for is found in ``interp/python/stream_sources.py``.
 """
 
 from __future__ import annotations
@@ -296,3 +296,30 @@ def parts(body: object) -> Iterator[object]:
         yield node
         if isinstance(node, (ir.FunctionDef, ir.Lambda)):
             yield from parts(node.function.body)
+
+
+def assigned(owner: ir.Module | ir.ClassDecl, name: str) -> ir.Expr | None:
+    """What the first ``name = ...`` or ``name, other = ...`` in the body of a module or class assigns.
+
+    None where there is no such statement, or the body cannot be lowered.
+    """
+    try:
+        body = owner.load_body()
+    except ir.LoweringError:
+        return None
+    for statement in body:
+        if isinstance(statement, ir.Assign):
+            for target in statement.targets:
+                match target:
+                    case ir.Name(id=bound) if bound == name:
+                        return statement.value
+                    case ir.Seq(items=items) if name in (names := [_plain_name(item) for item in items]):
+                        place = ir.Const(statement.span, names.index(name))
+                        return ir.Index(statement.span, statement.value, place)
+                    case _:
+                        pass
+    return None
+
+
+def _plain_name(target: ir.Expr) -> str | None:
+    return target.id if isinstance(target, ir.Name) else None

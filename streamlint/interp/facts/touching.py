@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streamlint import ir
 from streamlint.models import vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from streamlint import ir
     from streamlint.interp.state.project import Project
 
 _ROUNDS = 4
@@ -26,6 +26,11 @@ def touches(project: Project, decl: ir.FunctionDecl) -> bool:
     """Whether a function may touch a stream."""
     module = project.module(decl.module)
     return module is not None and (names_touch(project, module, decl.names) or enters_unknown(module, decl))
+
+
+def may_touch(project: Project, function: ir.Function | ir.FunctionDecl) -> bool:
+    """The same for any function; one that is defined inside of another may."""
+    return touches(project, function) if isinstance(function, ir.FunctionDecl) else True
 
 
 def enters_unknown(module: ir.Module, decl: ir.FunctionDecl) -> bool:

@@ -8,15 +8,14 @@ from streamlint.interp.library import (
     addresses,
     array_interface,
     copies,
-    effects,
     handoffs,
     kernels,
     memory,
+    stream_values,
     tensors,
     triton,
     unresolved,
 )
-from streamlint.interp.python import contexts
 from streamlint.interp.state import flavors, names
 from streamlint.interp.state.values import (
     NONE,
@@ -278,7 +277,7 @@ def _elementwise(m: Machine, name: str, args: list[Value], kwargs: dict[str, Val
         inputs = len([part for part in held.value.split(",") if part.strip()])
     out = kwargs.get("out", args[inputs] if len(args) > inputs else NONE)
     given = kwargs.get("stream", NONE)
-    on = None if given == NONE else contexts.as_stream(m, given, span, Lib.CUPY)
+    on = None if given == NONE else stream_values.as_stream(m, given, span, Lib.CUPY)
     return operator(m, name, args[:inputs], {"out": out}, span, on)
 
 
@@ -415,9 +414,9 @@ def _launch_stream(m: Machine, given: Value, lib: Lib, span: Span) -> StreamV:
         case ConstV(None):
             return m.current_stream(lib)
         case ConstV(int() as handle):
-            return effects.handle_stream(m, handle, lib)
+            return stream_values.handle_stream(m, handle, lib)
         case _:
-            return contexts.as_stream(m, given, span, lib)
+            return stream_values.as_stream(m, given, span, lib)
 
 
 def kernel_method(

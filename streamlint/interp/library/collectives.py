@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streamlint.interp.facts import answers
 from streamlint.interp.library import tensors
-from streamlint.interp.python import conditions
 from streamlint.interp.state.values import NONE, BufferV, StreamV, Value, key_of
 from streamlint.models.schema import Lib
 from streamlint.trace import (
@@ -45,7 +45,7 @@ def run(call: Call, effect: fx.Communicates) -> Value:
         for view in tensors.buffers_in(m, [call.value(name)])
     ]
     accesses = [Access(view.id, mode, view.region) for view, mode in used]
-    aside = effect.flag is None or conditions.taken(m, call.value(effect.flag))
+    aside = effect.flag is None or answers.taken(m, call.value(effect.flag))
     unresolved = m.fresh(f"{call.name()}()", call.span)
     if aside is None:
         return unresolved

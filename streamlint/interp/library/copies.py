@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
+from streamlint.interp.facts import answers
 from streamlint.interp.library import addresses, devices, tensors
-from streamlint.interp.python import conditions
 from streamlint.interp.state import flavors, names
 from streamlint.interp.state.machine import PathEnds
 from streamlint.interp.state.values import (
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 def is_true(m: Machine, value: Value, span: Span, name: str) -> bool:
     """Whether a flag such as ``non_blocking`` is set; an unknown one is taken as set on one path."""
     value = names.settle(m, value)
-    known = conditions.constant(m, value)
+    known = answers.constant(m, value)
     if known is not None:
         return known
     key = key_of(value)

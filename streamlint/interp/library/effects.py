@@ -17,10 +17,10 @@ from streamlint.interp.library import (
     handoffs,
     making,
     memory,
+    stream_values,
     tensors,
 )
-from streamlint.interp.python import containers, contexts
-from streamlint.interp.state import captures, names
+from streamlint.interp.state import captures, elements, names
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -153,16 +153,16 @@ class Call:
             case ConstV(None):
                 return self.m.current_stream(self.lib)
             case ConstV(int() as handle):
-                return handle_stream(self.m, handle, self.lib)
+                return stream_values.handle_stream(self.m, handle, self.lib)
             case ApiV() if self.lib in (fx.Lib.RUNTIME, fx.Lib.DRIVER):
                 return self.m.default(self.m.default_stream, self.lib)
             case SymV(key) if self.lib is fx.Lib.CORE and key.endswith(".default_stream"):
                 return self.m.default(StreamKind.LEGACY, self.lib)
             case _:
-                return contexts.as_stream(self.m, value, self.span, self.lib)
+                return stream_values.as_stream(self.m, value, self.span, self.lib)
 
     def event(self, name: str) -> EventV:
-        return as_event(self.m, self.value(name), self.span)
+        return stream_values.as_event(self.m, self.value(name), self.span)
 
     def buffer(self, name: str) -> BufferV | None:
         found = tensors.buffers_in(self.m, [self.value(name)])
@@ -222,8 +222,10 @@ class Call:
                 if current_of is not None and not names.is_stream_like(value):
                     return StreamV(m.current_stream(current_of).id, self.lib)
                 if isinstance(value, ConstV) and isinstance(value.value, int):
-                    return handle_stream(m, value.value, self.lib)
-                known = value if isinstance(value, StreamV) else contexts.as_stream(m, value, span, self.lib)
+                    return stream_values.handle_stream(m, value.value, self.lib)
+                known = (
+                    value if isinstance(value, StreamV) else stream_values.as_stream(m, value, span, self.lib)
+                )
                 return StreamV(known.id, self.lib)
             case fx.NewEvent():
                 return making.event(self, effect)
@@ -384,8 +386,8 @@ class Call:
     def _wait_on_host(self, what: str) -> None:
         """For an event, or for all in a list: ``MPI.Request.Waitall([sent, received])``."""
         m, value = self.m, self.value(what)
-        listed = containers.listed(m, value) if isinstance(value, (TupleV, HeapV)) else [value]
-        waited = [as_event(m, one, self.span) for one in listed or ()]
+        listed = elements.listed(m, value) if isinstance(value, (TupleV, HeapV)) else [value]
+        waited = [stream_values.as_event(m, one, self.span) for one in listed or ()]
         for event in waited:
             m.emit(SyncEvent(m.site(self.span), m.lane, event=event.id, name=self.name()))
         if listed is None or any(m.events[event.id].span is None for event in waited):
@@ -423,9 +425,9 @@ class Call:
         forks = self.value(effect.forks)
         if effect.forks_unset if forks == NONE else forks == ConstV(True):
             outer = self.m.current_stream(self.lib)
-            contexts.waits(self.m, chosen.id, outer.id, self.span, self.name())
+            stream_values.waits(self.m, chosen.id, outer.id, self.span, self.name())
         if effect.now:
-            contexts.select(self.m, chosen, self.lib)
+            stream_values.select(self.m, chosen, self.lib)
             return chosen
         joins = self.value(effect.joins) == ConstV(True)
         return ContextV(ContextKind.STREAM, chosen, self.lib, joins=joins)
@@ -440,7 +442,9 @@ class Call:
         m = self.m
         given = self.value(effect.event)
         made = (
-            as_event(m, given, self.span) if given != NONE else m.new_event("an event", self.span, self.lib)
+            stream_values.as_event(m, given, self.span)
+            if given != NONE
+            else m.new_event("an event", self.span, self.lib)
         )
         on = self.stream(effect.stream)
         where = devices.of_stream(m, on)
@@ -458,7 +462,9 @@ class Call:
     def _query(self, of: str, *, status: bool) -> Value:
         value = self.value(of)
         queried = (
-            value if isinstance(value, (StreamV, EventV)) else contexts.as_stream(self.m, value, self.span)
+            value
+            if isinstance(value, (StreamV, EventV))
+            else stream_values.as_stream(self.m, value, self.span)
         )
         site, lane = self.m.site(self.span), self.m.lane
         if isinstance(queried, StreamV):
@@ -466,30 +472,3 @@ class Call:
         else:
             self.m.emit(CudaCall(site, lane, name=self.name(), event=queried.id))
         return QueryV(queried, status=status)
-
-
-def handle_stream(m: Machine, handle: int, lib: fx.Lib | None) -> StreamV:
-    """A stream given as a number: 0 and 1 are the legacy default stream, 2 the per-thread one."""
-    if handle == cuda_runtime.PER_THREAD_HANDLE:
-        return m.default(StreamKind.PER_THREAD, lib)
-    if handle in cuda_runtime.LEGACY_HANDLES:
-        return m.default(StreamKind.LEGACY if handle == 1 else m.default_stream, lib)
-    return contexts.as_stream(m, SymV(f"stream handle {handle}"), None, lib)
-
-
-def as_event(m: Machine, value: Value, span: Span) -> EventV:
-    """A value as an event; an unknown one becomes an event from outside, the same each time."""
-    del span
-    value = names.settle(m, value)
-    if isinstance(value, EventV):
-        return value
-    key = key_of(value)
-    role = m.roles.get(f"event:{key}")
-    if isinstance(role, EventV):
-        return role
-    passed = m.python.stream_of(m, key) if isinstance(value, SymV) else None
-    made = passed if isinstance(passed, EventV) else m.new_event(key, None, None)
-    m.roles[f"event:{key}"] = made
-    if isinstance(value, SymV):
-        m.roles[value.key] = made
-    return made

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 from typing_extensions import assert_never
 
 from streamlint import models
-from streamlint.interp.library import effects, escape, tensors
-from streamlint.interp.python import containers, contexts
-from streamlint.interp.state import captures, names
+from streamlint.interp.library import effects, escape, stream_values, tensors
+from streamlint.interp.state import captures, elements, names
 from streamlint.interp.state.values import (
     NONE,
     BufferV,
@@ -71,7 +70,7 @@ def carry_out(call: Call, effect: fx.GraphEffect) -> Value | None:
         case fx.SplitsCapture(count):
             return _split(call, call.value(count))
         case fx.JoinsCaptures(streams):
-            return _joined(call, containers.listed(m, call.value(streams)) or [])
+            return _joined(call, elements.listed(m, call.value(streams)) or [])
         case fx.CaptureEnds(stream):
             ended = call.stream(stream).id
             into = m.captures.into.pop(ended, None)
@@ -84,7 +83,7 @@ def carry_out(call: Call, effect: fx.GraphEffect) -> Value | None:
             return _instantiate(call, call.value(graph))
         case fx.GraphsCallables(callables):
             m.emit(SyncDevice(m.site(span), m.lane, device=m.device, name=call.name()))
-            given = containers.listed(m, call.value(callables))
+            given = elements.listed(m, call.value(callables))
             if given is None:
                 return _graphed(m, span)
             return TupleV(tuple(_graphed(m, span) for _ in given))
@@ -106,7 +105,7 @@ def _split(call: Call, count: Value) -> Value:
         m.new_stream(StreamKind.NON_BLOCKING, "a branch", call.span, call.lib) for _ in range(count.value - 1)
     ]
     for other in others:
-        contexts.waits(m, other.id, root.id, call.span, call.name())
+        stream_values.waits(m, other.id, root.id, call.span, call.name())
     return TupleV((root, *others))
 
 
@@ -118,7 +117,7 @@ def _joined(call: Call, builders: list[Value]) -> Value:
     if len(streams) < len(settled) or not streams:
         escape.barrier(m, escape.all_streams(m), call.span, call.name())
     for other in streams[1:]:
-        contexts.waits(m, streams[0].id, other.id, call.span, call.name())
+        stream_values.waits(m, streams[0].id, other.id, call.span, call.name())
     return streams[0] if streams else m.fresh("join()", call.span)
 
 
@@ -147,7 +146,7 @@ def end(
     """
     for other in m.captures.streams if lib is Lib.WARP else ():
         if other != stream:
-            contexts.waits(m, stream, other, span, "the end of the capture")
+            stream_values.waits(m, stream, other, span, "the end of the capture")
     doubts = _ESCAPED if raised else frozenset()
     m.emit(EndCapture(m.site(span), m.lane, doubts, stream=stream))
     recording = m.captures.ended.get(stream)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.interp.library import arrays, handoffs, tensors
-from streamlint.interp.python import containers
+from streamlint.interp.state import elements
 from streamlint.interp.state.values import (
     NONE,
     BufferV,
@@ -94,7 +94,7 @@ def allocate(m: Machine, name: str, args: list[Value], span: Span) -> Value:
     made = m.new_buffer("", Space.PAGEABLE, Origin.ALLOCATED, Flavor.ARRAY, span)
     if args and not isinstance(args[0], TupleV):
         m.flat.add(made.id)
-    listed = containers.listed(m, args[0]) if args and name == "array" else None
+    listed = elements.listed(m, args[0]) if args and name == "array" else None
     if listed is not None and given:
         m.addresses[made.id] = tuple(listed)
     return made

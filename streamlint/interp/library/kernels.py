@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.python import functions
 from streamlint.interp.state.project import FRAMEWORK_ROOTS
 from streamlint.interp.state.values import ApiV, FuncV
 from streamlint.models import numba as numba_model
@@ -26,7 +25,7 @@ _DEEP = 3
 def library(m: Machine, func: FuncV) -> Lib | None:
     """Whose kernel a function is, by its decorators; None for a plain function."""
     for decorator in func.function.decorators:
-        text = decorator if isinstance(decorator, str) else functions.decide_text(decorator)
+        text = decorator if isinstance(decorator, str) else ir.dotted(decorator)
         path = _resolved(m, func.function.module, text.partition("(")[0])
         if path in numba_model.KERNEL_DECORATORS:
             return Lib.NUMBA
@@ -42,7 +41,7 @@ def library(m: Machine, func: FuncV) -> Lib | None:
 def is_foreign(m: Machine, func: FuncV) -> bool:
     """Whether a compiler that is not modelled takes the body: ``@cute.jit``, ``@flyc.kernel``."""
     for decorator in func.function.decorators:
-        text = decorator if isinstance(decorator, str) else functions.decide_text(decorator)
+        text = decorator if isinstance(decorator, str) else ir.dotted(decorator)
         path = _resolved(m, func.function.module, text.partition("(")[0])
         root, dot, _ = path.partition(".")
         if dot and path.rpartition(".")[2] in ("jit", "kernel") and root not in FRAMEWORK_ROOTS:

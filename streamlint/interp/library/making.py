@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamlint.interp.python import conditions
+from streamlint.interp.facts import answers
 from streamlint.interp.state.values import NONE, ConstV, DeviceV, EventV, StreamV
 from streamlint.models import cuda_runtime
 from streamlint.models.schema import Lib
@@ -20,7 +20,7 @@ CONTEXTS = frozenset({Lib.DRIVER, Lib.PYCUDA})
 
 
 def stream(call: Call, effect: fx.NewStream) -> StreamV:
-    if effect.null is not None and conditions.constant(call.m, call.value(effect.null)):
+    if effect.null is not None and answers.constant(call.m, call.value(effect.null)):
         return call.m.default(StreamKind.LEGACY, call.lib)
     if effect.wraps is not None and call.value(effect.wraps) != NONE:
         return StreamV(call.stream(effect.wraps).id, call.lib)

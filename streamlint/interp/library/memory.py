@@ -14,8 +14,7 @@ from streamlint.interp.library import (
     making,
     tensors,
 )
-from streamlint.interp.python import containers
-from streamlint.interp.state import flavors, names
+from streamlint.interp.state import elements, flavors, names
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -419,7 +418,7 @@ def view(call: Call, effect: fx.Views) -> Value:
 
 def launch_python(call: Call, kernel: str, lists: Sequence[str], stream: str) -> Value:
     """``wp.launch(kernel, dim, inputs=[...], outputs=[...], stream=s)``"""
-    args = [one for name in lists for one in containers.listed(call.m, call.value(name)) or ()]
+    args = [one for name in lists for one in elements.listed(call.m, call.value(name)) or ()]
     config = TupleV((NONE, NONE, call.value(stream)))
     return arrays.launch(call.m, call.value(kernel), config, args, call.span)
 

@@ -21,8 +21,7 @@ from streamlint.interp.library import (
     torch_modules,
     unresolved,
 )
-from streamlint.interp.python import containers
-from streamlint.interp.state import flavors, names
+from streamlint.interp.state import elements, flavors, names
 from streamlint.interp.state.values import (
     BufferV,
     ConstV,
@@ -439,7 +438,7 @@ def method(
         m.heap[parts.id].open, m.heap[parts.id].sample = True, view
         return parts
     if name in ("narrow", "select"):
-        return containers.along(view, name, [names.settle(m, a) for a in (*args, *kwargs.values())])
+        return elements.along(view, name, [names.settle(m, a) for a in (*args, *kwargs.values())])
     if name == "data_ptr":
         return handoffs.by_address(m, view, span, "data_ptr()")
     if name == "view" and args and isinstance(given := names.settle(m, args[0]), StreamV):

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from streamlint.interp.facts import classes
 from streamlint.interp.library import devices, tensors
-from streamlint.interp.python import containers, objects
-from streamlint.interp.state import lifetime
+from streamlint.interp.state import elements, lifetime
 from streamlint.interp.state.machine import PathEnds, Returned
 from streamlint.interp.state.values import (
     NONE,
@@ -121,11 +121,11 @@ def awaited(m: Machine, value: Value, span: Span) -> Value:
 def method(m: Machine, thread: HeapV, name: str, span: Span) -> Value:
     """``start``, ``join`` and ``result``."""
     held = m.heap[thread.id]
-    run = objects.method(m, thread, "run") if name == "start" else None
+    run = classes.method(m, thread, "run") if name == "start" else None
     if run is not None:
         _run(m, thread, run, [], {}, span)
     elif name == "start" and "target" in held.attrs:
-        listed = containers.listed(m, held.attrs.get("args", NONE)) or []
+        listed = elements.listed(m, held.attrs.get("args", NONE)) or []
         kwargs = _named(m, held.attrs.get("kwargs"))
         _run(m, thread, held.attrs["target"], listed, kwargs, span)
     elif name in _JOINS and "lane" in held.attrs:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.python import containers, expr, objects, variables
-from streamlint.interp.state import names, naming
+from streamlint.interp.state import elements, names, naming
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -96,7 +96,7 @@ def assign(m: Machine, target: ir.Expr, value: Value) -> None:
 
 def _unpack(m: Machine, targets: tuple[ir.Expr, ...], value: Value) -> None:
     value = names.settle(m, value)
-    items = containers.listed(m, value)
+    items = elements.listed(m, value)
     starred = next((i for i, t in enumerate(targets) if isinstance(t, ir.Star)), None)
     if items is None or (starred is None and len(items) != len(targets)) or len(items) < len(targets) - 1:
         for position, target in enumerate(targets):

@@ -18,7 +18,7 @@ from streamlint.interp.python import (
     objects,
     text,
 )
-from streamlint.interp.state import bounded, names
+from streamlint.interp.state import bounded, elements, names
 from streamlint.interp.state.values import (
     NONE,
     TRUE,
@@ -142,7 +142,7 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
         case "range":
             return _range(m, args, span)
         case "enumerate":
-            items = containers.listed(m, first)
+            items = elements.listed(m, first)
             start = args[1] if len(args) > 1 else kwargs.get("start", ConstV(0))
             begin = start.value if isinstance(start, ConstV) and isinstance(start.value, int) else 0
             if items is not None:
@@ -169,7 +169,7 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
         ):
             return _container(m, name, args, kwargs, span)
         case "len":
-            items = containers.listed(m, first)
+            items = elements.listed(m, first)
             if items is not None:
                 return ConstV(len(items))
             return text.converted(name, args) or SymV(f"len({key_of(first)})")
@@ -181,7 +181,7 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
         case "next" if isinstance(first, HeapV) and iterators.is_iterator(m.heap[first.id]):
             return iterators.step(m, m.heap[first.id], args[1] if len(args) > 1 else None, span)
         case "next":
-            items = containers.listed(m, first)
+            items = elements.listed(m, first)
             if items:
                 return items[0]
             step = objects.following(m, first)
@@ -215,7 +215,7 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
         case "float" | "int" | "bool" | "complex" | "abs" | "sum" | "max" | "min" | "any" | "all" | "round":
             return text.converted(name, args) or _number(m, name, args, span)
         case "map" | "filter" if len(args) == 2:
-            items = containers.listed(m, args[1])
+            items = elements.listed(m, args[1])
             sources = items if items is not None else [containers.nth(m, args[1], None, span)]
             results = [calls.call(m, first, [item], {}, span) for item in sources]
             return m.new_list(results)
@@ -249,7 +249,7 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
 
 def _zipped(m: Machine, args: list[Value], span: Span) -> Value:
     """``zip(lanes, batches)``: three lanes take three batches, if of those nothing is known."""
-    columns = [containers.listed(m, arg) for arg in args]
+    columns = [elements.listed(m, arg) for arg in args]
     known = [len(column) for column in columns if column is not None]
     unknown = [names.settle(m, arg) for arg, column in zip(args, columns, strict=True) if column is None]
     if unknown and (not known or not all(isinstance(arg, SymV) for arg in unknown)):
@@ -319,7 +319,7 @@ def _container(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value
         return made
     if isinstance(source, GeneratorV):
         return _drain(m, source, span)
-    items = containers.listed(m, source)
+    items = elements.listed(m, source)
     if items is None:
         return _of_unknown_length(m, source, name, kind)
     if name == "reversed":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir, models
-from streamlint.interp.facts import makers
+from streamlint.interp.facts import classes, makers
 from streamlint.interp.library import (
     arrays,
     collectives,
@@ -17,6 +17,7 @@ from streamlint.interp.library import (
     kernels,
     monitors,
     operators,
+    stream_values,
     tensors,
     threads,
     torch_modules,
@@ -32,7 +33,7 @@ from streamlint.interp.python import (
     objects,
     text,
 )
-from streamlint.interp.state import flavors, names
+from streamlint.interp.state import elements, flavors, names
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -88,7 +89,7 @@ def arguments(m: Machine, e: ir.Call) -> tuple[list[Value], dict[str, Value]]:
     for argument in e.args:
         value = expr.evaluate(m, argument.value)
         if argument.star == "*":
-            listed = containers.listed(m, value)
+            listed = elements.listed(m, value)
             args.extend(listed if listed is not None else [SymV(f"*{key_of(value)}")])
         elif argument.star == "**":
             if isinstance(value, HeapV):
@@ -182,7 +183,7 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
             return call(m, wrapped, args, kwargs, span)
         case HeapV() if m.heap[func.id].shape is Shape.INSTANCE:
             for name in ("__call__", "forward"):
-                method = objects.method(m, func, name)
+                method = classes.method(m, func, name)
                 if method is not None:
                     return call(m, method, args, kwargs, span)
             return unresolved.opaque(m, m.heap[func.id].key, [func, *args], kwargs, span)
@@ -318,7 +319,7 @@ def call_method(
                 )
             if threads.is_thread(m, receiver):
                 return threads.method(m, receiver, name, span)
-            method = objects.method(m, receiver, name)
+            method = classes.method(m, receiver, name)
             if method is not None:
                 return call(m, method, args, kwargs, span)
             if threads.is_method(m, receiver, name):
@@ -336,7 +337,7 @@ def call_method(
             return call(m, receiver, args, kwargs, span)
         case ClassV(decl) if name == "apply":
             # autograd.Function.apply(...) runs forward.
-            forward = objects.lookup(m, decl, "forward")
+            forward = classes.lookup(m, decl, "forward")
             if not isinstance(forward, FuncV):
                 return unresolved.opaque(m, name, args, kwargs, span)
             return call(m, FuncV(forward.function, forward.closure, m.fresh("ctx", span)), args, kwargs, span)
@@ -385,16 +386,16 @@ def symbolic_method(
         return graphs.by_hand(m, receiver, args, kwargs, span, begins=name == "capture_begin")
     if name in STREAM_ONLY:
         lib = arrays.guessed_library(m)
-        return call_method(m, contexts.as_stream(m, receiver, span, lib), name, args, kwargs, span)
+        return call_method(m, stream_values.as_stream(m, receiver, span, lib), name, args, kwargs, span)
     if name == "record" and _named_like(receiver, "stream"):
         # CuPy and cuda.core: stream.record(event)
-        return call_method(m, contexts.as_stream(m, receiver, span, None), name, args, kwargs, span)
+        return call_method(m, stream_values.as_stream(m, receiver, span, None), name, args, kwargs, span)
     if name in EVENT_ONLY and (not args or names.is_stream_like(names.settle(m, args[0]))):
-        return call_method(m, effects.as_event(m, receiver, span), name, args, kwargs, span)
+        return call_method(m, stream_values.as_event(m, receiver, span), name, args, kwargs, span)
     if name in ("synchronize", "wait", "query", "sync") and _named_like(receiver, "stream"):
-        return call_method(m, contexts.as_stream(m, receiver, span), name, args, kwargs, span)
+        return call_method(m, stream_values.as_stream(m, receiver, span), name, args, kwargs, span)
     if name in ("synchronize", "wait", "query", "sync") and _named_like(receiver, "event"):
-        return call_method(m, effects.as_event(m, receiver, span), name, args, kwargs, span)
+        return call_method(m, stream_values.as_event(m, receiver, span), name, args, kwargs, span)
     if name == "get" and len(args) in (1, 2) and not kwargs and not isinstance(args[0], ConstV):
         # An unknown mapping has one value for a key: `streams.get(device)`, and later `streams[device]`.
         return containers.index(m, receiver, args[0], span)
@@ -421,9 +422,9 @@ def _as_role(m: Machine, receiver: SymV, role: Role, lib: Lib, span: Span, known
     """An unknown value as what the name of its method shows that it is, from now on."""
     match role:
         case Role.STREAM:
-            return contexts.as_stream(m, receiver, span, lib)
+            return stream_values.as_stream(m, receiver, span, lib)
         case Role.EVENT:
-            return effects.as_event(m, receiver, span)
+            return stream_values.as_event(m, receiver, span)
         case Role.GRAPH:
             graph = m.new_graph(span, lib)
             m.roles[receiver.key] = graph

@@ -7,36 +7,26 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
+from streamlint.interp.facts import answers
 from streamlint.interp.library import one_stream, tensors
 from streamlint.interp.python import expr
 from streamlint.interp.state import names
 from streamlint.interp.state.values import (
     ApiV,
     BufferV,
-    CallbackV,
-    ClassV,
     ConstV,
-    ContextV,
     DeviceV,
     EventV,
     Flavor,
-    FuncV,
-    GeneratorV,
-    GraphV,
     HeapV,
-    MethodV,
-    ModuleV,
-    PartialV,
     QueryV,
     Shape,
-    SliceV,
     StreamV,
     SymV,
     TupleV,
     Value,
     key_of,
 )
-from streamlint.models import torch
 from streamlint.models.cuda_runtime import SUCCESS_NAMES
 from streamlint.trace import SyncEvent, SyncStream
 
@@ -72,59 +62,6 @@ def _opposite(answer: bool | None) -> bool | None:
     return None if answer is None else not answer
 
 
-def constant(m: Machine, value: Value) -> bool | None:
-    """The truth of a value if it is known without looking at memory or asking."""
-    value = names.settle(m, value)
-    match value:
-        case ConstV(plain):
-            return bool(plain)
-        case TupleV(items):
-            return bool(items)
-        case HeapV():
-            held = m.heap[value.id]
-            if held.shape is Shape.INSTANCE:
-                return True
-            return True if (held.items or held.attrs) else (None if held.open else False)
-        case (
-            StreamV()
-            | EventV()
-            | GraphV()
-            | CallbackV()
-            | FuncV()
-            | ClassV()
-            | ModuleV()
-            | PartialV()
-            | ContextV()
-            | DeviceV()
-            | GeneratorV()
-            | SliceV()
-        ):
-            return True
-        case ApiV(path):
-            return not path.endswith(SUCCESS_NAMES)
-        case BufferV(flavor=Flavor.POINTER):
-            return True
-        case SymV(key):
-            plain = key.removeprefix("not ")
-            if plain in m.compared:
-                return plain != key if _is_excluded(m, plain) else None
-            call = plain.rfind("()")
-            return plain != key if call > 0 and plain.endswith(torch.FALSE_ON_CUDA, 0, call) else None
-        case BufferV() | QueryV() | MethodV():
-            # An attribute without a row may be a property: `if stream.is_blocking:`
-            return None
-
-
-def taken(m: Machine, value: Value) -> bool | None:
-    """The same, or what the path has answered before."""
-    known = constant(m, value)
-    if known is not None or not isinstance(value, SymV):
-        return known
-    plain = value.key.removeprefix("not ")
-    answer = m.oracle.memo.get(plain)
-    return None if answer is None else (answer == 0) == (plain == value.key)
-
-
 def truth(
     m: Machine,
     value: Value,
@@ -135,7 +72,7 @@ def truth(
     first: bool | None = None,
 ) -> bool:
     value = names.settle(m, value)
-    known = constant(m, value)
+    known = answers.constant(m, value)
     if known is not None:
         return known
     match value:
@@ -179,7 +116,7 @@ def ask(
     negated = False
     while key.startswith("not "):
         key, negated = key[4:], not negated
-    if _is_excluded(m, key):
+    if answers.is_excluded(m, key):
         return negated
     if want is not None and key not in m.oracle.memo:
         if lasting:
@@ -206,7 +143,7 @@ def _default(key: str) -> int:
 
 def negate(m: Machine, e: ir.Unary) -> Value:
     value = names.settle(m, expr.evaluate(m, e.operand))
-    known = constant(m, value)
+    known = answers.constant(m, value)
     if known is not None:
         return ConstV(not known)
     if isinstance(value, SymV):
@@ -301,15 +238,6 @@ def _is_constant(value: Value) -> bool:
             return _MEMBER.fullmatch(key) is not None
         case _:
             return False
-
-
-def _is_excluded(m: Machine, key: str) -> bool:
-    """Whether the path has taken something that a comparison with a constant contradicts."""
-    if key not in m.compared:
-        return False
-    side, other = m.compared[key]
-    unequal = (m.oracle.memo.get(f"({side} {op} {other})") == 0 for op in "<>")
-    return m.equal.get(side, other) != other or any(unequal)
 
 
 def text_of(e: ir.Expr) -> str:

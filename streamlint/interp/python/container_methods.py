@@ -6,8 +6,9 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from streamlint.interp.python.alike import like
-from streamlint.interp.python.containers import extra, listed, put
+from streamlint.interp.python.containers import extra, put
 from streamlint.interp.state import bounded
+from streamlint.interp.state.elements import listed
 from streamlint.interp.state.values import (
     NONE,
     ConstV,

@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from streamlint.interp.facts import classes
 from streamlint.interp.library import arrays, devices, handoffs, sizes, tensors
 from streamlint.interp.python import alike
-from streamlint.interp.state import names
+from streamlint.interp.state import elements, names
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -32,37 +33,11 @@ from streamlint.interp.state.values import (
     Value,
     key_of,
 )
-from streamlint.trace import UNBOUNDED, Interval, Origin, Region, Selector, Symbol, SymbolSlice
+from streamlint.trace import Origin
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
-
-
-def listed(m: Machine, value: Value) -> list[Value] | None:
-    """The elements of a value whose length is known, in order."""
-    value = names.settle(m, value)
-    match value:
-        case TupleV(items):
-            return list(items)
-        case HeapV():
-            held = m.heap[value.id]
-            if held.shape is Shape.INSTANCE:
-                return _fields(held)
-            if held.open:
-                return None
-            if held.shape is Shape.DICT:
-                return [held.keys[key] for key in held.attrs]
-            return list(held.items)
-        case _:
-            return None
-
-
-def _fields(held: HeapObject) -> list[Value] | None:
-    """The fields of a named tuple: ``start, finish, ids = ack``."""
-    if held.cls is None or not any(base.rpartition(".")[2] == "NamedTuple" for base in held.cls.bases):
-        return None
-    return list(held.attrs.values())
 
 
 def element(m: Machine, value: Value, key: str, span: Span) -> Value:
@@ -86,7 +61,7 @@ def element(m: Machine, value: Value, key: str, span: Span) -> Value:
                 return SymV(f"{key_of(value)}[{key}]")
             return BufferV(
                 value.id,
-                (*value.region, _selector(ConstV(int(key)) if key.isdigit() else SymV(key))),
+                (*value.region, elements.selector(ConstV(int(key)) if key.isdigit() else SymV(key))),
                 value.flavor,
             )
         case SymV(base, holds):
@@ -122,7 +97,7 @@ def nth(m: Machine, source: Value, turn: int | None, span: Span) -> Value:
         case HeapObject(key="cycle" | "count"):
             return around(m, held, turn, span)
         case _:
-            items = listed(m, source)
+            items = elements.listed(m, source)
             if items is not None:
                 return items[turn or 0] if (turn or 0) < len(items) else m.fresh("item", span)
             return element(m, source, "each" if turn is None else str(turn), span)
@@ -136,7 +111,7 @@ def around(m: Machine, held: HeapObject, turn: int | None, span: Span) -> Value:
         ):
             return ConstV(start + step * turn)
         case HeapObject(key="cycle", items=[source]):
-            items = listed(m, source)
+            items = elements.listed(m, source)
             return nth(m, source, turn % len(items) if items and turn is not None else turn, span)
         case _:
             return m.fresh(held.key, span)
@@ -208,12 +183,12 @@ def _heap_index(m: Machine, value: HeapV, at: Value, span: Span) -> Value:
     if held.shape is Shape.DICT:
         return held.attrs.get(key_of(at)) or extra(m, held, value, key_of(at))
     if held.shape is Shape.INSTANCE:
-        fields = _fields(held)
+        fields = elements.fields(held)
         if fields and isinstance(at, ConstV) and isinstance(at.value, int) and at.value < len(fields):
             return fields[at.value]
-        from streamlint.interp.python import calls, objects
+        from streamlint.interp.python import calls
 
-        method = objects.method(m, value, "__getitem__")
+        method = classes.method(m, value, "__getitem__")
         return (
             calls.call(m, method, [at], {}, span)
             if method is not None
@@ -295,60 +270,10 @@ def _view(m: Machine, value: BufferV, at: Value, span: Span) -> Value:
             sizes.waits(m, [value, at], span, "indexing with a mask")
         return made
     if value.flavor is Flavor.ARRAY and value.id in m.flat and not isinstance(at, (SliceV, TupleV)):
-        picked = BufferV(value.id, select(value, at), value.flavor)
+        picked = BufferV(value.id, elements.selected(value, at), value.flavor)
         tensors.read_on_host(m, picked, span, "read")
         return SymV(f"{key_of(picked)}.value")
-    return BufferV(value.id, select(value, at), value.flavor)
-
-
-def select(value: BufferV, at: Value) -> Region:
-    """The region of ``value[at]``."""
-    parts = at.items if isinstance(at, TupleV) else (at,)
-    chosen = [_selector(part) for part in parts if not _is_ellipsis(part)]
-    while chosen and chosen[-1] == SymbolSlice(None, None):
-        chosen.pop()
-    return (*value.region, *chosen)
-
-
-def along(view: BufferV, name: str, args: list[Value]) -> BufferV:
-    """``x.narrow(axis, start, length)`` and ``x.select(axis, i)``; other axes than 0 select nothing here."""
-    match name, args:
-        case "narrow", [ConstV(0), ConstV(int() as start), ConstV(int() as length)] if start >= 0:
-            return BufferV(view.id, (*view.region, Interval(start, start + length)), view.flavor)
-        case "narrow", [ConstV(0), start, length]:
-            end = key_of(length) if start == ConstV(0) else f"({key_of(start)}+{key_of(length)})"
-            lower = None if start == ConstV(0) else key_of(start)
-            return BufferV(view.id, (*view.region, SymbolSlice(lower, end)), view.flavor)
-        case "select", [ConstV(0), ConstV(int() as at)] if at >= 0:
-            return BufferV(view.id, (*view.region, Interval(at, at + 1)), view.flavor)
-        case "select", [ConstV(0), at]:
-            return BufferV(view.id, (*view.region, Symbol(key_of(at))), view.flavor)
-        case _:
-            return view
-
-
-def _is_ellipsis(part: Value) -> bool:
-    return part == NONE
-
-
-def _selector(at: Value) -> Selector:
-    match at:
-        case ConstV(int() as i) if i >= 0:
-            return Interval(i, i + 1)
-        case SliceV(lo, hi, _):
-            low = _bound(lo)
-            high = _bound(hi)
-            if (low is None or low.isdigit()) and high is not None and high.isdigit():
-                return Interval(int(low or 0), int(high))
-            if low is not None and low.isdigit() and low != "0" and high is None:
-                return Interval(int(low), UNBOUNDED)
-            return SymbolSlice(None if low == "0" else low, high)
-        case _:
-            return Symbol(key_of(at))
-
-
-def _bound(value: Value | None) -> str | None:
-    return None if value is None or value == NONE else key_of(value)
+    return BufferV(value.id, elements.selected(value, at), value.flavor)
 
 
 def put(m: Machine, held: HeapObject, at: Value, value: Value) -> None:
@@ -385,7 +310,9 @@ def set_index(m: Machine, container: Value, at: Value, value: Value, span: Span)
             _has_more(m, container, key, value)
             put(m, m.heap[container.id], key, value)
         case BufferV():
-            target = BufferV(container.id, select(container, names.settle(m, at)), container.flavor)
+            target = BufferV(
+                container.id, elements.selected(container, names.settle(m, at)), container.flavor
+            )
             tensors.assign_into(m, target, value, span)
         case SymV(base):
             if isinstance(value, (BufferV, EventV, HeapV, TupleV)) or names.is_stream_like(value):

@@ -5,23 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir, models
-from streamlint.interp.facts import stream_sources
-from streamlint.interp.library import (
-    arrays,
-    devices,
-    effects,
-    escape,
-    graphs,
-    monitors,
-)
-from streamlint.interp.python import binding, calls, expr, functions, objects, stmt
+from streamlint.interp.facts import classes
+from streamlint.interp.library import arrays, devices, escape, graphs, monitors, stream_values
+from streamlint.interp.python import binding, calls, expr, functions, stmt
 from streamlint.interp.state import captures, flavors, lifetime, names
 from streamlint.interp.state.machine import Jumped, PathEnds, Returned
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
     BufferV,
-    ConstV,
     ContextKind,
     ContextV,
     DeviceV,
@@ -31,18 +23,14 @@ from streamlint.interp.state.values import (
     Shape,
     StreamV,
     SymV,
-    TupleV,
     Value,
     key_of,
 )
 from streamlint.models.schema import Lib, Role
 from streamlint.trace import (
     MonitorKind,
-    Record,
-    StreamKind,
     SyncDevice,
     SyncStream,
-    Wait,
 )
 
 if TYPE_CHECKING:
@@ -50,7 +38,6 @@ if TYPE_CHECKING:
 
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
-    from streamlint.trace import StreamId
 
 
 def _calls_nothing(body: Sequence[ir.Stmt]) -> bool:
@@ -140,7 +127,7 @@ class _Restore:
         devices.select(m, self.device)
         if self.value.joins and isinstance(self.value.value, StreamV) and not m.cut:
             outer = m.current_stream(self.value.lib or Lib.TORCH)
-            waits(m, outer.id, self.value.value.id, self.span, "leaving the block")
+            stream_values.waits(m, outer.id, self.value.value.id, self.span, "leaving the block")
 
 
 def enter(m: Machine, value: Value, span: Span) -> tuple[Value, _Restore]:
@@ -155,7 +142,7 @@ def enter(m: Machine, value: Value, span: Span) -> tuple[Value, _Restore]:
     match context.kind:
         case ContextKind.STREAM:
             if isinstance(context.value, StreamV):
-                select(m, context.value, context.lib)
+                stream_values.select(m, context.value, context.lib)
             return value, restore
         case ContextKind.DEVICE:
             if isinstance(context.value, DeviceV):
@@ -167,7 +154,7 @@ def enter(m: Machine, value: Value, span: Span) -> tuple[Value, _Restore]:
                 # torch.cuda.graph synchronizes the device before it begins the capture.
                 m.emit(SyncDevice(m.site(span), m.lane, device=m.device, name="torch.cuda.graph"))
             if isinstance(context.value, StreamV):
-                select(m, context.value, lib)
+                stream_values.select(m, context.value, lib)
                 captures.begin(m, context.value, lib, context.mode, span, pool=context.pool or NONE)
             return value, restore
         case ContextKind.NULL | ContextKind.CLOSING:
@@ -225,7 +212,7 @@ def as_context(m: Machine, value: Value, span: Span) -> ContextV | None:
         case SymV(key) if "stream" in key.rpartition(".")[2].lower() and "(" not in key:
             # with self.copy_stream_ctx: the attribute was set by code that was not seen.
             lib = arrays.guessed_library(m)
-            return ContextV(ContextKind.STREAM, as_stream(m, value, span, lib), lib)
+            return ContextV(ContextKind.STREAM, stream_values.as_stream(m, value, span, lib), lib)
         case _:
             return None
 
@@ -234,66 +221,6 @@ def _is_made(value: Value) -> bool:
     """Whether it is an object of a library that only its own rows know: ``cupy.RawKernel()``."""
     made = value.func if isinstance(value, PartialV) else value
     return isinstance(made, ApiV) and made.path.endswith("()")
-
-
-def select(m: Machine, stream: StreamV, lib: Lib | None) -> None:
-    """Makes ``stream`` the current one, on its device."""
-    owner = lib or stream.lib or Lib.TORCH
-    device = m.streams[stream.id].device
-    m.current[owner, device, m.lane] = stream
-    if owner is Lib.TORCH:
-        # torch.cuda.stream also makes the stream's device current.
-        devices.select(m, devices.meant(m, stream))
-    elif device != m.device:
-        m.current[owner, m.device, m.lane] = stream
-
-
-def waits(m: Machine, waiting: StreamId, other: StreamId, span: Span, name: str) -> None:
-    """One stream waits for what is queued on another one now."""
-    event = m.new_event(f"the event of {name}", span, None)
-    m.emit(Record(m.site(span), m.lane, stream=other, event=event.id))
-    m.emit(Wait(m.site(span), m.lane, stream=waiting, event=event.id, name=name))
-
-
-def as_stream(m: Machine, value: Value, span: Span | None, lib: Lib | None = None) -> StreamV:
-    """A value as a stream; an unknown one becomes a stream from outside, the same each time."""
-    value = names.settle(m, value)
-    if isinstance(value, StreamV):
-        return value
-    if isinstance(value, ConstV) and isinstance(value.value, int):
-        return effects.handle_stream(m, value.value, lib)
-    if isinstance(value, SymV):
-        wrapped = {held.id for held in value.holds if isinstance(held, StreamV) and held.raw}
-        if len(wrapped) == 1:
-            # Stream(ptr=torch.cuda.current_stream().cuda_stream), with a namedtuple as Stream.
-            return StreamV(wrapped.pop(), lib)
-        passed = stream_sources.of_key(m, value.key)
-        stream = (
-            StreamV(passed.id, passed.lib)
-            if isinstance(passed, StreamV)
-            else m.new_stream(StreamKind.UNKNOWN, value.key, None, lib)
-        )
-        m.roles[value.key] = stream
-        return stream
-    if isinstance(value, HeapV) and m.heap[value.id].shape is Shape.INSTANCE:
-        protocol = objects.method(m, value, "__cuda_stream__")
-        if protocol is not None and span is not None:
-            # It gives a version and the handle of the stream that the object stands for.
-            match names.settle(m, calls.call(m, protocol, [], {}, span)):
-                case TupleV((_, handle)):
-                    return as_stream(m, handle, span, lib)
-                case _:
-                    pass
-        held = {one for one in m.heap[value.id].attrs.values() if isinstance(one, StreamV)}
-        if len(held) == 1:
-            return held.pop()
-    # What it is, is not known; but the same object is the same stream each time.
-    key = f"the stream of {key_of(value)}"
-    if key not in m.roles:
-        m.roles[key] = m.new_stream(StreamKind.UNKNOWN, "a stream", None, lib)
-    found = m.roles[key]
-    assert isinstance(found, StreamV)
-    return StreamV(found.id, lib)
 
 
 def _generator(
@@ -341,7 +268,7 @@ def _user_manager(
 def _manager(m: Machine, value: HeapV) -> tuple[Value, Value | None] | None:
     """What a class does when a block is entered and left: ``with``, or ``async with``."""
     for enter_name, exit_name in (("__enter__", "__exit__"), ("__aenter__", "__aexit__")):
-        entering = objects.method(m, value, enter_name)
+        entering = classes.method(m, value, enter_name)
         if entering is not None:
-            return entering, objects.method(m, value, exit_name)
+            return entering, classes.method(m, value, exit_name)
     return None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import assert_never
 
 from streamlint import ir
-from streamlint.interp.facts import guesses
+from streamlint.interp.facts import answers, classes, guesses
 from streamlint.interp.library import sizes, tensors, threads
 from streamlint.interp.python import (
     alike,
@@ -22,7 +22,7 @@ from streamlint.interp.python import (
     objects,
     text,
 )
-from streamlint.interp.state import bounded, names
+from streamlint.interp.state import bounded, elements, names
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -126,7 +126,7 @@ def sequence(m: Machine, items: tuple[ir.Expr, ...]) -> list[Value]:
     out: list[Value] = []
     for item in items:
         if isinstance(item, ir.Star):
-            listed = containers.listed(m, evaluate(m, item.value))
+            listed = elements.listed(m, evaluate(m, item.value))
             out.extend(listed if listed is not None else [])
         else:
             out.append(evaluate(m, item))
@@ -206,7 +206,7 @@ def binary(m: Machine, op: str, left: Value, right: Value, e: ir.Binary | ir.Aug
             return made
         case _:
             if isinstance(left, HeapV) and m.heap[left.id].shape is Shape.INSTANCE:
-                method = objects.method(
+                method = classes.method(
                     m, left, {"+": "__add__", "@": "__matmul__", "*": "__mul__"}.get(op, "")
                 )
                 if method is not None:
@@ -308,7 +308,7 @@ def _contents(m: Machine, value: Value) -> Value:
 
     So is ``i in self.jobs`` and ``i in self.events``, where the two dicts have the same keys.
     """
-    items = containers.listed(m, value)
+    items = elements.listed(m, value)
     held = m.heap[value.id] if isinstance(value, HeapV) else None
     if held is not None and held.shape is Shape.DICT:
         known = None if held.open or not held.keys else list(held.keys.values())
@@ -373,7 +373,7 @@ def _clause(m: Machine, e: ir.Comprehension, depth: int, out: list[tuple[Value |
     if isinstance(source, GeneratorV):
         _clause_over_generator(m, e, depth, out, source)
         return True
-    items = containers.listed(m, source)
+    items = elements.listed(m, source)
     opened = items is None
     if items is None:
         items = [*objects.asked_for(m, source), containers.any_of(m, source, clause.iter.span)]
@@ -384,7 +384,7 @@ def _clause(m: Machine, e: ir.Comprehension, depth: int, out: list[tuple[Value |
         taken = True
         for condition in clause.tests:
             value = evaluate(m, condition)
-            known = conditions.constant(m, value)
+            known = answers.constant(m, value)
             if known is False:
                 taken = False
                 break
@@ -419,7 +419,7 @@ def yielded(m: Machine, e: ir.Yield) -> Value:
     if frame.on_yield is None:
         return m.fresh("sent", e.span)
     if e.delegate:
-        for item in containers.listed(m, value) or [containers.element(m, value, "each", e.span)]:
+        for item in elements.listed(m, value) or [containers.element(m, value, "each", e.span)]:
             frame.on_yield(item)
         return NONE
     return frame.on_yield(value)

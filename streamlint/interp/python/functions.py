@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.facts import kinds
+from streamlint.interp.facts import kinds, modules, touching
 from streamlint.interp.library import arrays, escape, kernels, tensors, unresolved
 from streamlint.interp.python import caching, calls, containers, stmt
 from streamlint.interp.state import bounded, names
@@ -95,10 +95,10 @@ def _wrapper(m: Machine, func: FuncV, span: Span) -> FuncV | None:
         return None
     made = FuncV(func.function, func.closure, bare=True)
     for decorator in reversed(decorators):
-        if not _orders(m, module, decide_text(decorator)):
+        if not _orders(m, module, ir.dotted(decorator)):
             continue
         # @on_side_stream, or @on_stream("copy"), which gives the decorator.
-        found = stmt.at_module_level(m, module, decorator)
+        found = modules.at_module_level(m, module, decorator)
         result = calls.call(m, found, [made], {}, span) if isinstance(found, FuncV) else None
         made = result if isinstance(result, FuncV) else made
     return None if made.bare else made
@@ -106,7 +106,7 @@ def _wrapper(m: Machine, func: FuncV, span: Span) -> FuncV | None:
 
 def _orders(m: Machine, module: ir.Module, name: str) -> bool:
     found = m.project.member(module.name, name) if name.isidentifier() else None
-    return isinstance(found, FuncV) and stmt.function_touches(m, found.function)
+    return isinstance(found, FuncV) and touching.may_touch(m.project, found.function)
 
 
 def runs_on_host(m: Machine, func: FuncV) -> bool:
@@ -125,33 +125,21 @@ def _is_abstract(function: ir.Function) -> bool:
 
 def _is_remote(m: Machine, func: FuncV, depth: int) -> bool:
     """Code that can hardly matter: far from the entry or long, and without a word about streams."""
-    if stmt.function_touches(m, func.function) or not isinstance(func.function, ir.FunctionDecl):
+    if touching.may_touch(m.project, func.function) or not isinstance(func.function, ir.FunctionDecl):
         return False
     return depth >= DEEP or (depth > 1 and func.function.end_line - func.function.span.line > LONG)
 
 
 def _not_followed(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
-    if stmt.function_touches(m, func.function):
+    if touching.may_touch(m.project, func.function):
         escape.barrier(m, list(m.current.values()), span, func.name)
     bound = [func.receiver, *args] if func.receiver is not None else args
     return unresolved.opaque(m, func.name, bound, kwargs, span)
 
 
-def decide_text(e: ir.Expr) -> str:
-    match e:
-        case ir.Name(id=name):
-            return name
-        case ir.Attr(value=value, name=name):
-            return f"{decide_text(value)}.{name}"
-        case ir.Call(func=func):
-            return decide_text(func)
-        case _:
-            return "?"
-
-
 def _is_context_manager(function: ir.Function) -> bool:
     return any(
-        decide_text(d).rpartition(".")[2] in ("contextmanager", "asynccontextmanager")
+        ir.dotted(d).rpartition(".")[2] in ("contextmanager", "asynccontextmanager")
         for d in function.decorators
     )
 
@@ -168,7 +156,7 @@ def run_function(
     """Runs a body with its arguments bound."""
     m.activations += 1
     env = Env({}, function.module, func.closure, m.activations)
-    touched = stmt.function_touches(m, func.function)
+    touched = touching.may_touch(m.project, func.function)
     owner = class_of(m, func, args)
     frame = Frame(env, func.name, touched, on_yield, cls=owner)
     given = [func.receiver, *args] if func.receiver is not None else args
@@ -242,7 +230,7 @@ def _default(m: Machine, function: ir.Function, param: ir.Param) -> Value:
     module = m.project.module(function.module)
     if isinstance(param.default, ir.Const):
         return ConstV(None) if param.default.value is ... else ConstV(param.default.value)
-    value = stmt.at_import(m, module, param.default) if module is not None else None
+    value = modules.at_import(m, module, param.default) if module is not None else None
     return value if value is not None else SymV(f"{function.qualname}:{param.name}")
 
 

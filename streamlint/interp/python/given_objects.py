@@ -6,9 +6,8 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from streamlint.interp.entries import unseen_caller
-from streamlint.interp.facts import given_classes
-from streamlint.interp.python import objects
+from streamlint.interp.facts import classes, given_classes
+from streamlint.interp.python import objects, unseen_caller
 from streamlint.interp.state import naming
 from streamlint.interp.state.machine import PathEnds, Returned
 from streamlint.interp.state.values import NONE, EventV, HeapV, StreamV, SymV, Value
@@ -53,7 +52,7 @@ def _is_being_made(m: Machine, cls: ir.ClassDecl) -> bool:
 
 def _made(m: Machine, cls: ir.ClassDecl, key: str) -> HeapV:
     """An object as other code has made and used it: what its constructor queued is complete."""
-    made = objects.new(m, cls)
+    made = classes.new(m, cls)
     m.heap[made.id].key = key
     m.globals[_place(cls)] = NONE
     outer, constructing, m.constructing = m.calls, m.constructing, True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.interp.python import containers
+from streamlint.interp.state import elements
 from streamlint.interp.state.machine import PathEnds
 from streamlint.interp.state.values import ConstV, HeapObject, HeapV, Value
 
@@ -48,7 +49,7 @@ def position(m: Machine, held: HeapObject) -> int:
         case HeapObject(key="iter", items=left):
             return len(left)
         case HeapObject(key="cycle", items=[source]):
-            around = containers.listed(m, source)
+            around = elements.listed(m, source)
             return turn % len(around) if around else 0
         case _:
             return turn

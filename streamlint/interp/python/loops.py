@@ -17,7 +17,7 @@ from streamlint.interp.python import (
     objects,
     stmt,
 )
-from streamlint.interp.state import lifetime
+from streamlint.interp.state import elements, lifetime
 from streamlint.interp.state.machine import Jumped, Machine, PathEnds, Returned
 from streamlint.interp.state.values import NONE, ConstV, GeneratorV, HeapV, Value
 from streamlint.models import vocabulary
@@ -47,7 +47,7 @@ def run_for(m: Machine, s: ir.For) -> None:
     filling = m.filling
     try:
         with lifetime.holding(m, source):
-            if filling is None and containers.listed(m, source) is None:
+            if filling is None and elements.listed(m, source) is None:
                 m.filling = alike.now(m)
             for item in _turns(m, s, source):
                 binding.assign(m, s.target, item)
@@ -73,7 +73,7 @@ def may_go_on(m: Machine, done: int, sure: int) -> bool:
 
 def _turns(m: Machine, s: ir.For, source: Value) -> Iterator[Value]:
     """What the loop variable is bound to, pass by pass."""
-    items = containers.listed(m, source)
+    items = elements.listed(m, source)
     step = objects.following(m, source)
     if items is not None:
         sure = SURE_TURNS if m.loops == 1 or _computes_slots(m, s) else SURE_INNER_TURNS

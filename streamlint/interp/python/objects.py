@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir, models
+from streamlint.interp.facts import classes, modules
 from streamlint.interp.library import devices, effects, tensors, threads
 from streamlint.interp.library.hooks import OF_MODULES
-from streamlint.interp.python import binding, calls, given_objects, stmt, variables
+from streamlint.interp.python import binding, calls, given_objects, variables
 from streamlint.interp.state import lifetime, names, naming
 from streamlint.interp.state.values import (
     NONE,
@@ -141,7 +142,7 @@ def _instance_attribute(m: Machine, value: HeapV, name: str, span: Span) -> Valu
         return MethodV(value, name) if waited else SymV(f"{held.key}.{name}")
     if name == "__class__":
         return ClassV(held.cls)
-    member = lookup(m, held.cls, name)
+    member = classes.lookup(m, held.cls, name)
     if isinstance(member, FuncV):
         kinds = member.function.decorators
         if isinstance(member.function, ir.FunctionDecl):
@@ -182,50 +183,13 @@ def _class_attribute(m: Machine, decl: ir.ClassDecl, name: str) -> Value:
     changed = m.globals.get((f"{decl.module}:{decl.qualname}", name))
     if changed is not None:
         return changed
-    found = lookup(m, decl, name)
+    found = classes.lookup(m, decl, name)
     if isinstance(found, FuncV) and "classmethod" in found.function.decorators:
         return FuncV(found.function, found.closure, ClassV(decl))
-    if found is None and name == "apply" and lookup(m, decl, "forward") is not None:
+    if found is None and name == "apply" and classes.lookup(m, decl, "forward") is not None:
         # A subclass of torch.autograd.Function: Copy.apply(...) runs Copy.forward.
         return MethodV(ClassV(decl), name)
     return found if found is not None else SymV(f"{decl.qualname}.{name}")
-
-
-def lookup(m: Machine, decl: ir.ClassDecl, name: str) -> Value | None:
-    """A class member along the bases: a method, an inner class, or a class variable."""
-    order, _ = m.project.ancestors(decl)
-    for cls in order:
-        changed = m.globals.get((f"{cls.module}:{cls.qualname}", name))
-        if changed is not None:
-            return changed
-        if name in cls.methods:
-            return FuncV(cls.methods[name])
-        if name in cls.inner:
-            return ClassV(cls.inner[name])
-        value = _class_variable(m, cls, name)
-        if value is not None:
-            return value
-    return None
-
-
-def _class_variable(m: Machine, cls: ir.ClassDecl, name: str) -> Value | None:
-    written = variables.assigned(cls, name)
-    if written is None:
-        return None
-    module = m.project.module(cls.module)
-    value = stmt.at_import(m, module, written) if module is not None else None
-    found = value if value is not None else SymV(f"{cls.qualname}.{name}")
-    m.globals[f"{cls.module}:{cls.qualname}", name] = found
-    return found
-
-
-def method(m: Machine, value: HeapV, name: str) -> FuncV | None:
-    """A method of an instance, bound to it."""
-    held = m.heap[value.id]
-    if held.cls is None or not name:
-        return None
-    found = lookup(m, held.cls, name)
-    return FuncV(found.function, found.closure, value) if isinstance(found, FuncV) else None
 
 
 def iterated(m: Machine, value: Value, span: Span) -> Value:
@@ -233,7 +197,7 @@ def iterated(m: Machine, value: Value, span: Span) -> Value:
     value = given_objects.settled(m, names.settle(m, value))
     if not isinstance(value, HeapV) or m.heap[value.id].shape is not Shape.INSTANCE:
         return value
-    begin = method(m, value, "__iter__")
+    begin = classes.method(m, value, "__iter__")
     return names.settle(m, calls.call(m, begin, [], {}, span)) if begin is not None else value
 
 
@@ -241,7 +205,7 @@ def following(m: Machine, value: Value) -> FuncV | None:
     """``__next__`` of an iterator of the analyzed tree."""
     if not isinstance(value, HeapV) or m.heap[value.id].shape is not Shape.INSTANCE:
         return None
-    return method(m, value, "__next__")
+    return classes.method(m, value, "__next__")
 
 
 def set_attribute(m: Machine, value: Value, name: str, new: Value, span: Span) -> None:
@@ -296,25 +260,20 @@ def instantiate(
     m: Machine, decl: ir.ClassDecl, args: list[Value], kwargs: dict[str, Value], span: Span
 ) -> Value:
     """``Class(...)``"""
-    made = new(m, decl)
+    made = classes.new(m, decl)
     initialize(m, made, decl, args, kwargs, span)
     return made
-
-
-def new(m: Machine, decl: ir.ClassDecl) -> HeapV:
-    """``Class.__new__(Class)``: an object without attributes of its own."""
-    return m.new_object(Shape.INSTANCE, cls=decl, key=f"{decl.name}{len(m.heap)}")
 
 
 def initialize(
     m: Machine, made: HeapV, decl: ir.ClassDecl, args: list[Value], kwargs: dict[str, Value], span: Span
 ) -> None:
     """Runs ``__init__``, or sets the fields of a dataclass."""
-    constructor = lookup(m, decl, "__init__")
+    constructor = classes.lookup(m, decl, "__init__")
     if isinstance(constructor, FuncV):
         calls.call(m, FuncV(constructor.function, constructor.closure, made), args, kwargs, span)
         return
-    fields = dataclass_fields(m, decl)
+    fields = classes.dataclass_fields(m, decl)
     if fields is None:
         return
     bound = dict(kwargs)
@@ -327,41 +286,9 @@ def initialize(
         elif default is not None:
             m.heap[made.id].attrs[name] = _default(m, decl, default)
             naming.rename(m, m.heap[made.id].attrs[name], name)
-    after = method(m, made, "__post_init__")
+    after = classes.method(m, made, "__post_init__")
     if after is not None:
         calls.call(m, after, [], {}, span)
-
-
-def dataclass_fields(m: Machine, decl: ir.ClassDecl) -> dict[str, ir.Expr | None] | None:
-    """Field names and defaults of a dataclass, a NamedTuple or a similar class; None for others."""
-    fields: dict[str, ir.Expr | None] = {}
-    order, _ = m.project.ancestors(decl)
-    declared = any(
-        "dataclass" in name or name.rpartition(".")[2] in ("define", "s", "frozen")
-        for cls in order
-        for name in cls.decorators
-    )
-    declared = declared or any(
-        base.rpartition(".")[2] in ("NamedTuple", "BaseModel", "Struct")
-        for cls in order
-        for base in cls.bases
-    )
-    if not declared:
-        return None
-    for cls in reversed(order):
-        try:
-            body = cls.load_body()
-        except ir.LoweringError:
-            continue
-        for statement in body:
-            match statement:
-                case ir.Declare(target=ir.Name(id=name)):
-                    fields[name] = None
-                case ir.Assign(targets=(ir.Name(id=name),), value=value):
-                    fields[name] = value
-                case _:
-                    pass
-    return fields
 
 
 def _default(m: Machine, decl: ir.ClassDecl, default: ir.Expr) -> Value:
@@ -372,12 +299,12 @@ def _default(m: Machine, decl: ir.ClassDecl, default: ir.Expr) -> Value:
     if isinstance(default, ir.Call) and calls.name_of(default) == "field":
         for argument in default.args:
             if argument.keyword == "default":
-                return stmt.at_module_level(m, module, argument.value) or NONE
+                return modules.at_module_level(m, module, argument.value) or NONE
             if argument.keyword == "default_factory":
                 call = ir.Call(default.span, argument.value, ())
-                return stmt.at_module_level(m, module, call) or NONE
+                return modules.at_module_level(m, module, call) or NONE
         return NONE
-    return stmt.at_module_level(m, module, default) or NONE
+    return modules.at_module_level(m, module, default) or NONE
 
 
 def asked_for(m: Machine, value: Value) -> list[Value]:

@@ -7,26 +7,28 @@ from typing import TYPE_CHECKING
 from typing_extensions import assert_never
 
 from streamlint import ir
-from streamlint.interp.entries import closures
-from streamlint.interp.facts import touching
 from streamlint.interp.library import callbacks, tensors
-from streamlint.interp.python import binding, conditions, container_methods, contexts, expr, loops
+from streamlint.interp.python import (
+    binding,
+    conditions,
+    container_methods,
+    contexts,
+    expr,
+    inner_functions,
+    loops,
+)
 from streamlint.interp.state import lifetime, names
-from streamlint.interp.state.captures import Captures
-from streamlint.interp.state.machine import Frame, Jumped, Machine, PathEnds, Returned
+from streamlint.interp.state.machine import Jumped, Machine, PathEnds, Returned
 from streamlint.interp.state.values import (
     NONE,
     BufferV,
     ClassV,
     ConstV,
-    Env,
     FuncV,
     HeapV,
     Shape,
-    Value,
     key_of,
 )
-from streamlint.trace import CURRENT_DEVICE, MAIN_LANE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,7 +94,7 @@ def run(m: Machine, s: ir.Stmt) -> None:
             binding.store(m, s.name, m.project.imported(s))
         case ir.FunctionDef():
             made = FuncV(s.function, m.frame.env)
-            closures.note(m, made)
+            inner_functions.note(m, made)
             binding.store(m, s.function.name, callbacks.decorated(m, s.function, made))
         case ir.ClassDef():
             binding.store(m, s.cls.name, ClassV(s.cls))
@@ -202,49 +204,3 @@ def _match(m: Machine, s: ir.Match) -> None:
         if matched:
             run_block(m, case.body)
             return
-
-
-def at_module_level(
-    m: Machine, module: ir.Module, e: ir.Expr, known: dict[str, Value] | None = None
-) -> Value | None:
-    """Evaluates an expression in a module's own scope, for variables and defaults.
-
-    ``known`` are local names that it may use.
-    """
-    if len(m.frames) > 40:
-        return None
-    frame = Frame(Env(known or {}, module.name), module.name, touches=False)
-    m.frames.append(frame)
-    # What it is does not depend on how deep the calls are in which it is first asked for.
-    calls_, m.calls = m.calls, []
-    try:
-        return expr.evaluate(m, e)
-    finally:
-        m.calls = calls_
-        m.frames.pop()
-
-
-def at_import(m: Machine, module: ir.Module, e: ir.Expr) -> Value | None:
-    """Evaluates what a module computes once, when it is imported: its variables, those of classes, defaults.
-
-    That was before anything in the trace, on the stream that was current then, and is complete.
-    """
-    now = {name: getattr(m, name) for name in _OF_NOW}
-    first = len(m.ops)
-    m.current, m.pushed, m.captures = {}, [], Captures()
-    m.device = m.exact_device = CURRENT_DEVICE
-    m.lane = MAIN_LANE
-    try:
-        return at_module_level(m, module, e)
-    finally:
-        for name, value in now.items():
-            setattr(m, name, value)
-        m.forget_ops(first)
-
-
-_OF_NOW = ("current", "pushed", "captures", "device", "exact_device", "lane")
-"""What a machine has selected at a time."""
-
-
-def function_touches(m: Machine, function: ir.Function | ir.FunctionDecl) -> bool:
-    return touching.touches(m.project, function) if isinstance(function, ir.FunctionDecl) else True

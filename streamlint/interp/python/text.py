@@ -10,8 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from streamlint.interp.library import tensors
-from streamlint.interp.python import containers
-from streamlint.interp.state import bounded
+from streamlint.interp.state import bounded, elements
 from streamlint.interp.state.values import BufferV, ConstV, SymV, TupleV, Value, key_of
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ def method(
             return m.new_list(found.items)
         if found is not None:
             return found
-    if name == "join" and len(args) == 1 and (items := containers.listed(m, args[0])) is not None:
+    if name == "join" and len(args) == 1 and (items := elements.listed(m, args[0])) is not None:
         known = constants(items)
         found = folded(lambda: of.join(known), of, *known) if known and isinstance(of, str) else None  # type: ignore[arg-type]
         if found is not None:

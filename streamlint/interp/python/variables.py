@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.entries import unseen_caller
-from streamlint.interp.facts import stream_sources, touching
+from streamlint.interp.facts import modules, scopes, touching
 from streamlint.interp.facts.relevance import all_functions
-from streamlint.interp.python import containers, stmt
+from streamlint.interp.python import containers, stream_sources, unseen_caller
 from streamlint.interp.state import naming
 from streamlint.interp.state.machine import PathEnds
 from streamlint.interp.state.values import (
@@ -40,33 +39,6 @@ class StreamAttribute:
     value: ir.Expr
 
 
-def assigned(owner: ir.Module | ir.ClassDecl, name: str) -> ir.Expr | None:
-    """What the first ``name = ...`` or ``name, other = ...`` in the body of a module or class assigns.
-
-    None where there is no such statement, or the body cannot be lowered.
-    """
-    try:
-        body = owner.load_body()
-    except ir.LoweringError:
-        return None
-    for statement in body:
-        if isinstance(statement, ir.Assign):
-            for target in statement.targets:
-                match target:
-                    case ir.Name(id=bound) if bound == name:
-                        return statement.value
-                    case ir.Seq(items=items) if name in (names := [_name(item) for item in items]):
-                        place = ir.Const(statement.span, names.index(name))
-                        return ir.Index(statement.span, statement.value, place)
-                    case _:
-                        pass
-    return None
-
-
-def _name(target: ir.Expr) -> str | None:
-    return target.id if isinstance(target, ir.Name) else None
-
-
 def first_value(m: Machine, module: ir.Module, name: str) -> Value:
     """A module's variable when an entry first reads it.
 
@@ -76,8 +48,8 @@ def first_value(m: Machine, module: ir.Module, name: str) -> Value:
     sets may be any.
     """
     unknown = SymV(f"{module.name}.{name}")
-    written = assigned(module, name)
-    value = stmt.at_import(m, module, written) if written is not None else None
+    written = scopes.assigned(module, name)
+    value = modules.at_import(m, module, written) if written is not None else None
     stream_sources.mark_used(m, value)
     if value is None:
         return unknown
@@ -199,7 +171,7 @@ def _evaluate(m: Machine, made: HeapV, cls: ir.ClassDecl, found: StreamAttribute
     if module is None:
         return None
     parameters = {param.name: SymV(f"0:{param.name}") for param in found.function.params[1:]}
-    value = stmt.at_module_level(m, module, found.value, {found.receiver: made, **parameters})
+    value = modules.at_module_level(m, module, found.value, {found.receiver: made, **parameters})
     stream_sources.mark_used(m, value)
     return value
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from streamlint.interp.facts import stream_sources
-from streamlint.interp.python import binding, calls, expr, objects
+from streamlint.interp.python import binding, calls, expr, objects, stream_sources
 from streamlint.interp.state.python import Python
 
 PYTHON: Final = Python(

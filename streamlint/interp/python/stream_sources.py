@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.facts import scopes, touching, writes
+from streamlint.interp.facts import classes, modules, scopes, touching, writes
 from streamlint.interp.facts.scopes import Scope, Target
-from streamlint.interp.python import binding, containers, objects, stmt
+from streamlint.interp.python import binding, containers, objects
 from streamlint.interp.state import naming
 from streamlint.interp.state.decisions import Oracle
 from streamlint.interp.state.machine import PathEnds
@@ -130,7 +130,7 @@ def _of_annotated_class(m: Machine, target: Target, param: str) -> Value | None:
         for known in target.params():
             if known.name == param:
                 cls = scopes.class_named_by(m.project, target.module, known.annotation)
-                return objects.new(m, cls) if cls is not None else None
+                return classes.new(m, cls) if cls is not None else None
         return None
 
     return _once(m, f"annotation of {param} of {target.called.module}:{target.called.qualname}", find)
@@ -156,7 +156,7 @@ def _passed(m: Machine, target: Target, param: str, steps: int) -> Value | None:
     """What the calls in the module of a function or class pass for a parameter, if that is known."""
 
     def find() -> Value | None:
-        fields = objects.dataclass_fields(m, target.cls) if target.cls and not target.function else None
+        fields = classes.dataclass_fields(m, target.cls) if target.cls and not target.function else None
         for scope, call in scopes.calls_of(m.project, target):
             e = scopes.argument_of(call, param, fields or target.positional())
             value = _value(m, scope, e, steps) if e is not None else None
@@ -208,7 +208,7 @@ def _value(m: Machine, scope: Scope, e: ir.Expr, steps: int) -> Value | None:
             return _made(m, scope, e)
         case ir.Index(value=container, index=at) if _is_plain(at):
             whole = _value(m, scope, container, steps)
-            where = stmt.at_module_level(m, scope.module, at) if whole is not None else None
+            where = modules.at_module_level(m, scope.module, at) if whole is not None else None
             found = (
                 containers.index(m, whole, where, e.span) if whole is not None and where is not None else None
             )
@@ -335,7 +335,7 @@ def _evaluated(m: Machine, scope: Scope, e: ir.Expr, local: dict[str, Value], or
     outer, m.oracle = m.oracle, oracle
     first = len(m.ops)
     try:
-        return stmt.at_module_level(m, scope.module, e, local)
+        return modules.at_module_level(m, scope.module, e, local)
     except PathEnds:
         return None
     finally:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.facts import guesses, kinds, scopes
+from streamlint.interp.facts import classes, guesses, kinds, scopes
 from streamlint.interp.facts.scopes import Scope
 from streamlint.interp.library import escape, tensors
-from streamlint.interp.python import calls, functions, objects
+from streamlint.interp.python import calls, functions
 from streamlint.interp.state import callers
 from streamlint.interp.state.machine import Machine, PathEnds, Returned
 from streamlint.interp.state.values import (
@@ -100,13 +100,13 @@ def _used_by_caller(m: Machine, result: Value, span: Span) -> None:
 
 def constructor_arguments(m: Machine, cls: ir.ClassDecl, number: int) -> tuple[list[Value], dict[str, Value]]:
     """What unseen code passes to make an object; ``number`` is that of the call."""
-    init = objects.lookup(m, cls, "__init__")
+    init = classes.lookup(m, cls, "__init__")
     own = init.function if isinstance(init, FuncV) and isinstance(init.function, ir.FunctionDecl) else None
     m.targets[number] = scopes.Target(own, cls)
     if isinstance(init, FuncV):
         owner = next((one for one in m.project.ancestors(cls)[0] if "__init__" in one.methods), cls)
         return outside_arguments(m, init, number, skip=1, owner=owner)
-    return [], {name: SymV(f"{number}:{name}") for name in objects.dataclass_fields(m, cls) or {}}
+    return [], {name: SymV(f"{number}:{name}") for name in classes.dataclass_fields(m, cls) or {}}
 
 
 def outside_arguments(

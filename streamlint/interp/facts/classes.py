@@ -1,0 +1,93 @@
+"""Classes of the tree: their members, and the fields of their objects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint import ir
+from streamlint.interp.facts import modules, scopes
+from streamlint.interp.state.values import (
+    ClassV,
+    FuncV,
+    HeapV,
+    Shape,
+    SymV,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from streamlint.interp.state.machine import Machine
+
+
+def lookup(m: Machine, decl: ir.ClassDecl, name: str) -> Value | None:
+    """A class member along the bases: a method, an inner class, or a class variable."""
+    order, _ = m.project.ancestors(decl)
+    for cls in order:
+        changed = m.globals.get((f"{cls.module}:{cls.qualname}", name))
+        if changed is not None:
+            return changed
+        if name in cls.methods:
+            return FuncV(cls.methods[name])
+        if name in cls.inner:
+            return ClassV(cls.inner[name])
+        value = _class_variable(m, cls, name)
+        if value is not None:
+            return value
+    return None
+
+
+def _class_variable(m: Machine, cls: ir.ClassDecl, name: str) -> Value | None:
+    written = scopes.assigned(cls, name)
+    if written is None:
+        return None
+    module = m.project.module(cls.module)
+    value = modules.at_import(m, module, written) if module is not None else None
+    found = value if value is not None else SymV(f"{cls.qualname}.{name}")
+    m.globals[f"{cls.module}:{cls.qualname}", name] = found
+    return found
+
+
+def method(m: Machine, value: HeapV, name: str) -> FuncV | None:
+    """A method of an instance, bound to it."""
+    held = m.heap[value.id]
+    if held.cls is None or not name:
+        return None
+    found = lookup(m, held.cls, name)
+    return FuncV(found.function, found.closure, value) if isinstance(found, FuncV) else None
+
+
+def new(m: Machine, decl: ir.ClassDecl) -> HeapV:
+    """``Class.__new__(Class)``: an object without attributes of its own."""
+    return m.new_object(Shape.INSTANCE, cls=decl, key=f"{decl.name}{len(m.heap)}")
+
+
+def dataclass_fields(m: Machine, decl: ir.ClassDecl) -> dict[str, ir.Expr | None] | None:
+    """Field names and defaults of a dataclass, a NamedTuple or a similar class; None for others."""
+    fields: dict[str, ir.Expr | None] = {}
+    order, _ = m.project.ancestors(decl)
+    declared = any(
+        "dataclass" in name or name.rpartition(".")[2] in ("define", "s", "frozen")
+        for cls in order
+        for name in cls.decorators
+    )
+    declared = declared or any(
+        base.rpartition(".")[2] in ("NamedTuple", "BaseModel", "Struct")
+        for cls in order
+        for base in cls.bases
+    )
+    if not declared:
+        return None
+    for cls in reversed(order):
+        try:
+            body = cls.load_body()
+        except ir.LoweringError:
+            continue
+        for statement in body:
+            match statement:
+                case ir.Declare(target=ir.Name(id=name)):
+                    fields[name] = None
+                case ir.Assign(targets=(ir.Name(id=name),), value=value):
+                    fields[name] = value
+                case _:
+                    pass
+    return fields

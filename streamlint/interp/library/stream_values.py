@@ -1,0 +1,115 @@
+"""Streams and events: what a value stands for, which stream is current, and one that waits for another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.interp.facts import classes
+from streamlint.interp.library import devices
+from streamlint.interp.state import names
+from streamlint.interp.state.values import (
+    ConstV,
+    EventV,
+    HeapV,
+    Shape,
+    StreamV,
+    SymV,
+    TupleV,
+    Value,
+    key_of,
+)
+from streamlint.models import cuda_runtime
+from streamlint.models.schema import Lib
+from streamlint.trace import Record, StreamKind, Wait
+
+if TYPE_CHECKING:
+    from streamlint.interp.state.machine import Machine
+    from streamlint.source import Span
+    from streamlint.trace import StreamId
+
+
+def select(m: Machine, stream: StreamV, lib: Lib | None) -> None:
+    """Makes ``stream`` the current one, on its device."""
+    owner = lib or stream.lib or Lib.TORCH
+    device = m.streams[stream.id].device
+    m.current[owner, device, m.lane] = stream
+    if owner is Lib.TORCH:
+        # torch.cuda.stream also makes the stream's device current.
+        devices.select(m, devices.meant(m, stream))
+    elif device != m.device:
+        m.current[owner, m.device, m.lane] = stream
+
+
+def waits(m: Machine, waiting: StreamId, other: StreamId, span: Span, name: str) -> None:
+    """One stream waits for what is queued on another one now."""
+    event = m.new_event(f"the event of {name}", span, None)
+    m.emit(Record(m.site(span), m.lane, stream=other, event=event.id))
+    m.emit(Wait(m.site(span), m.lane, stream=waiting, event=event.id, name=name))
+
+
+def as_stream(m: Machine, value: Value, span: Span | None, lib: Lib | None = None) -> StreamV:
+    """A value as a stream; an unknown one becomes a stream from outside, the same each time."""
+    value = names.settle(m, value)
+    if isinstance(value, StreamV):
+        return value
+    if isinstance(value, ConstV) and isinstance(value.value, int):
+        return handle_stream(m, value.value, lib)
+    if isinstance(value, SymV):
+        wrapped = {held.id for held in value.holds if isinstance(held, StreamV) and held.raw}
+        if len(wrapped) == 1:
+            # Stream(ptr=torch.cuda.current_stream().cuda_stream), with a namedtuple as Stream.
+            return StreamV(wrapped.pop(), lib)
+        passed = m.python.stream_of(m, value.key)
+        stream = (
+            StreamV(passed.id, passed.lib)
+            if isinstance(passed, StreamV)
+            else m.new_stream(StreamKind.UNKNOWN, value.key, None, lib)
+        )
+        m.roles[value.key] = stream
+        return stream
+    if isinstance(value, HeapV) and m.heap[value.id].shape is Shape.INSTANCE:
+        protocol = classes.method(m, value, "__cuda_stream__")
+        if protocol is not None and span is not None:
+            # It gives a version and the handle of the stream that the object stands for.
+            match names.settle(m, m.python.call(m, protocol, [], {}, span)):
+                case TupleV((_, handle)):
+                    return as_stream(m, handle, span, lib)
+                case _:
+                    pass
+        held = {one for one in m.heap[value.id].attrs.values() if isinstance(one, StreamV)}
+        if len(held) == 1:
+            return held.pop()
+    # What it is, is not known; but the same object is the same stream each time.
+    key = f"the stream of {key_of(value)}"
+    if key not in m.roles:
+        m.roles[key] = m.new_stream(StreamKind.UNKNOWN, "a stream", None, lib)
+    found = m.roles[key]
+    assert isinstance(found, StreamV)
+    return StreamV(found.id, lib)
+
+
+def handle_stream(m: Machine, handle: int, lib: Lib | None) -> StreamV:
+    """A stream given as a number: 0 and 1 are the legacy default stream, 2 the per-thread one."""
+    if handle == cuda_runtime.PER_THREAD_HANDLE:
+        return m.default(StreamKind.PER_THREAD, lib)
+    if handle in cuda_runtime.LEGACY_HANDLES:
+        return m.default(StreamKind.LEGACY if handle == 1 else m.default_stream, lib)
+    return as_stream(m, SymV(f"stream handle {handle}"), None, lib)
+
+
+def as_event(m: Machine, value: Value, span: Span) -> EventV:
+    """A value as an event; an unknown one becomes an event from outside, the same each time."""
+    del span
+    value = names.settle(m, value)
+    if isinstance(value, EventV):
+        return value
+    key = key_of(value)
+    role = m.roles.get(f"event:{key}")
+    if isinstance(role, EventV):
+        return role
+    passed = m.python.stream_of(m, key) if isinstance(value, SymV) else None
+    made = passed if isinstance(passed, EventV) else m.new_event(key, None, None)
+    m.roles[f"event:{key}"] = made
+    if isinstance(value, SymV):
+        m.roles[value.key] = made
+    return made
