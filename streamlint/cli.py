@@ -20,6 +20,7 @@ from streamlint.errors import UserError
 from streamlint.files import MAX_BYTES, write_whole
 from streamlint.finding import Confidence
 from streamlint.output import Format, render, text
+from streamlint.output.places import Start, shown_from
 from streamlint.output.style import Style, plain, wants_colors
 from streamlint.run import check
 from streamlint.run.progress import Progress
@@ -137,6 +138,11 @@ def _check_options(parser: argparse.ArgumentParser) -> None:
         default=Format.FULL.value,
         help="full shows the source (default), concise is one line a finding",
     )
+    output.add_argument(
+        "--paths-from",
+        choices=[each.value for each in Start],
+        help="where paths start: the current folder (text) or the project's root (all other formats)",
+    )
     output.add_argument("--output", type=Path, metavar="FILE", help="write the findings to a file")
     output.add_argument("--statistics", action="store_true", help="count the findings of each rule")
     output.add_argument(
@@ -191,7 +197,8 @@ def _check(options: argparse.Namespace) -> int:
         outcome = check.run(request, progress)
     if not outcome.files and not outcome.errors and outcome.stop is None:
         _print("streamlint: warning: no Python files there, or all of them are excluded\n", sys.stderr)
-    for error in outcome.errors:
+    shown = _from_where(options, outcome)
+    for error in shown.errors:
         place = f"{error.path}:{error.line}" if error.line else error.path  # line 0: the file as a whole
         _complain(f"{place}: {error.message}")
     if outcome.stop is not None:
@@ -204,7 +211,7 @@ def _check(options: argparse.Namespace) -> int:
         )
         return FAILED if outcome.errors else CLEAN
     if options.write_baseline is None:
-        _report(options, outcome)
+        _report(options, shown)
     if outcome.stop is not None:
         return STOPPED + outcome.stop.number
     if outcome.errors:
@@ -262,6 +269,12 @@ def _standard_input() -> bytes:
     if len(content) > MAX_BYTES:
         raise UserError(f"standard input is too large (the limit is {MAX_BYTES} bytes)")
     return content
+
+
+def _from_where(options: argparse.Namespace, outcome: Outcome) -> Outcome:
+    usual = Start.usual(Format(options.output_format))
+    start = usual if options.paths_from is None else Start(options.paths_from)
+    return shown_from(outcome, Path.cwd()) if start is Start.HERE else outcome
 
 
 def _report(options: argparse.Namespace, outcome: Outcome) -> None:

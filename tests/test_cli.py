@@ -101,6 +101,8 @@ def test_advice_is_off_until_selected(project: Path, engine: FakeEngine, capsys:
         (["--ignore", "SL1", "--select", "SL101"], ["SL101"]),
         (["--select", "SL101,SL102", "--ignore", "SL101"], ["SL102"]),
         (["--select", "sl102", "--select", "SL001"], ["SL102"]),
+        (["--select", "unordered-write"], ["SL102"]),
+        (["--ignore", "Unordered-Write"], ["SL101"]),
     ],
 )
 def test_selection(
@@ -116,6 +118,8 @@ def test_an_unknown_code_is_a_usage_error_with_a_suggestion(
     result = run(capsys, "train.py", "--select", "SL110")
     assert (result.status, result.out) == (2, "")
     assert result.err == "streamlint: error: unknown rule or prefix `SL110`; did you mean `SL102`?\n"
+    result = run(capsys, "train.py", "--select", "unordered-reads")
+    assert result.err.endswith("unknown rule or prefix `unordered-reads`; did you mean `unordered-read`?\n")
 
 
 def test_minimum_confidence(project: Path, engine: FakeEngine, capsys: Capture) -> None:

@@ -120,7 +120,7 @@ def test_per_file_ignores(
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(SOURCE)
     (tmp_path / "streamlint.toml").write_text('[per-file-ignores]\n"tests/" = ["sl101"]\n')
-    out = run(capsys, tmp_path, "--output-format", "concise").out
+    out = run(capsys, tmp_path, "--output-format", "concise", "--paths-from", "root").out
     assert [line.split()[:2] for line in out.splitlines()] == [
         ["tests/train.py:8:8:", "SL102"],
         ["train.py:8:8:", "SL101"],

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streamlint.finding import Confidence, Finding, SourceError
+from streamlint.settings.catalog import INVALID_SUPPRESSION, UNUSED_SUPPRESSION, vocabulary
 from streamlint.settings.suppress import read_comments
 from streamlint.source import Span
-from tests.cli_support import FakeEngine, finding, install, run
+from tests.cli_support import RULES, FakeEngine, finding, install, run
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-KNOWN = frozenset({"SL001", "SL002", "SL101", "SL102", "SL901"})
+KNOWN = vocabulary([UNUSED_SUPPRESSION, INVALID_SUPPRESSION, *RULES])
 Capture = pytest.CaptureFixture[str]
 
 
@@ -45,6 +46,8 @@ def at(line: int, end_line: int | None = None) -> Finding:
         ("y = x  # type: ignore # streamlint: ignore[SL101]\n", 1),
         ("y = x  #streamlint:ignore[SL101]\n", 1),
         ("y = x  # streamlint: ignore[SL102,SL101]\n", 1),
+        ("y = x  # streamlint: ignore[unordered-read] idle here\n", 1),
+        ("y = x  # streamlint: ignore[unordered-read, SL101] said twice\n", 1),
         ("# streamlint: ignore[SL101] idle, see issue #7\ny = x\n", 2),
         ("# streamlint: ignore[SL101]\n# more words\n\ny = x\n", 4),
         ("y = f(\n    x,\n)  # streamlint: ignore[SL101]\n", 2),
@@ -135,6 +138,10 @@ def test_unused_suppression_can_be_suppressed(engine: FakeEngine, capsys: Captur
         ("# streamlint: ignore[]", "a suppression comment without codes has no effect"),
         ("# streamlint: ignore[SL10]", "there is no rule `SL10`; did you mean `SL10"),
         ("# streamlint: ignore[sl101]", "there is no rule `sl101`; did you mean `SL101`?"),
+        (
+            "# streamlint: ignore[unorderd-read]",
+            "there is no rule `unorderd-read`; did you mean `unordered-read`?",
+        ),
         ("# streamlint: ignor[SL101]", "a suppression comment that says `ignor`; did you mean `ignore`?"),
         ("# streamlint:", "a suppression comment that says nothing"),
         ("# streamlint: skip-file", "`skip-file` has no effect after the first statement"),

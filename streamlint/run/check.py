@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streamlint.files import SourceFiles, is_file
+from streamlint.files import SourceFiles, absolute, is_file
 from streamlint.finding import Report, SourceError, leading
 from streamlint.output.outcome import Outcome, Stop
 from streamlint.patterns import Patterns
 from streamlint.run.discover import discover
 from streamlint.run.stop import Stopped, signal_of
 from streamlint.settings import suppress
-from streamlint.settings.catalog import Selection
+from streamlint.settings.catalog import Selection, vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -57,7 +57,9 @@ def run(request: Request, progress: Callable[[int, int], None] | None = None) ->
         named = discover(request.paths, request.root, request.config.exclude)
         focus = (*named.files, *overlay)
         report = _analyze(request, _index(request, focus), focus, overlay, progress)
-        missing = tuple(SourceError(str(path), 0, _reason(path)) for path in named.missing)
+        missing = tuple(
+            SourceError(relative(absolute(path), request.root), 0, _reason(path)) for path in named.missing
+        )
         faults = tuple(
             SourceError(relative(fault.path, request.root), 0, fault.reason) for fault in named.faults
         )
@@ -160,7 +162,7 @@ def _analyze(
 def _after_comments(
     request: Request, report: Report, focus: Sequence[Path], sources: SourceFiles
 ) -> list[Finding]:
-    known = {rule.code for rule in request.rules}
+    known = vocabulary(request.rules)
     focused = {relative(path, request.root) for path in focus}
     paths = focused | {finding.primary.path for finding in report.findings}
     contents = {path: sources.content(path) for path in sorted(paths)}

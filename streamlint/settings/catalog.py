@@ -10,7 +10,7 @@ from streamlint.errors import UserError
 from streamlint.finding import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 class RuleInfo(Protocol):
@@ -126,6 +126,11 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     return f"; did you mean `{near[0]}`?" if near else ""
 
 
+def nearest_rule(word: str, known: Iterable[str]) -> str:
+    """Return the ``suggestion`` for what should have been a code or the name of a rule."""
+    return suggestion(word.upper() if word.upper().startswith("SL") else word.lower(), known)
+
+
 def sentence(phrase: str) -> str:
     """Return a rule's summary as a sentence of its own."""
     return f"{phrase[:1].upper()}{phrase[1:]}."
@@ -139,9 +144,7 @@ def find_rule(word: str, rules: Sequence[RuleInfo]) -> RuleInfo:
     for rule in rules:
         if word.upper() == rule.code or word.lower() == rule.name:
             return rule
-    names = [name for rule in rules for name in (rule.code, rule.name)]
-    wanted = word.upper() if word.upper().startswith("SL") else word.lower()
-    raise UserError(f"unknown rule `{word}`{suggestion(wanted, names)}")
+    raise UserError(f"unknown rule `{word}`{nearest_rule(word, vocabulary(rules))}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,14 +180,25 @@ def _length(code: str, selector: str) -> int:
     return len(selector) if code.startswith(selector) else -1
 
 
-def parse_selectors(words: Iterable[str], rules: Sequence[RuleInfo]) -> tuple[str, ...]:
-    """Split comma separated selectors, and check that each of them means a rule.
+def vocabulary(rules: Iterable[RuleInfo]) -> dict[str, str]:
+    """Return the code that each word means: a rule is called by its code or by its name."""
+    return {word: rule.code for rule in rules for word in (rule.code, rule.name)}
 
-    Raises UserError on one that means none.
+
+def parse_selectors(words: Iterable[str], rules: Sequence[RuleInfo]) -> tuple[str, ...]:
+    """Split comma separated selectors (codes, prefixes, names of rules), and return codes and prefixes.
+
+    Raises UserError on one that means no rule.
     """
-    selectors = tuple(part.strip().upper() for word in words for part in word.split(",") if part.strip())
-    codes = [rule.code for rule in rules]
-    for selector in selectors:
-        if selector != "ALL" and not any(code.startswith(selector) for code in codes):
-            raise UserError(f"unknown rule or prefix `{selector}`{suggestion(selector, codes)}")
-    return selectors
+    known = vocabulary(rules)
+    parts = (part.strip() for word in words for part in word.split(","))
+    return tuple(_selector(part, known) for part in parts if part)
+
+
+def _selector(word: str, known: Mapping[str, str]) -> str:
+    upper = word.upper()
+    if upper == "ALL" or any(code.startswith(upper) for code in known.values()):
+        return upper
+    if word.lower() in known:
+        return known[word.lower()]
+    raise UserError(f"unknown rule or prefix `{word}`{nearest_rule(word, known)}")

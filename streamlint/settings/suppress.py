@@ -1,4 +1,4 @@
-"""Suppression comments: ``# streamlint: ignore[SL101] reason``.
+"""Suppression comments: ``# streamlint: ignore[SL101] reason``, or with the name: ``ignore[unordered-read]``.
 
 A comment holds for findings of its codes whose primary place covers the comment's line, or lies in
 the statement that the comment opens, closes, or stands alone above::
@@ -22,7 +22,13 @@ from typing import TYPE_CHECKING
 
 from streamlint.files import decode
 from streamlint.finding import Confidence, Finding
-from streamlint.settings.catalog import INVALID_SUPPRESSION, UNUSED_SUPPRESSION, CommentRule, suggestion
+from streamlint.settings.catalog import (
+    INVALID_SUPPRESSION,
+    UNUSED_SUPPRESSION,
+    CommentRule,
+    nearest_rule,
+    suggestion,
+)
 from streamlint.source import Span
 
 if TYPE_CHECKING:
@@ -51,13 +57,8 @@ class Comment:
     """First and last line of the code it belongs to."""
     at_top: bool
     """Whether only comments and a docstring stand before it."""
-
-    @property
-    def codes(self) -> tuple[str, ...]:
-        ignore = IGNORE.match(self.directive)
-        if ignore is None or ignore["codes"].count(",") >= MOST_CODES:
-            return ()
-        return tuple(filter(None, map(str.strip, ignore["codes"].split(","))))
+    codes: tuple[str, ...]
+    """The codes that it names, by code or by the name of the rule; what means no rule is as written."""
 
     def covers(self, finding: Finding) -> bool:
         place = finding.primary
@@ -74,13 +75,16 @@ class FileComments:
     skip_file: bool = False
 
 
-def read_comments(path: str, content: bytes, known: AbstractSet[str]) -> FileComments:
-    """Find the comments of a file; ``known`` are all codes there are. Text that is not Python has none."""
+def read_comments(path: str, content: bytes, known: Mapping[str, str]) -> FileComments:
+    """Find the comments of a file; ``known`` has the code for each code and name there is.
+
+    Text that is not Python has none.
+    """
     text = decode(content) if b"streamlint:" in content else None
     if text is None:
         return FileComments()
     try:
-        comments = tuple(_scan(path, text))
+        comments = tuple(_scan(path, text, known))
     except (tokenize.TokenError, SyntaxError, ValueError):  # ValueError: a NUL, on some versions of Python
         return FileComments()
     seen: Counter[str] = Counter()
@@ -138,7 +142,7 @@ def _unused(
             yield _about(UNUSED_SUPPRESSION, comment, message, fix, seen)
 
 
-def _problems(comment: Comment, known: AbstractSet[str]) -> Iterator[tuple[str, str]]:
+def _problems(comment: Comment, known: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield a message and its help for all that is wrong with a comment."""
     word = _word(comment)
     if word == "skip-file":
@@ -157,7 +161,7 @@ def _problems(comment: Comment, known: AbstractSet[str]) -> Iterator[tuple[str, 
     else:
         for code in comment.codes:
             if code not in known:
-                yield f"there is no rule `{code}`{suggestion(code.upper(), known)}", CORRECT_FORM
+                yield f"there is no rule `{code}`{nearest_rule(code, known)}", CORRECT_FORM
 
 
 def _word(comment: Comment) -> str:
@@ -195,7 +199,7 @@ class _Place:
     at_top: bool
 
 
-def _scan(path: str, text: str) -> Iterator[Comment]:
+def _scan(path: str, text: str, known: Mapping[str, str]) -> Iterator[Comment]:
     """Yield the marked comments.
 
     tokenize keeps strings apart from comments, so an example in a docstring is no suppression.
@@ -218,7 +222,7 @@ def _scan(path: str, text: str) -> Iterator[Comment]:
             code_rows.append(row)
             at_top = at_top and token.type == tokenize.STRING
     for place in places:
-        yield _comment(path, place, _belongs_to(place, statements, code_rows))
+        yield _comment(path, place, _belongs_to(place, statements, code_rows), known)
 
 
 def _belongs_to(place: _Place, statements: list[tuple[int, int]], code_rows: list[int]) -> tuple[int, int]:
@@ -235,10 +239,18 @@ def _belongs_to(place: _Place, statements: list[tuple[int, int]], code_rows: lis
     return row, row
 
 
-def _comment(path: str, place: _Place, statement: tuple[int, int]) -> Comment:
+def _comment(path: str, place: _Place, statement: tuple[int, int], known: Mapping[str, str]) -> Comment:
     token = place.token
     mark = MARK.search(token.string)
     assert mark is not None, "only marked comments are collected"
     start = token.start[1] + mark.start()
     span = Span(path, token.start[0], start, token.end[0], token.end[1])
-    return Comment(span, mark[0].rstrip(), mark["directive"].strip(), statement, place.at_top)
+    directive = mark["directive"].strip()
+    codes = tuple(dict.fromkeys(known.get(word, word) for word in _named(directive)))
+    return Comment(span, mark[0].rstrip(), directive, statement, place.at_top, codes)
+
+
+def _named(directive: str) -> Iterator[str]:
+    ignore = IGNORE.match(directive)
+    if ignore is not None and ignore["codes"].count(",") < MOST_CODES:
+        yield from filter(None, map(str.strip, ignore["codes"].split(",")))
