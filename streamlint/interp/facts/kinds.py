@@ -58,6 +58,9 @@ def joined(facts: Iterable[Fact]) -> Fact:
         return NOTHING
     limit = Evidence.SHOWN if len(known) == len(given) else Evidence.INFERRED
     spaces = {fact.space for fact in known}
+    if known[0].kind is Kind.PLAIN and spaces == {Space.DEVICE, Space.PAGEABLE}:
+        # "cuda" if torch.cuda.is_available() else "cpu": streams are ordered where there is a GPU.
+        spaces, limit = {Space.DEVICE}, Evidence.INFERRED
     space = spaces.pop() if len(spaces) == 1 else Space.UNKNOWN
     residence = min(fact.residence for fact in known) if space is not Space.UNKNOWN else Evidence.ASSUMED
     return Fact(known[0].kind, min(fact.by for fact in known), space, residence).at_most(limit)

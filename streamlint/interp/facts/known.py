@@ -7,11 +7,11 @@ back to itself adds nothing to its answer, which is the least fixpoint.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from streamlint import ir
-from streamlint.interp.facts import kinds, scopes, writes
+from streamlint.interp.facts import kinds, places, scopes, writes
 from streamlint.interp.facts.kinds import NOTHING, PLAIN, Fact, Kind, joined, surest
 from streamlint.interp.facts.relevance import all_classes
 from streamlint.interp.facts.scopes import Scope, Target
@@ -70,9 +70,11 @@ class Facts:
         if param is None:
             return NOTHING
         said = kinds.annotated(param.annotation)
+        usual = places.of_constant(param.default) if param.default is not None else NOTHING
         used = kinds.uses(self.project, scope.function).get(name, NOTHING)
         passed = joined(self._passed(scope, name)).at_most(Evidence.INFERRED)
-        return surest((said, used, passed))
+        facts = (said, used, passed)
+        return surest(facts if usual.space is Space.UNKNOWN else (*facts, usual.at_most(Evidence.INFERRED)))
 
     def _passed(self, scope: Scope, name: str) -> Iterator[Fact]:
         target = scopes.target_of(scope)
@@ -157,8 +159,8 @@ class Facts:
 
     def of_expression(self, scope: Scope, e: ir.Expr) -> Fact:
         match e:
-            case ir.Const() | ir.Compare() if isinstance(e, ir.Const):
-                return PLAIN
+            case ir.Const() | ir.Opaque(texts=(_, *_)):
+                return places.of_constant(e)
             case ir.Name(id=name):
                 return self._name(scope, name)
             case ir.Attr(value=ir.Name(id=owner), name=name) if owner == scope.receiver and scope.cls:
@@ -217,7 +219,7 @@ class Facts:
             return NOTHING
         owner = self.of_expression(scope, value)
         if owner.kind is Kind.MEMORY:
-            return owner if name in torch_model.VIEW_ATTRIBUTES else PLAIN
+            return _read(owner, name)
         return self.of_member(scope.module, name)
 
     def _call(self, scope: Scope, call: ir.Call) -> Fact:
@@ -238,6 +240,8 @@ class Facts:
                 pass
         path = kinds.dotted(self.project, scope.module.name, call.func)
         root, _, last = path.partition(".")
+        if path == "torch.device" or path in places.GIVES_GPU:
+            return places.of_call(path, call, lambda inner: self.of_expression(scope, inner))
         if root == "torch" and "." not in last:
             return self._torch(scope, call, last)
         if root == "numpy" and last:
@@ -252,10 +256,10 @@ class Facts:
         given = {argument.keyword: argument.value for argument in call.args if argument.keyword}
         first = call.args[0].value if call.args and not call.args[0].star else None
         if name in torch_model.FACTORIES:
-            return _made(given, Space.PAGEABLE, Evidence.SHOWN)
+            return self._made(scope, given, Space.PAGEABLE, Evidence.SHOWN)
         if name in torch_model.LIKE_FACTORIES and first is not None:
             like = self.of_expression(scope, first)
-            return _made(given, like.space, like.residence)
+            return self._made(scope, given, like.space, like.residence)
         if name in torch_model.PURE_FUNCTIONS:
             return PLAIN
         if name in _GIVES_OTHERS or not name.islower():
@@ -277,7 +281,7 @@ class Facts:
             case "cuda":
                 return kinds.tensor(Space.DEVICE) if receiver.kind is Kind.MEMORY else NOTHING
             case "to" if receiver.kind is Kind.MEMORY or not waits:
-                return _moved(call, given, receiver, host)
+                return self._moved(scope, call, receiver, host)
             case "item":
                 return PLAIN
             case _:
@@ -285,6 +289,35 @@ class Facts:
         if receiver.kind is Kind.MEMORY:
             return PLAIN if name in torch_model.META_METHODS else receiver
         return kinds.inferred() if name in _MAKE_TENSORS else NOTHING
+
+    def _made(self, scope: Scope, given: dict[str, ir.Expr], space: Space, residence: Evidence) -> Fact:
+        """``torch.empty(n, device="cuda")``, ``torch.empty(n, pin_memory=True)``."""
+        space = Space.PAGEABLE if space is Space.PINNED else space
+        if "device" in given:
+            placed = self._place(scope, given["device"])
+            space, residence = placed.space, placed.residence
+        if space is Space.PAGEABLE and "pin_memory" in given:
+            match given["pin_memory"]:
+                case ir.Const(value=wanted):
+                    space = Space.PINNED if wanted else space
+                case _:
+                    space, residence = Space.PINNED, Evidence.INFERRED
+        return Fact(Kind.MEMORY, Evidence.SHOWN, space, residence)
+
+    def _moved(self, scope: Scope, call: ir.Call, receiver: Fact, host: Fact) -> Fact:
+        """``x.to("cpu")``, ``x.to(device=...)``, ``x.to(torch.float16)``."""
+        target = next((argument.value for argument in call.args if argument.keyword == "device"), None)
+        if target is None and call.args and call.args[0].keyword is None:
+            target = call.args[0].value
+        if target is not None and kinds.dotted(self.project, scope.module.name, target):
+            target = None  # a dtype of the library
+        placed = self._place(scope, target) if target is not None else receiver
+        if placed.space is Space.PAGEABLE and target is not None:
+            return host if placed.residence is Evidence.SHOWN else replace(host, residence=placed.residence)
+        return Fact(Kind.MEMORY, Evidence.SHOWN, placed.space, placed.residence)
+
+    def _place(self, scope: Scope, e: ir.Expr) -> Fact:
+        return places.meant(e, lambda inner: self.of_expression(scope, inner))
 
 
 _DEEPEST = 24
@@ -326,43 +359,11 @@ def _computed(operands: list[Fact]) -> Fact:
     return Fact(Kind.MEMORY, max(fact.by for fact in memory), space, placed.residence)
 
 
-def _made(given: dict[str, ir.Expr], space: Space, residence: Evidence) -> Fact:
-    """``torch.empty(n, device="cuda")``, ``torch.empty(n, pin_memory=True)``."""
-    space = Space.PAGEABLE if space is Space.PINNED else space
-    if "device" in given:
-        space, residence = _named_device(given["device"])
-    if space is Space.PAGEABLE and "pin_memory" in given:
-        match given["pin_memory"]:
-            case ir.Const(value=wanted):
-                space = Space.PINNED if wanted else space
-            case _:
-                space, residence = Space.PINNED, Evidence.INFERRED
-    return Fact(Kind.MEMORY, Evidence.SHOWN, space, residence)
-
-
-def _named_device(e: ir.Expr) -> tuple[Space, Evidence]:
-    match e:
-        case ir.Const(value=str() as text):
-            return (Space.PAGEABLE if text.startswith("cpu") else Space.DEVICE), Evidence.SHOWN
-        case ir.Call(func=ir.Attr(name="device"), args=(ir.Arg(value=inner), *_)):
-            return _named_device(inner)
-        case ir.Const(value=int()):
-            return Space.DEVICE, Evidence.SHOWN
-        case ir.Const(value=None):
-            return Space.PAGEABLE, Evidence.SHOWN
-        case _:
-            return Space.UNKNOWN, Evidence.ASSUMED
-
-
-def _moved(call: ir.Call, given: dict[str, ir.Expr], receiver: Fact, host: Fact) -> Fact:
-    """``x.to("cpu")``, ``x.to(device=...)``, ``x.to(torch.float16)``."""
-    target = given.get("device")
-    if target is None and call.args and call.args[0].keyword is None:
-        target = call.args[0].value
-    space, residence = _named_device(target) if target is not None else (receiver.space, receiver.residence)
-    if space is Space.PAGEABLE and target is not None:
-        return host
-    return Fact(Kind.MEMORY, Evidence.SHOWN, space, residence)
+def _read(memory: Fact, name: str) -> Fact:
+    """An attribute of a tensor: a view of it, where it is, or a number."""
+    if name == "device":
+        return places.of_memory(memory)
+    return memory if name in torch_model.VIEW_ATTRIBUTES else PLAIN
 
 
 # ----------------------------------------------------------------------------- values of a path
@@ -394,5 +395,5 @@ def of_value(m: Machine, key: str) -> Fact:
         return NOTHING
     holder = of_value(m, owner) if owner in m.parameters or owner in m.owners else NOTHING
     if holder.kind is Kind.MEMORY:
-        return holder if name in torch_model.VIEW_ATTRIBUTES else PLAIN
+        return _read(holder, name)
     return facts.of_member(module, name)

@@ -8,6 +8,7 @@ from streamlint.interp.library import (
     addresses,
     array_interface,
     copies,
+    devices,
     handoffs,
     kernels,
     memory,
@@ -22,7 +23,6 @@ from streamlint.interp.state.values import (
     ApiV,
     BufferV,
     ConstV,
-    DeviceV,
     Flavor,
     FuncV,
     HeapV,
@@ -79,7 +79,7 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
     if name in ("ptr", "handle", "device_ctypes_pointer", "device_pointer", "gpu_data", "gpudata"):
         return handoffs.by_address(m, view, span, name)
     if name == "device" and view.flavor in (Flavor.DEVICE_ARRAY, Flavor.WARP_ARRAY):
-        return DeviceV("cpu" if m.space(view).on_host else m.buffers[view.id].device)
+        return devices.of_memory(m, view)
     if name in ("T", "real", "imag", "base", "data", "mT", "flat", "mem"):
         return view
     if name in _meta(view):

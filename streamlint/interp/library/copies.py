@@ -117,7 +117,7 @@ def _copy_in(m: Machine, view: BufferV, source: Value, span: Span, *, blocking: 
             # x.copy_(page, non_blocking=True): who asks for that has the other end on a device.
             for end in (view, sources[0]):
                 known = m.buffers[end.id]
-                if known.space is Space.UNKNOWN:
+                if not known.space.on_host:
                     m.buffers[end.id] = replace(known, residence=max(known.residence, Evidence.INFERRED))
         copy(m, view, sources[0], span, blocking=blocking, name="copy_")
     elif not m.space(view).on_host:
@@ -145,11 +145,6 @@ def _to(m: Machine, view: BufferV, args: list[Value], kwargs: dict[str, Value], 
     if target is None or target == NONE:
         return tensors.operate(m, span, "to(dtype)", [view])
     device = devices.as_device(m, target)
-    if device is None:
-        made = tensors.operate(m, span, "to", [view])
-        if isinstance(made, BufferV):
-            m.set_space(made, Space.UNKNOWN)
-        return made
     if device.is_host:
         if _names_host(m.frame.calling):
             _leaves_device(m, view, kwargs)
@@ -196,16 +191,16 @@ def _to_host(m: Machine, view: BufferV, span: Span, *, blocking: bool) -> Value:
     return made
 
 
-def _to_device(m: Machine, view: BufferV, device: DeviceV | None, span: Span, *, blocking: bool) -> Value:
+def _to_device(m: Machine, view: BufferV, device: DeviceV, span: Span, *, blocking: bool) -> Value:
     space = m.space(view)
-    there = m.device if device is None or device.id.startswith("?") else device.id
+    there = m.device if device.id.startswith("?") else device.id
     if space is Space.DEVICE and m.buffers[view.id].device == there:
         return view
     stream = m.current_stream(flavors.library(view), there)
     made = m.new_buffer("", Space.DEVICE, Origin.RESULT, Flavor.TORCH, span, stream.id, there)
-    unclear = device is not None and device.id.startswith("?") and device.id != "?current"
-    residence = Evidence.SHOWN if not unclear else Evidence.ASSUMED if blocking else Evidence.INFERRED
-    if not unclear:
+    # Who need not wait has the other end on a device.
+    residence = device.by if blocking else max(device.by, Evidence.INFERRED)
+    if device.by is not Evidence.ASSUMED:
         # What is moved to a device is memory.
         m.is_memory(view, Evidence.INFERRED)
     m.buffers[made.id] = replace(m.buffers[made.id], kind=m.buffers[view.id].kind, residence=residence)

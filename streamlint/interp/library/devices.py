@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streamlint.interp.facts import known, places
 from streamlint.interp.state import names
 from streamlint.interp.state.values import (
     ApiV,
@@ -19,22 +20,18 @@ from streamlint.interp.state.values import (
     Value,
     key_of,
 )
-from streamlint.trace import CURRENT_DEVICE, DeviceId
+from streamlint.trace import CURRENT_DEVICE, DeviceId, Evidence, Space
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
 
-_HOST_NAMES = ("cpu", "host", "offload")
 
-
-def as_device(m: Machine, value: Value) -> DeviceV | None:
-    """The device that an argument names; None if it may as well be the host."""
+def as_device(m: Machine, value: Value) -> DeviceV:
+    """The device that an argument names. One of which nothing is known is assumed to be a GPU."""
     value = names.settle(m, value)
     match value:
-        case DeviceV(name):
-            return (
-                None if name.startswith("?") and any(word in name.lower() for word in _HOST_NAMES) else value
-            )
+        case DeviceV():
+            return value
         case ConstV(str() as text):
             return _named(text)
         case ConstV(int() as number) if not isinstance(number, bool):
@@ -42,20 +39,39 @@ def as_device(m: Machine, value: Value) -> DeviceV | None:
         case ConstV(None):
             return DeviceV("?current")
         case ApiV(path):
-            return DeviceV(f"?{path}")
+            return DeviceV(f"?{path}", by=Evidence.ASSUMED)
         case SymV(key):
-            return None if any(word in key.lower() for word in _HOST_NAMES) else DeviceV(f"?{key}")
+            return _told(m, key)
         case BufferV():
-            return DeviceV("cpu" if m.space(value).on_host else m.buffers[value.id].device)
+            return of_memory(m, value)
         case _:
-            return DeviceV(f"?{key_of(value)}")
+            return DeviceV(f"?{key_of(value)}", by=Evidence.ASSUMED)
+
+
+def _told(m: Machine, key: str) -> DeviceV:
+    """The device that an unknown value stands for, by what the text says of it."""
+    fact = known.of_value(m, key)
+    if fact.space.on_host and fact.residence is Evidence.SHOWN:
+        return DeviceV("cpu")
+    return DeviceV(f"?{key}", by=fact.residence if fact.space is Space.DEVICE else Evidence.ASSUMED)
+
+
+def of_memory(m: Machine, view: BufferV) -> DeviceV:
+    """``x.device``: as sure as it is where ``x`` lives."""
+    placed = m.buffers[view.id]
+    if placed.space.on_host and placed.residence is not Evidence.ASSUMED:
+        return DeviceV("cpu", by=placed.residence)
+    if placed.space in (Space.DEVICE, Space.MANAGED):
+        return DeviceV(placed.device, by=placed.residence)
+    return DeviceV(f"?{key_of(view)}.device", by=Evidence.ASSUMED)
 
 
 def _named(text: str) -> DeviceV:
     if text.startswith("cpu"):
         return DeviceV("cpu")
     index = text.partition(":")[2]
-    return numbered(int(index)) if index.isdigit() else DeviceV(f"?{text}")
+    by = places.of_text(text).residence
+    return numbered(int(index)) if index.isdigit() else DeviceV(f"?{text}", by=by)
 
 
 def numbered(number: int) -> DeviceV:
@@ -70,7 +86,7 @@ def made(m: Machine, number: Value) -> DeviceV:
         case DeviceV() as known:
             return known
         case SymV(key):
-            return DeviceV(f"?{key}")
+            return _told(m, key)
         case ConstV(str() as text):
             return _named(text)
         case _:
@@ -104,7 +120,7 @@ def meant(m: Machine, value: Value) -> DeviceV:
         case _:
             found = as_device(m, value)
             # What is not known is taken to be the current device.
-            return DeviceV(m.device) if found is None or found.id.startswith("?") else found
+            return DeviceV(m.device, by=found.by) if found.id.startswith("?") else found
 
 
 def select(m: Machine, device: DeviceV) -> None:

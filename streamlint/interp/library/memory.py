@@ -370,8 +370,6 @@ def _space(call: Call, space: Space, pinned: str | None) -> Space:
     if pinned is None:
         return space
     device = devices.as_device(call.m, call.value("device"))
-    if device is None:
-        return Space.UNKNOWN
     if not device.is_host:
         return space
     return Space.PINNED if copies.is_true(call.m, call.value(pinned), call.span, pinned) else Space.PAGEABLE

@@ -52,28 +52,34 @@ def factory(
     """``torch.empty(...)`` and its kin: where the memory lives, and whether anything writes it."""
     space = m.space(like) if like is not None else Space.PAGEABLE
     device = m.buffers[like.id].device if like is not None else m.device
+    by = m.buffers[like.id].residence if like is not None else Evidence.SHOWN
+    by_default = False
     # torch.empty(n, device=None): where the default device is, which is the host.
     if names.settle(m, kwargs.get("device", NONE)) != NONE:
         target = devices.as_device(m, kwargs["device"])
-        if target is None:
-            space = Space.UNKNOWN
-        elif target.is_host:
+        by = target.by
+        if target.is_host:
             space = Space.PAGEABLE
         else:
             space = Space.DEVICE
             device = m.device if target.id.startswith("?") else target.id
+    elif like is None:
+        by_default = True
     if space is Space.PINNED:
         space = Space.PAGEABLE
     pinned = kwargs.get("pin_memory")
     if pinned is not None and space is Space.PAGEABLE and copies.is_true(m, pinned, span, "pin_memory"):
         space = Space.PINNED
     if space.on_host:
-        made = m.new_buffer("", space, Origin.ALLOCATED, Flavor.TORCH, span)
+        made = m.no_surer_place(m.new_buffer("", space, Origin.ALLOCATED, Flavor.TORCH, span), by)
+        if by_default and space is Space.PAGEABLE:
+            m.by_default.add(made.id)
         if name not in model.UNFILLED:
             tensors.write_on_host(m, made, span, name)
         return made
     stream = m.current_stream(Lib.TORCH, device)
     made = m.new_buffer("", space, Origin.ALLOCATED, Flavor.TORCH, span, stream.id, device)
+    made = m.no_surer_place(made, by)
     count = storage.elements([names.settle(m, size) for size in args])
     if name in _SIZED and count is not None:
         m.life.elements[made.id] = count
@@ -119,14 +125,14 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
             return tensors.method(m, tensors.buffers_in(m, args[:1])[0], last, args[1:], kwargs, span)
     if path == "torch.load":
         target = devices.as_device(m, kwargs.get("map_location", args[1] if len(args) > 1 else NONE))
-        return m.fresh(model.LOADED_TO_HOST if target is not None and target.is_host else f"{path}()", span)
+        return m.fresh(model.LOADED_TO_HOST if target.is_host else f"{path}()", span)
     if path == "torch.utils.data.DataLoader" and _yields_pageable(m, kwargs, span):
         return m.fresh(model.UNPINNED_LOADER, span)
     if last in model.PURE_FUNCTIONS:
         return (
             SymV(f"{path}({','.join(key_of(a) for a in args)})")
             if last != "device"
-            else devices.as_device(m, args[0] if args else NONE) or SymV(path)
+            else devices.as_device(m, args[0] if args else NONE)
         )
     if last == "pin_memory" and args and tensors.buffers_in(m, args[:1]):
         # An accelerator's pin_memory is a function, not a method of the tensor.

@@ -11,6 +11,7 @@ from streamlint.interp.facts.kinds import Kind
 from streamlint.interp.library import (
     arrays,
     copies,
+    devices,
     effects,
     handoffs,
     hooks,
@@ -25,7 +26,6 @@ from streamlint.interp.state import elements, flavors, names
 from streamlint.interp.state.values import (
     BufferV,
     ConstV,
-    DeviceV,
     Flavor,
     HeapV,
     MethodV,
@@ -396,7 +396,7 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
         read_on_host(m, view, span, "read")
         return m.fresh("value", span)
     if name == "device":
-        return DeviceV("cpu" if m.space(view).on_host else m.buffers[view.id].device)
+        return devices.of_memory(m, view)
     if name in ("is_cuda", "is_cpu") and m.space(view) is not Space.UNKNOWN:
         return ConstV(m.space(view).on_host == (name == "is_cpu"))
     if name in model.META_ATTRIBUTES or name in host.ARRAY_META:

@@ -13,6 +13,7 @@ from streamlint.trace import (
     BufferId,
     Copy,
     Doubt,
+    Evidence,
     Launch,
     Mode,
     Origin,
@@ -33,7 +34,13 @@ _KEPT = frozenset({Doubt.ARGUMENT, Doubt.CALLS})
 
 
 def begin(m: Machine, span: Span, call: int = 0) -> None:
-    """The op that stands for what the caller may have queued before a call, on its arguments."""
+    """The op that stands for what the caller may have queued before a call, on its arguments.
+
+    Between the calls the memory that an object holds may have been moved, as ``model.to(device)`` does and
+    loading its state: where it lives by default is only assumed then.
+    """
+    for number in m.by_default:
+        m.buffers[number] = replace(m.buffers[number], residence=Evidence.ASSUMED)
     stream = m.default(StreamKind.CURRENT, None)
     site = Site(span, m.entry, call=call)
     m.before_call[call] = m.emit(

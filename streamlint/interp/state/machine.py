@@ -174,6 +174,8 @@ class Machine:
     """Addresses that objects keep for their later work, by the object's key and by name."""
     addresses: dict[BufferId, tuple[Value, ...]] = field(default_factory=dict)
     """What host arrays were made of that hold addresses: ``np.array([int(pointer)], dtype=np.uint64)``."""
+    by_default: set[BufferId] = field(default_factory=set)
+    """Tensors that no device was named for: on the host, unless the caller chose another default."""
     sizes: dict[BufferId, str] = field(default_factory=dict)
     """Sizes of allocations in bytes, as keys of the values given."""
     masks: set[BufferId] = field(default_factory=set)
@@ -404,6 +406,12 @@ class Machine:
         known = self.buffers[made.id]
         kind, residence = min(known.kind, limit), min(known.residence, limit)
         self.buffers[made.id] = replace(known, kind=kind, residence=residence)
+        return made
+
+    def no_surer_place(self, made: BufferV, limit: Evidence) -> BufferV:
+        """What was put where a value says that is only known like that."""
+        known = self.buffers[made.id]
+        self.buffers[made.id] = replace(known, residence=min(known.residence, limit))
         return made
 
     def is_host_array(self, view: BufferV) -> None:

@@ -11,6 +11,7 @@ from streamlint.trace import (
     WHOLE,
     BufferId,
     EventId,
+    Evidence,
     GraphId,
     Region,
     StreamId,
@@ -86,6 +87,8 @@ class DeviceV:
     id: str
     exact: str | None = field(default=None, compare=False)
     """As the code says it: a number, or ``"cur"`` where nothing was selected; None if it is not known."""
+    by: Evidence = field(default=Evidence.SHOWN, compare=False)
+    """How it is known that it is the host, or that it is a GPU."""
 
     @property
     def is_host(self) -> bool:
