@@ -66,7 +66,7 @@ from streamlint.ir.nodes import (
     WithItem,
     Yield,
 )
-from streamlint.ir.walk import children, dotted, walk
+from streamlint.ir.walk import called, children, dotted, walk
 
 __all__ = [
     "Arg",
@@ -121,6 +121,7 @@ __all__ = [
     "With",
     "WithItem",
     "Yield",
+    "called",
     "children",
     "dotted",
     "walk",

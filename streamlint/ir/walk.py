@@ -45,6 +45,15 @@ def dotted(e: Expr) -> str:
             return "?"
 
 
+def called(e: Call) -> str:
+    """The last name of what a call calls."""
+    match e.func:
+        case Name(id=name) | Attr(name=name):
+            return name
+        case _:
+            return ""
+
+
 def children(node: object) -> Sequence[object]:
     """What stands right below a node, in order: nodes, tuples of nodes, and plain values."""
     if isinstance(node, tuple):

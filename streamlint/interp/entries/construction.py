@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.entries import repetition
 from streamlint.interp.facts import classes
-from streamlint.interp.python import objects, unseen_caller
+from streamlint.interp.python import instances, unseen_caller
 from streamlint.interp.state import snapshots
 from streamlint.interp.state.machine import Machine, PathEnds
 from streamlint.interp.state.values import (
@@ -117,7 +117,7 @@ def _construct(m: Machine, cls: ir.ClassDecl) -> HeapV:
     made = classes.new(m, cls)
     m.constructing = True
     try:
-        objects.initialize(m, made, cls, args, kwargs, cls.span)
+        instances.initialize(m, made, cls, args, kwargs, cls.span)
     except PathEnds:
         pass
     finally:

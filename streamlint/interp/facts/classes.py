@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.facts import modules, scopes
+from streamlint.interp.state import names
 from streamlint.interp.state.values import (
+    NONE,
     ClassV,
     FuncV,
     HeapV,
@@ -91,3 +93,17 @@ def dataclass_fields(m: Machine, decl: ir.ClassDecl) -> dict[str, ir.Expr | None
                 case _:
                     pass
     return fields
+
+
+def class_of(m: Machine, func: FuncV, args: list[Value]) -> ir.ClassDecl | None:
+    """The class whose body holds the function: where ``super()`` starts; ``Base.__init__(self)`` too."""
+    receiver = names.settle(m, func.receiver or (args[0] if args else NONE))
+    cls = m.heap[receiver.id].cls if isinstance(receiver, HeapV) else None
+    if isinstance(receiver, ClassV):
+        cls = receiver.decl
+    if cls is None:
+        return None
+    for ancestor in m.project.ancestors(cls)[0]:
+        if ancestor.methods.get(func.function.name) is func.function:
+            return ancestor
+    return cls if func.receiver is not None else None

@@ -37,6 +37,11 @@ if TYPE_CHECKING:
 
 _ESCAPED = frozenset({Doubt.ESCAPE})
 
+WAITING = frozenset(
+    {"synchronize", "wait", "result", "join", "get", "block_until_ready", "sync", "wait_and_get"}
+)
+"""Methods that wait for something, whatever has them."""
+
 
 def through(m: Machine, values: Iterable[Value], span: Span, name: str) -> None:
     """Marks the streams behind ``values`` as possibly ordered by the call ``name``."""

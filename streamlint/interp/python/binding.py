@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.python import containers, expr, objects, variables
+from streamlint.interp.python import containers, objects, variables
 from streamlint.interp.state import elements, names, naming
 from streamlint.interp.state.values import (
     NONE,
@@ -82,16 +82,16 @@ def assign(m: Machine, target: ir.Expr, value: Value) -> None:
         case ir.Name():
             store(m, target.id, value)
         case ir.Attr():
-            objects.set_attribute(m, expr.evaluate(m, target.value), target.name, value, target.span)
+            objects.set_attribute(m, m.python.evaluate(m, target.value), target.name, value, target.span)
         case ir.Index():
-            container = expr.evaluate(m, target.value)
-            containers.set_index(m, container, expr.evaluate(m, target.index), value, target.span)
+            container = m.python.evaluate(m, target.value)
+            containers.set_index(m, container, m.python.evaluate(m, target.index), value, target.span)
         case ir.Seq():
             _unpack(m, target.items, value)
         case ir.Star():
             assign(m, target.value, value)
         case _:
-            expr.evaluate(m, target)
+            m.python.evaluate(m, target)
 
 
 def _unpack(m: Machine, targets: tuple[ir.Expr, ...], value: Value) -> None:

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 from streamlint.interp.library import callbacks, host_arrays, monitors, tensors, threads
 from streamlint.interp.python import (
-    calls,
     conditions,
     container_methods,
     containers,
-    functions,
     iterators,
     kinds,
     objects,
@@ -185,7 +183,7 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
             if items:
                 return items[0]
             step = objects.following(m, first)
-            return calls.call(m, step, [], {}, span) if step else m.fresh(f"next({key_of(first)})", span)
+            return m.python.call(m, step, [], {}, span) if step else m.fresh(f"next({key_of(first)})", span)
         case "getattr" if len(args) > 1 and isinstance(args[1], ConstV) and isinstance(args[1].value, str):
             return objects.attribute(m, first, args[1].value, span)
         case "getattr":
@@ -217,7 +215,7 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
         case "map" | "filter" if len(args) == 2:
             items = elements.listed(m, args[1])
             sources = items if items is not None else [containers.nth(m, args[1], None, span)]
-            results = [calls.call(m, first, [item], {}, span) for item in sources]
+            results = [m.python.call(m, first, [item], {}, span) for item in sources]
             return m.new_list(results)
         case "id" | "hash":
             # events[id(tensor)]: the same thing has the same key.
@@ -355,7 +353,7 @@ def _drain(m: Machine, source: GeneratorV, span: Span) -> Value:
         collected.append(value)
         return NONE
 
-    functions.run_generator(m, source, at_yield, span)
+    m.python.run_generator(m, source, at_yield, span)
     return m.new_list(collected)
 
 
@@ -366,7 +364,7 @@ def _dictionary(m: Machine, name: str, args: list[Value], kwargs: dict[str, Valu
     if name == "defaultdict":
         held.open = True
         if args:
-            held.sample = calls.call(m, args[0], [], {}, span)
+            held.sample = m.python.call(m, args[0], [], {}, span)
     elif args and isinstance(args[0], HeapV):
         container_methods.method(m, made, "update", [args[0]], {}, span)
     elif args:

@@ -30,7 +30,7 @@ from streamlint.interp.python import (
     contexts,
     expr,
     functions,
-    objects,
+    instances,
     text,
 )
 from streamlint.interp.state import elements, flavors, names
@@ -106,15 +106,6 @@ def arguments(m: Machine, e: ir.Call) -> tuple[list[Value], dict[str, Value]]:
     return args, kwargs
 
 
-def name_of(e: ir.Call) -> str:
-    """The last name of what a call calls."""
-    match e.func:
-        case ir.Name(id=name) | ir.Attr(name=name):
-            return name
-        case _:
-            return ""
-
-
 def _is_super_call(e: ir.Call) -> bool:
     match e.func:
         case ir.Attr(value=ir.Call(func=ir.Name(id="super"))):
@@ -137,7 +128,7 @@ def _super_call(m: Machine, e: ir.Call) -> Value:
             decl = ancestor.methods[e.func.name]
             bound = None if "staticmethod" in decl.decorators else receiver
             return call(m, FuncV(decl, None, bound), args, kwargs, e.span)
-    if e.func.name in WAITING:
+    if e.func.name in escape.WAITING:
         # A subclass of torch.futures.Future, of Event, of Thread: it waits for something.
         escape.barrier(m, escape.all_streams(m), e.span, e.func.name)
     if e.func.name != "__init__":
@@ -170,7 +161,7 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
         case FuncV():
             return functions.call_function(m, func, args, kwargs, span)
         case ClassV(decl):
-            return objects.instantiate(m, decl, args, kwargs, span)
+            return instances.instantiate(m, decl, args, kwargs, span)
         case ApiV(path):
             return call_api(m, path, args, kwargs, span)
         case MethodV(receiver, name):
@@ -282,7 +273,9 @@ def call_method(
             return unresolved.opaque(m, name, [receiver, *args], kwargs, span)
         case GraphV():
             return graphs.method(m, receiver, name, args, kwargs, span)
-        case BufferV(flavor=Flavor.OPAQUE | Flavor.TORCH) if name in WAITING | STREAM_ONLY | EVENT_ONLY:
+        case BufferV(flavor=Flavor.OPAQUE | Flavor.TORCH) if (
+            name in escape.WAITING | STREAM_ONLY | EVENT_ONLY
+        ):
             # The unresolved result was a future, an event or a stream.
             return symbolic_method(m, SymV(key_of(receiver), (receiver,)), name, args, kwargs, span)
         case BufferV(flavor=Flavor.OPAQUE) if name in torch_model.HANDLE_METHODS:
@@ -347,9 +340,6 @@ def call_method(
 
 STREAM_ONLY = frozenset({"wait_stream", "wait_event", "record_event"})
 EVENT_ONLY = frozenset({"elapsed_time", "record"})
-WAITING = frozenset(
-    {"synchronize", "wait", "result", "join", "get", "block_until_ready", "sync", "wait_and_get"}
-)
 
 
 def symbolic_method(
@@ -399,7 +389,7 @@ def symbolic_method(
     if name == "get" and len(args) in (1, 2) and not kwargs and not isinstance(args[0], ConstV):
         # An unknown mapping has one value for a key: `streams.get(device)`, and later `streams[device]`.
         return containers.index(m, receiver, args[0], span)
-    if name in WAITING:
+    if name in escape.WAITING:
         # An unknown thing is waited for: it may be any event or stream seen so far.
         streams = collectives.ordered_by(m, receiver.key) or escape.all_streams(m)
         escape.barrier(m, streams, span, f"{receiver.key}.{name}")

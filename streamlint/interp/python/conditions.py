@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 from streamlint.interp.facts import answers
 from streamlint.interp.library import one_stream, tensors
-from streamlint.interp.python import expr
 from streamlint.interp.state import names
 from streamlint.interp.state.values import (
     ApiV,
@@ -55,7 +54,7 @@ def holds(
                     return stop
             return not stop
         case _:
-            return truth(m, expr.evaluate(m, e), e, want, lasting=lasting, first=first)
+            return truth(m, m.python.evaluate(m, e), e, want, lasting=lasting, first=first)
 
 
 def _opposite(answer: bool | None) -> bool | None:
@@ -142,7 +141,7 @@ def _default(key: str) -> int:
 
 
 def negate(m: Machine, e: ir.Unary) -> Value:
-    value = names.settle(m, expr.evaluate(m, e.operand))
+    value = names.settle(m, m.python.evaluate(m, e.operand))
     known = answers.constant(m, value)
     if known is not None:
         return ConstV(not known)

@@ -186,11 +186,9 @@ def _heap_index(m: Machine, value: HeapV, at: Value, span: Span) -> Value:
         fields = elements.fields(held)
         if fields and isinstance(at, ConstV) and isinstance(at.value, int) and at.value < len(fields):
             return fields[at.value]
-        from streamlint.interp.python import calls
-
         method = classes.method(m, value, "__getitem__")
         return (
-            calls.call(m, method, [at], {}, span)
+            m.python.call(m, method, [at], {}, span)
             if method is not None
             else SymV(f"object{value.id}[{key_of(at)}]")
         )

@@ -1,15 +1,12 @@
-"""``with`` statements: current streams and devices, user context managers, captures."""
+"""What contexts select when they are entered: current streams and devices, captures."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint import ir, models
-from streamlint.interp.facts import classes
-from streamlint.interp.library import arrays, devices, escape, graphs, monitors, stream_values
-from streamlint.interp.python import binding, calls, expr, functions, stmt
-from streamlint.interp.state import captures, flavors, lifetime, names
-from streamlint.interp.state.machine import Jumped, PathEnds, Returned
+from streamlint import models
+from streamlint.interp.library import arrays, devices, graphs, stream_values
+from streamlint.interp.state import captures, flavors, names
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -17,10 +14,8 @@ from streamlint.interp.state.values import (
     ContextKind,
     ContextV,
     DeviceV,
-    GeneratorV,
-    HeapV,
+    MethodV,
     PartialV,
-    Shape,
     StreamV,
     SymV,
     Value,
@@ -28,60 +23,15 @@ from streamlint.interp.state.values import (
 )
 from streamlint.models.schema import Lib, Role
 from streamlint.trace import (
-    MonitorKind,
     SyncDevice,
     SyncStream,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
-
-
-def _calls_nothing(body: Sequence[ir.Stmt]) -> bool:
-    """Whether a block holds nothing but operators and assignments: ``y = x * 2``."""
-    return not any(isinstance(node, (ir.Call, ir.With)) for node in ir.walk(tuple(body)))
-
-
-def run_with(m: Machine, items: Sequence[ir.WithItem], body: Sequence[ir.Stmt]) -> None:
-    """Enters the first item and runs the rest inside it."""
-    if not items:
-        stmt.run_block(m, body)
-        return
-    item, *rest = items
-    value = names.settle(m, expr.evaluate(m, item.context))
-    match value:
-        case GeneratorV(context=True):
-            _generator(m, value, item, rest, body)
-        case HeapV() if value.id in m.monitors and m.monitors[value.id].kind is MonitorKind.LOCK:
-            monitors.wait(m, value, item.context.span, "with")
-            try:
-                run_with(m, rest, body)
-            finally:
-                if not m.cut:
-                    monitors.signal(m, value, item.context.span, "leaving the block")
-        case HeapV() if m.heap[value.id].shape is Shape.INSTANCE and _manager(m, value) is not None:
-            _user_manager(m, value, item, rest, body)
-        case _:
-            bound, leave = enter(m, value, item.context.span)
-            if item.target is not None:
-                binding.assign(m, item.target, bound)
-            outer = m.frame.operators_only
-            m.frame.operators_only = outer or (leave.current != m.current and _calls_nothing(body))
-            try:
-                with lifetime.holding(m, value):
-                    run_with(m, rest, body)
-            except PathEnds:
-                leave.raised = True
-                raise
-            finally:
-                m.frame.operators_only = outer
-                leave()
-                if not m.cut and isinstance(value, SymV):
-                    # with pool.lease() as stream: what is not seen may wait for it in the end.
-                    escape.through(m, [value, bound], item.context.span, "leaving the block")
 
 
 class _Restore:
@@ -116,7 +66,7 @@ class _Restore:
                     graphs.end(m, self.value.value.id, into, self.span, self.value.lib, raised=self.raised)
             case ContextKind.CLOSING:
                 if not m.cut:
-                    calls.call_method(m, self.value.value, "close", [], {}, self.span)
+                    m.python.call(m, MethodV(self.value.value, "close"), [], {}, self.span)
             case ContextKind.STACK:
                 m.stacks.pop(self.value, None)
                 for leave in reversed(self.stacked):
@@ -183,7 +133,7 @@ def by_hand(m: Machine, context: ContextV, name: str, args: list[Value], span: S
         case _:
             stacked = m.stacks.get(context, [])
             if name == "callback":
-                stacked.append(lambda: calls.call(m, args[0], args[1:], {}, span))
+                stacked.append(lambda: m.python.call(m, args[0], args[1:], {}, span))
                 return args[0]
             bound, leave = enter(m, names.settle(m, args[0]), span)
             stacked.append(leave)
@@ -221,54 +171,3 @@ def _is_made(value: Value) -> bool:
     """Whether it is an object of a library that only its own rows know: ``cupy.RawKernel()``."""
     made = value.func if isinstance(value, PartialV) else value
     return isinstance(made, ApiV) and made.path.endswith("()")
-
-
-def _generator(
-    m: Machine, value: GeneratorV, item: ir.WithItem, rest: Sequence[ir.WithItem], body: Sequence[ir.Stmt]
-) -> None:
-    """``@contextmanager``: the generator runs, and the block runs at its yield.
-
-    A block that is left by ``return`` or ``break`` leaves its own function, after the generator is done.
-    """
-    frame = m.frame
-    left: list[Returned | Jumped] = []
-
-    def at_yield(bound: Value) -> Value:
-        m.frames.append(frame)
-        try:
-            if item.target is not None:
-                binding.assign(m, item.target, bound)
-            run_with(m, rest, body)
-        except (Returned, Jumped) as leaving:
-            left.append(leaving)
-        finally:
-            m.frames.pop()
-        return NONE
-
-    functions.run_generator(m, value, at_yield, item.context.span)
-    if left:
-        raise left[0]
-
-
-def _user_manager(
-    m: Machine, value: HeapV, item: ir.WithItem, rest: Sequence[ir.WithItem], body: Sequence[ir.Stmt]
-) -> None:
-    entering, leaving = _manager(m, value) or (None, None)
-    bound = calls.call(m, entering, [], {}, item.context.span) if entering else NONE
-    if item.target is not None:
-        binding.assign(m, item.target, bound)
-    try:
-        with lifetime.holding(m, value):
-            run_with(m, rest, body)
-    finally:
-        if leaving is not None and not m.cut:
-            calls.call(m, leaving, [NONE, NONE, NONE], {}, item.context.span)
-
-
-def _manager(m: Machine, value: HeapV) -> tuple[Value, Value | None] | None:
-    """What a class does when a block is entered and left: ``with``, or ``async with``."""
-    for enter_name, exit_name in (("__enter__", "__exit__"), ("__aenter__", "__aexit__")):
-        entering = classes.method(m, value, enter_name)
-        if entering is not None:
-            return entering, classes.method(m, value, exit_name)
-    return None

@@ -17,12 +17,10 @@ from streamlint.interp.python import (
     conditions,
     container_methods,
     containers,
-    functions,
-    loops,
     objects,
     text,
 )
-from streamlint.interp.state import bounded, elements, names
+from streamlint.interp.state import bounded, elements, loop_steps, names
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -336,7 +334,7 @@ def comprehension(m: Machine, e: ir.Comprehension) -> Value:
     m.frame.env = scope
     collected: list[tuple[Value | None, Value]] = []
     born = alike.now(m)
-    loops.enter(m)
+    loop_steps.enter(m)
     try:
         opened = _clause(m, e, 0, collected)
     finally:
@@ -378,7 +376,7 @@ def _clause(m: Machine, e: ir.Comprehension, depth: int, out: list[tuple[Value |
     if items is None:
         items = [*objects.asked_for(m, source), containers.any_of(m, source, clause.iter.span)]
     for done, item in enumerate(items):
-        if not loops.may_go_on(m, done, SURE_ELEMENTS):
+        if not loop_steps.may_go_on(m, done, SURE_ELEMENTS):
             return True
         binding.assign(m, clause.target, item)
         taken = True
@@ -410,7 +408,7 @@ def _clause_over_generator(
             m.frames.pop()
         return NONE
 
-    functions.run_generator(m, source, at_yield, clause.iter.span)
+    m.python.run_generator(m, source, at_yield, clause.iter.span)
 
 
 def yielded(m: Machine, e: ir.Yield) -> Value:

@@ -5,22 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.facts import kinds, modules, touching
+from streamlint.interp.facts import classes, kinds, modules, touching
 from streamlint.interp.library import arrays, escape, kernels, tensors, unresolved
 from streamlint.interp.python import caching, calls, containers, stmt
-from streamlint.interp.state import bounded, names
+from streamlint.interp.state import bounded, callers, names
 from streamlint.interp.state.budgets import LIMITS
 from streamlint.interp.state.machine import Frame, Machine, Returned
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
     BufferV,
-    ClassV,
     ConstV,
     Env,
     FuncV,
     GeneratorV,
-    HeapV,
     Shape,
     SymV,
     Value,
@@ -38,8 +36,6 @@ DEEP = 4
 """Below this many calls only functions that touch streams are followed."""
 LONG = 80
 """Longer functions that do not touch streams are not followed by callees at all."""
-REST = "**"
-"""The name under which a caller that is not seen passes keywords that nothing is known of."""
 
 
 def call_function(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
@@ -55,7 +51,7 @@ def call_function(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, 
     depth = len(m.calls)
     if func.function.name == "current_stream" and func.receiver is None and depth:
         # A project's cached variant of torch.cuda.current_stream, kept up to date by patching set_stream.
-        return calls.call_api(m, "torch.cuda.current_stream", args, kwargs, span)
+        return m.python.call(m, ApiV("torch.cuda.current_stream"), args, kwargs, span)
     if (wrapper := _wrapper(m, func, span)) is not None:
         return calls.call(
             m, wrapper, [*([] if func.receiver is None else [func.receiver]), *args], kwargs, span
@@ -69,7 +65,7 @@ def call_function(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, 
         m.project.budgets.left_out.add(error.message)
         return _not_followed(m, func, args, kwargs, span)
     if _is_abstract(function):
-        if function.name in calls.WAITING:
+        if function.name in escape.WAITING:
             escape.barrier(m, escape.all_streams(m), span, func.name)
         return _not_followed(m, func, args, kwargs, span)
     if function.is_generator:
@@ -99,7 +95,7 @@ def _wrapper(m: Machine, func: FuncV, span: Span) -> FuncV | None:
             continue
         # @on_side_stream, or @on_stream("copy"), which gives the decorator.
         found = modules.at_module_level(m, module, decorator)
-        result = calls.call(m, found, [made], {}, span) if isinstance(found, FuncV) else None
+        result = m.python.call(m, found, [made], {}, span) if isinstance(found, FuncV) else None
         made = result if isinstance(result, FuncV) else made
     return None if made.bare else made
 
@@ -157,7 +153,7 @@ def run_function(
     m.activations += 1
     env = Env({}, function.module, func.closure, m.activations)
     touched = touching.may_touch(m.project, func.function)
-    owner = class_of(m, func, args)
+    owner = classes.class_of(m, func, args)
     frame = Frame(env, func.name, touched, on_yield, cls=owner)
     given = [func.receiver, *args] if func.receiver is not None else args
     bind(m, env, function, given, kwargs)
@@ -174,20 +170,6 @@ def run_function(
     return NONE
 
 
-def class_of(m: Machine, func: FuncV, args: list[Value]) -> ir.ClassDecl | None:
-    """The class whose body holds the function: where ``super()`` starts; ``Base.__init__(self)`` too."""
-    receiver = names.settle(m, func.receiver or (args[0] if args else NONE))
-    cls = m.heap[receiver.id].cls if isinstance(receiver, HeapV) else None
-    if isinstance(receiver, ClassV):
-        cls = receiver.decl
-    if cls is None:
-        return None
-    for ancestor in m.project.ancestors(cls)[0]:
-        if ancestor.methods.get(func.function.name) is func.function:
-            return ancestor
-    return cls if func.receiver is not None else None
-
-
 def bind(m: Machine, env: Env, function: ir.Function, args: list[Value], kwargs: dict[str, Value]) -> None:
     """Binds parameters; a missing one takes its default, evaluated where the function was defined."""
     rest = list(args)
@@ -199,7 +181,7 @@ def bind(m: Machine, env: Env, function: ir.Function, args: list[Value], kwargs:
                 rest = []
             case "**":
                 made = m.new_object(Shape.DICT)
-                m.heap[made.id].open = named.pop(REST, None) is not None
+                m.heap[made.id].open = named.pop(callers.REST, None) is not None
                 for key, value in named.items():
                     containers.put(m, m.heap[made.id], ConstV(key), value)
                 env.names[param.name] = made

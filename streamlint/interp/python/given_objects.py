@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import classes, given_classes
-from streamlint.interp.python import objects, unseen_caller
+from streamlint.interp.python import instances, unseen_caller
 from streamlint.interp.state import naming
 from streamlint.interp.state.machine import PathEnds, Returned
 from streamlint.interp.state.values import NONE, EventV, HeapV, StreamV, SymV, Value
@@ -60,7 +60,7 @@ def _made(m: Machine, cls: ir.ClassDecl, key: str) -> HeapV:
     first = len(m.ops)
     with suppress(PathEnds, Returned):
         args, kwargs = unseen_caller.constructor_arguments(m, cls, _FIRST_NUMBER + len(m.targets))
-        objects.initialize(m, made, cls, args, kwargs, cls.span)
+        instances.initialize(m, made, cls, args, kwargs, cls.span)
     m.calls, m.constructing = outer, constructing
     del m.globals[_place(cls)]
     m.forget_ops(first)

@@ -6,18 +6,8 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.library import escape
-from streamlint.interp.python import (
-    alike,
-    binding,
-    calls,
-    conditions,
-    containers,
-    expr,
-    functions,
-    objects,
-    stmt,
-)
-from streamlint.interp.state import elements, lifetime
+from streamlint.interp.python import alike, binding, conditions, containers, expr, objects, stmt
+from streamlint.interp.state import elements, lifetime, loop_steps
 from streamlint.interp.state.machine import Jumped, Machine, PathEnds, Returned
 from streamlint.interp.state.values import NONE, ConstV, GeneratorV, HeapV, Value
 from streamlint.models import vocabulary
@@ -34,8 +24,6 @@ SURE_TURNS = 6
 """Passes over a loop of known length that are run whatever they cost ..."""
 SURE_INNER_TURNS = 3
 """... and over one inside another."""
-LOOP_STEPS = 2_000
-"""Expressions and statements after which an outermost loop, with those in it, makes no further passes."""
 
 
 def run_for(m: Machine, s: ir.For) -> None:
@@ -43,7 +31,7 @@ def run_for(m: Machine, s: ir.For) -> None:
     if isinstance(source, GeneratorV):
         _for_generator(m, s, source)
         return
-    enter(m)
+    loop_steps.enter(m)
     filling = m.filling
     try:
         with lifetime.holding(m, source):
@@ -59,18 +47,6 @@ def run_for(m: Machine, s: ir.For) -> None:
     stmt.run_block(m, s.orelse)
 
 
-def enter(m: Machine) -> None:
-    """A loop begins; the outermost one sets how far all of them may go."""
-    if not m.loops:
-        m.loops_end = m.steps + LOOP_STEPS
-    m.loops += 1
-
-
-def may_go_on(m: Machine, done: int, sure: int) -> bool:
-    """Whether a loop of known length makes another pass after those ``done``."""
-    return done < sure or m.steps < m.loops_end
-
-
 def _turns(m: Machine, s: ir.For, source: Value) -> Iterator[Value]:
     """What the loop variable is bound to, pass by pass."""
     items = elements.listed(m, source)
@@ -79,7 +55,7 @@ def _turns(m: Machine, s: ir.For, source: Value) -> Iterator[Value]:
         sure = SURE_TURNS if m.loops == 1 or _computes_slots(m, s) else SURE_INNER_TURNS
         passes = _Passes(m)
         for done, item in enumerate(items):
-            if not may_go_on(m, done, sure):
+            if not loop_steps.may_go_on(m, done, sure):
                 passes.cut(s)
                 return
             yield item
@@ -95,7 +71,7 @@ def _turns(m: Machine, s: ir.For, source: Value) -> Iterator[Value]:
             yield containers.nth(m, source, turn, s.iter.span)
             continue
         try:
-            item = calls.call(m, step, [], {}, s.iter.span)
+            item = m.python.call(m, step, [], {}, s.iter.span)
         except PathEnds:
             # StopIteration
             return
@@ -159,7 +135,7 @@ def _for_generator(m: Machine, s: ir.For, source: GeneratorV) -> None:
         return NONE
 
     try:
-        functions.run_generator(m, source, at_yield, s.iter.span)
+        m.python.run_generator(m, source, at_yield, s.iter.span)
     except _LoopLeft:
         if returned:
             raise returned[0] from None
@@ -192,7 +168,7 @@ class _Passes:
 
 
 def run_while(m: Machine, s: ir.While) -> None:
-    enter(m)
+    loop_steps.enter(m)
     try:
         if not _while(m, s):
             return
@@ -215,7 +191,7 @@ def _while(m: Machine, s: ir.While) -> bool:
                 break
             if not conditions.holds(m, s.test, want=True if done == 0 and not _polls(s.test) else None):
                 return True
-        elif not may_go_on(m, done, SURE_TURNS):
+        elif not loop_steps.may_go_on(m, done, SURE_TURNS):
             passes.cut(s)
             return True
         if not _pass(m, s.body):
@@ -238,5 +214,5 @@ def _known_test(m: Machine, test: ir.Expr) -> bool | None:
 
 def _polls(test: ir.Expr) -> bool:
     return isinstance(test, ir.Unary) or any(
-        isinstance(node, ir.Call) and calls.name_of(node) in vocabulary.POLLS for node in ir.walk(test)
+        isinstance(node, ir.Call) and ir.called(node) in vocabulary.POLLS for node in ir.walk(test)
     )

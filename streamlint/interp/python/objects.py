@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir, models
-from streamlint.interp.facts import classes, modules
+from streamlint.interp.facts import classes
 from streamlint.interp.library import devices, effects, tensors, threads
 from streamlint.interp.library.hooks import OF_MODULES
-from streamlint.interp.python import binding, calls, given_objects, variables
+from streamlint.interp.python import given_objects, variables
 from streamlint.interp.state import lifetime, names, naming
 from streamlint.interp.state.values import (
     NONE,
@@ -120,7 +120,7 @@ def _constant(path: str, name: str) -> Value | None:
 def _module_attribute(m: Machine, module: str, name: str) -> Value:
     found = m.project.path(f"{module}.{name}")
     if isinstance(found, ApiV) and models.find_function(found.path) is None:
-        return binding.module_name(m, module, name)
+        return m.python.module_name(m, module, name)
     return found
 
 
@@ -147,7 +147,7 @@ def _instance_attribute(m: Machine, value: HeapV, name: str, span: Span) -> Valu
         kinds = member.function.decorators
         if isinstance(member.function, ir.FunctionDecl):
             if is_property(member.function):
-                return calls.call(m, FuncV(member.function, member.closure, value), [], {}, span)
+                return m.python.call(m, FuncV(member.function, member.closure, value), [], {}, span)
             if "staticmethod" in kinds:
                 return member
             if "classmethod" in kinds:
@@ -198,7 +198,7 @@ def iterated(m: Machine, value: Value, span: Span) -> Value:
     if not isinstance(value, HeapV) or m.heap[value.id].shape is not Shape.INSTANCE:
         return value
     begin = classes.method(m, value, "__iter__")
-    return names.settle(m, calls.call(m, begin, [], {}, span)) if begin is not None else value
+    return names.settle(m, m.python.call(m, begin, [], {}, span)) if begin is not None else value
 
 
 def following(m: Machine, value: Value) -> FuncV | None:
@@ -216,7 +216,7 @@ def set_attribute(m: Machine, value: Value, name: str, new: Value, span: Span) -
             held = m.heap[value.id]
             setter = _setter(m, held.cls, name)
             if setter is not None:
-                calls.call(m, FuncV(setter, None, value), [new], {}, span)
+                m.python.call(m, FuncV(setter, None, value), [new], {}, span)
                 return
             held.attrs[name] = new
             naming.rename(m, new, name)
@@ -254,57 +254,6 @@ def _setter(m: Machine, cls: ir.ClassDecl | None, name: str) -> ir.FunctionDecl 
         if name in ancestor.setters:
             return ancestor.setters[name]
     return None
-
-
-def instantiate(
-    m: Machine, decl: ir.ClassDecl, args: list[Value], kwargs: dict[str, Value], span: Span
-) -> Value:
-    """``Class(...)``"""
-    made = classes.new(m, decl)
-    initialize(m, made, decl, args, kwargs, span)
-    return made
-
-
-def initialize(
-    m: Machine, made: HeapV, decl: ir.ClassDecl, args: list[Value], kwargs: dict[str, Value], span: Span
-) -> None:
-    """Runs ``__init__``, or sets the fields of a dataclass."""
-    constructor = classes.lookup(m, decl, "__init__")
-    if isinstance(constructor, FuncV):
-        calls.call(m, FuncV(constructor.function, constructor.closure, made), args, kwargs, span)
-        return
-    fields = classes.dataclass_fields(m, decl)
-    if fields is None:
-        return
-    bound = dict(kwargs)
-    for (name, default), value in zip(fields.items(), args, strict=False):
-        bound[name] = value
-        del default
-    for name, default in fields.items():
-        if name in bound:
-            m.heap[made.id].attrs[name] = bound[name]
-        elif default is not None:
-            m.heap[made.id].attrs[name] = _default(m, decl, default)
-            naming.rename(m, m.heap[made.id].attrs[name], name)
-    after = classes.method(m, made, "__post_init__")
-    if after is not None:
-        calls.call(m, after, [], {}, span)
-
-
-def _default(m: Machine, decl: ir.ClassDecl, default: ir.Expr) -> Value:
-    """A field's default; ``field(default_factory=list)`` makes a new one for each object."""
-    module = m.project.module(decl.module)
-    if module is None:
-        return NONE
-    if isinstance(default, ir.Call) and calls.name_of(default) == "field":
-        for argument in default.args:
-            if argument.keyword == "default":
-                return modules.at_module_level(m, module, argument.value) or NONE
-            if argument.keyword == "default_factory":
-                call = ir.Call(default.span, argument.value, ())
-                return modules.at_module_level(m, module, call) or NONE
-        return NONE
-    return modules.at_module_level(m, module, default) or NONE
 
 
 def asked_for(m: Machine, value: Value) -> list[Value]:

@@ -12,10 +12,10 @@ from streamlint.interp.python import (
     binding,
     conditions,
     container_methods,
-    contexts,
     expr,
     inner_functions,
     loops,
+    with_statements,
 )
 from streamlint.interp.state import lifetime, names
 from streamlint.interp.state.machine import Jumped, Machine, PathEnds, Returned
@@ -56,7 +56,7 @@ def run(m: Machine, s: ir.Stmt) -> None:
         case ir.Eval():
             expr.evaluate(m, s.value)
         case ir.With():
-            contexts.run_with(m, s.items, s.body)
+            with_statements.run_with(m, s.items, s.body)
         case ir.If():
             run_block(m, s.body if _if(m, s) else s.orelse)
         case ir.For():

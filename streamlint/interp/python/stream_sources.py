@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 from streamlint.interp.facts import classes, modules, scopes, touching, writes
 from streamlint.interp.facts.scopes import Scope, Target
-from streamlint.interp.python import binding, containers, objects
+from streamlint.interp.python import containers
 from streamlint.interp.state import naming
 from streamlint.interp.state.decisions import Oracle
 from streamlint.interp.state.machine import PathEnds
@@ -140,7 +140,7 @@ def _part(m: Machine, value: Value, text: str) -> Value:
     """``.name``, ``[-1]``, or a slice as ``key_of`` writes it: ``[:3:]``."""
     span = next(frame.statement for frame in reversed(m.frames) if frame.statement is not None)
     if text.startswith("."):
-        found = objects.attribute(m, value, text[1:], span)
+        found = m.python.attribute(m, value, text[1:], span)
         cls = m.heap[value.id].cls if isinstance(value, HeapV) else None
         if not isinstance(found, SymV) or cls is None:
             return found
@@ -232,7 +232,7 @@ def _name(m: Machine, scope: Scope, name: str, steps: int) -> Value | None:
         return _passed(m, target, name, steps)
     if name not in scope.module.assigned:
         return None
-    value = binding.module_name(m, scope.module.name, name)
+    value = m.python.module_name(m, scope.module.name, name)
     return value if _holds_order(m, value) else None
 
 

@@ -8,7 +8,6 @@ from streamlint import ir
 from streamlint.interp.facts import classes, guesses, kinds, scopes
 from streamlint.interp.facts.scopes import Scope
 from streamlint.interp.library import escape, tensors
-from streamlint.interp.python import calls, functions
 from streamlint.interp.state import callers
 from streamlint.interp.state.machine import Machine, PathEnds, Returned
 from streamlint.interp.state.values import (
@@ -35,10 +34,10 @@ def call_outside(m: Machine, func: FuncV, number: int) -> None:
     args, kwargs = outside_arguments(m, func, number, skip=1 if func.receiver is not None else 0)
     try:
         m.last_return = None
-        result = calls.call(m, func, args, kwargs, func.function.span)
+        result = m.python.call(m, func, args, kwargs, func.function.span)
         _used_by_caller(m, result, func.function.span)
         if isinstance(result, GeneratorV):
-            functions.run_generator(m, result, lambda v: _consumed(m, v), func.function.span)
+            m.python.run_generator(m, result, lambda v: _consumed(m, v), func.function.span)
         _handed_out(m, result, func.function.span)
     except Returned:
         pass
@@ -124,7 +123,7 @@ def outside_arguments(
     args: list[Value] = []
     kwargs: dict[str, Value] = {}
     module = m.project.module(function.module)
-    scope = Scope(module, function, owner or functions.class_of(m, func, [])) if module is not None else None
+    scope = Scope(module, function, owner or classes.class_of(m, func, [])) if module is not None else None
     for position, param in enumerate(function.params):
         if position < skip and param.kind == "positional":
             continue
@@ -136,7 +135,7 @@ def outside_arguments(
         elif param.kind == "*":
             args.append(SymV(f"*{number}:{param.name}"))
         else:
-            kwargs[functions.REST] = SymV(f"{number}:{param.name}")
+            kwargs[callers.REST] = SymV(f"{number}:{param.name}")
     return args, kwargs
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from streamlint.interp.python import binding, calls, expr, objects, stream_sources
+from streamlint.interp.python import binding, calls, expr, functions, objects, stream_sources
 from streamlint.interp.state.python import Python
 
 PYTHON: Final = Python(
     call=calls.call,
     evaluate=expr.evaluate,
     attribute=objects.attribute,
+    run_generator=functions.run_generator,
     module_name=binding.module_name,
     stream_of=stream_sources.of_key,
 )

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 _RESULT = frozenset({Doubt.RESULT})
 _KEPT = frozenset({Doubt.ARGUMENT, Doubt.CALLS})
 
+REST = "**"
+"""The name under which a caller that is not seen passes keywords that nothing is known of."""
+
 
 def begin(m: Machine, span: Span, call: int = 0) -> None:
     """The op that stands for what the caller may have queued before a call, on its arguments.

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from streamlint import ir
     from streamlint.interp.state.machine import Machine
-    from streamlint.interp.state.values import EventV, StreamV, Value
+    from streamlint.interp.state.values import EventV, GeneratorV, StreamV, Value
     from streamlint.source import Span
 
 
@@ -24,6 +24,8 @@ class Python:
     """Evaluates an expression in the frame that is running."""
     attribute: Callable[[Machine, Value, str, Span], Value]
     """Reads an attribute, which may be a property."""
+    run_generator: Callable[[Machine, GeneratorV, Callable[[Value], Value], Span], None]
+    """Runs the body of a generator, and something at each of its yields."""
     module_name: Callable[[Machine, str, str], Value]
     """A module's variable, which is evaluated when it is first needed."""
     stream_of: Callable[[Machine, str], StreamV | EventV | None]

@@ -1,0 +1,70 @@
+"""Objects of classes of the tree: how they are made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint import ir
+from streamlint.interp.facts import classes, modules
+from streamlint.interp.state import naming
+from streamlint.interp.state.values import (
+    NONE,
+    FuncV,
+    HeapV,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from streamlint.interp.state.machine import Machine
+    from streamlint.source import Span
+
+
+def instantiate(
+    m: Machine, decl: ir.ClassDecl, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value:
+    """``Class(...)``"""
+    made = classes.new(m, decl)
+    initialize(m, made, decl, args, kwargs, span)
+    return made
+
+
+def initialize(
+    m: Machine, made: HeapV, decl: ir.ClassDecl, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> None:
+    """Runs ``__init__``, or sets the fields of a dataclass."""
+    constructor = classes.lookup(m, decl, "__init__")
+    if isinstance(constructor, FuncV):
+        m.python.call(m, FuncV(constructor.function, constructor.closure, made), args, kwargs, span)
+        return
+    fields = classes.dataclass_fields(m, decl)
+    if fields is None:
+        return
+    bound = dict(kwargs)
+    for (name, default), value in zip(fields.items(), args, strict=False):
+        bound[name] = value
+        del default
+    for name, default in fields.items():
+        if name in bound:
+            m.heap[made.id].attrs[name] = bound[name]
+        elif default is not None:
+            m.heap[made.id].attrs[name] = _default(m, decl, default)
+            naming.rename(m, m.heap[made.id].attrs[name], name)
+    after = classes.method(m, made, "__post_init__")
+    if after is not None:
+        m.python.call(m, after, [], {}, span)
+
+
+def _default(m: Machine, decl: ir.ClassDecl, default: ir.Expr) -> Value:
+    """A field's default; ``field(default_factory=list)`` makes a new one for each object."""
+    module = m.project.module(decl.module)
+    if module is None:
+        return NONE
+    if isinstance(default, ir.Call) and ir.called(default) == "field":
+        for argument in default.args:
+            if argument.keyword == "default":
+                return modules.at_module_level(m, module, argument.value) or NONE
+            if argument.keyword == "default_factory":
+                call = ir.Call(default.span, argument.value, ())
+                return modules.at_module_level(m, module, call) or NONE
+        return NONE
+    return modules.at_module_level(m, module, default) or NONE

@@ -1,0 +1,121 @@
+"""``with`` statements: what is entered, the block, and what is left."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint import ir
+from streamlint.interp.facts import classes
+from streamlint.interp.library import escape, monitors
+from streamlint.interp.python import binding, contexts, expr, stmt
+from streamlint.interp.state import lifetime, names
+from streamlint.interp.state.machine import Jumped, PathEnds, Returned
+from streamlint.interp.state.values import (
+    NONE,
+    GeneratorV,
+    HeapV,
+    Shape,
+    SymV,
+    Value,
+)
+from streamlint.trace import MonitorKind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from streamlint.interp.state.machine import Machine
+
+
+def _calls_nothing(body: Sequence[ir.Stmt]) -> bool:
+    """Whether a block holds nothing but operators and assignments: ``y = x * 2``."""
+    return not any(isinstance(node, (ir.Call, ir.With)) for node in ir.walk(tuple(body)))
+
+
+def run_with(m: Machine, items: Sequence[ir.WithItem], body: Sequence[ir.Stmt]) -> None:
+    """Enters the first item and runs the rest inside it."""
+    if not items:
+        stmt.run_block(m, body)
+        return
+    item, *rest = items
+    value = names.settle(m, expr.evaluate(m, item.context))
+    match value:
+        case GeneratorV(context=True):
+            _generator(m, value, item, rest, body)
+        case HeapV() if value.id in m.monitors and m.monitors[value.id].kind is MonitorKind.LOCK:
+            monitors.wait(m, value, item.context.span, "with")
+            try:
+                run_with(m, rest, body)
+            finally:
+                if not m.cut:
+                    monitors.signal(m, value, item.context.span, "leaving the block")
+        case HeapV() if m.heap[value.id].shape is Shape.INSTANCE and _manager(m, value) is not None:
+            _user_manager(m, value, item, rest, body)
+        case _:
+            bound, leave = contexts.enter(m, value, item.context.span)
+            if item.target is not None:
+                binding.assign(m, item.target, bound)
+            outer = m.frame.operators_only
+            m.frame.operators_only = outer or (leave.current != m.current and _calls_nothing(body))
+            try:
+                with lifetime.holding(m, value):
+                    run_with(m, rest, body)
+            except PathEnds:
+                leave.raised = True
+                raise
+            finally:
+                m.frame.operators_only = outer
+                leave()
+                if not m.cut and isinstance(value, SymV):
+                    # with pool.lease() as stream: what is not seen may wait for it in the end.
+                    escape.through(m, [value, bound], item.context.span, "leaving the block")
+
+
+def _generator(
+    m: Machine, value: GeneratorV, item: ir.WithItem, rest: Sequence[ir.WithItem], body: Sequence[ir.Stmt]
+) -> None:
+    """``@contextmanager``: the generator runs, and the block runs at its yield.
+
+    A block that is left by ``return`` or ``break`` leaves its own function, after the generator is done.
+    """
+    frame = m.frame
+    left: list[Returned | Jumped] = []
+
+    def at_yield(bound: Value) -> Value:
+        m.frames.append(frame)
+        try:
+            if item.target is not None:
+                binding.assign(m, item.target, bound)
+            run_with(m, rest, body)
+        except (Returned, Jumped) as leaving:
+            left.append(leaving)
+        finally:
+            m.frames.pop()
+        return NONE
+
+    m.python.run_generator(m, value, at_yield, item.context.span)
+    if left:
+        raise left[0]
+
+
+def _user_manager(
+    m: Machine, value: HeapV, item: ir.WithItem, rest: Sequence[ir.WithItem], body: Sequence[ir.Stmt]
+) -> None:
+    entering, leaving = _manager(m, value) or (None, None)
+    bound = m.python.call(m, entering, [], {}, item.context.span) if entering else NONE
+    if item.target is not None:
+        binding.assign(m, item.target, bound)
+    try:
+        with lifetime.holding(m, value):
+            run_with(m, rest, body)
+    finally:
+        if leaving is not None and not m.cut:
+            m.python.call(m, leaving, [NONE, NONE, NONE], {}, item.context.span)
+
+
+def _manager(m: Machine, value: HeapV) -> tuple[Value, Value | None] | None:
+    """What a class does when a block is entered and left: ``with``, or ``async with``."""
+    for enter_name, exit_name in (("__enter__", "__exit__"), ("__aenter__", "__aexit__")):
+        entering = classes.method(m, value, enter_name)
+        if entering is not None:
+            return entering, classes.method(m, value, exit_name)
+    return None

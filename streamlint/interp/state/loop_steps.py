@@ -1,0 +1,23 @@
+"""How far loops may go, all those that are open together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from streamlint.interp.state.machine import Machine
+
+LOOP_STEPS = 2_000
+"""Expressions and statements after which an outermost loop, with those in it, makes no further passes."""
+
+
+def enter(m: Machine) -> None:
+    """A loop begins; the outermost one sets how far all of them may go."""
+    if not m.loops:
+        m.loops_end = m.steps + LOOP_STEPS
+    m.loops += 1
+
+
+def may_go_on(m: Machine, done: int, sure: int) -> bool:
+    """Whether a loop of known length makes another pass after those ``done``."""
+    return done < sure or m.steps < m.loops_end
