@@ -356,19 +356,21 @@ def test_cached_memory_is_overwritten_on_its_own_device(monkeypatch: pytest.Monk
             del size, value
             filled.append((self.device, address))
 
-    cached = {"address": 64, "total_size": 8, "active_size": 0, "device": 0}
-    there, used = {**cached, "address": 96, "device": 3}, {**cached, "active_size": 8}
+    free, used = {"size": 8, "state": "inactive"}, {"size": 8, "state": "active_allocated"}
+    cached = {"address": 64, "device": 0, "blocks": [free]}
+    there = {"address": 96, "device": 3, "blocks": [used, free]}
+    of_graph = {**cached, "segment_pool_id": (0, 1)}
     cuda = types.SimpleNamespace(
         is_initialized=lambda: True,
         empty_cache=lambda: None,
-        memory_snapshot=lambda: [cached, there, used],
+        memory_snapshot=lambda: [cached, there, of_graph],
     )
     torch = types.SimpleNamespace(cuda=cuda, _C=types.SimpleNamespace())
     monkeypatch.delitem(sys.modules, "cupy", raising=False)
     monkeypatch.setitem(sys.modules, "torch", cast("Any", torch))
     filling = cast("Any", Filling())
     child._forget(filling, Pinned(filling))
-    assert filled == [(0, 64), (3, 96)]
+    assert filled == [(0, 64), (3, 104)]
 
 
 def test_memory_of_each_device_is_given_back_in_a_context(monkeypatch: pytest.MonkeyPatch) -> None:

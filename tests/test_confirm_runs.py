@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import threading
 import time
@@ -19,17 +18,17 @@ from streamlint.confirm.inside.hold import Hold
 from streamlint.confirm.inside.probe import Mode, Probe
 from streamlint.confirm.plan.plans import Plan, Target, of_each_statement
 from streamlint.confirm.run.runner import confirm_all
-from streamlint.confirm.run.server import Limits, Server
+from streamlint.confirm.run.server import Limits
 from streamlint.confirm.text.instrument import Place
 from streamlint.confirm.verdict import Verdict
 from streamlint.witness import ByDeadlock, ByValue
-from tests.confirm_support import CALLBACKS, OF_PYTORCH, PROGRAM, Device, alive, library
+from tests.confirm_support import CALLBACKS, OF_PYTORCH, PROGRAM, Device, alive
+from tests.forking import confirm, place, serve
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from streamlint.confirm.run.runner import Confirmation
     from streamlint.confirm.verdict import Decision
 
 # Forking is the point here; the threads that Python warns of belong to the pool that waits for it.
@@ -38,41 +37,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
 @pytest.fixture
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The programs, and a server that forks this very process, with the fake GPU in it."""
-    path = tmp_path / "program.py"
-    path.write_text(PROGRAM, "utf-8")
-    runs = tmp_path / "runs"
-
-    def count() -> int:
-        with runs.open("a") as file:
-            file.write("x")
-        return runs.stat().st_size
-
-    device = Device()
-    monkeypatch.setitem(sys.modules, "fakegpu", library(device, count))
-    monkeypatch.setattr(child, "Driver", lambda: device)
-    monkeypatch.setattr(Server, "_ask", lambda _self, line: json.dumps(child._forked(json.loads(line))))
-    return path
-
-
-def confirm(
-    program: Path, function: str, line_of: str, *, later: str = "", shared: bool = False
-) -> Confirmation:
-    plan = Plan(
-        program,
-        program.parent,
-        function,
-        place(program, function, line_of),
-        place(program, function, later) if later else None,
-    )
-    (done,) = confirm_all([plan], Limits(timeout_s=5, shared=shared))
-    return done
-
-
-def place(program: Path, function: str, text: str) -> Place:
-    lines = program.read_text("utf-8").splitlines()
-    start = lines.index(f"def {function}():") + 1
-    return Place(next(i for i in range(start, len(lines)) if text in lines[i]) + 1)
+    return serve(PROGRAM, tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -341,11 +306,12 @@ def test_what_a_program_started_is_killed_too(tmp_path: Path, program: Path) -> 
         "earlier": None,
         "later": None,
         "turn": None,
+        "delay_ms": 1,
         "hold": "current",
         "purpose": "order",
         "rehearsal": None,
     }
-    job = {"root": str(tmp_path), "delay_ms": 1, "runs": [run]}
+    job = {"root": str(tmp_path), "runs": [run]}
     (result,) = child._forked({"job": job, "timeout_s": 5, "log": str(tmp_path / "log")})
     pid = int(result["value"][0][1])
     for _ in range(100):

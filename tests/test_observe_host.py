@@ -52,6 +52,10 @@ class Program:
         ("result = len(host)", []),
         ("result = id(host)", []),
         ("result = [host]", []),
+        ("result = host == 7", [(Mode.READ, 0, 64)]),
+        ("result = 1 in host", [(Mode.READ, 0, 64)]),
+        ("result = None is host", []),
+        ("result = not host", [(Mode.READ, 0, 64)]),
     ],
 )
 def test_what_is_touched(text: str, touches: list[tuple[Mode, int, int]]) -> None:
@@ -113,6 +117,8 @@ def test_numpy_arrays() -> None:
         "np.copyto(view[:2], [1, 2])\n"
         "other = part + 1\n"
         "shape = part.reshape(2, 2)[1, 0], part.shape\n"
+        "same = part == 7\n"
+        "part += 1\n"
     )
     assert program.names["result"] == 35.0
     assert program.touches() == [
@@ -123,6 +129,8 @@ def test_numpy_arrays() -> None:
         (Mode.WRITE, 0, 8),
         (Mode.READ, 16, 32),
         (Mode.READ, 24, 28),
+        (Mode.READ, 16, 32),
+        (Mode.WRITE, 16, 32),
     ]
 
 

@@ -95,6 +95,10 @@ class Returned:
     """Whether the host waited in the earlier statement until nothing was held back any more."""
     opened_by: str = ""
     """The driver call that waited for a gate until it was opened."""
+    expired: bool = False
+    """Whether nothing was held back any more when a later statement began."""
+    threads: bool = False
+    """Whether threads beside the main one ran statements of the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +107,7 @@ class Raised:
 
     error: str
     errors: tuple[CudaError, ...] = ()
+    threads: bool = False
 
 
 class Cause(Enum):
@@ -151,7 +156,8 @@ class Runs:
     """What the runs of one program gave; a run that the witness does not need is ``NOT_MADE``.
 
     ``reference`` is serialized, ``control`` serialized with the delays, ``gated`` has the delays
-    alone, and ``plain`` is the program as it is. Of a program that may hang, ``control`` has the
+    alone, and ``plain`` is the program as it is. ``slow`` are serialized, with one of several threads of
+    the host slow. Of a program that may hang, ``control`` has the
     delays, and leaves out the statement that is said to wait without end.
     """
 
@@ -159,6 +165,7 @@ class Runs:
     control: Outcome
     gated: Outcome
     plain: Outcome
+    slow: tuple[Outcome, ...] = ()
 
 
 NOT_MADE = Failed("not run")
@@ -168,9 +175,9 @@ def decide(witness: Witness, runs: Runs, delay_s: float) -> Decision:
     """The verdict on a finding whose rule declares ``witness``; a gate holds for ``delay_s``."""
     match witness:
         case ByValue() | ByReuse(stale=False):
-            return _by_value(runs.reference, runs.control, runs.gated)
+            return _by_value(runs)
         case ByReuse():
-            decision = _by_value(runs.reference, runs.control, runs.gated)
+            decision = _by_value(runs)
             right = "the value was right although the memory was handed out again"
             return replace(decision, reason=right) if decision.verdict is Verdict.ORDERED else decision
         case ByError():
@@ -187,16 +194,41 @@ def decide(witness: Witness, runs: Runs, delay_s: float) -> Decision:
             assert_never(witness)
 
 
-def _by_value(reference: Outcome, control: Outcome, gated: Outcome) -> Decision:
-    match reference:
+def _by_value(runs: Runs) -> Decision:
+    match runs.reference:
         case Failed():
-            return Decision(Verdict.NOT_RUN, reference.reason)
+            return Decision(Verdict.NOT_RUN, runs.reference.reason)
         case Raised():
-            return Decision(Verdict.NOT_RUN, f"the serialized program raises {reference.error}")
+            return Decision(Verdict.NOT_RUN, f"the serialized program raises {runs.reference.error}")
         case Returned():
-            return _against(reference, control, gated)
+            decision = _against(runs.reference, runs.control, runs.gated)
+            return _unless_threads_race(decision, runs.reference, runs.slow)
         case _:
-            assert_never(reference)
+            assert_never(runs.reference)
+
+
+def _unless_threads_race(decision: Decision, reference: Returned, slow: tuple[Outcome, ...]) -> Decision:
+    """A value may depend on which thread of the host comes first, and what is held back decides that too.
+
+    ``worker.put(page)``, and then ``len(worker.done)`` without asking whether the worker has begun.
+    """
+    if decision.verdict is not Verdict.CONFIRMED:
+        return decision
+    for outcome in slow:
+        match outcome:
+            case Failed():
+                return Decision(Verdict.NOT_RUN, outcome.reason)
+            case Raised():
+                reason = f"the serialized program raises {outcome.error} when one of its threads is slow"
+                return Decision(Verdict.NOISY, reason)
+            case Returned():
+                noise = first_difference(reference.value, outcome.value)
+                if noise is not None:
+                    reason = "the serialized program returns another value when one of its threads is slow"
+                    return Decision(Verdict.NOISY, reason, noise)
+            case _:
+                assert_never(outcome)
+    return decision
 
 
 def _against(reference: Returned, control: Outcome, gated: Outcome) -> Decision:
@@ -301,7 +333,7 @@ def _by_late_error(witness: ByLateError, runs: Runs) -> Decision:
     shown = _first_error(runs.gated, lambda error: error.code in witness.codes)
     if shown is not None and not isinstance(runs.reference, Failed):
         return Decision(Verdict.CONFIRMED, f"{_failed_call(shown)}, with the earlier operation held back")
-    return _by_value(runs.reference, runs.control, runs.gated)
+    return _by_value(runs)
 
 
 def _by_deadlock(control: Outcome, gated: Outcome) -> Decision:

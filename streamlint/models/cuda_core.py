@@ -72,7 +72,7 @@ def _resource(name: str, space: Space, params: str) -> tuple[Api, Api]:
 CUDA_CORE = Framework(
     lib=Lib.CORE,
     url=_URL,
-    modules=("cuda.core", "cuda.core.experimental"),
+    modules=("cuda.core", "cuda.core.graph", "cuda.core.experimental"),
     functions=(
         Api("Device", "device_id", (NewDevice("device_id"),)),
         Api("StreamOptions", "nonblocking priority", (Makes(_OPTIONS, ("nonblocking",)),)),
@@ -108,6 +108,7 @@ CUDA_CORE = Framework(
         Api("begin_building", "mode", (CaptureStarts(), Returns("self"))),
         Api("split", "count", (SplitsCapture(),)),
         Api("end_building", "", (CaptureEnds(), Returns("self"))),
+        Api("stream", "", (Returns("self"),), attribute=True),
         Api("complete", "options", (InstantiatesGraph("self"),)),
     ),
     event_methods=(

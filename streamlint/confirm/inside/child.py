@@ -34,7 +34,8 @@ from streamlint.confirm.inside.last_words import tail
 from streamlint.confirm.inside.pinned import Pinned
 from streamlint.confirm.inside.probe import Mode, Probe
 from streamlint.confirm.inside.reuse import Past
-from streamlint.confirm.inside.stacks import stuck_at
+from streamlint.confirm.inside.seeds import again as seed_again
+from streamlint.confirm.inside.stacks import has_stacks, stuck_at
 from streamlint.confirm.inside.values import snapshot
 from streamlint.confirm.inside.variables import Variables
 from streamlint.confirm.inside.warm import warm
@@ -98,6 +99,9 @@ def _forked(request: dict[str, Any]) -> list[dict[str, Any]]:
     done = results if last is None else [*results, last]
     if status is None:
         return [*done, _timeout(request, request["job"]["runs"][len(done)])]
+    if _crashed(status) and has_stacks(_log(request)):
+        # `faulthandler` reads the frames of threads that go on, which can end the process; the time was over.
+        return [*done, _timeout(request, request["job"]["runs"][len(done)])]
     cause = Cause.CRASH if _crashed(status) else Cause.UNABLE
     return [*done, _failed(f"the program {_ending(status)}{tail(Path(request['log']))}", cause)]
 
@@ -156,9 +160,13 @@ def _crashed(status: int) -> bool:
 
 
 def _timeout(request: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
-    log = Path(request["log"])
-    where, cause = stuck_at(log.read_text("utf-8", errors="replace") if log.exists() else "", run["path"])
+    where, cause = stuck_at(_log(request), run["path"])
     return _failed(f"the program did not end within {request['timeout_s']:g} s{where}", cause)
+
+
+def _log(request: dict[str, Any]) -> str:
+    log = Path(request["log"])
+    return log.read_text("utf-8", errors="replace") if log.exists() else ""
 
 
 def _results(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -211,12 +219,13 @@ def _result(driver: Driver, job: dict[str, Any], run: dict[str, Any], before: Be
         tree = instrument(source, str(path), *places, purpose, late=hold is Hold.LATE)
         if imports(tree, "torch"):
             _warm_torch()
-        gate = Gate(driver, job["delay_ms"])
+        gate = Gate(driver, run["delay_ms"])
         mode = Mode(run["mode"])
         past = _past(purpose, mode, driver)
         probe = Probe(mode, driver, gate, run["turn"], str(path), past, hold=hold)
         probe.on_made = before.pinned.see
         call = Switch(probe)
+        seed_again()
         function = _load(tree, path, Path(job["root"]), run["function"], call)
         if before.must_call(run, tree):
             # To compile takes longer than a gate holds, and to load may wait for the device.
@@ -259,6 +268,7 @@ class Switch:
 
 def _rehearse(function: Callable[[], object], call: Switch, driver: Driver, probe: Probe) -> None:
     call.probe = probe
+    seed_again()
     with suppress(Exception):  # the run itself reports it
         function()
     with suppress(DriverError):
@@ -266,6 +276,7 @@ def _rehearse(function: Callable[[], object], call: Switch, driver: Driver, prob
 
 
 def _call(function: Callable[[], object], probe: Probe, driver: Driver, gate: Gate) -> dict[str, Any]:
+    seed_again()
     # The user's function may raise anything at all; what it raised is the result.
     try:
         value = function()
@@ -275,7 +286,8 @@ def _call(function: Callable[[], object], probe: Probe, driver: Driver, gate: Ga
     except Exception as error:
         gate.release()
         probe.raised(error)
-        return {"status": "raised", "error": f"{type(error).__name__}: {error}"[:400]}
+        text = f"{type(error).__name__}: {error}"[:400]
+        return {"status": "raised", "error": text, "threads": probe.threads}
     return {
         "status": "returned",
         "value": leaves,
@@ -285,6 +297,8 @@ def _call(function: Callable[[], object], probe: Probe, driver: Driver, gate: Ga
         "others": [hold.value for hold in probe.others],
         "watched": probe.watched,
         "waited_s": probe.waited_s,
+        "expired": probe.expired,
+        "threads": probe.threads,
     }
 
 
@@ -377,11 +391,17 @@ def _forget(driver: Driver, pinned: Pinned) -> None:
 
 
 def _overwrite_cached(torch: Any, driver: Driver) -> None:  # noqa: ANN401
+    """Overwrite what is free, also beside blocks in use: what a module keeps shares its segment."""
     for segment in torch.cuda.memory_snapshot():
         of_graph = segment.get("segment_pool_id", (0, 0)) != (0, 0)
-        if segment["active_size"] == 0 and not of_graph and not segment.get("is_expandable", False):
-            with driver.on(segment["device"]):
-                driver.fill(segment["address"], segment["total_size"], _POISON)
+        if of_graph or segment.get("is_expandable", False):
+            continue
+        with driver.on(segment["device"]):
+            start = segment["address"]
+            for block in segment["blocks"]:
+                if block["state"] == "inactive":
+                    driver.fill(start, block["size"], _POISON)
+                start += block["size"]
     torch.cuda.empty_cache()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -35,6 +36,10 @@ MAX_HOLDS: Final = 16
 MAX_ERRORS: Final = 64
 """Errors kept; polling an event returns "not ready" without end."""
 
+_NAP_S: Final = 0.02
+_MOST_NAPS: Final = 100
+"""How long, and how often, a slow thread waits between two statements."""
+
 _OVERTAKE_S: Final = 0.03
 """How long the later operation is watched while the earlier one is held back."""
 
@@ -50,12 +55,16 @@ class Mode(Enum):
     """The delay, and the later statement left out: nothing waits there."""
     PLAIN = "plain"
     """The program as it is."""
+    SLOW_MAIN = "slow main"
+    """Serialized, and the program's main thread takes its time between statements."""
+    SLOW_OTHERS = "slow others"
+    """Serialized, and the other threads take theirs."""
     ORDER = "order"
     """The delay, and then both orders of the two operations on the memory that they found."""
 
     @property
     def serialized(self) -> bool:
-        return self in (Mode.REFERENCE, Mode.CONTROL)
+        return self in (Mode.REFERENCE, Mode.CONTROL, *SLOW)
 
     @property
     def delays(self) -> bool:
@@ -65,6 +74,9 @@ class Mode(Enum):
     def races(self) -> bool:
         """Whether a later operation may come before an earlier one that is held back."""
         return self in (Mode.GATED, Mode.ORDER)
+
+
+SLOW: Final = (Mode.SLOW_MAIN, Mode.SLOW_OTHERS)
 
 
 class Probe:
@@ -107,12 +119,20 @@ class Probe:
         self.waited_s = 0.0
         self.overtaken = False
         self.outlasted = False
+        self.expired = False
+        self.threads = False
+        self._naps = 0
         self.errors: list[CudaError] = []
 
     def step(self) -> None:
         """Between two statements: the device becomes idle, where the run is serialized."""
+        on_main = threading.current_thread() is threading.main_thread()
+        self.threads = self.threads or not on_main
         if self.mode.serialized and not self._out_of_bounds():
             self._driver.synchronize()
+        if self.mode in SLOW and on_main is (self.mode is Mode.SLOW_MAIN) and self._naps < _MOST_NAPS:
+            self._naps += 1
+            time.sleep(_NAP_S)
 
     def hold_current(self) -> None:
         """Before an earlier statement that names no stream: it runs on the current one."""
@@ -165,7 +185,9 @@ class Probe:
         """
         turn = self.reached
         self.reached += 1
-        if not self.mode.delays or turn >= MAX_HOLDS or self._turn not in (None, turn):
+        if not self.mode.delays or turn != (turn if self._turn is None else self._turn):
+            return False
+        if self._turn is None and turn >= MAX_HOLDS:
             return False
         return not self._out_of_bounds()
 
@@ -181,7 +203,9 @@ class Probe:
         """Before the later statement."""
         self.watched += 1
         self._later_streams = []
-        self._watching = self.mode is Mode.GATED and not on_callback_thread() and self._gate.closed
+        looks = self.mode is Mode.GATED and not on_callback_thread()
+        self._watching = looks and self._gate.closed
+        self.expired = self.expired or (looks and self.reached > 0 and not self._watching)
         self._began = time.monotonic()
 
     def freed(self, value: T) -> T:

@@ -11,6 +11,8 @@ from streamlint.confirm.verdict import Cause
 
 _OWN: Final = str(Path(__file__).parents[1])
 
+_TIMEOUT: Final = "Timeout ("
+
 _FRAME: Final = re.compile(r' *File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>.*)')
 
 
@@ -37,9 +39,14 @@ def stuck_at(text: str, path: str) -> tuple[str, Cause]:
     return f"; it waits at {', and another thread at '.join(places[:2])}", Cause.TIMEOUT
 
 
+def has_stacks(text: str) -> bool:
+    """Whether the stacks of a program that did not end were written, or some of them."""
+    return _TIMEOUT in text
+
+
 def read_stacks(text: str) -> list[list[Frame]]:
     """The stacks written last, innermost frame first; that of the main thread comes last."""
-    _, _, dump = text.rpartition("Timeout (")
+    _, _, dump = text.rpartition(_TIMEOUT)
     stacks: list[list[Frame]] = []
     for line in dump.splitlines():
         if line.endswith("most recent call first):"):

@@ -89,6 +89,29 @@ class _Rewriter(ast.NodeTransformer):
         node.left, node.right = (_operand(side) for side in (node.left, node.right))
         return node
 
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        self.generic_visit(node)
+        node.operand = _operand(node.operand)
+        return node
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        """``flags == 7`` computes; ``flags is None`` looks at no element."""
+        self.generic_visit(node)
+        sides = [node.left, *node.comparators]
+        looking = [i for i, one in enumerate(node.ops) if not isinstance(one, ast.Is | ast.IsNot)]
+        read = {side for i in looking for side in (i, i + 1)}
+        node.left, *node.comparators = [_operand(side) if i in read else side for i, side in enumerate(sides)]
+        return node
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST | list[ast.stmt]:
+        """``flags += 1`` writes into an array; so does ``flags[2] += 1``, by its brackets."""
+        self.generic_visit(node)
+        node.value = _operand(node.value)
+        if not isinstance(node.target, ast.Name):
+            return node
+        written = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
+        return [ast.copy_location(ast.Expr(_through(WRITE, written)), node), node]
+
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
         name = _dotted(node.func)

@@ -51,6 +51,8 @@ class Plan:
     fingerprint: str = ""
     turn: int | None = None
     """Hold back only this execution of the statement, counted from 0; ``None``: every one."""
+    longer: bool = False
+    """Hold back for several times as long: the host may need its time to come to the later operation."""
     hold: Hold = Hold.CURRENT
     """What is held back where the statement names no stream."""
     witness: Witness = _BY_VALUE

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import assert_never
 
 from streamlint.confirm.inside.hold import Hold
-from streamlint.confirm.inside.probe import Mode
+from streamlint.confirm.inside.probe import SLOW, Mode
 from streamlint.confirm.run.server import Limits, Run, Seen, Server, serving, slow_imports
 from streamlint.confirm.verdict import (
     NOT_MADE,
@@ -138,10 +138,25 @@ class _Session:
             runs += references.values()
             runs += [run for run in made if not run.mode.serialized]
         seen = self._run(runs)
-        seen |= self._run(self._controls(plans, seen))
-        seen |= self._apart(plans, seen)
+        self._make_sure(plans, seen)
         done = [self._decide(plan, seen) for plan in plans]
         return self._other_schedules(done, seen)
+
+    def _make_sure(self, plans: Sequence[Plan], seen: dict[Run, Seen]) -> None:
+        """Add the runs that must agree before anything is claimed."""
+        seen |= self._run(self._controls(plans, seen))
+        seen |= self._run(self._slow(plans, seen))
+        seen |= self._apart(plans, seen)
+
+    def _slow(self, plans: Sequence[Plan], seen: dict[Run, Seen]) -> list[Run]:
+        """With several threads of the host: the program alone, with one of them slow."""
+        wanted = {}
+        for plan in plans:
+            gated = self._seen(plan, seen, Mode.GATED).outcome
+            several = isinstance(gated, Returned | Raised) and gated.threads
+            if several and Run(plan, Mode.CONTROL) in seen and self._seen(plan, seen, SLOW[0]) is _NOT_MADE:
+                wanted[_reference_of(plan)] = plan
+        return [Run(plan, mode) for plan in wanted.values() for mode in SLOW]
 
     def _apart(self, plans: Sequence[Plan], seen: dict[Run, Seen]) -> dict[Run, Seen]:
         """What raised where runs share a process, in processes of its own.
@@ -167,8 +182,7 @@ class _Session:
                 others[index] = list(_narrower(plan, outcome))
         plans = [plan for few in others.values() for plan in few]
         seen |= self._run([Run(plan, Mode.GATED) for plan in plans])
-        seen |= self._run(self._controls(plans, seen))
-        seen |= self._apart(plans, seen)
+        self._make_sure(plans, seen)
         for index, few in others.items():
             for plan in few:
                 single = self._decide(plan, seen)
@@ -213,8 +227,8 @@ class _Session:
         return wanted
 
     def _seen(self, plan: Plan, seen: dict[Run, Seen], mode: Mode) -> Seen:
-        """The plan's own run in this mode; the reference is shared by the plans of a function."""
-        if mode is not Mode.REFERENCE:
+        """The plan's own run in this mode; what holds nothing back is shared by the plans of a function."""
+        if mode not in (Mode.REFERENCE, *SLOW):
             return seen.get(Run(plan, mode), _NOT_MADE)
         same = (s for r, s in seen.items() if r.mode is mode and _reference_of(r.plan) == _reference_of(plan))
         return next(same, _NOT_MADE)
@@ -228,6 +242,7 @@ class _Session:
             by_mode[Mode.REFERENCE].outcome if control is _NOT_MADE else control.outcome,
             by_mode[Mode.GATED].outcome,
             by_mode[Mode.PLAIN].outcome,
+            tuple(by_mode[mode].outcome for mode in SLOW if by_mode[mode] is not _NOT_MADE),
         )
         decision = decide(plan.witness, runs, self._limits.delay_ms / 1e3)
         environment = next((s.environment for s in by_mode.values() if s.environment), {})
@@ -237,18 +252,25 @@ class _Session:
 _NOT_MADE = Seen(NOT_MADE, {})
 
 
+def _turns(count: int) -> list[int]:
+    """Some executions of a statement: those of the first passes of a loop, and that of the last one."""
+    return [*range(min(count, MAX_TURNS)), *range(max(count - 1, MAX_TURNS), count)]
+
+
 def _narrower(plan: Plan, outcome: Outcome) -> Iterator[Plan]:
     """Other schedules for a statement whose delay showed nothing.
 
     One execution at a time: in ``for s in streams: launch(s)`` with a wait for the first stream only,
     holding both back delays the reader too, and it comes late enough to be right by luck. For the same
     reason the stream of one library at a time. And the other devices, for what runs on one that is not
-    current.
+    current. And for longer, if the host was too slow.
     """
     if isinstance(outcome, Returned):
         if outcome.held > 1:
-            for turn in range(min(outcome.held, MAX_TURNS)):
+            for turn in _turns(outcome.held):
                 yield replace(plan, turn=turn)
+        if outcome.expired and not outcome.outlasted:
+            yield replace(plan, longer=True)
         for other in outcome.others:
             yield replace(plan, hold=Hold(other))
     if gpus_of(plan.witness) > 1:

@@ -49,6 +49,9 @@ _PRELOAD = {
 process can be forked then; by the name that a program imports."""
 
 
+_LONGER = 5
+"""How many delays a schedule takes in which the host is given its time."""
+
 _FOLDER = "STREAMLINT_CONFIRM_FOLDER"
 """Marks what the runs start, so that nothing of it is left behind."""
 
@@ -194,7 +197,6 @@ def slow_imports(paths: Iterable[Path]) -> list[str]:
 def _job(runs: Sequence[Run], limits: Limits) -> dict[str, Any]:
     return {
         "root": str(runs[0].plan.root),
-        "delay_ms": limits.delay_ms,
         "runs": [
             {
                 "path": str(run.plan.path),
@@ -203,6 +205,7 @@ def _job(runs: Sequence[Run], limits: Limits) -> dict[str, Any]:
                 "earlier": _place(run.plan.earlier),
                 "later": _place(run.plan.later),
                 "turn": run.plan.turn,
+                "delay_ms": limits.delay_ms * (_LONGER if run.plan.longer else 1),
                 "hold": run.plan.hold.value,
                 "purpose": _purpose(run.plan.witness).value,
                 "rehearsal": None if (mode := _rehearsal(run)) is None else mode.value,
@@ -254,9 +257,11 @@ def parse_outcome(data: dict[str, Any]) -> Seen:
                 data["waited_s"],
                 tuple(data["others"]),
                 data["outlasted"],
+                expired=data["expired"],
+                threads=data["threads"],
             )
             return Seen(returned, environment)
         case "raised":
-            return Seen(Raised(data["error"], errors), environment)
+            return Seen(Raised(data["error"], errors, data["threads"]), environment)
         case _:
             return Seen(Failed(data["reason"], Cause(data["cause"])), environment)
