@@ -77,7 +77,7 @@ WITHIN: dict[str, dict[str, set[str]]] = {
 }
 """For the folders and files of a part, those beside them that they may import when they run."""
 
-CIRCLES = {"interp/python": 6, "interp/library": 12}
+CIRCLES = {"interp/python": 6}
 """How many files of a folder may import each other in a circle, where that is in the nature of things."""
 
 HOMES = {

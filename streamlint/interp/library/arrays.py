@@ -10,8 +10,8 @@ from streamlint.interp.library import (
     copies,
     devices,
     handoffs,
+    in_place,
     kernels,
-    memory,
     stream_values,
     tensors,
     triton,
@@ -47,7 +47,6 @@ from streamlint.trace import (
     Origin,
     Space,
     StreamChoice,
-    StreamKind,
     SyncStream,
 )
 
@@ -56,7 +55,6 @@ if TYPE_CHECKING:
 
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
-    from streamlint.trace import StreamId
 
 LAUNCH = "a configured kernel"
 """Path of the value ``kernel[grid, block, stream]``, which holds the kernel and its configuration."""
@@ -162,7 +160,7 @@ def cupy_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, Va
     if first and last in cupy_model.SPLITS:
         return _parts(m, first[0])
     if first and last == "copyto":
-        tensors.assign_into(m, first[0], given[1] if len(given) > 1 else NONE, span)
+        in_place.assign(m, first[0], given[1] if len(given) > 1 else NONE, span)
         return NONE
     if first and last in cupy_model.IN_PLACE:
         _in_place(m, first[0], last, given[1:], span)
@@ -302,12 +300,6 @@ def numba_function(m: Machine, path: str, args: list[Value], span: Span) -> Valu
     return None
 
 
-def bound_stream(m: Machine, view: BufferV) -> StreamId | None:
-    """The stream that a Numba array was made with, which it keeps; None if it was made without one."""
-    made_on = m.buffers[view.id].alloc_stream
-    return made_on if made_on is not None and m.streams[made_on].kind is not StreamKind.LEGACY else None
-
-
 def configured(m: Machine, kernel: Value, at: Value) -> Value | None:
     """``kernel[grid, block, stream]``: None if ``kernel`` is not one of Numba's or CuPy's."""
     at = names.settle(m, at)
@@ -379,7 +371,7 @@ def launch(m: Machine, kernel: Value, config: Value, args: Sequence[Value], span
             accesses=(*accesses, *host),
             name=name,
             library=lib.product,
-            choice=memory.stream_choice(m, given, args),
+            choice=stream_values.stream_choice(m, given, args),
             # Warp selects the device of the stream by itself.
             issued_on=m.exact_device if lib is not Lib.WARP else None,
         )

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import assert_never
 
-from streamlint import models
-from streamlint.interp.library import effects, escape, stream_values, tensors
+from streamlint.interp.library import escape, stream_values, tensors
 from streamlint.interp.state import captures, elements, names
 from streamlint.interp.state.values import (
     NONE,
@@ -23,13 +22,12 @@ from streamlint.interp.state.values import (
     Flavor,
     GraphV,
     StreamV,
-    SymV,
     TupleV,
     Value,
     key_of,
 )
 from streamlint.models import schema as fx
-from streamlint.models.schema import Lib, Role
+from streamlint.models.schema import Lib
 from streamlint.trace import (
     WHOLE,
     Access,
@@ -229,23 +227,6 @@ def changed(m: Machine, graph: GraphV) -> None:
     if known is not None:
         modes = {(b, region, doubts | _ESCAPED): mode for (b, region, doubts), mode in known.modes.items()}
         m.recordings[graph.id] = replace(known, modes=modes)
-
-
-def method(
-    m: Machine, graph: GraphV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
-) -> Value:
-    """``graph.name(...)``"""
-    row = models.find_method(Role.GRAPH, graph.lib, name)
-    if row is not None:
-        return effects.apply(m, row[0], row[1], graph, args, kwargs, span)
-    if name in ("capture_begin", "capture_end"):
-        return by_hand(m, graph, args, kwargs, span, begins=name == "capture_begin")
-    if name == "reset":
-        m.recordings.pop(graph.id, None)
-        return NONE
-    if name != "pool":
-        changed(m, graph)
-    return SymV(f"graph{graph.id}.{name}()")
 
 
 def by_hand(

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamlint.interp.library import arrays
+from streamlint.interp.library import stream_values
 from streamlint.interp.state import flavors
 from streamlint.interp.state.values import BufferV, Flavor, StreamV
 from streamlint.models.schema import Lib
@@ -117,7 +117,7 @@ def _named_by_interface(m: Machine, view: BufferV) -> StreamId | None:
         case Flavor.DEVICE_ARRAY:
             return m.current_stream(Lib.CUPY).id
         case Flavor.NUMBA_ARRAY:
-            return arrays.bound_stream(m, view)
+            return stream_values.bound_stream(m, view)
         case _:
             return None
 

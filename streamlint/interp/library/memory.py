@@ -12,9 +12,10 @@ from streamlint.interp.library import (
     handoffs,
     kernels,
     making,
+    stream_values,
     tensors,
 )
-from streamlint.interp.state import elements, flavors, names
+from streamlint.interp.state import elements, flavors
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -46,7 +47,7 @@ from streamlint.trace import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from streamlint.interp.library.effects import Call
     from streamlint.interp.state.machine import Machine
@@ -157,7 +158,7 @@ def stream_of(call: Call, name: str | None) -> StreamV:
     if call.lib is fx.Lib.NUMBA and call.value(name) in (NONE, ConstV(0)):
         receiver = call.bound.get("self")
         if isinstance(receiver, BufferV):
-            made_on = arrays.bound_stream(call.m, receiver)
+            made_on = stream_values.bound_stream(call.m, receiver)
             if made_on is not None:
                 return StreamV(made_on, fx.Lib.NUMBA)
     return call.stream(name)
@@ -225,31 +226,9 @@ def _choice(call: Call, effect: fx.Copies | fx.Uses) -> StreamChoice:
     if effect.stream in (None, "default"):
         return StreamChoice.IMPLIED
     packed = effect.packed if isinstance(effect, fx.Uses) else ()
-    return stream_choice(call.m, call.value(effect.stream), [call.value(name) for name in packed])
-
-
-def stream_choice(m: Machine, given: Value, data: Sequence[Value]) -> StreamChoice:
-    """How a call chose its stream: ``given`` stands where it takes one, ``data`` goes to the kernel."""
-    given = names.settle(m, given)
-    if given in (NONE, ConstV(0)) and _holds_stream(m, data):
-        return StreamChoice.AS_DATA
-    return StreamChoice.LEFT_OUT if given == NONE else StreamChoice.NAMED
-
-
-def _holds_stream(m: Machine, values: Iterable[Value], depth: int = 3) -> bool:
-    """Whether a stream is among kernel arguments: ``(x.data.ptr, n, stream.ptr)``."""
-    for value in values:
-        match names.settle(m, value):
-            case StreamV():
-                return True
-            case TupleV(items) if depth and _holds_stream(m, items, depth - 1):
-                return True
-            case HeapV(number) if depth and m.heap[number].shape is not Shape.INSTANCE:
-                if _holds_stream(m, m.heap[number].items, depth - 1):
-                    return True
-            case _:
-                pass
-    return False
+    return stream_values.stream_choice(
+        call.m, call.value(effect.stream), [call.value(name) for name in packed]
+    )
 
 
 def _source_modes(call: Call, kernel: str, source: str) -> tuple[Mode | None, ...] | None:

@@ -6,14 +6,22 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import known
 from streamlint.interp.facts.kinds import Kind
-from streamlint.interp.library import addresses, copies, devices, layers, sizes, storage, tensors, unresolved
+from streamlint.interp.library import (
+    copies,
+    devices,
+    factories,
+    in_place,
+    layers,
+    sizes,
+    tensor_methods,
+    tensors,
+    unresolved,
+)
 from streamlint.interp.state import names
 from streamlint.interp.state.values import (
     FALSE,
     NONE,
-    BufferV,
     ConstV,
-    Flavor,
     HeapV,
     Shape,
     SymV,
@@ -27,70 +35,11 @@ from streamlint.trace import (
     Evidence,
     HostAccess,
     Mode,
-    Origin,
-    Space,
-    SyncStream,
 )
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
-
-
-_SIZED = frozenset({"empty", "zeros", "ones", "rand", "randn"})
-"""Factories whose plain arguments are the sizes."""
-
-
-def factory(
-    m: Machine,
-    name: str,
-    args: list[Value],
-    kwargs: dict[str, Value],
-    span: Span,
-    like: BufferV | None = None,
-) -> BufferV:
-    """``torch.empty(...)`` and its kin: where the memory lives, and whether anything writes it."""
-    space = m.space(like) if like is not None else Space.PAGEABLE
-    device = m.buffers[like.id].device if like is not None else m.device
-    by = m.buffers[like.id].residence if like is not None else Evidence.SHOWN
-    by_default = False
-    # torch.empty(n, device=None): where the default device is, which is the host.
-    if names.settle(m, kwargs.get("device", NONE)) != NONE:
-        target = devices.as_device(m, kwargs["device"])
-        by = target.by
-        if target.is_host:
-            space = Space.PAGEABLE
-        else:
-            space = Space.DEVICE
-            device = m.device if target.id.startswith("?") else target.id
-    elif like is None:
-        by_default = True
-    if space is Space.PINNED:
-        space = Space.PAGEABLE
-    pinned = kwargs.get("pin_memory")
-    if pinned is not None and space is Space.PAGEABLE and copies.is_true(m, pinned, span, "pin_memory"):
-        space = Space.PINNED
-    if space.on_host:
-        made = m.no_surer_place(m.new_buffer("", space, Origin.ALLOCATED, Flavor.TORCH, span), by)
-        if by_default and space is Space.PAGEABLE:
-            m.by_default.add(made.id)
-        if name not in model.UNFILLED:
-            tensors.write_on_host(m, made, span, name)
-        return made
-    stream = m.current_stream(Lib.TORCH, device)
-    made = m.new_buffer("", space, Origin.ALLOCATED, Flavor.TORCH, span, stream.id, device)
-    made = m.no_surer_place(made, by)
-    count = storage.elements([names.settle(m, size) for size in args])
-    if name in _SIZED and count is not None:
-        m.life.elements[made.id] = count
-    if name not in model.UNFILLED:
-        filled = (Access(made.id, Mode.WRITE),)
-        tensors.work(m, span, stream.id, filled, name, library=Lib.TORCH.product)
-    if name in model.FROM_PYTHON:
-        if args and (table := addresses.listed(m, args[0])):
-            m.addresses[made.id] = table
-        m.emit(SyncStream(m.site(span), m.lane, stream=stream.id, name=name))
-    return made
 
 
 def _as_tensor(m: Machine, value: Value) -> Value:
@@ -115,14 +64,14 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
     last = path.rpartition(".")[2]
     if path.count(".") == 1 or path.startswith("torch.Tensor."):
         if last in model.FACTORIES:
-            return factory(m, last, args, kwargs, span)
+            return factories.make(m, last, args, kwargs, span)
         if last in model.LIKE_FACTORIES and args:
             source = tensors.buffers_in(m, args[:1])
-            return factory(m, last, args[1:], kwargs, span, like=source[0] if source else None)
+            return factories.make(m, last, args[1:], kwargs, span, like=source[0] if source else None)
         if last in model.VIEW_METHODS | model.SPLIT_METHODS and args:
             args[0] = _as_tensor(m, args[0])
         if last in model.VIEW_METHODS | model.SPLIT_METHODS and args and tensors.buffers_in(m, args[:1]):
-            return tensors.method(m, tensors.buffers_in(m, args[:1])[0], last, args[1:], kwargs, span)
+            return tensor_methods.method(m, tensors.buffers_in(m, args[:1])[0], last, args[1:], kwargs, span)
     if path == "torch.load":
         target = devices.as_device(m, kwargs.get("map_location", args[1] if len(args) > 1 else NONE))
         return m.fresh(model.LOADED_TO_HOST if target.is_host else f"{path}()", span)
@@ -161,7 +110,7 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
     if not sources and out is None:
         return m.fresh(f"{path}()", span)
     if last.endswith("_") and sources:
-        return tensors.in_place(m, sources[0], last, list(sources[1:]), {}, span)
+        return in_place.method(m, sources[0], last, list(sources[1:]), {}, span)
     if (last.startswith("_foreach_") and last.endswith("_")) or last == "_foreach_copy_":
         first = tensors.buffers_in(m, args[:1])
         rest = [view for view in sources if view not in first]

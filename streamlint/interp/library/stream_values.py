@@ -8,6 +8,8 @@ from streamlint.interp.facts import classes
 from streamlint.interp.library import devices
 from streamlint.interp.state import names
 from streamlint.interp.state.values import (
+    NONE,
+    BufferV,
     ConstV,
     EventV,
     HeapV,
@@ -20,9 +22,11 @@ from streamlint.interp.state.values import (
 )
 from streamlint.models import cuda_runtime
 from streamlint.models.schema import Lib
-from streamlint.trace import Record, StreamKind, Wait
+from streamlint.trace import Record, StreamChoice, StreamKind, Wait
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
     from streamlint.trace import StreamId
@@ -113,3 +117,33 @@ def as_event(m: Machine, value: Value, span: Span) -> EventV:
     if isinstance(value, SymV):
         m.roles[value.key] = made
     return made
+
+
+def bound_stream(m: Machine, view: BufferV) -> StreamId | None:
+    """The stream that a Numba array was made with, which it keeps; None if it was made without one."""
+    made_on = m.buffers[view.id].alloc_stream
+    return made_on if made_on is not None and m.streams[made_on].kind is not StreamKind.LEGACY else None
+
+
+def stream_choice(m: Machine, given: Value, data: Sequence[Value]) -> StreamChoice:
+    """How a call chose its stream: ``given`` stands where it takes one, ``data`` goes to the kernel."""
+    given = names.settle(m, given)
+    if given in (NONE, ConstV(0)) and _holds_stream(m, data):
+        return StreamChoice.AS_DATA
+    return StreamChoice.LEFT_OUT if given == NONE else StreamChoice.NAMED
+
+
+def _holds_stream(m: Machine, values: Iterable[Value], depth: int = 3) -> bool:
+    """Whether a stream is among kernel arguments: ``(x.data.ptr, n, stream.ptr)``."""
+    for value in values:
+        match names.settle(m, value):
+            case StreamV():
+                return True
+            case TupleV(items) if depth and _holds_stream(m, items, depth - 1):
+                return True
+            case HeapV(number) if depth and m.heap[number].shape is not Shape.INSTANCE:
+                if _holds_stream(m, m.heap[number].items, depth - 1):
+                    return True
+            case _:
+                pass
+    return False

@@ -5,40 +5,25 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamlint import models
-from streamlint.interp.facts import guesses, known, makers
+from streamlint.interp.facts import guesses, known
 from streamlint.interp.facts.kinds import Kind
 from streamlint.interp.library import (
-    arrays,
-    copies,
-    devices,
-    effects,
-    handoffs,
-    hooks,
-    host_arrays,
-    operators,
-    sizes,
     storage,
-    torch_modules,
-    unresolved,
 )
-from streamlint.interp.state import elements, flavors, names
+from streamlint.interp.state import flavors, names
 from streamlint.interp.state.values import (
     BufferV,
-    ConstV,
     Flavor,
     HeapV,
-    MethodV,
     Shape,
     StreamV,
     SymV,
     TupleV,
     Value,
-    key_of,
 )
-from streamlint.models import host, members
+from streamlint.models import members
 from streamlint.models import torch as model
-from streamlint.models.schema import Lib, Role
+from streamlint.models.schema import Lib
 from streamlint.trace import (
     Access,
     Doubt,
@@ -306,191 +291,3 @@ def opaque_work(m: Machine, name: str, views: Sequence[BufferV], span: Span) -> 
     doubts = _GUESSED if any(view.flavor is Flavor.POINTER for view in views) else _OPAQUE
     work(m, span, stream.id, (*reads, Access(made.id, Mode.WRITE, doubts=_OPAQUE)), name, doubts)
     return made
-
-
-def update_in_place(m: Machine, target: BufferV, value: Value, op: str, span: Span) -> bool:
-    """``x += y`` on memory; false for pointers, where it only moves the address."""
-    if target.flavor is Flavor.POINTER:
-        return False
-    views = buffers_in(m, [value], unknown=False)
-    accesses = (
-        Access(target.id, Mode.UPDATE, target.region),
-        *(Access(v.id, Mode.READ, v.region) for v in views),
-    )
-    _at_its_place(m, target, accesses, f"{op}=", span)
-    return True
-
-
-def _at_its_place(m: Machine, target: BufferV, accesses: Sequence[Access], name: str, span: Span) -> None:
-    """An operator that changes ``target``: on the host for host memory, else on the device.
-
-    ``pinned.add_(x)`` with ``x`` on the device is an error in PyTorch. So code that does it was misread:
-    ``target`` is on the device too, and is not what it seems to be.
-    """
-    if not (m.space(target).on_host or target.flavor is Flavor.ARRAY):
-        launch(m, span, accesses, name, flavors.library(target))
-        return
-    on_device = tuple(access for access in accesses if m.buffers[access.buffer].space is Space.DEVICE)
-    if target.flavor is Flavor.TORCH and on_device:
-        launch(m, span, on_device, name, flavors.library(target))
-    else:
-        m.emit(HostAccess(m.site(span), m.lane, accesses=tuple(accesses), name=name))
-
-
-def assign_into(m: Machine, target: BufferV, value: Value, span: Span) -> None:
-    """``x[i] = value``"""
-    value = names.settle(m, value)
-    # table[i] = tensor.data_ptr() stores a number.
-    sources = [v for v in buffers_in(m, [value], unknown=False) if v.flavor is not Flavor.POINTER]
-    if target.flavor in flavors.DEVICE_FLAVORS and sources and m.space(sources[0]).on_host:
-        stream = m.current_stream(flavors.library(target), m.buffers[target.id].device)
-        by = flavors.product(target)
-        copies.on_stream(
-            m, target, sources[0], stream.id, span, blocking=False, name="assignment", library=by
-        )
-        return
-    if sources and sources[0].flavor is not Flavor.ARRAY and m.space(sources[0]) is not m.space(target):
-        copies.copy(m, target, sources[0], span, name="assignment")
-        return
-    accesses = (
-        Access(target.id, Mode.WRITE, target.region),
-        *(Access(v.id, Mode.READ, v.region) for v in sources),
-    )
-    if m.space(target).on_host or target.flavor is Flavor.ARRAY:
-        m.emit(HostAccess(m.site(span), m.lane, accesses=accesses, name="assignment"))
-    elif target.flavor is not Flavor.POINTER:
-        launch(m, span, accesses, "assignment", flavors.library(target))
-
-
-# ----------------------------------------------------------------------------- attributes and methods
-
-
-_ARRAY_ATTRIBUTES = host.ARRAY_VIEWS - frozenset(
-    "reshape view ravel squeeze transpose swapaxes data_as".split()
-)
-
-
-def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
-    stored = m.roles.get(f"buffer{view.id}.{name}")
-    if stored is not None:
-        return stored
-    if view.flavor in flavors.DEVICE_FLAVORS:
-        return arrays.attribute(m, view, name, span)
-    if view.flavor is Flavor.POINTER and name in ("value", "ptr", "handle", "device_pointer"):
-        return view
-    if name == "grad" and view.flavor in (Flavor.TORCH, Flavor.OPAQUE):
-        made = storage.gradient(m, f"{m.buffers[view.id].name}.grad")
-        m.roles[f"buffer{view.id}.grad"] = made
-        return made
-    if view.flavor is Flavor.OPAQUE:
-        if name in model.VIEW_ATTRIBUTES:
-            return view
-        if name in ("ptr", "handle"):
-            return BufferV(view.id, view.region, Flavor.POINTER)
-        if members.is_number(name):
-            return SymV(f"{key_of(view)}.{name}")
-        return MethodV(view, name) if members.is_tensor_method(name) else _part(view, name)
-    if view.flavor is Flavor.ARRAY and name in _ARRAY_ATTRIBUTES:
-        return view
-    if view.flavor is Flavor.ARRAY and name == "value":
-        read_on_host(m, view, span, "read")
-        return m.fresh("value", span)
-    if name == "device":
-        return devices.of_memory(m, view)
-    if name in ("is_cuda", "is_cpu") and m.space(view) is not Space.UNKNOWN:
-        return ConstV(m.space(view).on_host == (name == "is_cpu"))
-    if name in model.META_ATTRIBUTES or name in host.ARRAY_META:
-        return SymV(f"{key_of(view)}.{name}")
-    if name in model.VIEW_ATTRIBUTES or name in ("handle", "ptr", "data_ptr_"):
-        return view
-    return MethodV(view, name)
-
-
-def _part(view: BufferV, name: str) -> Value:
-    """``out.logits``: a part of an unresolved result."""
-    return BufferV(view.id, (*view.region, Symbol(f".{name}")), view.flavor)
-
-
-def method(
-    m: Machine, view: BufferV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
-) -> Value:
-    """``tensor.name(...)``"""
-    if members.shows_tensor(name, kwargs):
-        m.is_memory(view, Evidence.INFERRED)
-    if torch_modules.is_module(m, view, name):
-        return torch_modules.method(m, view, name, args, kwargs, span)
-    row = models.find_method(Role.BUFFER, flavors.library(view), name)
-    if view.flavor is Flavor.POINTER:
-        # An address of any library: cupy.cuda.alloc(n), pycuda.driver.mem_alloc(n).
-        row = models.find_method(Role.BUFFER, None, name)
-    told = models.find_telling(name, kwargs) if view.flavor is Flavor.OPAQUE else None
-    if row is None and told is not None and told[0] is Role.BUFFER:
-        known_as = makers.by_name(m, view, told[1])
-        return effects.apply(m, told[1], told[2], view, args, kwargs, span, told=known_as)
-    if row is not None:
-        return effects.apply(m, row[0], row[1], view, args, kwargs, span)
-    if view.flavor in flavors.DEVICE_FLAVORS:
-        return arrays.method(m, view, name, args, kwargs, span)
-    if view.flavor is Flavor.ARRAY:
-        return host_arrays.method(m, view, name, args, kwargs, span)
-    if name in model.SPLIT_METHODS:
-        parts = m.new_list((), kind="tuple")
-        m.heap[parts.id].open, m.heap[parts.id].sample = True, view
-        return parts
-    if name in ("narrow", "select"):
-        return elements.along(view, name, [names.settle(m, a) for a in (*args, *kwargs.values())])
-    if name == "data_ptr":
-        return handoffs.by_address(m, view, span, "data_ptr()")
-    if name == "view" and args and isinstance(given := names.settle(m, args[0]), StreamV):
-        # A proxy of cuda.core's args_viewable_as_strided_memory.
-        return handoffs.adopted(m, view, Lib.CORE, given, span, "view")
-    if name in storage.GETTERS:
-        return storage.of(view)
-    if name == "resize_" and storage.is_storage(view) and args:
-        return storage.resized(m, view, args[0], span)
-    if name == "resize_" and storage.can_grow(m, view):
-        return storage.grown(m, view, [names.settle(m, size) for size in args], span)
-    if name in model.VIEW_METHODS:
-        return view
-    if name == "is_pinned" and m.buffers[view.id].residence is Evidence.SHOWN:
-        return ConstV(m.space(view) is Space.PINNED)
-    if name in model.META_METHODS:
-        taken = hooks.register(m, view, name, args, span) if name == hooks.BACKWARD else None
-        return taken or SymV(f"{key_of(view)}.{name}({','.join(key_of(a) for a in args)})")
-    if name in ("to", "cpu", "cuda", "pin_memory", "copy_", "numpy"):
-        return copies.method(m, view, name, args, kwargs, span)
-    if name in model.HOST_READ_METHODS:
-        read_on_host(m, view, span, f"{name}()")
-        return m.fresh(f"{name}()", span)
-    if name in model.NEW_METHODS:
-        return operators.factory(m, name, args, kwargs, span, like=view)
-    if name == "clone" and m.space(view) is Space.PINNED:
-        operate(m, span, name, [view])
-        return m.new_buffer("", Space.PAGEABLE, Origin.RESULT, Flavor.TORCH, span)
-    if name.endswith("_") and not name.endswith("__"):
-        return in_place(m, view, name, args, kwargs, span)
-    if view.flavor is Flavor.OPAQUE and not members.is_tensor_method(name):
-        return unresolved.opaque(m, name, [view, *args], kwargs, span)
-    made = operate(m, span, name, [view, *args], extra=list(kwargs.values()))
-    if name == "backward":
-        m.last_backward = len(m.ops) - 1
-        return hooks.in_backward(m, span)
-    if model.size_depends_on_data(name, buffers_in(m, args), kwargs):
-        sizes.waits(m, [view], span, name)
-    return sizes.as_mask(m, made) if name in model.MASKS else made
-
-
-def in_place(
-    m: Machine, view: BufferV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
-) -> Value:
-    sources = buffers_in(m, [*args, *kwargs.values()])
-    accesses = (
-        Access(
-            view.id,
-            Mode.WRITE if name in ("zero_", "fill_", "uniform_", "normal_", "random_") else Mode.UPDATE,
-            view.region,
-        ),
-        *(Access(s.id, Mode.READ, s.region) for s in sources),
-    )
-    _at_its_place(m, view, accesses, name, span)
-    return view

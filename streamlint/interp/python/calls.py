@@ -11,6 +11,7 @@ from streamlint.interp.library import (
     collectives,
     effects,
     escape,
+    graph_methods,
     graphs,
     hooks,
     host_arrays,
@@ -18,6 +19,7 @@ from streamlint.interp.library import (
     monitors,
     operators,
     stream_values,
+    tensor_methods,
     tensors,
     threads,
     torch_modules,
@@ -272,7 +274,7 @@ def call_method(
                 return effects.apply(m, row[0], row[1], receiver, args, kwargs, span)
             return unresolved.opaque(m, name, [receiver, *args], kwargs, span)
         case GraphV():
-            return graphs.method(m, receiver, name, args, kwargs, span)
+            return graph_methods.method(m, receiver, name, args, kwargs, span)
         case BufferV(flavor=Flavor.OPAQUE | Flavor.TORCH) if (
             name in escape.WAITING | STREAM_ONLY | EVENT_ONLY
         ):
@@ -282,7 +284,7 @@ def call_method(
             # It was a device module: get_handle(device).current_stream()
             return symbolic_method(m, SymV(key_of(receiver), (receiver,)), name, args, kwargs, span)
         case BufferV():
-            return tensors.method(m, receiver, name, args, kwargs, span)
+            return tensor_methods.method(m, receiver, name, args, kwargs, span)
         case DeviceV():
             row = models.find_method(Role.DEVICE, None, name)
             if row is not None:
@@ -397,7 +399,7 @@ def symbolic_method(
     if members.is_tensor_method(name) and not tensors.holds_stream(m, receiver):
         shown = Evidence.INFERRED if members.shows_tensor(name, kwargs) else Evidence.ASSUMED
         view = tensors.as_buffer(m, receiver, kind=shown)
-        return tensors.method(m, view, name, args, kwargs, span)
+        return tensor_methods.method(m, view, name, args, kwargs, span)
     # worker = object.__new__(Worker); worker.event = e: what was stored in it goes along.
     stored = [value for key, value in m.roles.items() if key.startswith(f"{receiver.key}.")]
     holds = (*receiver.holds, *stored[:8])

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import classes
-from streamlint.interp.library import arrays, devices, handoffs, sizes, tensors
+from streamlint.interp.library import arrays, devices, handoffs, in_place, sizes, tensors
 from streamlint.interp.python import alike
 from streamlint.interp.state import elements, names
 from streamlint.interp.state.values import (
@@ -311,7 +311,7 @@ def set_index(m: Machine, container: Value, at: Value, value: Value, span: Span)
             target = BufferV(
                 container.id, elements.selected(container, names.settle(m, at)), container.flavor
             )
-            tensors.assign_into(m, target, value, span)
+            in_place.assign(m, target, value, span)
         case SymV(base):
             if isinstance(value, (BufferV, EventV, HeapV, TupleV)) or names.is_stream_like(value):
                 m.roles[f"{base}[{key_of(at)}]"] = value

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir, models
 from streamlint.interp.facts import classes
-from streamlint.interp.library import devices, effects, tensors, threads
+from streamlint.interp.library import devices, effects, tensor_methods, threads
 from streamlint.interp.library.hooks import OF_MODULES
 from streamlint.interp.python import given_objects, variables
 from streamlint.interp.state import lifetime, names, naming
@@ -72,7 +72,7 @@ def attribute(m: Machine, value: Value, name: str, span: Span) -> Value:
         case DeviceV():
             return _read_row(m, Role.DEVICE, None, value, name, span)
         case BufferV():
-            return tensors.attribute(m, value, name, span)
+            return tensor_methods.attribute(m, value, name, span)
         case SymV(computes=function) if function and name in MODULE_RETURNS_SELF | OF_MODULES:
             return MethodV(value, name)
         case SymV(key, holds):

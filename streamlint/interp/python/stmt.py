@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import assert_never
 
 from streamlint import ir
-from streamlint.interp.library import callbacks, tensors
+from streamlint.interp.library import callbacks, in_place
 from streamlint.interp.python import (
     binding,
     conditions,
@@ -123,7 +123,7 @@ def _augment(m: Machine, s: ir.AugAssign) -> None:
     target = expr.evaluate(m, s.target)
     value = expr.evaluate(m, s.value)
     if isinstance(target, BufferV):
-        if tensors.update_in_place(m, target, value, s.op, s.span):
+        if in_place.operator(m, target, value, s.op, s.span):
             return
     elif isinstance(target, HeapV) and s.op in "+|" and m.heap[target.id].shape is not Shape.INSTANCE:
         container_methods.method(m, target, "extend", [value], {}, s.span)

@@ -1,0 +1,84 @@
+"""``torch.empty`` and its kin: tensors that are made of sizes and of plain values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.interp.library import addresses, copies, devices, storage, tensors
+from streamlint.interp.state import names
+from streamlint.interp.state.values import (
+    NONE,
+    BufferV,
+    Flavor,
+    Value,
+)
+from streamlint.models import torch as model
+from streamlint.models.schema import Lib
+from streamlint.trace import (
+    Access,
+    Evidence,
+    Mode,
+    Origin,
+    Space,
+    SyncStream,
+)
+
+if TYPE_CHECKING:
+    from streamlint.interp.state.machine import Machine
+    from streamlint.source import Span
+
+
+_SIZED = frozenset({"empty", "zeros", "ones", "rand", "randn"})
+"""Factories whose plain arguments are the sizes."""
+
+
+def make(
+    m: Machine,
+    name: str,
+    args: list[Value],
+    kwargs: dict[str, Value],
+    span: Span,
+    like: BufferV | None = None,
+) -> BufferV:
+    """``torch.empty(...)`` and its kin: where the memory lives, and whether anything writes it."""
+    space = m.space(like) if like is not None else Space.PAGEABLE
+    device = m.buffers[like.id].device if like is not None else m.device
+    by = m.buffers[like.id].residence if like is not None else Evidence.SHOWN
+    by_default = False
+    # torch.empty(n, device=None): where the default device is, which is the host.
+    if names.settle(m, kwargs.get("device", NONE)) != NONE:
+        target = devices.as_device(m, kwargs["device"])
+        by = target.by
+        if target.is_host:
+            space = Space.PAGEABLE
+        else:
+            space = Space.DEVICE
+            device = m.device if target.id.startswith("?") else target.id
+    elif like is None:
+        by_default = True
+    if space is Space.PINNED:
+        space = Space.PAGEABLE
+    pinned = kwargs.get("pin_memory")
+    if pinned is not None and space is Space.PAGEABLE and copies.is_true(m, pinned, span, "pin_memory"):
+        space = Space.PINNED
+    if space.on_host:
+        made = m.no_surer_place(m.new_buffer("", space, Origin.ALLOCATED, Flavor.TORCH, span), by)
+        if by_default and space is Space.PAGEABLE:
+            m.by_default.add(made.id)
+        if name not in model.UNFILLED:
+            tensors.write_on_host(m, made, span, name)
+        return made
+    stream = m.current_stream(Lib.TORCH, device)
+    made = m.new_buffer("", space, Origin.ALLOCATED, Flavor.TORCH, span, stream.id, device)
+    made = m.no_surer_place(made, by)
+    count = storage.elements([names.settle(m, size) for size in args])
+    if name in _SIZED and count is not None:
+        m.life.elements[made.id] = count
+    if name not in model.UNFILLED:
+        filled = (Access(made.id, Mode.WRITE),)
+        tensors.work(m, span, stream.id, filled, name, library=Lib.TORCH.product)
+    if name in model.FROM_PYTHON:
+        if args and (table := addresses.listed(m, args[0])):
+            m.addresses[made.id] = table
+        m.emit(SyncStream(m.site(span), m.lane, stream=stream.id, name=name))
+    return made

@@ -1,0 +1,36 @@
+"""Methods of graphs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint import models
+from streamlint.interp.library import effects, graphs
+from streamlint.interp.state.values import (
+    NONE,
+    GraphV,
+    SymV,
+    Value,
+)
+from streamlint.models.schema import Role
+
+if TYPE_CHECKING:
+    from streamlint.interp.state.machine import Machine
+    from streamlint.source import Span
+
+
+def method(
+    m: Machine, graph: GraphV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value:
+    """``graph.name(...)``"""
+    row = models.find_method(Role.GRAPH, graph.lib, name)
+    if row is not None:
+        return effects.apply(m, row[0], row[1], graph, args, kwargs, span)
+    if name in ("capture_begin", "capture_end"):
+        return graphs.by_hand(m, graph, args, kwargs, span, begins=name == "capture_begin")
+    if name == "reset":
+        m.recordings.pop(graph.id, None)
+        return NONE
+    if name != "pool":
+        graphs.changed(m, graph)
+    return SymV(f"graph{graph.id}.{name}()")

@@ -1,0 +1,98 @@
+"""What changes memory where it is: ``x += y``, ``x.add_(y)`` and ``x[i] = y``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.interp.library import (
+    copies,
+    tensors,
+)
+from streamlint.interp.state import flavors, names
+from streamlint.interp.state.values import (
+    BufferV,
+    Flavor,
+    Value,
+)
+from streamlint.trace import (
+    Access,
+    HostAccess,
+    Mode,
+    Space,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from streamlint.interp.state.machine import Machine
+    from streamlint.source import Span
+
+
+def operator(m: Machine, target: BufferV, value: Value, op: str, span: Span) -> bool:
+    """``x += y`` on memory; false for pointers, where it only moves the address."""
+    if target.flavor is Flavor.POINTER:
+        return False
+    views = tensors.buffers_in(m, [value], unknown=False)
+    accesses = (
+        Access(target.id, Mode.UPDATE, target.region),
+        *(Access(v.id, Mode.READ, v.region) for v in views),
+    )
+    _at_its_place(m, target, accesses, f"{op}=", span)
+    return True
+
+
+def _at_its_place(m: Machine, target: BufferV, accesses: Sequence[Access], name: str, span: Span) -> None:
+    """An operator that changes ``target``: on the host for host memory, else on the device.
+
+    ``pinned.add_(x)`` with ``x`` on the device is an error in PyTorch. So code that does it was misread:
+    ``target`` is on the device too, and is not what it seems to be.
+    """
+    if not (m.space(target).on_host or target.flavor is Flavor.ARRAY):
+        tensors.launch(m, span, accesses, name, flavors.library(target))
+        return
+    on_device = tuple(access for access in accesses if m.buffers[access.buffer].space is Space.DEVICE)
+    if target.flavor is Flavor.TORCH and on_device:
+        tensors.launch(m, span, on_device, name, flavors.library(target))
+    else:
+        m.emit(HostAccess(m.site(span), m.lane, accesses=tuple(accesses), name=name))
+
+
+def assign(m: Machine, target: BufferV, value: Value, span: Span) -> None:
+    """``x[i] = value``"""
+    value = names.settle(m, value)
+    # table[i] = tensor.data_ptr() stores a number.
+    sources = [v for v in tensors.buffers_in(m, [value], unknown=False) if v.flavor is not Flavor.POINTER]
+    if target.flavor in flavors.DEVICE_FLAVORS and sources and m.space(sources[0]).on_host:
+        stream = m.current_stream(flavors.library(target), m.buffers[target.id].device)
+        by = flavors.product(target)
+        copies.on_stream(
+            m, target, sources[0], stream.id, span, blocking=False, name="assignment", library=by
+        )
+        return
+    if sources and sources[0].flavor is not Flavor.ARRAY and m.space(sources[0]) is not m.space(target):
+        copies.copy(m, target, sources[0], span, name="assignment")
+        return
+    accesses = (
+        Access(target.id, Mode.WRITE, target.region),
+        *(Access(v.id, Mode.READ, v.region) for v in sources),
+    )
+    if m.space(target).on_host or target.flavor is Flavor.ARRAY:
+        m.emit(HostAccess(m.site(span), m.lane, accesses=accesses, name="assignment"))
+    elif target.flavor is not Flavor.POINTER:
+        tensors.launch(m, span, accesses, "assignment", flavors.library(target))
+
+
+def method(
+    m: Machine, view: BufferV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value:
+    sources = tensors.buffers_in(m, [*args, *kwargs.values()])
+    accesses = (
+        Access(
+            view.id,
+            Mode.WRITE if name in ("zero_", "fill_", "uniform_", "normal_", "random_") else Mode.UPDATE,
+            view.region,
+        ),
+        *(Access(s.id, Mode.READ, s.region) for s in sources),
+    )
+    _at_its_place(m, view, accesses, name, span)
+    return view

@@ -1,0 +1,163 @@
+"""Attributes and methods of tensors and arrays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint import models
+from streamlint.interp.facts import makers
+from streamlint.interp.library import (
+    arrays,
+    copies,
+    devices,
+    effects,
+    factories,
+    handoffs,
+    hooks,
+    host_arrays,
+    in_place,
+    sizes,
+    storage,
+    tensors,
+    torch_modules,
+    unresolved,
+)
+from streamlint.interp.state import elements, flavors, names
+from streamlint.interp.state.values import (
+    BufferV,
+    ConstV,
+    Flavor,
+    MethodV,
+    StreamV,
+    SymV,
+    Value,
+    key_of,
+)
+from streamlint.models import host, members
+from streamlint.models import torch as model
+from streamlint.models.schema import Lib, Role
+from streamlint.trace import (
+    Evidence,
+    Origin,
+    Space,
+    Symbol,
+)
+
+if TYPE_CHECKING:
+    from streamlint.interp.state.machine import Machine
+    from streamlint.source import Span
+
+
+_ARRAY_ATTRIBUTES = host.ARRAY_VIEWS - frozenset(
+    "reshape view ravel squeeze transpose swapaxes data_as".split()
+)
+
+
+def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
+    stored = m.roles.get(f"buffer{view.id}.{name}")
+    if stored is not None:
+        return stored
+    if view.flavor in flavors.DEVICE_FLAVORS:
+        return arrays.attribute(m, view, name, span)
+    if view.flavor is Flavor.POINTER and name in ("value", "ptr", "handle", "device_pointer"):
+        return view
+    if name == "grad" and view.flavor in (Flavor.TORCH, Flavor.OPAQUE):
+        made = storage.gradient(m, f"{m.buffers[view.id].name}.grad")
+        m.roles[f"buffer{view.id}.grad"] = made
+        return made
+    if view.flavor is Flavor.OPAQUE:
+        if name in model.VIEW_ATTRIBUTES:
+            return view
+        if name in ("ptr", "handle"):
+            return BufferV(view.id, view.region, Flavor.POINTER)
+        if members.is_number(name):
+            return SymV(f"{key_of(view)}.{name}")
+        return MethodV(view, name) if members.is_tensor_method(name) else _part(view, name)
+    if view.flavor is Flavor.ARRAY and name in _ARRAY_ATTRIBUTES:
+        return view
+    if view.flavor is Flavor.ARRAY and name == "value":
+        tensors.read_on_host(m, view, span, "read")
+        return m.fresh("value", span)
+    if name == "device":
+        return devices.of_memory(m, view)
+    if name in ("is_cuda", "is_cpu") and m.space(view) is not Space.UNKNOWN:
+        return ConstV(m.space(view).on_host == (name == "is_cpu"))
+    if name in model.META_ATTRIBUTES or name in host.ARRAY_META:
+        return SymV(f"{key_of(view)}.{name}")
+    if name in model.VIEW_ATTRIBUTES or name in ("handle", "ptr", "data_ptr_"):
+        return view
+    return MethodV(view, name)
+
+
+def _part(view: BufferV, name: str) -> Value:
+    """``out.logits``: a part of an unresolved result."""
+    return BufferV(view.id, (*view.region, Symbol(f".{name}")), view.flavor)
+
+
+def method(
+    m: Machine, view: BufferV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value:
+    """``tensor.name(...)``"""
+    if members.shows_tensor(name, kwargs):
+        m.is_memory(view, Evidence.INFERRED)
+    if torch_modules.is_module(m, view, name):
+        return torch_modules.method(m, view, name, args, kwargs, span)
+    row = models.find_method(Role.BUFFER, flavors.library(view), name)
+    if view.flavor is Flavor.POINTER:
+        # An address of any library: cupy.cuda.alloc(n), pycuda.driver.mem_alloc(n).
+        row = models.find_method(Role.BUFFER, None, name)
+    told = models.find_telling(name, kwargs) if view.flavor is Flavor.OPAQUE else None
+    if row is None and told is not None and told[0] is Role.BUFFER:
+        known_as = makers.by_name(m, view, told[1])
+        return effects.apply(m, told[1], told[2], view, args, kwargs, span, told=known_as)
+    if row is not None:
+        return effects.apply(m, row[0], row[1], view, args, kwargs, span)
+    if view.flavor in flavors.DEVICE_FLAVORS:
+        return arrays.method(m, view, name, args, kwargs, span)
+    if view.flavor is Flavor.ARRAY:
+        return host_arrays.method(m, view, name, args, kwargs, span)
+    if name in model.SPLIT_METHODS:
+        parts = m.new_list((), kind="tuple")
+        m.heap[parts.id].open, m.heap[parts.id].sample = True, view
+        return parts
+    if name in ("narrow", "select"):
+        return elements.along(view, name, [names.settle(m, a) for a in (*args, *kwargs.values())])
+    if name == "data_ptr":
+        return handoffs.by_address(m, view, span, "data_ptr()")
+    if name == "view" and args and isinstance(given := names.settle(m, args[0]), StreamV):
+        # A proxy of cuda.core's args_viewable_as_strided_memory.
+        return handoffs.adopted(m, view, Lib.CORE, given, span, "view")
+    if name in storage.GETTERS:
+        return storage.of(view)
+    if name == "resize_" and storage.is_storage(view) and args:
+        return storage.resized(m, view, args[0], span)
+    if name == "resize_" and storage.can_grow(m, view):
+        return storage.grown(m, view, [names.settle(m, size) for size in args], span)
+    if name in model.VIEW_METHODS:
+        return view
+    if name == "is_pinned" and m.buffers[view.id].residence is Evidence.SHOWN:
+        return ConstV(m.space(view) is Space.PINNED)
+    if name in model.META_METHODS:
+        taken = hooks.register(m, view, name, args, span) if name == hooks.BACKWARD else None
+        return taken or SymV(f"{key_of(view)}.{name}({','.join(key_of(a) for a in args)})")
+    if name in ("to", "cpu", "cuda", "pin_memory", "copy_", "numpy"):
+        return copies.method(m, view, name, args, kwargs, span)
+    if name in model.HOST_READ_METHODS:
+        tensors.read_on_host(m, view, span, f"{name}()")
+        return m.fresh(f"{name}()", span)
+    if name in model.NEW_METHODS:
+        return factories.make(m, name, args, kwargs, span, like=view)
+    if name == "clone" and m.space(view) is Space.PINNED:
+        tensors.operate(m, span, name, [view])
+        return m.new_buffer("", Space.PAGEABLE, Origin.RESULT, Flavor.TORCH, span)
+    if name.endswith("_") and not name.endswith("__"):
+        return in_place.method(m, view, name, args, kwargs, span)
+    if view.flavor is Flavor.OPAQUE and not members.is_tensor_method(name):
+        return unresolved.opaque(m, name, [view, *args], kwargs, span)
+    made = tensors.operate(m, span, name, [view, *args], extra=list(kwargs.values()))
+    if name == "backward":
+        m.last_backward = len(m.ops) - 1
+        return hooks.in_backward(m, span)
+    if model.size_depends_on_data(name, tensors.buffers_in(m, args), kwargs):
+        sizes.waits(m, [view], span, name)
+    return sizes.as_mask(m, made) if name in model.MASKS else made
