@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from streamlint.judging.call_ends import Ends, OpenEnd, TwoStreams
 from streamlint.source import Span
-from streamlint.trace import OpId, StreamId, StreamKind, Trace
+from streamlint.trace import OpId, Passed, StreamId, StreamKind, Trace
 from tests.traces import Program
 
 
@@ -93,7 +93,7 @@ def test_a_wait_remembers_the_work_that_it_came_by() -> None:
 def test_a_given_stream_that_the_current_one_waits_for_is_another() -> None:
     p = Program()
     given, current = p.stream(StreamKind.UNKNOWN), p.stream(StreamKind.CURRENT)
-    p.streams[given] = replace(p.streams[given], name="0:side")
+    p.streams[given] = replace(p.streams[given], name="0:side", passed=Passed(0, "side"))
     event = p.event()
     p.record(given, event)
     unordered = p.trace()

@@ -187,8 +187,9 @@ class _Reader:
 
 
 def is_given(stream: Stream) -> bool:
-    """Whether the constructor of an object got the stream: its name says which one it is."""
-    return stream.kind is StreamKind.UNKNOWN and stream.name.startswith("0:")
+    """Whether the constructor of an object got the stream."""
+    passed = stream.passed
+    return stream.kind is StreamKind.UNKNOWN and passed is not None and passed.at_construction
 
 
 def owner_of(run: Run) -> str:

@@ -7,7 +7,6 @@ answers for one end and forgets the other is wrong by itself.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from streamlint.interp.state.lifetime import MAY_RETURN_OPERAND
@@ -23,6 +22,7 @@ from streamlint.rules.base import (
 )
 from streamlint.trace import (
     Alloc,
+    Buffer,
     BufferId,
     Copy,
     Doubt,
@@ -48,12 +48,6 @@ from streamlint.trace import (
 
 if TYPE_CHECKING:
     from streamlint.interp.entries.runs import Entry
-
-_PARAMETER = re.compile(r"\d+:\w+")
-"""The name of a parameter of a call from outside."""
-
-_PART_OF_PARAMETER = re.compile(r"\d+:\w+\..+")
-"""The name of a stream that an object has which a caller passes: ``0:mixer.lane``."""
 
 _MOVES = MAY_RETURN_OPERAND | {"clone", "pin_memory", "detach"}
 """Operators that may be the beginning of an upload."""
@@ -269,21 +263,29 @@ def _is_own(trace: Trace, stream: StreamId, entry: Entry) -> bool:
     known = trace.streams[stream]
     match known.kind:
         case StreamKind.NON_BLOCKING | StreamKind.BLOCKING:
-            own = _PARAMETER.fullmatch(known.name) is None and not is_of_caller(known)
-            return own or _at_construction(known.name, entry)
+            return not (_is_argument(known) or is_of_caller(known)) or _at_construction(known, entry)
         case StreamKind.UNKNOWN:
-            return _at_construction(known.name, entry)
+            return _at_construction(known, entry)
         case StreamKind.CURRENT | StreamKind.LEGACY | StreamKind.PER_THREAD:
             return False
 
 
 def is_of_caller(stream: Stream) -> bool:
     """Whether an object has the stream which a caller passes: the caller may order its work too."""
-    return _PART_OF_PARAMETER.fullmatch(stream.name) is not None
+    passed = stream.passed
+    return passed is not None and not passed.rest and passed.part.startswith(".")
 
 
-def _at_construction(name: str, entry: Entry) -> bool:
-    return bool(entry.outside_calls) and name.startswith("0:") and "." not in name
+def _is_argument(thing: Stream | Buffer) -> bool:
+    return thing.passed is not None and thing.passed.is_argument
+
+
+def _at_construction(stream: Stream, entry: Entry) -> bool:
+    """Whether the object got it itself: ``lane`` or ``lanes[0]``, and not as a part of something else."""
+    passed = stream.passed
+    return (
+        bool(entry.outside_calls) and passed is not None and passed.at_construction and "." not in passed.part
+    )
 
 
 def _is_handed_in(trace: Trace, stream: StreamId, entry: Entry) -> bool:
@@ -291,7 +293,7 @@ def _is_handed_in(trace: Trace, stream: StreamId, entry: Entry) -> bool:
     known = trace.streams[stream]
     return (
         known.kind in (StreamKind.UNKNOWN, StreamKind.NON_BLOCKING, StreamKind.BLOCKING)
-        and (_PARAMETER.fullmatch(known.name) is not None or is_of_caller(known))
+        and (_is_argument(known) or is_of_caller(known))
         and not _is_own(trace, stream, entry)
     )
 
@@ -332,6 +334,6 @@ def _is_device_memory(judged: Judged, problem: Problem) -> bool:
             return judged.trace.buffers[dst.buffer].space is Space.PINNED
         case Launch(name=name) as later:
             known = Doubt.OPAQUE not in problem.doubts or _is_used_beside(judged, problem, later)
-            return known and name not in _MOVES and _PARAMETER.fullmatch(buffer.name) is not None
+            return known and name not in _MOVES and _is_argument(buffer)
         case _:
             return False

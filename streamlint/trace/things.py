@@ -108,6 +108,29 @@ class Doubt(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Passed:
+    """What code that is not seen passes in a call: an argument, or what is reached from one."""
+
+    call: int
+    """The call from outside, as in ``Site.call``; 0 is that of the constructor."""
+    name: str
+    """The parameter."""
+    part: str = ""
+    """``.lane`` of ``mixer.lane``, ``[0]`` of ``lanes[0]``; nothing for the argument itself."""
+    rest: bool = False
+    """Whether it is among those that ``*name`` takes."""
+
+    @property
+    def is_argument(self) -> bool:
+        return not self.part and not self.rest
+
+    @property
+    def at_construction(self) -> bool:
+        """Whether the object got it when it was made."""
+        return self.call == 0 and not self.rest
+
+
+@dataclass(frozen=True, slots=True)
 class Stream:
     id: StreamId
     kind: StreamKind
@@ -116,6 +139,7 @@ class Stream:
     span: Span | None = None
     made_on: DeviceId | None = None
     """The device as the code names it, also ``"0"``; ``"cur"`` where it selected none, None if not known."""
+    passed: Passed | None = None
 
     @property
     def is_default(self) -> bool:
@@ -157,6 +181,7 @@ class Buffer:
     """How it is known that this is memory at all, and no number, text or object ..."""
     residence: Evidence = Evidence.SHOWN
     """... and where it lives."""
+    passed: Passed | None = None
 
 
 @dataclass(frozen=True, slots=True)

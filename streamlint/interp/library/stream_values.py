@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import classes
 from streamlint.interp.library import devices
-from streamlint.interp.state import names
+from streamlint.interp.state import arguments, names
 from streamlint.interp.state.values import (
     NONE,
     BufferV,
@@ -67,7 +67,7 @@ def as_stream(m: Machine, value: Value, span: Span | None, lib: Lib | None = Non
         stream = (
             StreamV(passed.id, passed.lib)
             if isinstance(passed, StreamV)
-            else m.new_stream(StreamKind.UNKNOWN, value.key, None, lib)
+            else m.new_stream(StreamKind.UNKNOWN, value.key, None, lib, passed=arguments.passed(value.key))
         )
         m.roles[value.key] = stream
         return stream

@@ -95,8 +95,10 @@ class _Another:
         old = self.m.streams[value.id]
         if not old.span:
             return value
-        name = f"{old.name}[{self.key}]"
-        return self.m.new_stream(old.kind, name, old.span, value.lib, old.device, old.made_on)
+        name, passed = f"{old.name}[{self.key}]", old.passed
+        if passed is not None:
+            passed = replace(passed, part=f"{passed.part}[{self.key}]")
+        return self.m.new_stream(old.kind, name, old.span, value.lib, old.device, old.made_on, passed)
 
     def _event(self, value: EventV) -> Value:
         if value.lib in (Lib.DISTRIBUTED, Lib.KVIKIO):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import classes, given_classes
 from streamlint.interp.python import instances, unseen_caller
-from streamlint.interp.state import naming
+from streamlint.interp.state import arguments, naming
 from streamlint.interp.state.machine import PathEnds, Returned
 from streamlint.interp.state.values import NONE, EventV, HeapV, StreamV, SymV, Value
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from streamlint import ir
     from streamlint.interp.state.machine import Machine
 
-_ARGUMENT = re.compile(r"(\d+):(\w+)")
 _FIRST_NUMBER = 1000
 """Arguments of the constructors of such objects are numbered apart from those of outside calls."""
 
@@ -27,14 +25,15 @@ def settled(m: Machine, value: Value) -> Value:
     ``def report(meter: Meter): meter.pull()``. It was made, and used, long before. What only its use shows is
     a decision of the path.
     """
-    if not isinstance(value, SymV) or (named := _ARGUMENT.fullmatch(value.key)) is None:
+    passed = arguments.passed(value.key) if isinstance(value, SymV) else None
+    if not isinstance(value, SymV) or passed is None or not passed.is_argument:
         return value
-    target = m.targets.get(int(named[1]))
-    given = given_classes.of_parameter(m.project, target, named[2]) if target is not None else None
+    target = m.targets.get(passed.call)
+    given = given_classes.of_parameter(m.project, target, passed.name) if target is not None else None
     if given is None or _is_being_made(m, given.cls):
         return value
     if not given.shown and m.oracle.choose(
-        f"class of {value.key}", f"`isinstance({named[2]}, {given.cls.name})`", relevant=False
+        f"class of {value.key}", f"`isinstance({passed.name}, {given.cls.name})`", relevant=False
     ):
         return value
     made = _made(m, given.cls, value.key)

@@ -16,7 +16,7 @@ from streamlint import ir
 from streamlint.interp.facts import classes, modules, scopes, touching, writes
 from streamlint.interp.facts.scopes import Scope, Target
 from streamlint.interp.python import containers
-from streamlint.interp.state import naming
+from streamlint.interp.state import arguments, naming
 from streamlint.interp.state.decisions import Oracle
 from streamlint.interp.state.machine import PathEnds
 from streamlint.interp.state.values import (
@@ -45,9 +45,6 @@ MOST_STEPS = 10
 
 MOST_ATTEMPTS = 4
 """Paths tried through the code that makes a stream."""
-
-_ARGUMENT = re.compile(r"(\d+):(\w+)")
-"""The key of an argument: the number of the call and the parameter."""
 
 _LAST = re.compile(r"(.+?)(\.\w+|\[-?\d+\]|\[-?\d*:-?\d*:\])")
 """What is taken from a value, at the end of its key: ``0:streams[:2:][0]``, ``0:context.stream``."""
@@ -115,10 +112,10 @@ def mark_used(m: Machine, value: Value | None) -> None:
 
 def _origin(m: Machine, key: str) -> Value | None:
     """What is made for the argument or the attribute with this key; None for any other key."""
-    argument = _ARGUMENT.fullmatch(key)
-    target = m.targets.get(int(argument[1])) if argument is not None else None
-    if argument is not None and target is not None:
-        return _passed(m, target, argument[2], MOST_STEPS) or _of_annotated_class(m, target, argument[2])
+    given = arguments.passed(key)
+    target = m.targets.get(given.call) if given is not None and given.is_argument else None
+    if given is not None and target is not None:
+        return _passed(m, target, given.name, MOST_STEPS) or _of_annotated_class(m, target, given.name)
     owner = m.owners.get(key)
     return _attribute(m, *owner, MOST_STEPS) if owner is not None else None
 

@@ -8,7 +8,7 @@ from streamlint import ir
 from streamlint.interp.facts import classes, guesses, kinds, scopes
 from streamlint.interp.facts.scopes import Scope
 from streamlint.interp.library import escape, tensors
-from streamlint.interp.state import callers
+from streamlint.interp.state import arguments, callers
 from streamlint.interp.state.machine import Machine, PathEnds, Returned
 from streamlint.interp.state.values import (
     ConstV,
@@ -105,7 +105,7 @@ def constructor_arguments(m: Machine, cls: ir.ClassDecl, number: int) -> tuple[l
     if isinstance(init, FuncV):
         owner = next((one for one in m.project.ancestors(cls)[0] if "__init__" in one.methods), cls)
         return outside_arguments(m, init, number, skip=1, owner=owner)
-    return [], {name: SymV(f"{number}:{name}") for name in classes.dataclass_fields(m, cls) or {}}
+    return [], {name: arguments.unknown(number, name) for name in classes.dataclass_fields(m, cls) or {}}
 
 
 def outside_arguments(
@@ -133,9 +133,9 @@ def outside_arguments(
         elif param.kind == "keyword":
             kwargs[param.name] = value
         elif param.kind == "*":
-            args.append(SymV(f"*{number}:{param.name}"))
+            args.append(arguments.unknown(number, param.name, rest=True))
         else:
-            kwargs[callers.REST] = SymV(f"{number}:{param.name}")
+            kwargs[callers.REST] = arguments.unknown(number, param.name)
     return args, kwargs
 
 
@@ -146,10 +146,9 @@ def _outside_value(m: Machine, param: ir.Param, number: int, scope: Scope | None
         ):
             return ConstV(value)
         case _:
-            key = f"{number}:{param.name}"
+            unknown = arguments.unknown(number, param.name)
             if scope is not None:
-                m.parameters[key] = (scope, param.name)
-            unknown = SymV(key)
+                m.parameters[unknown.key] = (scope, param.name)
             said = kinds.annotated(param.annotation).kind
             is_tensor = param.default is None and said is kinds.Kind.MEMORY
             return tensors.as_buffer(m, unknown) if is_tensor else unknown

@@ -9,7 +9,7 @@ from streamlint import ir
 from streamlint.interp.facts import modules, scopes, touching
 from streamlint.interp.facts.relevance import all_functions
 from streamlint.interp.python import containers, stream_sources, unseen_caller
-from streamlint.interp.state import naming
+from streamlint.interp.state import arguments, naming
 from streamlint.interp.state.machine import PathEnds
 from streamlint.interp.state.values import (
     NONE,
@@ -170,7 +170,7 @@ def _evaluate(m: Machine, made: HeapV, cls: ir.ClassDecl, found: StreamAttribute
     module = m.project.module(cls.module)
     if module is None:
         return None
-    parameters = {param.name: SymV(f"0:{param.name}") for param in found.function.params[1:]}
+    parameters = {param.name: arguments.unknown(0, param.name) for param in found.function.params[1:]}
     value = modules.at_module_level(m, module, found.value, {found.receiver: made, **parameters})
     stream_sources.mark_used(m, value)
     return value

@@ -143,7 +143,7 @@ def _kept(m: Machine) -> Iterator[tuple[int, BufferId]]:
     given = {
         access.buffer
         for access in m.pending.get(m.before_call[0], ())
-        if m.buffers[access.buffer].name.startswith("0:")
+        if (passed := m.buffers[access.buffer].passed) is not None and passed.at_construction
     }
     if not given:
         return

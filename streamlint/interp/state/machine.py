@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NoReturn
 
-from streamlint.interp.state import bounded
+from streamlint.interp.state import arguments, bounded
 from streamlint.interp.state.budgets import LIMITS
 from streamlint.interp.state.captures import Captures, Recording
 from streamlint.interp.state.lifetime import Lifetimes, in_pinned_pool
@@ -48,6 +47,7 @@ from streamlint.trace import (
     Monitor,
     Op,
     Origin,
+    Passed,
     Site,
     Space,
     Stream,
@@ -70,9 +70,6 @@ if TYPE_CHECKING:
 
 _CURRENT = frozenset({Lib.TORCH, Lib.CUPY})
 """Libraries with a current stream that callers may have chosen; the others use the default stream."""
-
-_CALL_NUMBER = re.compile(r"\*?(\d+):")
-"""Starts the key of an argument: ``1:x`` is ``x`` of the first call after the constructor."""
 
 
 class Cut(Exception):
@@ -284,10 +281,11 @@ class Machine:
         lib: Lib | None,
         device: DeviceId | None = None,
         made_on: DeviceId | None = None,
+        passed: Passed | None = None,
     ) -> StreamV:
         number = StreamId(len(self.streams))
         where = device if device is not None else self.device
-        self.streams[number] = Stream(number, kind, where, name, span, made_on)
+        self.streams[number] = Stream(number, kind, where, name, span, made_on, passed)
         return StreamV(number, lib)
 
     def new_event(self, name: str, span: Span | None, lib: Lib | None) -> EventV:
@@ -374,9 +372,11 @@ class Machine:
     ) -> BufferV:
         """The buffer behind an unknown value; it may still be pending on the entry's current stream."""
         view = self.new_buffer(key, space, Origin.ARGUMENT, flavor, None)
-        self.buffers[view.id] = replace(self.buffers[view.id], kind=kind, residence=Evidence.ASSUMED)
-        number = _CALL_NUMBER.match(key)
-        op = self.before_call.get(int(number[1]) if number else 0, 0)
+        given = arguments.passed(key)
+        self.buffers[view.id] = replace(
+            self.buffers[view.id], kind=kind, residence=Evidence.ASSUMED, passed=given
+        )
+        op = self.before_call.get(given.call if given is not None else 0, 0)
         access = Access(view.id, Mode.WRITE, WHOLE, frozenset({Doubt.ARGUMENT}))
         self.pending.setdefault(op, []).append(access)
         return view

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from streamlint.interp.state import arguments
 from streamlint.interp.state.values import (
     BufferV,
     CallbackV,
@@ -70,7 +71,7 @@ def _rename_contents(m: Machine, held: HeapObject, name: str, depth: int) -> Non
 def keep(m: Machine, value: StreamV | EventV, key: str) -> None:
     """Names what a caller passes after the argument, as long as the path lasts."""
     if isinstance(value, StreamV):
-        m.streams[value.id] = replace(m.streams[value.id], name=key)
+        m.streams[value.id] = replace(m.streams[value.id], name=key, passed=arguments.passed(key))
         m.named["stream", value.id] = 0
     else:
         m.events[value.id] = replace(m.events[value.id], name=key)
