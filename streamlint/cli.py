@@ -12,12 +12,13 @@ import json
 import os
 import sys
 import traceback
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from streamlint import __version__
 from streamlint.errors import UserError
-from streamlint.files import MAX_BYTES, write_whole
+from streamlint.files import MAX_BYTES, UnreadableError, write_whole
 from streamlint.finding import Confidence
 from streamlint.output import Format, render, text
 from streamlint.output.places import Start, shown_from
@@ -26,13 +27,25 @@ from streamlint.run import check
 from streamlint.run.progress import Progress
 from streamlint.run.stop import signal_of, stoppable
 from streamlint.settings import baseline
-from streamlint.settings.catalog import Selection, catalog, find_rule, parse_selectors, sentence
+from streamlint.settings.baseline import Baseline
+from streamlint.settings.catalog import (
+    INVALID_SUPPRESSION,
+    UNUSED_SUPPRESSION,
+    Selection,
+    catalog,
+    find_rule,
+    parse_selectors,
+    sentence,
+    vocabulary,
+)
 from streamlint.settings.config import find_root, load, with_known_codes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from streamlint.finding import Finding
     from streamlint.output import Outcome
+    from streamlint.run.changed import Changed
 
 CLEAN, FOUND, FAILED = 0, 1, 2
 STOPPED = 128
@@ -131,6 +144,19 @@ def _check_options(parser: argparse.ArgumentParser) -> None:
     )
     report.add_argument("--baseline", type=Path, metavar="FILE", help="hide the findings known to this file")
     report.add_argument("--write-baseline", type=Path, metavar="FILE", help="record the findings as known")
+    report.add_argument(
+        "--prune-baseline", action="store_true", help="drop from the --baseline file what is found no more"
+    )
+    report.add_argument(
+        "--diff-base",
+        metavar="REV",
+        help="only findings with a place in a line that differs from the git revision (since the merge base)",
+    )
+    report.add_argument(
+        "--add-ignore",
+        metavar="REASON",
+        help="write a suppression comment with this reason for each finding, instead of showing it",
+    )
     output = parser.add_argument_group("output")
     output.add_argument(
         "--output-format",
@@ -210,6 +236,12 @@ def _check(options: argparse.Namespace) -> int:
             sys.stderr,
         )
         return FAILED if outcome.errors else CLEAN
+    if options.add_ignore is not None and outcome.stop is None:
+        _add_ignores(options.add_ignore, outcome)
+        return FAILED if outcome.errors else CLEAN
+    if options.prune_baseline and outcome.stop is None:
+        _prune(options.baseline, outcome)
+        outcome, shown = replace(outcome, stale=()), replace(shown, stale=())
     if options.write_baseline is None:
         _report(options, shown)
     if outcome.stop is not None:
@@ -238,19 +270,57 @@ def _request(options: argparse.Namespace) -> check.Request:
         min_confidence=Confidence(options.min_confidence or config.min_confidence),
         jobs=config.jobs if options.jobs is None else options.jobs,
         known=_known(options),
+        changed=_changed(options, root),
         stdin=stdin,
     )
 
 
-def _known(options: argparse.Namespace) -> frozenset[str]:
+def _changed(options: argparse.Namespace, root: Path) -> Changed | None:
+    if options.diff_base is None:
+        return None
+    from streamlint.run.changed import changed_since
+
+    return changed_since(options.diff_base, root)
+
+
+def _known(options: argparse.Namespace) -> Baseline:
     if options.baseline is None:
-        return frozenset()
+        if options.prune_baseline:
+            raise UserError("--prune-baseline needs --baseline")
+        return Baseline()
     known = baseline.read(options.baseline)
     # A new baseline holds the old findings too, as long as they are there.
-    return known if options.write_baseline is None else frozenset()
+    return known if options.write_baseline is None else Baseline()
+
+
+def _prune(path: Path, outcome: Outcome) -> None:
+    if outcome.stale:
+        _write(path, baseline.read(path).without(outcome.stale))
+    _print(f"Dropped {len(outcome.stale)} findings from {plain(str(path))}.\n", sys.stderr)
+
+
+def _add_ignores(reason: str, outcome: Outcome) -> None:
+    from streamlint.settings.ignores import with_comments
+
+    comments = (UNUSED_SUPPRESSION.code, INVALID_SUPPRESSION.code)
+    by_path: dict[str, list[Finding]] = {}
+    for finding in outcome.findings:
+        if finding.code not in comments:
+            by_path.setdefault(finding.primary.path, []).append(finding)
+    for path, findings in by_path.items():
+        file = outcome.sources.root / path
+        try:
+            written = with_comments(file, findings, reason, vocabulary(outcome.rules))
+        except UnreadableError as error:
+            raise UserError(f"{path}: {error}") from error
+        _write(file, written)
+    count = sum(map(len, by_path.values()))
+    _print(f"Wrote comments for {count} findings into {len(by_path)} files.\n", sys.stderr)
 
 
 def _stdin(options: argparse.Namespace) -> tuple[Path, bytes] | None:
+    if "-" in options.paths and options.add_ignore is not None:
+        raise UserError("--add-ignore writes into files: `-` is none")
     if "-" not in options.paths:
         if options.stdin_filename is not None:
             raise UserError("--stdin-filename needs `-` among the paths")
@@ -294,7 +364,7 @@ def _report(options: argparse.Namespace, outcome: Outcome) -> None:
         _print(text.summary(outcome, Style(wants_colors(options.color, aside))), aside)
 
 
-def _write(path: Path, content: str) -> None:
+def _write(path: Path, content: str | bytes) -> None:
     try:
         write_whole(path, content)
     except OSError as error:

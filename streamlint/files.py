@@ -148,14 +148,14 @@ def _not_text(content: bytes, error: UnicodeDecodeError) -> UnreadableError:
     return UnreadableError(f"not {name} text (byte {error.start})", line)
 
 
-def write_whole(path: Path, content: str) -> None:
+def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file as a whole or not at all: whoever stops a run finds what was there before, or all of it.
 
     The text goes into a new file in the same folder, which then takes the name. A link stays one. What is no
     regular file (``/dev/stdout``, a pipe) is written to as it is. Raises OSError.
     """
     target = Path(os.path.realpath(path))
-    data = content.encode("utf-8", "backslashreplace")
+    data = content if isinstance(content, bytes) else content.encode("utf-8", "backslashreplace")
     if target.exists() and not is_file(target):
         target.write_bytes(data)
         return

@@ -178,6 +178,27 @@ def test_baseline_hides_what_is_known_and_counts_it(
     assert run(capsys, "train.py", "--baseline", "known.json").status == 0
 
 
+def test_what_a_baseline_knows_and_nobody_finds_is_told_and_dropped(
+    project: Path, engine: FakeEngine, capsys: Capture
+) -> None:
+    (project / "other.py").write_text(SOURCE)
+    engine.findings = [finding(), finding("SL102"), finding(path="other.py"), finding(path="gone.py")]
+    run(capsys, ".", "--write-baseline", "known.json")
+    engine.findings = [finding(), finding(path="other.py")]
+    known = (project / "known.json").read_text()
+    result = run(capsys, "train.py", "--baseline", "known.json")
+    assert "2 entries of the baseline found no more; `--prune-baseline` drops what is gone." in result.out
+    part = run(capsys, "train.py", "--baseline", "known.json", "--select", "SL101")
+    assert "1 entry of the baseline found no more" in part.out, "SL102 was not looked for"
+    assert (project / "known.json").read_text() == known
+    pruned = run(capsys, "train.py", "--baseline", "known.json", "--prune-baseline")
+    assert (pruned.status, pruned.err) == (0, "Dropped 2 findings from known.json.\n")
+    assert "found no more" not in pruned.out
+    entries = json.loads((project / "known.json").read_text())["findings"]
+    assert [each["path"] for each in entries] == ["other.py", "train.py"]
+    assert run(capsys, "train.py", "--prune-baseline").err.endswith("--prune-baseline needs --baseline\n")
+
+
 @pytest.mark.parametrize("content", [None, "{", "[]", '{"version": 2, "findings": []}', "\xff"])
 def test_a_bad_baseline_is_an_error(
     project: Path, engine: FakeEngine, capsys: Capture, content: str | None

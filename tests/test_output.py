@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from email.message import Message
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import jsonschema
 import pytest
@@ -22,7 +24,9 @@ from streamlint.finding import (
 )
 from streamlint.output import Format, Outcome, render, text
 from streamlint.output.outcome import Stop
+from streamlint.output.sarif import documentation
 from streamlint.output.style import Style
+from streamlint.settings.catalog import catalog
 from streamlint.source import Span
 from tests.cli_support import RULES, SOURCE, finding
 
@@ -239,7 +243,7 @@ def test_sarif_is_valid_and_counts_columns_from_1() -> None:
     run = sarif(finding(), finding("SL901", confidence=Confidence.POSSIBLE, related=()))
     assert run["columnKind"] == "unicodeCodePoints"
     first, second = run["results"]
-    assert (first["level"], first["rank"], first["properties"]["confidence"]) == ("error", 70.0, "likely")
+    assert (first["level"], first["rank"], first["properties"]["confidence"]) == ("warning", 70.0, "likely")
     assert (second["level"], second["rank"]) == ("note", 30.0)
     assert first["partialFingerprints"] == {"streamlint/v1": "SL101:train.py:8"}
     place = first["locations"][0]
@@ -337,4 +341,90 @@ def test_github() -> None:
 @pytest.mark.parametrize("form", Format)
 def test_nothing_found(form: Format) -> None:
     written = show(form)
-    assert written == "" or json.loads(written)
+    if form is Format.JUNIT:
+        (suite,) = ET.fromstring(written)  # noqa: S314
+        assert [case.attrib["name"] for case in suite] == ["no findings"]
+    elif form is Format.GITLAB:
+        assert json.loads(written) == []
+    else:
+        assert written == "" or json.loads(written)
+
+
+def test_gitlab() -> None:
+    errors = (SourceError("broken.py", 0, "invalid syntax"),)
+    advice = finding("SL901", related=())
+    written = render(Format.GITLAB, outcome(finding(), finding(), advice, errors=errors), Style())
+    first, same, slow, broken = json.loads(written)
+    assert first == {
+        "check_name": "SL101",
+        "description": "`batch` is read on the current stream while `copy` may still be writing it [likely]; "
+        "written here on `copy` (train.py:5); "
+        "help: call `torch.cuda.current_stream().wait_stream(copy)` before the read",
+        "severity": "major",
+        "fingerprint": "SL101:train.py:8",
+        "location": {"path": "train.py", "lines": {"begin": 8}},
+    }
+    assert same == {**first, "fingerprint": "SL101:train.py:8-2"}
+    assert slow["severity"] == "info"
+    assert (broken["check_name"], broken["severity"]) == ("not-analyzed", "major")
+    assert broken["location"] == {"path": "broken.py", "lines": {"begin": 1}}
+
+
+def test_junit() -> None:
+    odd = replace(finding("SL102"), message="a \x00 < \ufffe", function="", related=(), help="")
+    errors = (SourceError("broken.py", 3, "invalid syntax"),)
+    root = ET.fromstring(render(Format.JUNIT, outcome(finding(), odd, errors=errors), Style()))  # noqa: S314
+    broken, train = root
+    assert (train.attrib["name"], train.attrib["tests"], train.attrib["failures"]) == ("train.py", "2", "2")
+    assert (broken.attrib["errors"], broken[0][0].tag) == ("1", "error")
+    case, other = train
+    assert case.attrib == {
+        "name": "SL101 unordered-read",
+        "classname": "train.main",
+        "file": "train.py",
+        "line": "8",
+    }
+    (failure,) = case
+    assert failure.attrib["message"].startswith("`batch` is read")
+    assert failure.text is not None
+    assert "train.py:5:13: written here on `copy`" in failure.text
+    assert other[0].attrib["message"] == "a \u2400 < \ufffd"
+
+
+def test_sarif_messages_link_to_their_places_and_hold_the_help() -> None:
+    (result,) = sarif(replace(finding(), message="`streams[0]` waits"))["results"]
+    assert result["message"]["text"] == (
+        "`streams\\[0\\]` waits ([written here on `copy`](1)).\n\n"
+        "Help: call `torch.cuda.current_stream().wait_stream(copy)` before the read"
+    )
+
+
+@pytest.mark.parametrize(
+    ("confidence", "level"), [*zip(Confidence, ("note", "warning", "error"), strict=True)]
+)
+def test_sarif_levels_are_how_sure_a_finding_is(confidence: Confidence, level: str) -> None:
+    (result,) = sarif(finding(confidence=confidence))["results"]
+    assert result["level"] == level
+
+
+def test_sarif_rules_are_within_what_github_takes() -> None:
+    document = render(Format.SARIF, replace(outcome(), rules=catalog()), Style())
+    rules = json.loads(document)["runs"][0]["tool"]["driver"]["rules"]
+    for rule in rules:
+        assert len(rule["name"]) <= 255
+        assert len(rule["properties"]["tags"]) <= 20
+        for key in ("shortDescription", "fullDescription"):
+            assert 10 < len(rule[key]["text"]) <= 1024
+        assert rule["fullDescription"]["text"] != rule["shortDescription"]["text"], rule["id"]
+
+
+def test_sarif_rules_lead_to_their_pages_where_the_package_says_where_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said = Message()
+    said["Project-URL"] = "Source, https://example.org/code"
+    said["Project-URL"] = "Documentation, https://example.org/docs/"
+    monkeypatch.setattr("importlib.metadata.metadata", lambda _: said)
+    documentation.cache_clear()
+    assert sarif()["tool"]["driver"]["rules"][0]["helpUri"] == "https://example.org/docs/rules/SL101/"
+    documentation.cache_clear()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import assert_never
 
-from streamlint.output import github, json, sarif, text
+from streamlint.output import github, gitlab, json, junit, sarif, text
 from streamlint.output.outcome import Format, Outcome
 
 if TYPE_CHECKING:
@@ -28,5 +28,9 @@ def render(form: Format, outcome: Outcome, style: Style) -> str:
             return sarif.render(outcome)
         case Format.GITHUB:
             return github.render(outcome)
+        case Format.GITLAB:
+            return gitlab.render(outcome)
+        case Format.JUNIT:
+            return junit.render(outcome)
         case _:
             assert_never(form)

@@ -7,12 +7,12 @@ import re
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
-def written(document: Mapping[str, object]) -> str:
+def written(document: Mapping[str, object] | Sequence[object]) -> str:
     """Write a document in ASCII.
 
     A byte of a file's name that is not UTF-8, and half of a pair in a string of the program, are no

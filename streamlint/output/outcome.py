@@ -22,6 +22,8 @@ class Format(Enum):
     JSON = "json"
     SARIF = "sarif"
     GITHUB = "github"
+    GITLAB = "gitlab"
+    JUNIT = "junit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,5 +58,9 @@ class Outcome:
     statistics: Statistics
     known: int = 0
     """Findings hidden because the baseline knows them."""
+    stale: tuple[str, ...] = ()
+    """Fingerprints of the baseline that no finding has any more, of the files and rules of this run."""
+    unchanged: int = 0
+    """Findings hidden because none of their places lies in a changed line."""
     stop: Stop | None = None
     """Why this is not all, if it is not."""

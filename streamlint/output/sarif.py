@@ -1,11 +1,15 @@
 """The ``sarif`` form: SARIF 2.1.0, for code scanning and for viewers.
 
 https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html; section numbers below are of that document.
+What GitHub takes of it, and how much:
+https://docs.github.com/en/code-security/code-scanning/integrating-with-code-scanning/sarif-support-for-code-scanning
 """
 
 from __future__ import annotations
 
 import os
+from functools import cache
+from importlib import metadata
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -23,7 +27,10 @@ if TYPE_CHECKING:
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 ROOT = "%SRCROOT%"
 FINGERPRINT = "streamlint/v1"
-_LEVEL = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "note"}
+LONGEST = 1024
+"""Characters of a description that GitHub shows."""
+_DEFAULT_LEVEL = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "note"}
+_LEVEL = {Confidence.CERTAIN: "error", Confidence.LIKELY: "warning", Confidence.POSSIBLE: "note"}
 _RANK = {Confidence.CERTAIN: 100.0, Confidence.LIKELY: 70.0, Confidence.POSSIBLE: 30.0}
 
 Json = dict[str, Any]
@@ -60,14 +67,34 @@ def _invocation(outcome: Outcome) -> Json:
 
 
 def _rule(rule: RuleInfo) -> Json:
+    page = documentation()
     return {
         "id": rule.code,
         "name": rule.name,
-        "shortDescription": {"text": sentence(rule.summary)},
+        "shortDescription": {"text": sentence(rule.summary)[:LONGEST]},
+        "fullDescription": {"text": _what_it_does(rule)[:LONGEST]},
+        **({"helpUri": f"{page}/rules/{rule.code}/"} if page else {}),
         "help": {"text": rule.doc, "markdown": rule.doc},
-        "defaultConfiguration": {"enabled": rule.default, "level": _LEVEL[rule.severity]},
+        "defaultConfiguration": {"enabled": rule.default, "level": _DEFAULT_LEVEL[rule.severity]},
         "properties": {"problem.severity": _problem_severity(rule.severity), "tags": ["correctness", "gpu"]},
     }
+
+
+def _what_it_does(rule: RuleInfo) -> str:
+    """Return the first section of a rule's documentation, as one paragraph without markup."""
+    _, _, section = rule.doc.partition("## What it does")
+    return " ".join(section.partition("\n## ")[0].replace("`", "").split()) or sentence(rule.summary)
+
+
+@cache
+def documentation() -> str | None:
+    """Return where the package says that its documentation is; None where it does not say."""
+    try:
+        urls = metadata.metadata("streamlint").get_all("Project-URL") or []
+    except metadata.PackageNotFoundError:
+        return None
+    named = (url.partition(",") for url in urls)
+    return next((url.strip().rstrip("/") for name, _, url in named if name == "Documentation"), None)
 
 
 def _problem_severity(severity: Severity) -> str:
@@ -78,9 +105,9 @@ def _problem_severity(severity: Severity) -> str:
 def _result(finding: Finding, index: dict[str, int]) -> Json:
     result: Json = {
         "ruleId": finding.code,
-        "level": _LEVEL[finding.severity],
+        "level": "note" if finding.severity is Severity.ADVICE else _LEVEL[finding.confidence],
         "rank": _RANK[finding.confidence],
-        "message": {"text": finding.message},
+        "message": {"text": _message(finding)},
         "locations": [_primary(finding)],
         "partialFingerprints": {FINGERPRINT: finding.fingerprint},
         "properties": {"confidence": finding.confidence.value, "help": finding.help},
@@ -95,6 +122,18 @@ def _result(finding: Finding, index: dict[str, int]) -> Json:
         steps = [*related, _location(finding.primary, finding.label or finding.message)]
         result["codeFlows"] = [{"threadFlows": [{"locations": [{"location": step} for step in steps]}]}]
     return result
+
+
+def _message(finding: Finding) -> str:
+    """Return the message with a link to each related place (3.11.6), and the help as a paragraph."""
+    links = [f"[{_literal(each.message)}]({number})" for number, each in enumerate(finding.related, 1)]
+    text = _literal(finding.message) + (f" ({'; '.join(links)})" if links else "")
+    return f"{text}.\n\nHelp: {_literal(finding.help)}" if finding.help else f"{text}."
+
+
+def _literal(text: str) -> str:
+    """Return text in which nothing is a link: brackets mean one otherwise (``streams[0]``)."""
+    return text.replace("\\", "\\\\").replace("[", "\\[").replace("]", "\\]")
 
 
 def _primary(finding: Finding) -> Json:

@@ -75,6 +75,11 @@ def summary(outcome: Outcome, style: Style) -> str:
         lines = [f"{style.strong('No findings')} in {looked}."]
     if outcome.known:
         lines.append(f"{_count(outcome.known, 'known finding')} hidden by the baseline.")
+    if outcome.stale:
+        known = "1 entry" if len(outcome.stale) == 1 else f"{len(outcome.stale)} entries"
+        lines.append(f"{known} of the baseline found no more; `--prune-baseline` drops what is gone.")
+    if outcome.unchanged:
+        lines.append(f"{_count(outcome.unchanged, 'finding')} hidden: no place of them is in a changed line.")
     if cut := outcome.statistics.cut + outcome.statistics.skipped:
         were = "function was" if cut == 1 else "functions were"
         lines.append(f"{cut} {were} too large or too deep to follow to the end{_named(outcome)}.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,12 +15,14 @@ from streamlint.patterns import Patterns
 from streamlint.run.discover import discover
 from streamlint.run.stop import Stopped, signal_of
 from streamlint.settings import suppress
+from streamlint.settings.baseline import Baseline
 from streamlint.settings.catalog import Selection, vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from streamlint.finding import Confidence, Finding
+    from streamlint.run.changed import Changed
     from streamlint.settings.catalog import RuleInfo
     from streamlint.settings.config import Config
 
@@ -38,8 +40,9 @@ class Request:
     selection: Selection
     min_confidence: Confidence
     jobs: int
-    known: frozenset[str] = frozenset()
-    """Fingerprints from the baseline."""
+    known: Baseline = field(default_factory=Baseline)
+    changed: Changed | None = None
+    """If given, only findings with a place in a changed line are shown."""
     stdin: tuple[Path, bytes] | None = None
     """Text to analyze in the place of a file's own."""
 
@@ -101,7 +104,8 @@ def outcome(
             and finding.confidence.rank >= request.min_confidence.rank
         ]
     )
-    fresh = [finding for finding in shown if finding.fingerprint not in request.known]
+    new = [finding for finding in shown if finding.fingerprint not in request.known]
+    fresh = [finding for finding in new if request.changed is None or request.changed.touches(finding)]
     return Outcome(
         findings=tuple(sorted(fresh, key=lambda finding: finding.sort_key)),
         errors=report.errors,
@@ -111,8 +115,21 @@ def outcome(
         sources=sources,
         rules=request.rules,
         statistics=report.statistics,
-        known=len(shown) - len(fresh),
+        known=len(shown) - len(new),
+        unchanged=len(new) - len(fresh),
+        stale=tuple(_stale(request, shown, focus)),
     )
+
+
+def _stale(request: Request, shown: Iterable[Finding], focus: Sequence[Path]) -> Iterator[str]:
+    """Yield what the baseline knows, and this run would have found if it were there still."""
+    looked = {relative(path, request.root) for path in focus}
+    active = _ActiveCodes(request)
+    for fingerprint in request.known.unmatched(finding.fingerprint for finding in shown):
+        entry = request.known.entries[fingerprint]
+        path, code = str(entry.get("path")), entry.get("code")
+        if not is_file(request.root / path) or (path in looked and code in active(path)):
+            yield fingerprint
 
 
 def relative(path: Path, root: Path) -> str:

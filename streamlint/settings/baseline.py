@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from streamlint.errors import UserError
@@ -10,7 +11,7 @@ from streamlint.files import UnreadableError
 from streamlint.files import read as read_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from streamlint.finding import Finding
@@ -23,8 +24,28 @@ class BaselineError(UserError):
     """A baseline file that cannot be read."""
 
 
-def read(path: Path) -> frozenset[str]:
-    """Return the fingerprints of the known findings.
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """The entries of a baseline, by their fingerprint."""
+
+    entries: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+
+    def __contains__(self, fingerprint: str) -> bool:
+        return fingerprint in self.entries
+
+    def unmatched(self, fingerprints: Iterable[str]) -> tuple[str, ...]:
+        """Return the entries that are none of ``fingerprints``."""
+        found = set(fingerprints)
+        return tuple(each for each in self.entries if each not in found)
+
+    def without(self, fingerprints: Iterable[str]) -> str:
+        """Return the text of the baseline without some of its entries; the others are as they were."""
+        dropped = set(fingerprints)
+        return _text(entry for fingerprint, entry in self.entries.items() if fingerprint not in dropped)
+
+
+def read(path: Path) -> Baseline:
+    """Return the known findings.
 
     Raises BaselineError, naming the file, if it is missing or is not a baseline.
     """
@@ -38,18 +59,15 @@ def read(path: Path) -> frozenset[str]:
         raise BaselineError(f"{path}: not a baseline: {error}") from error
     match document:
         case {"version": 1, "findings": [*entries]}:
-            return frozenset(str(entry["fingerprint"]) for entry in entries if _is_entry(entry))
+            known = (each for each in entries if isinstance(each, dict) and "fingerprint" in each)
+            return Baseline({str(each["fingerprint"]): each for each in known})
         case _:
             raise BaselineError(f"{path}: not a baseline of version {VERSION}")
 
 
-def _is_entry(entry: object) -> bool:
-    return isinstance(entry, dict) and "fingerprint" in entry
-
-
 def dump(findings: Iterable[Finding]) -> str:
-    """Return the baseline of some findings; code, path and message are there for the reader only."""
-    entries = [
+    """Return the baseline of some findings; path and code tell which runs can miss one."""
+    return _text(
         {
             "fingerprint": finding.fingerprint,
             "code": finding.code,
@@ -57,5 +75,8 @@ def dump(findings: Iterable[Finding]) -> str:
             "message": finding.message,
         }
         for finding in findings
-    ]
-    return json.dumps({"version": VERSION, "findings": entries}, indent=2) + "\n"
+    )
+
+
+def _text(entries: Iterable[Mapping[str, object]]) -> str:
+    return json.dumps({"version": VERSION, "findings": list(entries)}, indent=2) + "\n"

@@ -199,13 +199,35 @@ class _Place:
     at_top: bool
 
 
-def _scan(path: str, text: str, known: Mapping[str, str]) -> Iterator[Comment]:
-    """Yield the marked comments.
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """Where the statements of a text are, and its marked comments."""
 
-    tokenize keeps strings apart from comments, so an example in a docstring is no suppression.
+    places: tuple[_Place, ...]
+    statements: tuple[tuple[int, int], ...]
+    """First and last line of each."""
+    code_rows: tuple[int, ...]
+
+
+def statements(text: str) -> tuple[tuple[int, int], ...]:
+    """Return the first and last line of each statement; of a compound one, of its header.
+
+    Raises what ``tokenize`` raises on text that is not Python.
     """
+    return _layout(text).statements
+
+
+def _scan(path: str, text: str, known: Mapping[str, str]) -> Iterator[Comment]:
+    """Yield the marked comments."""
+    layout = _layout(text)
+    for place in layout.places:
+        yield _comment(path, place, _belongs_to(place, layout), known)
+
+
+def _layout(text: str) -> _Layout:
+    """Read a text. tokenize tells strings from comments: an example in a docstring is no suppression."""
     places: list[_Place] = []
-    statements: list[tuple[int, int]] = []
+    found: list[tuple[int, int]] = []
     code_rows: list[int] = []
     first: int | None = None  # first line of the statement being read
     at_top = True
@@ -213,27 +235,26 @@ def _scan(path: str, text: str, known: Mapping[str, str]) -> Iterator[Comment]:
         row = token.start[0]
         if token.type == tokenize.COMMENT:
             if MARK.search(token.string):
-                places.append(_Place(token, len(statements), first is not None, at_top))
+                places.append(_Place(token, len(found), first is not None, at_top))
         elif token.type == tokenize.NEWLINE and first is not None:
-            statements.append((first, row))
+            found.append((first, row))
             first = None
         elif token.type not in _LAYOUT:
             first = row if first is None else first
             code_rows.append(row)
             at_top = at_top and token.type == tokenize.STRING
-    for place in places:
-        yield _comment(path, place, _belongs_to(place, statements, code_rows), known)
+    return _Layout(tuple(places), tuple(found), tuple(code_rows))
 
 
-def _belongs_to(place: _Place, statements: list[tuple[int, int]], code_rows: list[int]) -> tuple[int, int]:
+def _belongs_to(place: _Place, layout: _Layout) -> tuple[int, int]:
     row, col = place.token.start
     alone = not place.token.line[:col].strip()
     if alone and place.inside:  # inside brackets it stands above a line, not above a statement
-        index = bisect_right(code_rows, row)
-        below = code_rows[index] if index < len(code_rows) else row
+        index = bisect_right(layout.code_rows, row)
+        below = layout.code_rows[index] if index < len(layout.code_rows) else row
         return below, below
-    if place.statement < len(statements):
-        statement = statements[place.statement]
+    if place.statement < len(layout.statements):
+        statement = layout.statements[place.statement]
         if alone or row in statement:
             return statement
     return row, row

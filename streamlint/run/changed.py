@@ -1,0 +1,99 @@
+"""The lines that differ from a revision, asked of git: ``--diff-base origin/main``."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from streamlint.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from streamlint.finding import Finding
+    from streamlint.source import Span
+
+_GIT = ("git", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false")
+_DIFF = ("--unified=0", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--no-prefix")
+_HUNK = re.compile(rb"@@ -\S+ \+(\d+)(?:,(\d+))? @@")
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """For each file that differs, by its path from the root, its changed lines; None for a new file."""
+
+    lines: Mapping[str, frozenset[int] | None]
+
+    def touches(self, finding: Finding) -> bool:
+        """Tell whether one of the places of a finding lies in a changed line."""
+        places = (finding.primary, finding.earlier, *(related.span for related in finding.related))
+        return any(place is not None and self._covers(place) for place in places)
+
+    def _covers(self, place: Span) -> bool:
+        if place.path not in self.lines:
+            return False
+        lines = self.lines[place.path]
+        return lines is None or not lines.isdisjoint(range(place.line, place.end_line + 1))
+
+
+def changed_since(revision: str, root: Path) -> Changed:
+    """Compare the files below ``root`` with where the history left that of ``revision`` (the merge base).
+
+    What is not committed counts, and so do files that git does not know yet. Where only lines were
+    deleted, the lines beside the gap count: the statement that ordered them may be what is missing.
+    Raises UserError if git is missing, fails, or does not know the revision.
+    """
+    if revision.startswith("-"):
+        raise UserError(f"`{revision}` is not a revision")
+    base = _git(root, "merge-base", "HEAD", revision).decode().strip()
+    different = _git(root, "diff", *_DIFF, "--relative", base, "--", ".")
+    unknown = _git(root, "ls-files", "--others", "--exclude-standard", "-z", "--", ".")
+    new = {name.decode("utf-8", "surrogateescape") for name in unknown.split(b"\0") if name}
+    return Changed({**dict(_files(different)), **dict.fromkeys(new)})
+
+
+def _git(root: Path, *arguments: str) -> bytes:
+    try:
+        done = subprocess.run([*_GIT, *arguments], cwd=root, capture_output=True, check=False)
+    except OSError as error:
+        raise UserError(f"--diff-base needs git: {error.strerror or error}") from error
+    if done.returncode:
+        said = " ".join(done.stderr.decode("utf-8", "replace").split())
+        raise UserError(f"--diff-base: git {arguments[0]} failed: {said or 'no common history'}")
+    return done.stdout
+
+
+def _files(difference: bytes) -> Iterator[tuple[str, frozenset[int]]]:
+    """Read a diff without context: the lines that each file has anew."""
+    path, lines = "", set[int]()
+    for row in _headers(difference.split(b"\n")):
+        if row.startswith(b"+++ "):
+            path, lines = _path(row[4:]), set()
+        elif hunk := _HUNK.match(row):
+            start, count = int(hunk[1]), int(hunk[2] or 1)
+            lines |= set(range(start, start + count)) if count else {start, start + 1}
+            yield path, frozenset(lines)
+
+
+def _headers(rows: Sequence[bytes]) -> Iterator[bytes]:
+    """Yield the rows that are no content: a hunk says how many rows of content follow it."""
+    skip = 0
+    for row in rows:
+        if skip:
+            skip -= not row.startswith(b"\\")  # `\\ No newline at end of file` counts for nothing
+            continue
+        yield row
+        if row.startswith(b"@@ "):
+            old, new = row.split(b" ")[1:3]
+            skip = sum(int(part.partition(b",")[2] or 1) for part in (old, new))
+
+
+def _path(name: bytes) -> str:
+    """Return a path as git writes it: like a string of C where it holds quotes or control characters."""
+    name = name.rstrip(b"\t")
+    if name.startswith(b'"') and name.endswith(b'"'):
+        name = name[1:-1].decode("unicode_escape").encode("latin-1")
+    return name.decode("utf-8", "surrogateescape")

@@ -1,0 +1,59 @@
+"""Writes suppression comments: ``--add-ignore REASON``."""
+
+from __future__ import annotations
+
+import io
+import tokenize
+from typing import TYPE_CHECKING
+
+from streamlint.files import UnreadableError, decoded, read
+from streamlint.settings.suppress import IGNORE, Comment, read_comments, statements
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from streamlint.finding import Finding
+
+
+def with_comments(path: Path, findings: Iterable[Finding], reason: str, known: Mapping[str, str]) -> bytes:
+    """Return a file's text with a comment for each statement that a finding is about.
+
+    The comment stands alone above the statement, where no formatter has to break the line; a comment that is
+    there takes the codes in. Encoding and line ends stay. Raises UnreadableError.
+    """
+    content = read(path)
+    text = decoded(content)
+    encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
+    comments = read_comments("", content, known).comments
+    wanted: dict[tuple[int, int], set[str]] = {}
+    extents = statements(text)
+    for finding in findings:
+        line = finding.primary.line
+        extent = next((each for each in extents if each[0] <= line <= each[1]), (line, line))
+        wanted.setdefault(extent, set()).add(finding.code)
+    lines = io.StringIO(text, newline="").readlines()
+    for extent, codes in sorted(wanted.items(), reverse=True):
+        there = next((each for each in comments if each.codes and each.statement == extent), None)
+        if there is not None:
+            row = there.span.line - 1
+            lines[row] = _joined(lines[row], there, codes)
+        else:
+            lines.insert(extent[0] - 1, _above(lines[extent[0] - 1], codes, reason))
+    try:
+        return "".join(lines).encode(encoding)
+    except UnicodeEncodeError as error:
+        raise UnreadableError(f"the reason cannot be written in {encoding}") from error
+
+
+def _above(line: str, codes: set[str], reason: str) -> str:
+    indent = line[: len(line) - len(line.lstrip(" \t"))]
+    end = line[len(line.rstrip("\r\n")) :] or "\n"
+    return f"{indent}# streamlint: ignore[{', '.join(sorted(codes))}] {reason}".rstrip() + end
+
+
+def _joined(line: str, comment: Comment, codes: set[str]) -> str:
+    ignore = IGNORE.match(comment.directive)
+    assert ignore is not None, "a comment with codes has brackets"
+    more = sorted(codes - set(comment.codes))
+    return line.replace(ignore[0], f"ignore[{', '.join([ignore['codes'].strip(), *more])}]", 1)
