@@ -29,6 +29,7 @@ from streamlint.interp.state.values import (
     SymV,
     TupleV,
     Value,
+    comparison_key,
 )
 from streamlint.models import torch
 from streamlint.models.cuda_runtime import SUCCESS_NAMES
@@ -95,5 +96,5 @@ def is_excluded(m: Machine, key: str) -> bool:
     if key not in m.compared:
         return False
     side, other = m.compared[key]
-    unequal = (m.oracle.memo.get(f"({side} {op} {other})") == 0 for op in "<>")
+    unequal = (m.oracle.memo.get(comparison_key(op, side, other)) == 0 for op in "<>")
     return m.equal.get(side, other) != other or any(unequal)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.facts import answers
-from streamlint.interp.library import one_stream, tensors
+from streamlint.interp.library import tensors
 from streamlint.interp.state import names
 from streamlint.interp.state.values import (
     ApiV,
     BufferV,
+    Comparison,
     ConstV,
     DeviceV,
     EventV,
@@ -24,6 +25,7 @@ from streamlint.interp.state.values import (
     SymV,
     TupleV,
     Value,
+    comparison_key,
     key_of,
 )
 from streamlint.models.cuda_runtime import SUCCESS_NAMES
@@ -122,7 +124,7 @@ def ask(
             m.oracle.memo[key] = int(want == negated)
         return want
     relevant = m.frame.touches and not m.constructing
-    default = _default(key) if first is None else int(first == negated)
+    default = _default(m, key) if first is None else int(first == negated)
     label = f"not {text_of(e)}" if negated else text_of(e)
     answer = m.oracle.choose(key, label, default=default, relevant=relevant) == 0
     if answer and key in m.compared:
@@ -134,10 +136,15 @@ def ask(
 _UNLIKELY = ("is_compiling", "capturing", "isinstance", "cpu", "debug", "TYPE_CHECKING")
 
 
-def _default(key: str) -> int:
+def _default(m: Machine, key: str) -> int:
     """The arm explored first: values are present, streams differ, nothing is being compiled or captured."""
-    unlikely = key.endswith(" is None)") or any(word in key for word in _UNLIKELY)
-    return int(unlikely or one_stream.EQUAL_STREAMS.match(key) is not None)
+    match m.comparisons.get(key):
+        case Comparison("is", _, ConstV(None)):
+            return 1
+        case Comparison("==" | "is", StreamV(), _) | Comparison("==" | "is", _, StreamV()):
+            return 1
+        case _:
+            return int(any(word in key for word in _UNLIKELY))
 
 
 def negate(m: Machine, e: ir.Unary) -> Value:
@@ -208,14 +215,14 @@ def _may_be_equal(m: Machine, left: Value, right: Value) -> bool:
     return any(m.streams[stream.id].span is None for stream in (left, right))
 
 
-def comparison(op: str, left: Value, right: Value) -> Value:
+def comparison(m: Machine, op: str, left: Value, right: Value) -> Value:
     """An open comparison; ``a != b`` is keyed as the negation of ``a == b``."""
     base = _NEGATED.get(op, op)
-    if base == "==" and isinstance(right, ConstV) and right.value is None:
+    if base == "==" and right == ConstV(None):
         base = "is"
-    a, b = (key_of(left), key_of(right))
-    key = f"({a} is None)" if base == "is" and b == "None" else f"({a} {base} {b})"
-    return SymV(key if base == op or (base == "is" and op == "==") else f"not {key}")
+    key = comparison_key(base, key_of(left), key_of(right))
+    m.comparisons.setdefault(key, Comparison(base, left, right))
+    return SymV(key if op not in _NEGATED else f"not {key}")
 
 
 def against_constant(m: Machine, made: Value, left: Value, right: Value) -> None:

@@ -284,7 +284,7 @@ def compare(m: Machine, op: str, left: Value, right: Value, e: ir.Compare) -> Va
                 return NONE
         case BufferV(flavor=Flavor.OPAQUE, region=(Symbol(part), *_)), ConstV() if part.startswith("."):
             # if plan.version == 0: an attribute of an unresolved result is hardly a tensor here.
-            return conditions.comparison(op, left, right)
+            return conditions.comparison(m, op, left, right)
         case (BufferV(flavor=flavor), _) | (_, BufferV(flavor=flavor)) if (
             op not in ("is", "is not") and flavor is not Flavor.POINTER
         ):
@@ -295,7 +295,7 @@ def compare(m: Machine, op: str, left: Value, right: Value, e: ir.Compare) -> Va
                 return m.fresh("in", e.span)
             return sizes.as_mask(m, tensors.operate(m, e.span, f"operator {op}", [left, right]))
         case _:
-            made = conditions.comparison(op, left, right)
+            made = conditions.comparison(m, op, left, right)
             if op in ("==", "!=", "is", "is not"):
                 conditions.against_constant(m, made, left, right)
             return made

@@ -12,6 +12,7 @@ from streamlint.interp.state.lifetime import Lifetimes, in_pinned_pool
 from streamlint.interp.state.values import (
     Born,
     BufferV,
+    Comparison,
     ContextV,
     DeviceV,
     Env,
@@ -223,6 +224,8 @@ class Machine:
     """What outside code calls, by call number; 0 is the constructor, if there is one."""
     owners: dict[str, tuple[ir.ClassDecl, str]] = field(default_factory=dict)
     """Class and name of the attributes of which nothing is known, by key."""
+    comparisons: dict[str, Comparison] = field(default_factory=dict)
+    """Open comparisons by their keys, whatever is compared."""
     compared: dict[str, tuple[str, str]] = field(default_factory=dict)
     equal: dict[str, str] = field(default_factory=dict)
     """What the path took to be equal, of the open comparisons with constants (by key)."""

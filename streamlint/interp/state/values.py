@@ -332,6 +332,24 @@ class Env:
     """... and ``nonlocal``."""
 
 
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """An open comparison that a path has come by: never ``!=`` and its kin, which are negations."""
+
+    op: str
+    left: Value
+    right: Value
+
+    @property
+    def is_equality(self) -> bool:
+        return self.op in ("==", "is")
+
+
+def comparison_key(op: str, left: str, right: str) -> str:
+    """The key of a comparison, by those of its sides."""
+    return f"({left} {op} {right})"
+
+
 def key_of(value: Value) -> str:
     """A text that is equal for equal values: used to correlate conditions and symbolic indices.
 
