@@ -19,6 +19,7 @@ from streamlint.trace import (
     Doubt,
     Free,
     HostAccess,
+    HostWait,
     Join,
     KeepAlive,
     Launch,
@@ -59,6 +60,8 @@ def settle(problem: Problem, judged: Judged, run: Run, paths: Sequence[Judged]) 
         doubts |= barriers_between(judged, problem.earlier, problem.later)
     if _uses_signals(judged) or _signalled_elsewhere(problem, judged, paths):
         doubts.add(Doubt.SIGNAL)
+    if _told_by_callback(judged, problem.earlier, problem.later):
+        doubts.add(Doubt.THREADS)
     if _in_unrelated_threads(judged, problem.earlier, problem.later):
         doubts.add(Doubt.THREADS)
     if not doubts & {Doubt.SOME_PATHS, Doubt.ESCAPE} and _ordered_elsewhere(problem, judged, paths):
@@ -117,6 +120,10 @@ def _of_outside_calls(judged: Judged, first: OpId, second: OpId, run: Run) -> se
         many = len(set(run.entry.outside_calls)) > 1
         if (many and _caller_may_order(judged, earlier, later, run)) or _is_of_caller(judged, earlier, later):
             doubts.add(Doubt.SOME_PATHS)
+        if run.entry.order_in_sight:
+            # worker = Worker(); worker.load(); worker.join(); worker.step(): what that order leaves open is
+            # found there.
+            doubts.add(Doubt.SOME_PATHS)
         if run.entry.orders_elsewhere and (not run.entry.outside_calls or earlier.role is Role.AFTER_CALL):
             # A function called twice: upload(), finish() of the same module, upload() again. And what a
             # consumer does with a result: between two of them it may call begin(), which forks.
@@ -153,6 +160,18 @@ def _in_unrelated_threads(judged: Judged, earlier: OpId, later: OpId) -> bool:
     joined = any(isinstance(op, Join) and op.child == first for op in joins)
     # What a thread does is issued at its start in the trace, and may be issued while the next one runs.
     return not joined and (first in starts or earlier > starts.get(second, -1))
+
+
+def _told_by_callback(judged: Judged, earlier: OpId, later: OpId) -> bool:
+    """Whether a host function in a stream did it, and the other thread then waits for a lock or a queue.
+
+    ``def arrived(_): ready.put(buffer)``: what ``ready.get()`` gives, the function has filled.
+    """
+    first, second = judged.op(earlier), judged.op(later)
+    if not isinstance(first, HostAccess) or judged.stream_at(first) is None:
+        return False
+    waits = map(judged.op, judged.numbers(HostWait, first=earlier + 1, before=later))
+    return any(op.lane == second.lane for op in waits)
 
 
 def _uses_signals(judged: Judged) -> bool:

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from streamlint.finding import Finding, Occurrence, Pair, Related, Severity
+from streamlint.finding import Confidence, Finding, Occurrence, Pair, Related, Severity
 from streamlint.judging import evidence
 from streamlint.judging.call_ends import OpenEnd, TwoStreams, is_given, owner_of
 from streamlint.judging.doubts import barriers_between, guessed, settle
@@ -108,6 +108,8 @@ def findings_of(run: Run) -> Iterator[Conditional]:
                     continue
                 event = None
             finding = _finding(candidate, follows)
+            if finding.confidence is not Confidence.POSSIBLE and finding.severity is not Severity.ADVICE:
+                run.at_fault = True
             yield Conditional(finding, event, problem.on_every_path, _surer(candidate, run, finding))
 
 

@@ -15,7 +15,7 @@ accesses of one op, as in ``torch.add(x, x, out=y)``, count as one.)
 
 A host access supersedes device work only in a trace with one lane: host accesses of two threads
 are not compared (data races among Python threads are not this tool's business), so one could not
-report for the other.
+report for the other. Those of a host function in a stream are: it runs when the stream comes to it.
 
 Where a buffer's frontier grows past 64 entries, those that the host knows to be complete are
 dropped: nothing it issues later can race with them (only in a trace with one lane). Past
@@ -34,6 +34,7 @@ from streamlint.order.hb import HappensBefore, Ordering, Verdict
 from streamlint.trace import (
     Access,
     BufferId,
+    Callback,
     Copy,
     Doubt,
     HostAccess,
@@ -151,6 +152,7 @@ class _Search:
         self._hb = hb
         self._on_cut = on_cut
         self._one_lane = len({op.lane for op in trace.ops}) <= 1
+        self._bodies = {op.body for op in trace.ops if isinstance(op, Callback)}
         self._frontiers: dict[BufferId, _Frontier] = {}
 
     def run(self) -> Iterator[Conflict]:
@@ -199,12 +201,17 @@ class _Search:
             if ordering.verdict is Verdict.YES:
                 if self._supersedes(new, old):
                     gone.add(id(old))
-            elif not (old.by_host and new.by_host):
+            elif not (old.by_host and new.by_host) or self._in_stream(old, new):
                 found.append(_conflict(old, new, ordering, shared))
         if gone:
             frontier.writes = [old for old in frontier.writes if id(old) not in gone]
             frontier.reads = {key: old for key, old in frontier.reads.items() if id(old) not in gone}
         return found
+
+    def _in_stream(self, old: _Entry, new: _Entry) -> bool:
+        """Whether one of two accesses of the host is that of a host function queued on a stream."""
+        first, second = self._trace.ops[old.op].lane, self._trace.ops[new.op].lane
+        return first != second and not self._bodies.isdisjoint((first, second))
 
     def _order(self, old: _Entry, new: _Entry) -> Ordering:
         if new.at_issue:

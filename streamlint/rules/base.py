@@ -13,6 +13,7 @@ from streamlint.finding import Confidence, Severity
 from streamlint.trace import (
     Barrier,
     BufferId,
+    Callback,
     Copy,
     Doubt,
     Event,
@@ -50,18 +51,22 @@ class Index:
     of_kind: dict[type[Op], list[OpId]]
     of_buffer: dict[BufferId, list[OpId]]
     """Launches and copies by what they use."""
+    bodies: dict[LaneId, StreamId]
+    """The stream in which a host function runs, by its lane."""
     last_work: dict[tuple[StreamId, int, LaneId], OpId]
     """The last op of a stream within a call from outside, of those that a lane issued."""
 
     @classmethod
     def of(cls, ops: Sequence[Op]) -> Index:
-        made = cls({}, {}, {})
+        made = cls({}, {}, {}, {})
         for position, op in enumerate(ops):
             number = OpId(position)
             made.of_kind.setdefault(type(op), []).append(number)
             if isinstance(op, (Launch, Copy)):
                 for buffer in dict.fromkeys(access.buffer for access in op.accesses):
                     made.of_buffer.setdefault(buffer, []).append(number)
+            if isinstance(op, Callback):
+                made.bodies[op.body] = op.stream
             stream = stream_of(op)
             if stream is not None and not is_entry(op) and not is_return(op):
                 made.last_work[stream, op.at.call, op.lane] = number
@@ -100,6 +105,11 @@ class Judged:
     def uses(self, buffer: BufferId, first: int = 0, before: int | None = None) -> Sequence[OpId]:
         """The launches and copies that use a buffer, in order."""
         return _part(self.index.of_buffer.get(buffer, []), first, before)
+
+    def stream_at(self, op: Op) -> StreamId | None:
+        """The stream of device work, and of what a host function does that is queued on one."""
+        stream = stream_of(op)
+        return self.index.bodies.get(op.lane) if stream is None and isinstance(op, HostAccess) else stream
 
     def stream_name(self, stream: StreamId) -> str:
         """What the user calls a stream. Two of one name are told apart by the lines that make them."""
@@ -309,7 +319,7 @@ def namesakes(trace: Trace, found: Sequence[Conflict]) -> frozenset[StreamId]:
 
 def early_record(judged: Judged, earlier: OpId, later: OpId) -> Record | None:
     """The record that a wait for the earlier op's stream sees, if it was made before the earlier op."""
-    target, source = stream_of(judged.op(later)), stream_of(judged.op(earlier))
+    target, source = judged.stream_at(judged.op(later)), judged.stream_at(judged.op(earlier))
     if target is None or source is None:
         return None
     for number in reversed(judged.numbers(Wait, before=later)):

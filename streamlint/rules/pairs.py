@@ -16,7 +16,6 @@ from streamlint.rules.base import (
     on,
     quoted,
     readable,
-    stream_of,
     what,
 )
 from streamlint.rules.handed_over import between_defaults
@@ -24,6 +23,8 @@ from streamlint.trace import HostAccess, Mode, Op, Role, Space, Symbol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from streamlint.trace import OpId
 
 
 _ELSEWHERE = (Role.BEFORE_CALL, Role.AFTER_YIELD)
@@ -34,9 +35,7 @@ consumes what a generator yields in flight is judged in the loop that walks it."
 def device_pairs(judged: Judged, *, reads: bool) -> Iterator[Conflict]:
     """Conflicts whose later side is device work; ``reads``: it reads what the earlier side writes."""
     for conflict in judged.conflicts:
-        if isinstance(judged.op(conflict.later), HostAccess) or isinstance(
-            judged.op(conflict.earlier), HostAccess
-        ):
+        if isinstance(judged.op(conflict.later), HostAccess) or _is_of_host(judged, conflict.earlier):
             continue
         if judged.op(conflict.later).role in _ELSEWHERE:
             continue
@@ -49,12 +48,16 @@ def device_pairs(judged: Judged, *, reads: bool) -> Iterator[Conflict]:
 def host_pairs(judged: Judged, *, reads: bool) -> Iterator[Conflict]:
     """Conflicts whose later side is the host itself."""
     for conflict in judged.conflicts:
-        if not isinstance(judged.op(conflict.later), HostAccess) or isinstance(
-            judged.op(conflict.earlier), HostAccess
-        ):
+        if not isinstance(judged.op(conflict.later), HostAccess) or _is_of_host(judged, conflict.earlier):
             continue
         if (conflict.kind is ConflictKind.READ_AFTER_WRITE) == reads:
             yield conflict
+
+
+def _is_of_host(judged: Judged, number: OpId) -> bool:
+    """Whether a host thread did it by itself, and no host function that is queued on a stream."""
+    op = judged.op(number)
+    return isinstance(op, HostAccess) and judged.stream_at(op) is None
 
 
 def notes(judged: Judged, conflict: Conflict) -> tuple[Note, ...]:
@@ -97,7 +100,8 @@ def place(judged: Judged, conflict: Conflict) -> Space:
 
 def order_help(judged: Judged, conflict: Conflict) -> str:
     """How to add the missing edge between two streams, in the user's names."""
-    earlier, later = stream_of(judged.op(conflict.earlier)), stream_of(judged.op(conflict.later))
+    earlier = judged.stream_at(judged.op(conflict.earlier))
+    later = judged.stream_at(judged.op(conflict.later))
     if earlier is None or later is None:
         return "order the two operations"
     first, second = (judged.stream_name(stream) for stream in (earlier, later))

@@ -13,7 +13,6 @@ from streamlint.rules.base import (
     Rule,
     is_return,
     on,
-    stream_of,
 )
 from streamlint.trace import Origin
 from streamlint.witness import ByValue
@@ -28,7 +27,7 @@ def check(judged: Judged) -> Iterator[Problem]:
     for conflict in pairs.device_pairs(judged, reads=True):
         earlier, later = judged.op(conflict.earlier), judged.op(conflict.later)
         name = pairs.subject(judged, conflict)
-        writer = stream_of(earlier)
+        writer = judged.stream_at(earlier)
         read = _returned(judged, conflict) if is_return(later) else f"is read {on(judged, later)}"
         # A call that returns nothing has no better place than the write.
         place = conflict.earlier if read == _HANDED_BACK else None

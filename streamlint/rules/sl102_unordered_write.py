@@ -14,7 +14,6 @@ from streamlint.rules.base import (
     Rule,
     on,
     quoted,
-    stream_of,
 )
 from streamlint.witness import ByValue
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 def check(judged: Judged) -> Iterator[Problem]:
     for conflict in pairs.device_pairs(judged, reads=False):
         earlier, later = judged.op(conflict.earlier), judged.op(conflict.later)
-        user = stream_of(earlier)
+        user = judged.stream_at(earlier)
         if user is None:
             continue
         doing = "reading" if conflict.kind is ConflictKind.WRITE_AFTER_READ else "writing"

@@ -13,7 +13,6 @@ from streamlint.rules.base import (
     Problem,
     Rule,
     quoted,
-    stream_of,
     what,
 )
 from streamlint.trace import Doubt, Space
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 def check(judged: Judged) -> Iterator[Problem]:
     for conflict in pairs.host_pairs(judged, reads=False):
         earlier = judged.op(conflict.earlier)
-        stream = stream_of(earlier)
+        stream = judged.stream_at(earlier)
         if stream is None:
             continue
         name = quoted(judged.stream_name(stream))

@@ -62,7 +62,8 @@ def alone_and_in_pairs(
         return
     public = [decl for decl in own if is_public(decl)]
     for decl in public:
-        yield _sequence(project, module, construction, [decl], methods, repeat=True)
+        entry = _sequence(project, module, construction, [decl], methods, repeat=True)
+        yield replace(entry, order_in_sight=told.shows_order(cls, [decl.name]))
     quiet = [
         decl
         for decl in methods.by_name.values()
@@ -84,7 +85,8 @@ def alone_and_in_pairs(
         times = QUEUED_CALLS if queues else 1
         entry = _sequence(project, module, construction, [*[first] * times, second], methods, repeat=False)
         needs = second.qualname in told.quiet and second.name not in methods.steps
-        yield replace(entry, needs_earlier=needs)
+        shown = told.shows_order(cls, [first.name, second.name])
+        yield replace(entry, needs_earlier=needs, order_in_sight=shown)
 
 
 _QUEUES = frozenset({"append", "appendleft", "put", "put_nowait", "push"})

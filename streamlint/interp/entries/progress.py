@@ -9,6 +9,8 @@ from streamlint.interp.entries.runs import is_busy, is_plain
 from streamlint.trace import Copy, Launch
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from streamlint import ir
     from streamlint.interp.entries.runs import Run
     from streamlint.source import Span
@@ -31,6 +33,8 @@ class Told:
     plain: set[str] = field(default_factory=set)
     """Entries on whose paths there was nothing to order."""
 
+    driven: list[set[tuple[str, str, bool]]] = field(default_factory=list)
+    """What module bodies and functions, one each, call on objects that they construct: ``Machine.driven``."""
     places: dict[str, frozenset[Span]] = field(default_factory=dict)
     """Where the memory was allocated that an entry used."""
 
@@ -51,6 +55,23 @@ class Told:
         )
         if is_plain(run):
             self.plain.add(run.entry.label)
+
+    def note_judged(self, run: Run) -> None:
+        """Keeps the order of calls of a program in which nothing is wrong: it is one to be used in."""
+        if not run.entry.is_method and not run.at_fault and not any(trace.cut for trace in run.traces):
+            self.driven.append(run.driven)
+
+    def shows_order(self, cls: ir.ClassDecl, names: Sequence[str]) -> bool:
+        """Whether some entry calls all these methods on an object of its own, as often as it wants to.
+
+        One method again and again is what a loop of unknown length does, and its passes are cut.
+        """
+        key, again = f"{cls.module}:{cls.qualname}", len(set(names)) == 1
+        return any(
+            all((key, name, False) in driven or (key, name, True) in driven for name in names)
+            and not (again and (key, names[0], True) in driven)
+            for driven in self.driven
+        )
 
     def was_run(self, label: str) -> bool:
         return label in self.busy or label in self.quiet

@@ -79,6 +79,9 @@ class Entry:
     """Whether the last call does nothing aside without those before it, and is no step of another method."""
     prepared: bool = False
     """Whether the calls before the last one were chosen to prepare the object for it."""
+    order_in_sight: bool = False
+    """Whether code of the module constructs such an object itself and calls these methods: its order of calls
+    is judged where it runs."""
     callers_cut: bool = False
     """Whether functions of the module that mention this one were not followed to their end."""
 
@@ -98,6 +101,10 @@ class Run:
     """Waits that order something on some path; filled in when the run is judged."""
     closures: set[str] = field(default_factory=set)
     """Functions that some path defines inside of another one, and does not call."""
+    driven: set[tuple[str, str, bool]] = field(default_factory=set)
+    """Methods that some path calls on objects of its own, as in ``Machine.driven``."""
+    at_fault: bool = False
+    """Whether something is surely wrong on some path; filled in when the run is judged."""
     cut: int = 0
     left_out: frozenset[str] = frozenset()
     """What the entry was cut at, in words."""
@@ -143,6 +150,7 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
         if steps > (PREPARING_STEPS if entry.prepared else LIMITS.entry_steps):
             exploration.limit = exploration.quiet_limit = 0
         run.covered |= machine.covered
+        run.driven |= machine.driven
         run.closures |= closures.left(machine).keys()
         trace = one_stream.merged(machine, machine.trace())
         alike = told.setdefault(machine.did, [])

@@ -52,6 +52,7 @@ def module_runs(
             run = run_entry(project, entry, default_stream)
             told.note(run)
             yield run
+            told.note_judged(run)
             names = frozenset(run.closures - told.covered)
             if names:
                 hooks = run_entry(project, closures.entry_of(entry, names), default_stream)

@@ -17,6 +17,7 @@ from streamlint.interp.python import (
     conditions,
     container_methods,
     containers,
+    inner_functions,
     objects,
     text,
 )
@@ -28,7 +29,6 @@ from streamlint.interp.state.values import (
     ConstV,
     Env,
     Flavor,
-    FuncV,
     GeneratorV,
     HeapV,
     QueryV,
@@ -104,7 +104,7 @@ def evaluate(m: Machine, e: ir.Expr) -> Value:
         case ir.Comprehension():
             return comprehension(m, e)
         case ir.Lambda():
-            return FuncV(e.function, m.frame.env)
+            return inner_functions.defined(m, e.function)
         case ir.Bind():
             value = evaluate(m, e.value)
             binding.store(m, e.name, value)
@@ -335,10 +335,13 @@ def comprehension(m: Machine, e: ir.Comprehension) -> Value:
     collected: list[tuple[Value | None, Value]] = []
     born = alike.now(m)
     loop_steps.enter(m)
+    # What consumes a generator does so between its elements.
+    m.endless += e.kind == "generator"
     try:
         opened = _clause(m, e, 0, collected)
     finally:
         m.loops -= 1
+        m.endless -= e.kind == "generator"
         m.frame.env = outer
     if e.kind == "dict":
         made = m.new_object(Shape.DICT)

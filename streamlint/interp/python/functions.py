@@ -19,6 +19,7 @@ from streamlint.interp.state.values import (
     Env,
     FuncV,
     GeneratorV,
+    HeapV,
     Shape,
     SymV,
     Value,
@@ -156,10 +157,11 @@ def run_function(
     owner = classes.class_of(m, func, args)
     frame = Frame(env, func.name, touched, on_yield, cls=owner)
     given = [func.receiver, *args] if func.receiver is not None else args
-    bind(m, env, function, given, kwargs)
+    bind(m, env, func, function, given, kwargs)
     m.frames.append(frame)
     m.calls.append(span)
     m.covered.add(f"{function.module}:{function.qualname}")
+    _note_driven(m, func)
     try:
         stmt.run_block(m, function.body)
     except Returned as result:
@@ -170,7 +172,18 @@ def run_function(
     return NONE
 
 
-def bind(m: Machine, env: Env, function: ir.Function, args: list[Value], kwargs: dict[str, Value]) -> None:
+def _note_driven(m: Machine, func: FuncV) -> None:
+    """Keeps which methods of its own objects a program calls: it shows in which order they are meant."""
+    receiver = func.receiver
+    if isinstance(receiver, HeapV) and receiver.id in m.constructed:
+        cls = m.heap[receiver.id].cls
+        if cls is not None:
+            m.driven.add((f"{cls.module}:{cls.qualname}", func.function.name, m.endless > 0))
+
+
+def bind(
+    m: Machine, env: Env, func: FuncV, function: ir.Function, args: list[Value], kwargs: dict[str, Value]
+) -> None:
     """Binds parameters; a missing one takes its default, evaluated where the function was defined."""
     rest = list(args)
     named = dict(kwargs)
@@ -194,7 +207,7 @@ def bind(m: Machine, env: Env, function: ir.Function, args: list[Value], kwargs:
             case _ if param.name in named:
                 env.names[param.name] = named.pop(param.name)
             case _:
-                env.names[param.name] = _default(m, function, param)
+                env.names[param.name] = _default(m, func, function, param)
     for name, told in kinds.uses(m.project, function).items():
         value = names.settle(m, env.names[name]) if name in env.names else NONE
         if told.kind is not kinds.Kind.MEMORY:
@@ -206,12 +219,14 @@ def bind(m: Machine, env: Env, function: ir.Function, args: list[Value], kwargs:
             m.lives(value, told.space, told.residence)
 
 
-def _default(m: Machine, function: ir.Function, param: ir.Param) -> Value:
+def _default(m: Machine, func: FuncV, function: ir.Function, param: ir.Param) -> Value:
     if param.default is None:
         return SymV(f"{function.qualname}:{param.name}")
     module = m.project.module(function.module)
     if isinstance(param.default, ir.Const):
         return ConstV(None) if param.default.value is ... else ConstV(param.default.value)
+    if func.closure is not None and param.name in func.closure.names:
+        return func.closure.names[param.name]
     value = modules.at_import(m, module, param.default) if module is not None else None
     return value if value is not None else SymV(f"{function.qualname}:{param.name}")
 

@@ -6,10 +6,27 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.facts import touching
+from streamlint.interp.state.values import Env, FuncV
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
-    from streamlint.interp.state.values import FuncV
+
+
+def defined(m: Machine, function: ir.Function) -> FuncV:
+    """A function made inside of another one: what its defaults are is computed now, and held by it.
+
+    ``def called(_data, memory=host): ...`` in a loop is a function for each memory.
+    """
+    env = m.frame.env
+    defaults = {
+        param.name: m.python.evaluate(m, param.default)
+        for param in function.params
+        if param.default is not None and not isinstance(param.default, ir.Const)
+    }
+    if not defaults:
+        return FuncV(function, env)
+    m.activations += 1
+    return FuncV(function, Env(defaults, env.module, env, m.activations))
 
 
 def note(m: Machine, made: FuncV) -> None:

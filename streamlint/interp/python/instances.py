@@ -24,6 +24,7 @@ def instantiate(
 ) -> Value:
     """``Class(...)``"""
     made = classes.new(m, decl)
+    m.constructed.add(made.id)
     initialize(m, made, decl, args, kwargs, span)
     return made
 

@@ -32,18 +32,19 @@ def run_for(m: Machine, s: ir.For) -> None:
         _for_generator(m, s, source)
         return
     loop_steps.enter(m)
-    filling = m.filling
+    filling, endless = m.filling, m.endless
     try:
         with lifetime.holding(m, source):
-            if filling is None and elements.listed(m, source) is None:
-                m.filling = alike.now(m)
+            if elements.listed(m, source) is None:
+                m.endless += 1
+                m.filling = alike.now(m) if filling is None else filling
             for item in _turns(m, s, source):
                 binding.assign(m, s.target, item)
                 if not _pass(m, s.body):
                     return
     finally:
         m.loops -= 1
-        m.filling = filling
+        m.filling, m.endless = filling, endless
     stmt.run_block(m, s.orelse)
 
 
@@ -169,17 +170,21 @@ class _Passes:
 
 def run_while(m: Machine, s: ir.While) -> None:
     loop_steps.enter(m)
+    m.endless += 1
     try:
         if not _while(m, s):
             return
     finally:
         m.loops -= 1
+        m.endless -= 1
     stmt.run_block(m, s.orelse)
 
 
 def _while(m: Machine, s: ir.While) -> bool:
     """Runs the passes; false if the loop was left by ``break``."""
     endless = isinstance(s.test, ir.Const)
+    if m.lanes > 1 and not endless and _is_idle(s):
+        escape.barrier(m, escape.all_streams(m), s.span, "the loop", Doubt.THREADS)
     turns = _passes(m, 0, turns_for(m, s) if s.body else 1)
     passes, done = _Passes(m), 0
     while True:
@@ -202,6 +207,19 @@ def _while(m: Machine, s: ir.While) -> bool:
     if not endless and conditions.holds(m, s.test, want=False):
         raise PathEnds
     return True
+
+
+def _is_idle(s: ir.While) -> bool:
+    """``while not arrived: time.sleep(0.001)``: another thread, or a host function, says when to go on."""
+    return all(
+        isinstance(statement, ir.Jump)
+        or (
+            isinstance(statement, ir.Eval)
+            and isinstance(statement.value, ir.Call)
+            and ir.called(statement.value) == "sleep"
+        )
+        for statement in s.body
+    )
 
 
 def _known_test(m: Machine, test: ir.Expr) -> bool | None:

@@ -24,7 +24,6 @@ from streamlint.interp.state.values import (
     BufferV,
     ClassV,
     ConstV,
-    FuncV,
     HeapV,
     Shape,
     key_of,
@@ -93,7 +92,7 @@ def run(m: Machine, s: ir.Stmt) -> None:
         case ir.Import():
             binding.store(m, s.name, m.project.imported(s))
         case ir.FunctionDef():
-            made = FuncV(s.function, m.frame.env)
+            made = inner_functions.defined(m, s.function)
             inner_functions.note(m, made)
             binding.store(m, s.function.name, callbacks.decorated(m, s.function, made))
         case ir.ClassDef():

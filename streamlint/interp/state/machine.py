@@ -187,6 +187,11 @@ class Machine:
     life: Lifetimes = field(default_factory=Lifetimes)
     covered: set[str] = field(default_factory=set)
     """Qualified names of functions that were run."""
+    constructed: set[int] = field(default_factory=set)
+    """Objects, by their numbers on the heap, that the code that runs constructs by itself."""
+    driven: set[tuple[str, str, bool]] = field(default_factory=set)
+    """Methods called on these: the module and name of the class, the method, and whether a loop of unknown
+    length calls it."""
     constructing: bool = False
     """Whether the object that the entry is about is being made; its branches are explored last."""
     did: object = None
@@ -198,6 +203,8 @@ class Machine:
     loops: int = 0
     loops_end: int = 0
     """How many loops are open, and the step after which those of known length make no further pass."""
+    endless: int = 0
+    """How many of the loops are of unknown length."""
     filling: Born | None = None
     """What there was before the outermost loop of unknown length that is open."""
     guesses: dict[str, Guess] = field(default_factory=dict)
