@@ -43,6 +43,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "graph": {*COMMANDS, "order", "ir", "lower", "models", "interp"},
     # The observed trace comes from the tables, and goes to the judge; what is captured, interp knows.
     "confirm": {*COMMANDS, "order", "graph", "interp", "judging", "models", "rules", "witness"},
+    # In the user's own tests.
+    "pytest_plugin": {"confirm", "errors", "finding", "output", "run"},
     "__init__": set(),
     "__main__": {"cli"},
 }

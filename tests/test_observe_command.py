@@ -11,17 +11,11 @@ import pytest
 
 from streamlint import cli
 from streamlint.finding import Seen
+from tests.cuda_package import write_package
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-FAKE = """\
-import sys
-from tests.fake_cuda import FakeDevice, fake_runtime
-vars(sys.modules[__name__]).update(
-    {name: value for name, value in vars(fake_runtime(FakeDevice())).items() if not name.startswith("__")}
-)
-"""
 RACE = """\
 import sys
 from cuda.bindings import runtime as cudart
@@ -57,11 +51,7 @@ AT_RUN_TIME = "getattr(cudart, 'cudaStreamWait' + 'Event')(two, done, 0) if wait
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
     """A program beside a package that looks like cuda-python and needs no GPU."""
-    package = tmp_path / "cuda" / "bindings"
-    package.mkdir(parents=True)
-    (tmp_path / "cuda" / "__init__.py").write_text("")
-    (package / "__init__.py").write_text("")
-    (package / "runtime.py").write_text(FAKE)
+    write_package(tmp_path)
     (tmp_path / "pyproject.toml").write_text("[tool.streamlint]\n")
     path = tmp_path / "program.py"
     path.write_text(RACE.replace("{wait}", AT_RUN_TIME))

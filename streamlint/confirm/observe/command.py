@@ -10,25 +10,21 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from streamlint.confirm.observe.outcome import outcome_of, request_for
 from streamlint.errors import UserError
 from streamlint.files import write_whole
-from streamlint.finding import Confidence, Report, Seen
-from streamlint.judging.judge import merge
+from streamlint.finding import Confidence
 from streamlint.output import Format, Outcome, render, text
 from streamlint.output.style import Style, wants_colors
-from streamlint.run import check
-from streamlint.settings.catalog import Selection, catalog, parse_selectors
-from streamlint.settings.config import find_root, load, with_known_codes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from streamlint.confirm.observe.observer import Observed
-    from streamlint.finding import Finding
+    from streamlint.run import check
 
 _PACKAGES = Path(__file__).resolve().parents[3]
 _EPILOG = """\
@@ -48,7 +44,7 @@ def main(argv: Sequence[str]) -> int:
         return 2
     if ended:
         print(f"streamlint: {options.program} {_ending(ended)}; what it did until then:", file=sys.stderr)
-    outcome = _outcome(request, observed, time.perf_counter() - start)
+    outcome = outcome_of(request, observed, time.perf_counter() - start)
     _report(options, outcome, observed)
     return 1 if outcome.findings else 0
 
@@ -81,21 +77,8 @@ def _request(options: argparse.Namespace) -> check.Request:
     script = Path(options.program.partition("::")[0])
     if not options.module and not script.is_file():
         raise UserError(f"{script} is not a file")
-    root, is_project = find_root([Path.cwd() if options.module else script])
-    rules = catalog()
-    config = with_known_codes(load(root, None), rules)
-    return check.Request(
-        root=root,
-        is_project=is_project,
-        paths=(),
-        config=config,
-        rules=rules,
-        selection=Selection(
-            parse_selectors(options.select, rules) or config.select,
-            config.ignore + parse_selectors(options.ignore, rules),
-        ),
-        min_confidence=Confidence(options.min_confidence or config.min_confidence),
-        jobs=1,
+    return request_for(
+        Path.cwd() if options.module else script, options.select, options.ignore, options.min_confidence
     )
 
 
@@ -129,33 +112,6 @@ def _run(options: argparse.Namespace, root: Path) -> tuple[int, Observed | None]
 
 def _ending(status: int) -> str:
     return f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
-
-
-def _outcome(request: check.Request, observed: Observed, seconds: float) -> Outcome:
-    from streamlint.run.engine import Session, Settings
-
-    places = [span for f in observed.findings for span in (f.primary, f.earlier) if span is not None]
-    files = tuple(sorted({request.root / span.path for span in places if span.path}))
-    there = tuple(path for path in files if path.is_file())
-    session = Session(request.root, there, Settings(), {})
-    findings = merge((f for f in observed.findings if f.primary.path), session.statement)
-    report = Report(_marked(request, findings, there), (), files=len(there), analyzed=len(there))
-    # Without files in focus no comment is called unused: other runs may need it.
-    return check.outcome(request, report, (), seconds)
-
-
-def _marked(
-    request: check.Request, findings: tuple[Finding, ...], files: tuple[Path, ...]
-) -> tuple[Finding, ...]:
-    """Each finding with the word whether static analysis predicts it too."""
-    from streamlint.run.engine import Settings, analyze
-
-    settings = Settings(default_stream=request.config.default_stream)
-    predicted = {finding.fingerprint for finding in analyze(request.root, files, settings).findings}
-    return tuple(
-        replace(finding, seen=Seen.BOTH if finding.fingerprint in predicted else Seen.OBSERVED)
-        for finding in findings
-    )
 
 
 def _report(options: argparse.Namespace, outcome: Outcome, observed: Observed) -> None:
