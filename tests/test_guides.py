@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ import pytest
 
 from streamlint import cli, models
 from streamlint.finding import leading
+from streamlint.interp.state.budgets import LIMITS
 from streamlint.judging import judge
 from streamlint.models.schema import Lib, Role
 from streamlint.rules import RULES
@@ -96,6 +97,10 @@ def test_adding_a_framework(tmp_path: Path) -> None:
 BUDGET = re.compile(
     r"^\| [^|]+ \| (?P<value>[\d ]+) \| `(?P<module>[\w.]+)\.(?P<name>[A-Z_]+)` \|$", re.MULTILINE
 )
+LIMIT = re.compile(
+    r"^\| (?P<what>[^|]+) \| (?P<value>[\d ]+)[^|]*\| `Limits\.(?P<name>\w+)` \|$", re.MULTILINE
+)
+UNITS = {"file_bytes": 10**9}
 
 
 def test_the_budgets_in_the_design_are_those_of_the_code() -> None:
@@ -104,6 +109,17 @@ def test_the_budgets_in_the_design_are_those_of_the_code() -> None:
     for row in found:
         module = importlib.import_module(f"streamlint.{row['module']}")
         assert getattr(module, row["name"]) == int(row["value"].replace(" ", "")), row[0]
+
+
+def test_the_limits_in_the_design_are_all_those_of_the_code() -> None:
+    text = (DOCS / "design.md").read_text(encoding="utf-8")
+    told = {
+        row["name"]: int(row["value"].replace(" ", "")) * UNITS.get(row["name"], 1)
+        for row in LIMIT.finditer(text)
+    }
+    # What a path costs beside its steps stands in the row of the file's.
+    assert told == {name: value for name, value in asdict(LIMITS).items() if name != "path_cost"}
+    assert f"and {LIMITS.path_cost} for each path" in text
 
 
 def test_the_laws_in_the_semantics_have_their_tests() -> None:
