@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from streamlint.source import Span
     from streamlint.trace import BufferId, OpId, Trace
@@ -159,14 +159,29 @@ def leading(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     So one missing edge is shown once, and suppressing the finding that stands for it brings the
     next one to light.
     """
-    standing = {finding.pair: finding.confidence.rank for finding in findings if not finding.follows}
+    by_pair = {finding.pair: finding for finding in findings}
+    standing: dict[Pair, int] = {}
     """How sure the finding is that stands for each pair: itself, or what it follows from in the end."""
-    shown = set(standing)
-    for finding in findings:
-        if not finding.follows:
-            continue
-        cause = max(standing.get(pair, -1) for pair in finding.follows)
-        if cause < finding.confidence.rank:
+    shown: set[Pair] = set()
+    for finding in _causes_first(findings, by_pair):
+        rank = finding.confidence.rank
+        cause = max((standing.get(pair, -1) for pair in finding.follows), default=-1)
+        if cause < rank:
             shown.add(finding.pair)
-        standing[finding.pair] = max(cause, finding.confidence.rank)
+        standing[finding.pair] = max(cause, rank)
     return tuple(finding for finding in findings if finding.pair in shown)
+
+
+def _causes_first(findings: Sequence[Finding], by_pair: Mapping[Pair, Finding]) -> Iterator[Finding]:
+    """Each finding after those that it follows from, as far as they do not follow from each other."""
+    begun: set[Pair] = set()
+    for first in findings:
+        waiting = [(first, True)]
+        while waiting:
+            finding, is_new = waiting.pop()
+            if not is_new:
+                yield finding
+            elif finding.pair not in begun:
+                begun.add(finding.pair)
+                waiting.append((finding, False))
+                waiting += [(by_pair[pair], True) for pair in finding.follows if pair in by_pair]

@@ -19,6 +19,7 @@ from streamlint.trace import (
     Op,
     OpId,
     Overlap,
+    Picked,
     Space,
     StreamKind,
     SymbolSlice,
@@ -129,6 +130,17 @@ def test_regions_that_may_overlap() -> None:
     p.launch(t, access(x, Mode.READ, (SymbolSlice("c", "d"),)))
     p.launch(t, access(x, Mode.READ, (SymbolSlice("b", "e"),)))
     assert [f.doubts for f in found(p)] == [{Doubt.ALIAS}]
+
+
+def test_a_buffer_that_is_picked_may_be_another() -> None:
+    p = Program()
+    s, t, x = p.stream(), p.stream(), p.buffer()
+    part = (Interval(0, 4),)
+    p.launch(s, access(x, Mode.WRITE, (Picked("k"), *part)))
+    p.launch(t, access(x, Mode.READ, (Picked("k"), *part)))
+    p.launch(t, access(x, Mode.READ, part))
+    p.launch(t, access(x, Mode.READ, (Interval(4, 8),)))
+    assert [f.doubts for f in found(p)] == [frozenset(), {Doubt.ALIAS}]
 
 
 def test_host_overwrites_a_pinned_source_but_not_a_staged_one() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -96,3 +97,11 @@ def test_a_consequence_is_shown_if_its_cause_is_less_sure() -> None:
     assert leading([cause, equal, surer, last]) == (cause, surer)
     assert leading([equal, surer, last]) == (equal, surer)
     assert leading([equal, last]) == (equal, last)
+
+
+def test_a_cause_may_stand_behind_its_consequence() -> None:
+    first, second = finding(9, Confidence.LIKELY), finding(5, Confidence.LIKELY)
+    middle, last = replace(second, follows=(first.pair,)), finding(1, Confidence.LIKELY, second)
+    assert leading([last, middle, first]) == (first,)
+    each_other = replace(first, follows=(second.pair,))
+    assert len(leading([each_other, middle])) == 1

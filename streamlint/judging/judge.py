@@ -13,7 +13,7 @@ from streamlint.judging.call_ends import OpenEnd, TwoStreams, is_given, owner_of
 from streamlint.judging.doubts import barriers_between, guessed, settle
 from streamlint.judging.responsibility import open_end
 from streamlint.order.conflicts import conflicts
-from streamlint.order.hb import HappensBefore
+from streamlint.order.hb import HappensBefore, Verdict
 from streamlint.rules import RULES, sl905_redundant_sync
 from streamlint.rules.base import (
     About,
@@ -220,11 +220,43 @@ def _leaders(judged: Judged, candidates: Sequence[Candidate]) -> Iterator[tuple[
         )
         known = leaders.setdefault(edge, [])
         leader = next((c for c in known if problem.earlier < c.problem.later), None)
+        if leader is None and candidate.rule.about.is_order:
+            others = (found[-1] for found in leaders.values() if found)
+            leader = next((c for c in others if _orders(judged, c, candidate)), None)
         if leader is None:
             leader = _order_of_reuse(judged, candidate, orders)
         if leader is None:
             known.append(candidate)
         yield candidate, leader
+
+
+def _orders(judged: Judged, first: Candidate, other: Candidate) -> bool:
+    """Whether the edge that one problem misses would also order the pair of another, by edges that there are.
+
+    ``h2d`` does not wait for ``d2h`` before it refills a slot: so it does not wait for the work before the
+    fetch either, nor does what waits for the refill.
+    """
+    begin, end = first.problem, other.problem
+    if not first.rule.about.is_order or None in (begin.earlier, end.earlier):
+        return False
+    assert begin.earlier is not None
+    assert end.earlier is not None
+    return (
+        confidence(begin, judged.trace).rank >= confidence(end, judged.trace).rank
+        and _is_before(judged, begin.later, end.later)
+        and _is_before(judged, end.earlier, _waited_for(judged, begin.earlier, begin.later))
+    )
+
+
+def _waited_for(judged: Judged, earlier: OpId, later: OpId) -> OpId:
+    """The last work of the earlier operation's stream that a wait right before the later one waits for."""
+    stream = stream_of(judged.op(earlier))
+    same = (n for n in range(later - 1, earlier, -1) if stream_of(judged.op(OpId(n))) == stream)
+    return OpId(next(same, earlier)) if stream is not None else earlier
+
+
+def _is_before(judged: Judged, first: OpId, second: OpId) -> bool:
+    return first == second or (first < second and judged.hb.ordered(first, second).verdict is Verdict.YES)
 
 
 def _order_of_reuse(
@@ -313,7 +345,12 @@ def merge(found: Iterable[Finding], statement: Callable[[Span], str]) -> tuple[F
             best[finding.pair] = finding
             continue
         better = max((known, finding), key=lambda f: f.confidence.rank)
-        best[finding.pair] = replace(better, follows=tuple(dict.fromkeys((*known.follows, *finding.follows))))
+        causes = dict.fromkeys((*known.follows, *finding.follows))
+        best[finding.pair] = replace(better, follows=tuple(causes))
+    best = {
+        pair: replace(one, follows=tuple(cause for cause in one.follows if cause != pair))
+        for pair, one in best.items()
+    }
     _follow_causes(best)
     _follow_callers(best)
     counted: dict[str, int] = {}

@@ -37,7 +37,17 @@ class SymbolSlice:
     hi: str | None
 
 
-Selector: TypeAlias = Interval | Symbol | SymbolSlice
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """Stands first: an expression of unknown value chooses the buffer among several, as in ``slots[k]``.
+
+    It is the same one where the expression is the same, and may be another than any that is chosen otherwise.
+    """
+
+    by: str
+
+
+Selector: TypeAlias = Interval | Symbol | SymbolSlice | Picked
 Region: TypeAlias = tuple[Selector, ...]
 """Selectors from the outermost axis inwards; the empty tuple is the whole buffer."""
 
@@ -53,6 +63,8 @@ class Overlap(Enum):
 def overlap(a: Region, b: Region) -> Overlap:
     """Whether two regions of one buffer share a place."""
     answer = Overlap.YES
+    if _picked(a) != _picked(b):
+        answer, a, b = Overlap.MAYBE, _places(a), _places(b)
     for left, right in zip(a, b, strict=False):
         match _overlap_axis(left, right):
             case Overlap.NO:
@@ -62,6 +74,14 @@ def overlap(a: Region, b: Region) -> Overlap:
             case Overlap.YES:
                 pass
     return answer
+
+
+def _picked(region: Region) -> Selector | None:
+    return region[0] if region and isinstance(region[0], Picked) else None
+
+
+def _places(region: Region) -> Region:
+    return region[1:] if _picked(region) is not None else region
 
 
 def _overlap_axis(a: Selector, b: Selector) -> Overlap:

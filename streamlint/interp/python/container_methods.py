@@ -6,7 +6,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from streamlint.interp.python.alike import like
-from streamlint.interp.python.containers import extra, put
+from streamlint.interp.python.containers import SLICE, extra, lazy, put
 from streamlint.interp.state import bounded
 from streamlint.interp.state.elements import listed
 from streamlint.interp.state.values import (
@@ -36,6 +36,12 @@ def with_rest(m: Machine, known: tuple[Value, ...], rest: Value) -> HeapV:
 
 
 def joined(m: Machine, a: HeapV, b: HeapV) -> HeapV:
+    """``a + b``: ``(hops[1:] + [None])[k]`` is ``hops[k + 1]``, as long as there is one."""
+    first = m.heap[a.id]
+    if first.open and (first.key == SLICE or not first.items):
+        made = lazy(m, SLICE, list(first.items) if first.key == SLICE else [a, ConstV(0)])
+        m.heap[made.id].kind, m.heap[made.id].sample = first.kind, first.sample or m.heap[b.id].sample
+        return made
     made = m.new_list(chain(m.heap[a.id].items, m.heap[b.id].items))
     for part in (m.heap[a.id], m.heap[b.id]):
         if part.open:

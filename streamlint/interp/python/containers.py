@@ -33,7 +33,7 @@ from streamlint.interp.state.values import (
     Value,
     key_of,
 )
-from streamlint.trace import Origin
+from streamlint.trace import Origin, Picked
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -130,15 +130,24 @@ def extra(m: Machine, held: HeapObject, owner: HeapV, key: str) -> Value:
     if key not in held.extra:
         if held.sample is not None and (held.open or not (held.items or held.attrs)):
             held.extra[key] = alike.like(m, held.sample, key, held.born, apart=bool(held.attrs))
-        elif held.items:
+        elif held.items or held.attrs:
+            known = held.items or list(held.attrs.values())
             used = sum(1 for taken in held.extra if taken != key)
-            held.extra[key] = held.items[min(used, len(held.items) - 1)]
-        elif held.attrs:
-            used = sum(1 for taken in held.extra if taken != key)
-            held.extra[key] = list(held.attrs.values())[min(used, len(held.attrs) - 1)]
+            held.extra[key] = _picked(known[min(used, len(known) - 1)], key if len(known) > 1 else "")
         else:
             held.extra[key] = SymV(f"{held.key or f'object{owner.id}'}[{key}]")
     return held.extra[key]
+
+
+def _picked(value: Value, by: str) -> Value:
+    """One of several elements, which of them is not known: ``self.slots[self.slot_of[name]]``."""
+    match value:
+        case BufferV(number, region, flavor) if by:
+            return BufferV(number, (Picked(by), *region), flavor)
+        case TupleV(items):
+            return TupleV(tuple(_picked(item, by) for item in items))
+        case _:
+            return value
 
 
 def index(m: Machine, value: Value, at: Value, span: Span) -> Value:
@@ -291,12 +300,28 @@ def put(m: Machine, held: HeapObject, at: Value, value: Value) -> None:
         held.extra[key] = value
 
 
-def _has_more(m: Machine, table: HeapV, at: Value, value: Value) -> None:
-    """``for p in params: host[id(p)] = page(p)``: what its passes put there stands beside others."""
+def _has_more(m: Machine, table: HeapV, at: Value) -> None:
+    """``for p in params: host[id(p)] = page(p)``: what its passes put there will stand beside others."""
     held = m.heap[table.id]
     known = isinstance(at, ConstV) or held.shape is not Shape.DICT or held.open
     if m.filling is not None and table.id < m.filling.objects and not known:
-        held.open, held.sample, held.born = True, value, m.filling
+        m.filled[table.id] = key_of(at)
+
+
+def filled(m: Machine) -> None:
+    """A loop of unknown length is over: the dicts that it filled hold more than its passes put there.
+
+    While it runs they hold just that, and what it takes out again it takes out in each pass:
+    ``slot = self.loaded.pop(id(p), None)``.
+    """
+    for table, key in m.filled.items():
+        held = m.heap[table]
+        if key in held.attrs:
+            value = held.attrs[key]
+            number = isinstance(value, ConstV) and not isinstance(value.value, bool)
+            sample = SymV(f"object{table}[each]") if number else value
+            held.open, held.sample, held.born = True, sample, m.filling
+    m.filled.clear()
 
 
 def set_index(m: Machine, container: Value, at: Value, value: Value, span: Span) -> None:
@@ -305,7 +330,7 @@ def set_index(m: Machine, container: Value, at: Value, value: Value, span: Span)
     match container:
         case HeapV():
             key = names.settle(m, at)
-            _has_more(m, container, key, value)
+            _has_more(m, container, key)
             put(m, m.heap[container.id], key, value)
         case BufferV():
             target = BufferV(

@@ -44,6 +44,8 @@ def run_for(m: Machine, s: ir.For) -> None:
                     return
     finally:
         m.loops -= 1
+        if filling is None:
+            containers.filled(m)
         m.filling, m.endless = filling, endless
     stmt.run_block(m, s.orelse)
 

@@ -206,7 +206,9 @@ class Machine:
     endless: int = 0
     """How many of the loops are of unknown length."""
     filling: Born | None = None
-    """What there was before the outermost loop of unknown length that is open."""
+    """What there was before the outermost loop of unknown length that is open ..."""
+    filled: dict[int, str] = field(default_factory=dict)
+    """... and the dicts that it fills, with a key that a pass puts there."""
     guesses: dict[str, Guess] = field(default_factory=dict)
     """Operators on unknown values, by the key of their result: see ``interp/facts/guesses.py``."""
     captures: Captures = field(default_factory=Captures)
