@@ -345,7 +345,7 @@ def insufficient_record(judged: Judged, earlier: OpId, later: OpId) -> Note | No
 
 def is_named(event: Event) -> bool:
     """Whether the source has the event: ``wait_stream`` makes one of its own."""
-    return " " not in event.name or event.name == UNNAMED_EVENT
+    return not event.implied and (" " not in event.name or event.name == UNNAMED_EVENT)
 
 
 UNNAMED_EVENT = "an event"

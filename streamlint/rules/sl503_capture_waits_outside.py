@@ -51,7 +51,7 @@ def check(judged: Judged) -> Iterator[Problem]:
 
 def _awaited(judged: Judged, wait: Wait) -> str:
     event = judged.trace.events[wait.event]
-    if event.name.startswith("the event of "):
+    if event.implied:
         return "work"
     return f"{quoted(readable(event.name, 'the event'))}, recorded"
 

@@ -160,6 +160,8 @@ class Event:
     """Whether times can be read from it; ``None`` if that is not known."""
     made_on: DeviceId | None = None
     """The device that it belongs to, as in ``Stream.made_on``."""
+    implied: bool = False
+    """Whether a call made it for itself, as ``wait_stream`` does: code cannot name it."""
 
 
 @dataclass(frozen=True, slots=True)

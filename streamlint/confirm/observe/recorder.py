@@ -85,7 +85,8 @@ class EventInfo:
     device: DeviceId
     places: Places = ()
     timing: bool | None = None
-    name: str = ""
+    of: str = ""
+    """The call that made it for itself: ``wait_stream``."""
     external: bool = False
     """A capture makes nodes of its records and waits: they order the graph's work when it is launched."""
 
@@ -205,9 +206,9 @@ class Recorder:
         """The user's code made an event; one that had the handle before is forgotten."""
         return self.bind_event(handle, device, self.loose_event(device, timing=timing))
 
-    def loose_event(self, device: DeviceId, *, timing: bool | None, name: str = "") -> EventInfo:
+    def loose_event(self, device: DeviceId, *, timing: bool | None, of: str = "") -> EventInfo:
         """An event of the user's code that has no handle yet: PyTorch makes it at the first record."""
-        return self._new_event(device, self.callers(), timing, name)
+        return self._new_event(device, self.callers(), timing, of)
 
     def bind_event(self, handle: int, device: DeviceId, info: EventInfo | None) -> EventId:
         """Give an event its handle; without one it is an event that a library made."""
@@ -217,9 +218,9 @@ class Recorder:
         self._events[handle] = self._event_infos[info.id] = info
         return info.id
 
-    def _new_event(self, device: DeviceId, places: Places, timing: bool | None, name: str) -> EventInfo:
+    def _new_event(self, device: DeviceId, places: Places, timing: bool | None, of: str) -> EventInfo:
         self._last_event += 1
-        info = EventInfo(EventId(self._last_event), device, places, timing, name)
+        info = EventInfo(EventId(self._last_event), device, places, timing, of)
         self._event_infos[info.id] = info
         return info
 
@@ -346,7 +347,7 @@ class Recorder:
 
     def order(self, earlier: StreamId, later: StreamId, device: DeviceId, name: str) -> None:
         """A record and a wait that the library makes by itself."""
-        event = self._new_event(device, (), None, f"the event of {name}").id
+        event = self._new_event(device, (), None, name).id
         self.record(event, earlier)
         self.wait(later, event, name)
         self._held.pop(event, None)

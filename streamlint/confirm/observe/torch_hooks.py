@@ -184,8 +184,8 @@ class _Hooks:
         def new(cls: Any, *args: Any, **kwargs: Any) -> Any:
             event = made(cls, *args, **kwargs)
             timing = bool(args[0] if args else kwargs.get("enable_timing", False))
-            name = "the event of wait_stream" if sys._getframe(2).f_code.co_name == "wait_stream" else ""
-            made_here = recorder.loose_event(self._here_or_first(), timing=timing, name=name)
+            of = "wait_stream" if sys._getframe(2).f_code.co_name == "wait_stream" else ""
+            made_here = recorder.loose_event(self._here_or_first(), timing=timing, of=of)
             made_here.external = bool(args[3] if len(args) > 3 else kwargs.get("external", False))
             event.__dict__["_streamlint"] = made_here
             return event
@@ -277,7 +277,7 @@ class _Hooks:
             recorder.work(stream, "graph replay", list(self._graphs.get(graph, ())))
             replay(graph)
             if done is None:
-                end_of_replay = recorder.loose_event(self._tracer.here(), timing=None, name="graph replay")
+                end_of_replay = recorder.loose_event(self._tracer.here(), timing=None, of="graph replay")
                 done = self._replays[graph] = end_of_replay.id
             recorder.record(done, stream)
 

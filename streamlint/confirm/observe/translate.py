@@ -285,9 +285,10 @@ class _Translation:
         events = {}
         for info in self._window.events.values():
             located = self._sources.locate(info.places[0] if info.places else None)
-            name = info.name or self._sources.name(info.places) or f"event{info.id}"
+            name = self._sources.name(info.places) or f"event{info.id}"
             span = located.span if info.places else None
-            events[info.id] = Event(info.id, info.device, name, span, located.function, timing=info.timing)
+            made = Event(info.id, info.device, name, span, located.function, timing=info.timing)
+            events[info.id] = replace(made, name=f"the event of {info.of}", implied=True) if info.of else made
         return events
 
     def _buffer(self, block: Block) -> Buffer:

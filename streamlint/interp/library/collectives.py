@@ -118,6 +118,6 @@ def _key(call: Call, effect: fx.Communicates) -> str:
 
 def _waits(call: Call, *, waiting: StreamId, other: StreamId, doubts: frozenset[Doubt] = frozenset()) -> None:
     m, span = call.m, call.span
-    event = m.new_event("the event of a collective", span, Lib.TORCH)
+    event = m.event_of("a collective", span, Lib.TORCH)
     m.emit(Record(m.site(span), m.lane, stream=other, event=event.id))
     m.emit(Wait(m.site(span), m.lane, doubts, stream=waiting, event=event.id, name=call.name()))

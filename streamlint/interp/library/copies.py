@@ -260,7 +260,7 @@ def _between_devices(m: Machine, dst: BufferV, src: BufferV, span: Span, name: s
 
 
 def _waits(m: Machine, waiting: StreamId, other: StreamId, span: Span) -> None:
-    event = m.new_event("the event of a copy between devices", None, Lib.TORCH)
+    event = m.event_of("a copy between devices", None, Lib.TORCH)
     m.emit(Record(m.site(span), m.lane, stream=other, event=event.id))
     m.emit(Wait(m.site(span), m.lane, stream=waiting, event=event.id, name="copy between devices"))
 

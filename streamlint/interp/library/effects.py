@@ -434,7 +434,7 @@ class Call:
 
     def _wait_stream(self, stream: str, other: str) -> None:
         m = self.m
-        event = m.new_event("the event of wait_stream", self.span, self.lib)
+        event = m.event_of("wait_stream", self.span, self.lib)
         m.emit(Record(m.site(self.span), m.lane, stream=self.stream(other).id, event=event.id))
         self._emit_wait(self.stream(stream).id, event)
 

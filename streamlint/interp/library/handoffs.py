@@ -140,7 +140,7 @@ def _wait(
     doubts: frozenset[Doubt] = frozenset(),
 ) -> None:
     if source != target:
-        event = m.new_event("the event of the hand-off", None, None)
+        event = m.event_of("the hand-off", None, None)
         m.emit(Record(m.site(span), m.lane, stream=source, event=event.id))
         m.emit(Wait(m.site(span), m.lane, doubts, stream=target, event=event.id, name=name))
 

@@ -46,7 +46,7 @@ def select(m: Machine, stream: StreamV, lib: Lib | None) -> None:
 
 def waits(m: Machine, waiting: StreamId, other: StreamId, span: Span, name: str) -> None:
     """One stream waits for what is queued on another one now."""
-    event = m.new_event(f"the event of {name}", span, None)
+    event = m.event_of(name, span, None)
     m.emit(Record(m.site(span), m.lane, stream=other, event=event.id))
     m.emit(Wait(m.site(span), m.lane, stream=waiting, event=event.id, name=name))
 

@@ -306,6 +306,12 @@ class Machine:
         self.events[number] = Event(number, self.device, name, span, made_by)
         return EventV(number, lib)
 
+    def event_of(self, call: str, span: Span | None, lib: Lib | None) -> EventV:
+        """The event that a call makes for itself: one stream waits for what another has queued."""
+        made = self.new_event(f"the event of {call}", span, lib)
+        self.events[made.id] = replace(self.events[made.id], implied=True)
+        return made
+
     def new_graph(self, span: Span | None, lib: Lib | None) -> GraphV:
         number = GraphId(len(self.graphs))
         self.graphs[number] = Graph(number, "the graph", span)
