@@ -16,12 +16,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from streamlint import __version__
+from streamlint import __version__, notebook
 from streamlint.errors import UserError
 from streamlint.files import MAX_BYTES, UnreadableError, write_whole
 from streamlint.finding import Confidence
 from streamlint.output import Format, render, text
-from streamlint.output.places import Start, shown_from
+from streamlint.output.places import Start, in_notebooks, shown_from
 from streamlint.output.style import Style, plain, wants_colors
 from streamlint.run import check
 from streamlint.run.progress import Progress
@@ -326,6 +326,8 @@ def _stdin(options: argparse.Namespace) -> tuple[Path, bytes] | None:
             raise UserError("--stdin-filename needs `-` among the paths")
         return None
     name = options.stdin_filename or Path("stdin.py")
+    if name.suffix == notebook.SUFFIX:
+        raise UserError("a notebook is not read from standard input")
     return Path.cwd() / name, _standard_input()
 
 
@@ -342,9 +344,9 @@ def _standard_input() -> bytes:
 
 
 def _from_where(options: argparse.Namespace, outcome: Outcome) -> Outcome:
-    usual = Start.usual(Format(options.output_format))
-    start = usual if options.paths_from is None else Start(options.paths_from)
-    return shown_from(outcome, Path.cwd()) if start is Start.HERE else outcome
+    form = Format(options.output_format)
+    start = Start.usual(form) if options.paths_from is None else Start(options.paths_from)
+    return in_notebooks(shown_from(outcome, Path.cwd()) if start is Start.HERE else outcome, form)
 
 
 def _report(options: argparse.Namespace, outcome: Outcome) -> None:

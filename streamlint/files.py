@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from streamlint import notebook
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -68,6 +70,21 @@ def read(path: Path, limit: int = MAX_BYTES) -> bytes:
     return data
 
 
+def read_source(path: Path, limit: int = MAX_BYTES) -> bytes:
+    """Read a Python file, or a notebook as the module that its cells are. Raises UnreadableError."""
+    if path.suffix != notebook.SUFFIX:
+        return read(path, limit)
+    return as_module(read(path, notebook.MAX_BYTES))
+
+
+def as_module(content: bytes) -> bytes:
+    """Return the text of the module that a notebook's cells are. Raises UnreadableError."""
+    try:
+        return notebook.parse(content).module
+    except notebook.NotebookError as error:
+        raise UnreadableError(str(error), error.line) from error
+
+
 def _too_large(size: int, limit: int) -> str:
     return f"file too large ({size} bytes, the limit is {limit})"
 
@@ -100,7 +117,7 @@ class SourceFiles:
         if path in self.overlay:
             return self.overlay[path]
         try:
-            return read(self.root / path)
+            return read_source(self.root / path)
         except UnreadableError:
             return None
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "streamlint"
 
-TEXT = {"source", "finding", "files", "errors", "patterns"}
+TEXT = {"source", "finding", "files", "errors", "notebook", "patterns"}
 COMMANDS = {*TEXT, "trace", "run", "settings", "output"}
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -33,10 +33,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "judging": {"interp", "models", "order", "rules", "trace", "finding", "source"},
     # Around the analysis.
     "errors": set(),
-    "files": set(),
+    "notebook": set(),
+    "files": {"notebook"},
     "patterns": set(),
-    "settings": {"errors", "files", "finding", "patterns", "rules", "source"},
-    "output": {"files", "finding", "settings", "source"},
+    "settings": {"errors", "files", "finding", "notebook", "patterns", "rules", "source"},
+    "output": {"files", "finding", "notebook", "settings", "source"},
     "run": {*TEXT, "lower", "ir", "models", "interp", "judging", "trace", "settings", "output"},
     "docs": {"settings", "models"},
     "cli": COMMANDS - {"trace"},

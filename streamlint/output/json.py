@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.finding import Seen, SourceError
+from streamlint.notebook import split_path
 from streamlint.output.document import written
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def render(outcome: Outcome) -> str:
         "version": VERSION,
         "findings": [fields(finding) for finding in outcome.findings],
         "errors": [
-            {"path": error.path, "line": max(error.line, 1), "message": error.message}
+            {**_file(error.path), "line": max(error.line, 1), "message": error.message}
             for error in (*outcome.errors, *_stopped(outcome))
         ],
         "summary": {
@@ -63,9 +64,15 @@ def fields(finding: Finding) -> dict[str, object]:
 
 def _place(span: Span) -> dict[str, object]:
     return {
-        "path": span.path,
+        **_file(span.path),
         "line": span.line,
         "column": span.col + 1,
         "end_line": span.end_line,
         "end_column": span.end_col + 1,
     }
+
+
+def _file(path: str) -> dict[str, object]:
+    """A file; of a notebook the cell too, whose lines are counted then."""
+    name, cell = split_path(path)
+    return {"path": name, **({} if cell is None else {"cell": cell})}

@@ -7,6 +7,7 @@ import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from streamlint import notebook
 from streamlint.errors import UserError
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ class Changed:
         if place.path not in self.lines:
             return False
         lines = self.lines[place.path]
+        if place.path.endswith(notebook.SUFFIX):  # its lines are those of the cells, not of the file
+            return True
         return lines is None or not lines.isdisjoint(range(place.line, place.end_line + 1))
 
 

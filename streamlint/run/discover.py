@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from streamlint import notebook
 from streamlint.files import UnreadableError, absolute, is_file, is_folder, read
 from streamlint.patterns import PatternError, Patterns
 
@@ -21,6 +22,8 @@ SKIPPED_FOLDERS = frozenset(
 )
 """Folders of other people's code or of build results. A folder that the user names is walked all the same."""
 
+SUFFIXES = (".py", notebook.SUFFIX)
+"""Files that are looked at without being named."""
 DEEPEST = 100
 """Folders inside of folders that are looked into; more are a trap, or somebody's mistake."""
 
@@ -43,7 +46,7 @@ class Discovered:
 
 
 def discover(paths: Sequence[Path], root: Path, exclude: Sequence[str] = ()) -> Discovered:
-    """Find Python files: the named ones, whatever their suffix, and ``*.py`` below the named folders.
+    """Find Python files: the named ones, whatever their suffix, and ``SUFFIXES`` below the named folders.
 
     ``exclude`` holds .gitignore patterns relative to ``root``, which apply to named files as well;
     .gitignore files and ``SKIPPED_FOLDERS`` apply only to what lies below a named folder.
@@ -120,7 +123,7 @@ class _Walk:
                 path = Path(entry.path)
                 # Links to folders are not followed: they may lead in circles, or to the same files twice.
                 is_folder = entry.is_dir(follow_symlinks=False)
-                if not is_folder and not entry.name.endswith(".py"):
+                if not is_folder and not entry.name.endswith(SUFFIXES):
                     continue
                 if self.excluded.covers(path, is_folder=is_folder) or _ignored(
                     path, layers, is_folder=is_folder

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.files import MAX_BYTES, UnreadableError, decoded, read
+from streamlint.files import MAX_BYTES, UnreadableError, decoded, read_source
 from streamlint.finding import SourceError
 from streamlint.lower import check_syntax, index_module
+from streamlint.notebook import SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,7 +44,8 @@ class Tree:
             name = dotted(path, folders[path.parent].home)
             known = self._names.get(name)
             # A package's own module wins over a namesake; among equals the first file does.
-            if known is None or (is_package and not known[1]):
+            # Nothing imports a notebook.
+            if path.suffix != SUFFIX and (known is None or (is_package and not known[1])):
                 namesakes += [known] if known is not None else []
                 self._names[name] = (path, is_package)
             else:
@@ -84,9 +86,9 @@ class Tree:
         if path in self.overlay:
             return self.overlay[path]
         try:
-            return read(path, self.max_bytes)
+            return read_source(path, self.max_bytes)
         except UnreadableError as error:
-            self.note(path, 0, f"cannot read the file: {error}")
+            self.note(path, error.line, f"cannot read the file: {error}")
             return None
 
     def text(self, path: Path) -> str | None:

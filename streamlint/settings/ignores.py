@@ -6,6 +6,7 @@ import io
 import tokenize
 from typing import TYPE_CHECKING
 
+from streamlint import notebook
 from streamlint.files import UnreadableError, decoded, read
 from streamlint.settings.suppress import IGNORE, Comment, read_comments, statements
 
@@ -22,6 +23,8 @@ def with_comments(path: Path, findings: Iterable[Finding], reason: str, known: M
     The comment stands alone above the statement, where no formatter has to break the line; a comment that is
     there takes the codes in. Encoding and line ends stay. Raises UnreadableError.
     """
+    if path.suffix == notebook.SUFFIX:
+        raise UnreadableError("no comments are written into a notebook")
     content = read(path)
     text = decoded(content)
     encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)

@@ -1,0 +1,178 @@
+"""Jupyter notebooks: their code cells as one module, and where its lines are.
+
+The format: https://nbformat.readthedocs.io/en/latest/format_description.html. Cells are taken in the order in
+which they stand. What IPython alone understands keeps its line, so that places stay right: a line magic
+(``%matplotlib inline``), a command (``!nvidia-smi``) and a question (``Stream?``) become ``pass``, what is
+assigned from one (``files = !ls``) becomes ``...``, and a cell of another language (``%%bash``) blank lines.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import warnings
+from bisect import bisect_right
+from dataclasses import dataclass
+
+SUFFIX = ".ipynb"
+MAX_BYTES = 50_000_000
+"""Pictures are kept in a notebook too."""
+PYTHON_CELLS = frozenset({"capture", "debug", "prun", "time", "timeit"})
+"""Cell magics that run their text as Python: https://ipython.readthedocs.io/en/stable/interactive/magics.html"""
+_MAGIC = re.compile(r"\s*(?:[%!?]|.*\?\s*$)")
+_ASSIGNED = re.compile(r"(\s*[\w.,\[\] \t]+=\s*)[%!](?!=).*")
+_CELL_PATH = re.compile(r"(?P<path>.*\.ipynb):cell (?P<cell>\d+)", re.DOTALL)
+
+
+class NotebookError(ValueError):
+    """Text that is no notebook. ``line`` is that of the file, or 0."""
+
+    def __init__(self, reason: str, line: int = 0) -> None:
+        super().__init__(reason)
+        self.line = line
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A code cell: its number among all cells, from 1, and its lines as they are and as Python."""
+
+    number: int
+    source: tuple[str, ...]
+    python: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Notebook:
+    """The code cells of a notebook of Python; none, if it is of another language."""
+
+    cells: tuple[Cell, ...]
+
+    @property
+    def module(self) -> bytes:
+        """The text of the module, in UTF-8."""
+        return "".join(f"{line}\n" for cell in self.cells for line in cell.python).encode("utf-8", "replace")
+
+    def place(self, line: int) -> tuple[Cell, int]:
+        """Return the cell that a line of the module is in, and the line there; behind the end, the last cell.
+
+        Raises LookupError if there are no cells.
+        """
+        starts = [1]
+        for cell in self.cells:
+            starts.append(starts[-1] + len(cell.python))
+        index = min(max(bisect_right(starts, line) - 1, 0), len(self.cells) - 1)
+        return self.cells[index], line - starts[index] + 1
+
+
+def parse(content: bytes) -> Notebook:
+    """Read a notebook. Raises NotebookError."""
+    try:
+        document = json.loads(content.decode("utf-8-sig"))
+    except RecursionError as error:
+        raise NotebookError("not a notebook: nested too deeply") from error
+    except UnicodeDecodeError as error:
+        raise NotebookError("not a notebook: not UTF-8", content.count(b"\n", 0, error.start) + 1) from error
+    except json.JSONDecodeError as error:
+        raise NotebookError(f"not a notebook: {error.msg}", error.lineno) from error
+    except ValueError as error:  # a number of thousands of digits
+        raise NotebookError(f"not a notebook: {error}") from error
+    match document:
+        case {"cells": [*cells]}:
+            pass
+        case {"worksheets": [{"cells": [*cells]}, *_]}:  # version 3
+            pass
+        case _:
+            raise NotebookError("not a notebook: it has no cells")
+    if _language(document) not in ("python", "ipython"):
+        return Notebook(())
+    found = ((number, _source(cell)) for number, cell in enumerate(cells, 1))
+    return Notebook(tuple(_cell(number, source) for number, source in found if source is not None))
+
+
+def _language(document: object) -> str:
+    match document:
+        case {"metadata": {"language_info": {"name": str(name)}}}:
+            return name.lower()
+        case {"metadata": {"kernelspec": {"language": str(name)}}}:
+            return name.lower()
+        case _:
+            return "python"
+
+
+def _source(cell: object) -> str | None:
+    match cell:
+        case {"cell_type": "code", "source": str(text)} | {"cell_type": "code", "input": str(text)}:
+            return text
+        case {"cell_type": "code", "source": [*lines]} | {"cell_type": "code", "input": [*lines]}:
+            return "".join(line for line in lines if isinstance(line, str))
+        case _:
+            return None
+
+
+def _cell(number: int, source: str) -> Cell:
+    lines = tuple(re.split(r"\r\n|\r|\n", source))
+    return Cell(number, lines, _python(lines))
+
+
+def _python(lines: tuple[str, ...]) -> tuple[str, ...]:
+    first = next((index for index, line in enumerate(lines) if line.strip()), 0)
+    if lines[first].startswith("%%"):
+        name = lines[first][2:].split(" ")[0].strip()
+        if name not in PYTHON_CELLS:
+            return ("",) * len(lines)
+        lines = (*lines[:first], "", *lines[first + 1 :])
+    # `% 2` may open a line of an expression in brackets: what is Python is left alone.
+    return lines if _is_python(lines) else tuple(map(_without_magic, lines))
+
+
+def _is_python(lines: tuple[str, ...]) -> bool:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse("\n".join(lines))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
+
+
+def _without_magic(line: str) -> str:
+    if line.lstrip().startswith("#"):
+        return line
+    if _MAGIC.match(line):
+        return line[: len(line) - len(line.lstrip())] + "pass"
+    assigned = _ASSIGNED.fullmatch(line)
+    return f"{assigned[1]}..." if assigned else line
+
+
+def cell_path(path: str, cell: int) -> str:
+    """Return the name that a cell has in messages: ``train.ipynb:cell 3``."""
+    return f"{path}:cell {cell}"
+
+
+def split_path(path: str) -> tuple[str, int | None]:
+    """Return the file of a path in messages, and the cell if it names one: the inverse of ``cell_path``."""
+    match = _CELL_PATH.fullmatch(path)
+    return (match["path"], int(match["cell"])) if match else (path, None)
+
+
+def lines_in_file(content: bytes, notebook: Notebook) -> list[tuple[int, int]]:
+    """Return for each line of the module its line in the file, and the column where its text starts there.
+
+    A file is read by lines where a notebook is not shown as one (GitHub's annotations). Jupyter writes each
+    line of a cell on a line of its own; lines of a file that is laid out otherwise are placed at its first.
+    """
+    rows = content.decode("utf-8-sig").split("\n")
+    places: list[tuple[int, int]] = []
+    at = 0
+    for cell in notebook.cells:
+        for index, line in enumerate(cell.source):
+            end = "\n" if index + 1 < len(cell.source) else ""
+            texts = {json.dumps(line + end, ensure_ascii=ascii_only) for ascii_only in (True, False)}
+            row = next((r for r in range(at, len(rows)) if rows[r].strip().rstrip(",") in texts), None)
+            if row is None:
+                places.append((1, 0))
+            else:
+                places.append((row + 1, rows[row].index('"') + 1))
+                at = row + 1
+    return places

@@ -1,0 +1,175 @@
+"""Notebooks: their cells are one module, and places are those of the cells."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from streamlint import notebook
+from tests.cli_support import run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Capture = pytest.CaptureFixture[str]
+RACE = (
+    "import torch\n%matplotlib inline\nside = torch.cuda.Stream()\nx = torch.zeros(1 << 20, device='cuda')\n"
+    "side.wait_stream(torch.cuda.current_stream())",
+    "Some *words* about streams.",
+    "!nvidia-smi\nwith torch.cuda.stream(side):\n    y = x * 2\n",
+    "%%bash\nfor i in 1 2; do echo $i; done",
+    "%%time\nprint(torch.cuda.memory_allocated())\nz = y + 1",
+)
+
+
+def book(*cells: str, **more: object) -> dict[str, Any]:
+    """A notebook as Jupyter writes it; a cell that ends in a full stop is text."""
+    return {
+        "cells": [
+            {
+                "cell_type": "markdown" if text.endswith(".") else "code",
+                "metadata": {},
+                "source": text.splitlines(keepends=True),
+            }
+            for text in cells
+        ],
+        "metadata": {"language_info": {"name": "python"}},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+        **more,
+    }
+
+
+@pytest.fixture
+def race(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "pyproject.toml").write_text("")
+    path = tmp_path / "race.ipynb"
+    path.write_text(json.dumps(book(*RACE), indent=1))
+    monkeypatch.chdir(tmp_path)
+    return path
+
+
+def python(*cells: str) -> str:
+    return notebook.parse(json.dumps(book(*cells)).encode()).module.decode()
+
+
+def test_a_race_over_cells_is_found_and_placed_in_them(race: Path, capsys: Capture) -> None:
+    result = run(capsys, ".")
+    assert result.status == 1
+    assert " --> race.ipynb:cell 5:3:5" in result.out
+    assert "3 | z = y + 1" in result.out
+    assert " ::: race.ipynb:cell 3:3:9" in result.out
+    assert "3 |     y = x * 2" in result.out
+    concise = run(capsys, "race.ipynb", "--output-format", "concise")
+    assert concise.out.startswith("race.ipynb:cell 5:3:5: SL101 [")
+
+
+def test_tools_get_the_file_and_the_cell(race: Path, capsys: Capture) -> None:
+    (found,) = json.loads(run(capsys, ".", "--output-format", "json").out)["findings"]
+    assert (found["path"], found["cell"], found["line"], found["column"]) == ("race.ipynb", 5, 3, 5)
+    assert [(each["cell"], each["line"]) for each in found["related"]] == [(3, 3)]
+
+
+def test_what_shows_the_text_of_the_file_gets_its_lines(race: Path, capsys: Capture) -> None:
+    document = json.loads(run(capsys, ".", "--output-format", "sarif").out)
+    (place,) = document["runs"][0]["results"][0]["locations"]
+    region = place["physicalLocation"]["region"]
+    assert place["physicalLocation"]["artifactLocation"]["uri"] == "race.ipynb"
+    text = race.read_text().splitlines()[region["startLine"] - 1]
+    assert text[region["startColumn"] - 1 : region["endColumn"] - 1] == "y + 1"
+    race.write_text(json.dumps(book(*RACE)))  # all on one line
+    assert ",line=1,endLine=1," in run(capsys, ".", "--output-format", "github").out
+
+
+def test_comments_and_a_baseline_work_in_cells(race: Path, capsys: Capture) -> None:
+    assert run(capsys, ".", "--write-baseline", "known.json").status == 0
+    assert run(capsys, ".", "--baseline", "known.json").status == 0
+    cells = [*RACE[:4], RACE[4] + "  # streamlint: ignore[SL101] on purpose"]
+    race.write_text(json.dumps(book(*cells)))
+    assert run(capsys, ".").status == 0
+    race.write_text(json.dumps(book(*RACE)))
+    refused = run(capsys, ".", "--add-ignore", "why")
+    assert (refused.status, refused.out) == (2, "")
+    assert "race.ipynb: no comments are written into a notebook" in refused.err
+
+
+def test_nothing_imports_a_notebook(race: Path, capsys: Capture) -> None:
+    (race.parent / "race.py").write_text("import torch\nSIDE = torch.cuda.Stream()\n")
+    (race.parent / "use.py").write_text(
+        "import torch\nfrom race import SIDE\n\n"
+        "def use():\n    x = torch.zeros(9, device='cuda')\n"
+        "    with torch.cuda.stream(SIDE):\n        y = x * 2\n    return (y + 1).sum()\n"
+    )
+    out = run(capsys, "use.py", "--output-format", "concise").out
+    assert "use.py:8:" in out
+    assert "`SIDE`" in out
+
+
+@pytest.mark.parametrize(
+    ("cell", "expected"),
+    [
+        ("x = 1\n%time f()\ny = 2", "x = 1\npass\ny = 2\n"),
+        ("if a:\n    !ls {x}\n    ?f\nf??", "if a:\n    pass\n    pass\npass\n"),
+        ("files = !ls\na, b = %time f()\nc = d % e", "files = ...\na, b = ...\nc = d % e\n"),
+        ("x = (a\n  % b)\ny = '?'", "x = (a\n  % b)\ny = '?'\n"),
+        ("%%timeit -n 3\nf(x)", "\nf(x)\n"),
+        ("\n%%javascript\nlet x = 1;", "\n\n\n"),
+        ("# a question?\n%x", "# a question?\npass\n"),
+        ("a\r\nb", "a\nb\n"),
+        ("s = '\ud800'", "s = '?'\n"),
+    ],
+)
+def test_what_only_ipython_understands_keeps_its_line(cell: str, expected: str) -> None:
+    assert python(cell) == expected
+
+
+def test_old_and_foreign_notebooks() -> None:
+    old = {"worksheets": [{"cells": [{"cell_type": "code", "input": ["x = 1"]}]}], "nbformat": 3}
+    assert notebook.parse(json.dumps(old).encode()).module == b"x = 1\n"
+    julia = book("x = 1", metadata={"kernelspec": {"language": "julia"}})
+    assert notebook.parse(json.dumps(julia).encode()).module == b""
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'{\n"cells": [}\n', "race.ipynb:2: cannot read the file: not a notebook: Expecting value"),
+        (b"[]", "race.ipynb: cannot read the file: not a notebook: it has no cells"),
+        (b'{"cells": 3}', "race.ipynb: cannot read the file: not a notebook: it has no cells"),
+        (b"\xff\xfe", "race.ipynb:1: cannot read the file: not a notebook: not UTF-8"),
+        (b"[" * 100_000, "race.ipynb: cannot read the file: not a notebook: nested too deeply"),
+    ],
+)
+def test_a_broken_notebook_is_named_and_the_rest_goes_on(
+    race: Path, capsys: Capture, content: bytes, message: str
+) -> None:
+    race.write_bytes(content)
+    (race.parent / "other.ipynb").write_text(json.dumps(book(*RACE)))
+    result = run(capsys, ".")
+    assert result.status == 2
+    assert message in result.err
+    assert " --> other.ipynb:cell 5:3:5" in result.out
+
+
+def test_an_error_in_a_cell_is_placed_in_it(race: Path, capsys: Capture) -> None:
+    race.write_text(json.dumps(book("import torch", "x = 1\ny = = torch.cuda.Stream()\n")))
+    result = run(capsys, ".")
+    assert result.status == 2
+    assert result.err.startswith("streamlint: error: race.ipynb:cell 2:2: ")
+
+
+def test_cells_of_odd_shape_are_passed_over() -> None:
+    cells = [
+        None,
+        {"cell_type": "code"},
+        {"cell_type": "code", "source": [1, "x = 1\n"]},
+        {"cell_type": "raw"},
+    ]
+    assert notebook.parse(json.dumps({"cells": cells}).encode()).module == b"x = 1\n\n"
+
+
+def test_the_name_of_a_cell_is_taken_apart_again() -> None:
+    assert notebook.split_path(notebook.cell_path("a:cell 1/b.ipynb", 3)) == ("a:cell 1/b.ipynb", 3)
+    assert notebook.split_path("a.py") == ("a.py", None)
