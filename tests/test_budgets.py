@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
 
+from streamlint import ir
 from streamlint.interp.state.budgets import LIMITS, Budgets, FileCut, short
+from streamlint.rules.base import Judged
 from streamlint.run import engine
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from streamlint.finding import Report
+    from streamlint.trace import Op, OpId
 
 HEAD = "import functools, torch\nside = torch.cuda.Stream()\ndef f(x: torch.Tensor, s, t):\n"
 RACE = "    with torch.cuda.stream(side):\n        y = x * 2\n    return y + 1\n"
@@ -133,6 +138,51 @@ def test_thousands_of_pairs_of_one_function(tmp_path: Path) -> None:
     report = checked(tmp_path, HEAD + "    with torch.cuda.stream(side):\n" + writes + reads)
     assert len(report.findings) == 2 * count
     assert time.process_time() - started < 20
+
+
+def many(kind: str, count: int) -> str:
+    """A function with that many unordered pairs, and with as much of what may order them."""
+    line = {
+        "waits": "    with torch.cuda.stream(side):\n        a{0} = x * {0}\n"
+        "    e.record(other)\n    current.wait_event(e)\n    b{0} = a{0} + 1\n",
+        "threads": "    t{0} = threading.Thread(target=g, args=(x,))\n    t{0}.start()\n    b{0} = x + 1\n",
+        "frees": "    a = torch.empty(8, device='cuda')\n    with torch.cuda.stream(side):\n        a.add_({0})\n"
+        "    del a\n    b = torch.empty(8, device='cuda')\n",
+        "places": "    with torch.cuda.stream(side):\n        x[{0}].add_(1)\n    b{0} = x[{0}] + 1\n",
+    }[kind]
+    head = (
+        "import threading, torch\nside = torch.cuda.Stream()\nother = torch.cuda.Stream()\n"
+        "def g(x):\n    with torch.cuda.stream(side):\n        x.add_(1)\n"
+        "def f(x: torch.Tensor, t):\n    e = torch.cuda.Event()\n    current = torch.cuda.current_stream()\n"
+    )
+    return head + "".join(line.format(number) for number in range(count))
+
+
+@pytest.mark.parametrize("kind", ["waits", "threads", "frees", "places"])
+def test_what_a_finding_costs_does_not_depend_on_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Counted in looks at operations and at nodes of the text, so that no clock decides."""
+    looks: Counter[str] = Counter()
+    look, walk = Judged.op, ir.walk
+
+    def counted(judged: Judged, number: OpId) -> Op:
+        looks["ops"] += 1
+        return look(judged, number)
+
+    def walked(node: object, *, functions: bool = False) -> Iterator[object]:
+        for part in walk(node, functions=functions):
+            looks["nodes"] += 1
+            yield part
+
+    monkeypatch.setattr(Judged, "op", counted)
+    monkeypatch.setattr(ir, "walk", walked)
+    once = checked(tmp_path, many(kind, 40))
+    few = looks.copy()
+    twice = checked(tmp_path, many(kind, 80))
+    assert len(twice.findings) > 1.5 * len(once.findings) > 40
+    assert looks["ops"] - few["ops"] < 2.6 * few["ops"]
+    assert looks["nodes"] - few["nodes"] < 2.6 * few["nodes"]
 
 
 METHODS = """class Many:

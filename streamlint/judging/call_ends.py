@@ -62,6 +62,19 @@ class TwoStreams:
     """As in ``Stream.name``: ``0:stream`` is an argument of the constructor."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Queue:
+    """What one path queued on one stream, in order."""
+
+    work: list[Span] = field(default_factory=list)
+    first: dict[Span, int] = field(default_factory=dict)
+    """How much was queued before a place queued there first."""
+
+    def add(self, span: Span) -> None:
+        self.first.setdefault(span, len(self.work))
+        self.work.append(span)
+
+
 @dataclass(slots=True)
 class Ends:
     """Streams by the place where they are made, work and waits by their own."""
@@ -72,8 +85,8 @@ class Ends:
     """... and those whose work somebody waits for."""
     waited: set[Span] = field(default_factory=set)
     """Work that somebody waits for, or that an event is recorded behind, or that unseen code may wait for."""
-    ran: dict[Span, set[Span]] = field(default_factory=dict)
-    """Waits and records that some path came by, with what was queued there on the stream of interest."""
+    ran: dict[Span, dict[_Queue, int]] = field(default_factory=dict)
+    """Waits and records that some path came by, with how much was queued on the stream of interest."""
 
     apart: set[TwoStreams] = field(default_factory=set)
     """Streams given to objects that wait for the current one somewhere, or are waited for by it."""
@@ -87,8 +100,8 @@ class Ends:
         self.joined |= other.joined
         self.waited |= other.waited
         self.apart |= other.apart
-        for place, queued in other.ran.items():
-            self.ran.setdefault(place, set()).update(queued)
+        for place, queues in other.ran.items():
+            self.ran.setdefault(place, {}).update(queues)
 
     def show(self, fact: OpenEnd | TwoStreams) -> bool:
         """Whether no path of the module supplies the order that an end misses, or two streams are two."""
@@ -106,7 +119,8 @@ class Ends:
 
     def was_judged(self, end: OpenEnd, place: Span) -> bool:
         """Whether some path came by a wait or record after the work, so that it is known what it orders."""
-        return end.work in self.ran.get(place, ())
+        queues = self.ran.get(place, {})
+        return any(queue.first.get(end.work, count) < count for queue, count in queues.items())
 
 
 @dataclass(slots=True)
@@ -116,8 +130,9 @@ class _Reader:
     ends: Ends
     trace: Trace
     owner: str
-    queued: dict[StreamId, list[Span]] = field(default_factory=dict)
-    """Work on each stream that nobody waited for yet."""
+    queued: dict[StreamId, _Queue] = field(default_factory=dict)
+    settled: dict[StreamId, int] = field(default_factory=dict)
+    """How much of what a stream was given somebody has waited for."""
     records: dict[EventId, tuple[StreamId, int]] = field(default_factory=dict)
     """The stream of an event's last record, and how much was queued there."""
 
@@ -125,9 +140,9 @@ class _Reader:
         for op in self.trace.ops:
             match op:
                 case Launch() | Copy():
-                    self.queued.setdefault(op.stream, []).append(op.at.span)
+                    self._queue(op.stream).add(op.at.span)
                 case Record():
-                    self.records[op.event] = (op.stream, len(self.queued.get(op.stream, ())))
+                    self.records[op.event] = (op.stream, len(self._queue(op.stream).work))
                     self._ran(op.at.span, op.stream)
                     if is_named(self.trace.events[op.event]):
                         self._settle(op.stream)
@@ -150,12 +165,16 @@ class _Reader:
                 case _:
                     pass
 
+    def _queue(self, stream: StreamId) -> _Queue:
+        return self.queued.setdefault(stream, _Queue())
+
     def _source(self, event: EventId) -> StreamId | None:
         return self.records[event][0] if event in self.records else None
 
     def _ran(self, place: Span, stream: StreamId | None) -> None:
         if stream is not None:
-            self.ends.ran.setdefault(place, set()).update(self.queued.get(stream, ()))
+            queue = self._queue(stream)
+            self.ends.ran.setdefault(place, {})[queue] = len(queue.work)
 
     def _wait(self, event: EventId, waiting: StreamId | None) -> None:
         source, count = self.records.get(event, (None, 0))
@@ -178,7 +197,11 @@ class _Reader:
         self._settle(stream, count)
 
     def _settle(self, stream: StreamId, count: int | None = None) -> None:
-        self.ends.waited.update(self.queued.get(stream, ())[:count])
+        first = self.settled.get(stream, 0)
+        last = len(self._queue(stream).work) if count is None else count
+        if last > first:
+            self.ends.waited.update(self._queue(stream).work[first:last])
+            self.settled[stream] = last
 
     def _note(self, places: set[Span], stream: StreamId) -> None:
         span = self.trace.streams[stream].span

@@ -28,7 +28,6 @@ from streamlint.trace import (
     Overlap,
     Record,
     Role,
-    Spawn,
     StreamKind,
     SyncEvent,
     SyncStream,
@@ -151,8 +150,7 @@ def _in_unrelated_threads(judged: Judged, earlier: OpId, later: OpId) -> bool:
     Locks, queues and flags order threads; they are not followed.
     """
     lanes = {judged.op(earlier).lane, judged.op(later).lane}
-    spawned = ((judged.op(number), number) for number in judged.numbers(Spawn))
-    starts = {op.child: number for op, number in spawned if isinstance(op, Spawn)}
+    starts = judged.index.starts
     if len(lanes) == 1 or lanes.isdisjoint(starts):
         return False
     first, second = judged.op(earlier).lane, judged.op(later).lane
@@ -176,8 +174,7 @@ def _told_by_callback(judged: Judged, earlier: OpId, later: OpId) -> bool:
 
 def _uses_signals(judged: Judged) -> bool:
     """Whether kernels of the path may wait for values in memory: an order that no event shows."""
-    barriers = (judged.op(number) for number in judged.numbers(Barrier))
-    return any(isinstance(op, Barrier) and op.why is Doubt.SIGNAL for op in barriers)
+    return bool(judged.index.signals)
 
 
 def _signalled_elsewhere(problem: Problem, judged: Judged, paths: Sequence[Judged]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -17,7 +18,6 @@ from streamlint.order.hb import HappensBefore, Verdict
 from streamlint.rules import RULES, sl905_redundant_sync
 from streamlint.rules.base import (
     About,
-    Index,
     Judged,
     Place,
     Problem,
@@ -25,9 +25,11 @@ from streamlint.rules.base import (
     confidence,
     is_entry,
     namesakes,
+    part,
     place_of,
     stream_of,
 )
+from streamlint.rules.index import Index
 from streamlint.trace import (
     Alloc,
     BufferId,
@@ -64,7 +66,7 @@ def judge(trace: Trace) -> Judged:
     places: dict[Place, list[OpId]] = {}
     for number, op in enumerate(trace.ops):
         places.setdefault(place_of(op), []).append(OpId(number))
-    return Judged(trace, hb, found, places, Index.of(trace.ops), namesakes(trace, found))
+    return Judged(trace, hb, found, places, Index.of(trace.ops, hb), namesakes(trace, found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +221,9 @@ def _leaders(judged: Judged, candidates: Sequence[Candidate]) -> Iterator[tuple[
             _matter(candidate),
         )
         known = leaders.setdefault(edge, [])
-        leader = next((c for c in known if problem.earlier < c.problem.later), None)
+        # They come in the order of their later operations.
+        first = bisect_right(known, problem.earlier, key=lambda c: c.problem.later)
+        leader = known[first] if first < len(known) else None
         if leader is None and candidate.rule.about.is_order:
             others = (found[-1] for found in leaders.values() if found)
             leader = next((c for c in others if _orders(judged, c, candidate)), None)
@@ -270,8 +274,8 @@ def _order_of_reuse(
     again = judged.op(candidate.problem.later)
     if not isinstance(again, Alloc) or again.stream is None or candidate.problem.earlier is None:
         return None
-    users = (n for n in range(candidate.problem.later + 1, len(judged.trace.ops)))
-    first = next((n for n in users if stream_of(judged.op(OpId(n))) == again.stream), None)
+    of_stream = judged.index.of_stream.get(again.stream, [])
+    first = next(iter(part(of_stream, first=candidate.problem.later + 1)), None)
     for other in orders.get(first, ()) if first is not None else ():
         waits = other.problem
         if (

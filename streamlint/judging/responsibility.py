@@ -18,6 +18,7 @@ from streamlint.rules.base import (
     is_entry,
     is_named,
     is_return,
+    part,
     stream_of,
 )
 from streamlint.trace import (
@@ -154,9 +155,10 @@ def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool
         # anything else has; where others use the stream too, the current one has used what was made before.
         return False
     answers_for_reads = (reads or own) and not named and not _waits_for_another(judged, problem)
-    joins = [n for n in judged.numbers(Wait, first=problem.later + 1) if stream_of(judged.op(n)) == current]
+    # Of the waits of a stream, and of its work, the last comes after all that some of it comes after.
+    waits_of = judged.index.last_waits.items()
+    joins = [n for (on, _), n in waits_of if on == current and n > problem.later]
     if not own:
-        # Of the work of a stream the last comes after all that some of it comes after.
         last = judged.index.last_work.items()
         joins += [n for (on, call, _), n in last if (on, call) == (current, later.at.call)]
     if answers_for_reads and not own:
@@ -164,8 +166,11 @@ def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool
         joins += [number for number in waits if _is_explicit_wait(judged.op(number))]
     if any(judged.hb.ordered(problem.later, number).verdict is Verdict.YES for number in joins):
         return True
-    kept = judged.numbers(KeepAlive, first=problem.earlier + 1)
-    about = (judged.op(n) for n in (*kept, *judged.numbers(Record, first=problem.later + 1)))
+    if used_on is None:
+        return False
+    kept = part(judged.index.kept.get(problem.buffer, []), first=problem.earlier + 1)
+    records = part(judged.index.records.get(used_on, []), first=problem.later + 1)
+    about = map(judged.op, (*kept, *records))
     return answers_for_reads and any(
         op.at.call == later.at.call and _is_about(judged, op, problem.buffer, used_on) for op in about
     )
@@ -203,8 +208,10 @@ def _waits_for_another(judged: Judged, problem: Problem) -> bool:
     """
     assert problem.earlier is not None
     used_on, current = stream_of(judged.op(problem.later)), stream_of(judged.op(problem.earlier))
-    waits = judged.numbers(Wait, first=problem.earlier + 1, before=problem.later)
-    return any(stream_of(judged.op(wait)) == used_on and _source(judged, wait) != current for wait in waits)
+    if used_on is None:
+        return False
+    waits = part(judged.index.waits.get(used_on, []), first=problem.earlier + 1, before=problem.later)
+    return any(_source(judged, wait) != current for wait in waits)
 
 
 def _forgot_the_end(judged: Judged, problem: Problem, entry: Entry) -> bool:
@@ -222,14 +229,11 @@ def _forgot_the_end(judged: Judged, problem: Problem, entry: Entry) -> bool:
         return False
     if made.at.call != judged.op(problem.later).at.call:
         return False
-    begun = any(
-        stream_of(judged.op(wait)) == side and _source(judged, wait) == current
-        for wait in judged.numbers(Wait, before=problem.earlier)
-    )
-    records = map(judged.op, judged.numbers(Record, first=problem.earlier, before=problem.later))
+    waits = part(judged.index.waits.get(side, []), before=problem.earlier)
+    begun = any(_source(judged, wait) == current for wait in waits)
+    records = part(judged.index.records.get(side, []), first=problem.earlier, before=problem.later)
     announced = any(
-        isinstance(op, Record) and op.stream == side and is_named(judged.trace.events[op.event])
-        for op in records
+        isinstance(op, Record) and is_named(judged.trace.events[op.event]) for op in map(judged.op, records)
     )
     name = _plain_name(judged.trace.streams[side])
     if not begun or announced or name in entry.joined_elsewhere:

@@ -13,12 +13,10 @@ from streamlint.finding import Confidence, Severity
 from streamlint.trace import (
     Barrier,
     BufferId,
-    Callback,
     Copy,
     Doubt,
     Event,
     HostAccess,
-    LaneId,
     Launch,
     Op,
     OpId,
@@ -33,6 +31,7 @@ from streamlint.witness import UNDECLARED, Witness
 if TYPE_CHECKING:
     from streamlint.order.conflicts import Conflict
     from streamlint.order.hb import HappensBefore
+    from streamlint.rules.index import Index
     from streamlint.source import Span
 
 
@@ -44,36 +43,8 @@ def place_of(op: Op) -> Place:
     return (type(op), op.at.span, op.at.call, op.at.turn)
 
 
-@dataclass(frozen=True, slots=True)
-class Index:
-    """What the rules look for again and again, of one path."""
-
-    of_kind: dict[type[Op], list[OpId]]
-    of_buffer: dict[BufferId, list[OpId]]
-    """Launches and copies by what they use."""
-    bodies: dict[LaneId, StreamId]
-    """The stream in which a host function runs, by its lane."""
-    last_work: dict[tuple[StreamId, int, LaneId], OpId]
-    """The last op of a stream within a call from outside, of those that a lane issued."""
-
-    @classmethod
-    def of(cls, ops: Sequence[Op]) -> Index:
-        made = cls({}, {}, {}, {})
-        for position, op in enumerate(ops):
-            number = OpId(position)
-            made.of_kind.setdefault(type(op), []).append(number)
-            if isinstance(op, (Launch, Copy)):
-                for buffer in dict.fromkeys(access.buffer for access in op.accesses):
-                    made.of_buffer.setdefault(buffer, []).append(number)
-            if isinstance(op, Callback):
-                made.bodies[op.body] = op.stream
-            stream = stream_of(op)
-            if stream is not None and not is_entry(op) and not is_return(op):
-                made.last_work[stream, op.at.call, op.lane] = number
-        return made
-
-
-def _part(numbers: list[OpId], first: int, before: int | None) -> list[OpId]:
+def part(numbers: list[OpId], first: int = 0, before: int | None = None) -> list[OpId]:
+    """Those from number ``first`` on, up to ``before``."""
     start = bisect_left(numbers, first) if first else 0
     return numbers[start : None if before is None else bisect_left(numbers, before)]
 
@@ -99,12 +70,12 @@ class Judged:
         """The ops of some kinds from number ``first`` on, in order."""
         found: list[OpId] = []
         for kind in kinds:
-            found += _part(self.index.of_kind.get(kind, []), first, before)
+            found += part(self.index.of_kind.get(kind, []), first, before)
         return sorted(found) if len(kinds) > 1 else found
 
     def uses(self, buffer: BufferId, first: int = 0, before: int | None = None) -> Sequence[OpId]:
         """The launches and copies that use a buffer, in order."""
-        return _part(self.index.of_buffer.get(buffer, []), first, before)
+        return part(self.index.of_buffer.get(buffer, []), first, before)
 
     def stream_at(self, op: Op) -> StreamId | None:
         """The stream of device work, and of what a host function does that is queued on one."""
@@ -322,15 +293,11 @@ def early_record(judged: Judged, earlier: OpId, later: OpId) -> Record | None:
     target, source = judged.stream_at(judged.op(later)), judged.stream_at(judged.op(earlier))
     if target is None or source is None:
         return None
-    for number in reversed(judged.numbers(Wait, before=later)):
-        op = judged.op(number)
-        if isinstance(op, Wait) and op.stream == target:
-            record = judged.hb.record_seen_by(number)
-            if record is None:
-                continue
-            recorded = judged.op(record)
-            if isinstance(recorded, Record) and recorded.stream == source and record < earlier:
-                return recorded
+    for number in reversed(part(judged.index.waits_for.get((target, source), []), before=later)):
+        record = judged.hb.record_seen_by(number)
+        recorded = judged.op(record) if record is not None and record < earlier else None
+        if isinstance(recorded, Record):
+            return recorded
     return None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.order.hb import Verdict
-from streamlint.rules.base import is_return, place_of, stream_of
+from streamlint.rules.base import is_return, part, place_of, stream_of
 from streamlint.trace import (
     Access,
     Alloc,
@@ -60,10 +60,8 @@ def last_uses(judged: Judged, buffer: BufferId, before: OpId) -> list[OpId]:
 
 def used_after(judged: Judged, buffer: BufferId, after: OpId) -> bool:
     """Whether the trace goes on to use the buffer: then it was not the last reference that went."""
-    kept = map(judged.op, judged.numbers(KeepAlive, first=after + 1))
-    return bool(judged.uses(buffer, first=after + 1)) or any(
-        isinstance(op, KeepAlive) and op.buffer == buffer for op in kept
-    )
+    kept = judged.index.kept.get(buffer, [])
+    return bool(judged.uses(buffer, first=after + 1) or part(kept, first=after + 1))
 
 
 def use_doubts(op: Op, buffer: BufferId) -> frozenset[Doubt]:
@@ -77,8 +75,8 @@ def kept_for(judged: Judged, buffer: BufferId, stream: StreamId, before: OpId) -
     """
     owner = judged.trace.buffers[buffer].alloc_stream
     doubts = _NONE
-    for op in map(judged.op, judged.numbers(KeepAlive, before=before)):
-        if isinstance(op, KeepAlive) and op.buffer == buffer and op.stream != owner:
+    for op in map(judged.op, part(judged.index.kept.get(buffer, []), before=before)):
+        if isinstance(op, KeepAlive) and op.stream != owner:
             if op.stream == stream:
                 return None
             if _may_be_one(judged, op.stream, stream):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from streamlint.finding import Severity
 from streamlint.order.hb import Verdict
-from streamlint.rules.base import Judged, Note, Problem, Rule, quoted, stream_of
+from streamlint.rules.base import Judged, Note, Problem, Rule, part, quoted
 from streamlint.trace import (
     BeginCapture,
     Op,
@@ -71,8 +71,8 @@ def _is_known(judged: Judged, number: OpId, op: Wait | SyncEvent, record: OpId) 
 
 def _previous(judged: Judged, number: OpId, op: Wait) -> OpId | None:
     """The last wait of the same stream: work there may come after more than its stream's waits say."""
-    waits = judged.numbers(Wait, before=number)
-    return next((earlier for earlier in reversed(waits) if stream_of(judged.op(earlier)) == op.stream), None)
+    before = part(judged.index.waits[op.stream], before=number)
+    return before[-1] if before else None
 
 
 def _problem(judged: Judged, number: OpId, op: Wait | SyncEvent, record: OpId) -> Problem:

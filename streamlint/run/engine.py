@@ -26,7 +26,7 @@ from streamlint.run.tree import Tree
 from streamlint.trace import StreamKind, Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from streamlint.source import Span
@@ -163,6 +163,10 @@ class Session:
         self.tree = Tree(root, files, overlay, settings.max_file_bytes)
         self.names = self.tree.names()
         self._assigned: dict[str, tuple[str, ...]] | None = None
+        self._named: dict[tuple[str, str], bool] = {}
+        """Whether other files get at a thing of a module, and ..."""
+        self._recorded: dict[tuple[str, str], bool] = {}
+        """... whether they record an event of a name: a function may have thousands of findings about one."""
         self.project = self._new_project()
 
     def _new_project(self) -> Project:
@@ -220,6 +224,7 @@ class Session:
 
     def _analyzed(self, module: ir.Module, only: Callable[[str], bool] | None, facts: Facts) -> FileResult:
         found: list[Conditional] = []
+        text = text_order.Text(module)
         approximate: set[str] = set()
         covered: set[str] = set()
         left_out: list[LeftOut] = []
@@ -237,7 +242,7 @@ class Session:
             cut = reason
         left_out += [LeftOut(module.path, name, what) for name, what in sorted(budgets.never_run)]
         findings = (
-            self._unless_seen(item, self._as_sure_as(item, facts.ends, module))
+            self._unless_seen(item, self._as_sure_as(item, facts.ends, text))
             for item in found
             if not (item.on_every_path and (cut or item.finding.primary in facts.needed))
             and (
@@ -258,19 +263,19 @@ class Session:
             ),
         )
 
-    def _as_sure_as(self, item: Conditional, ends: Ends, module: ir.Module) -> Finding:
+    def _as_sure_as(self, item: Conditional, ends: Ends, text: text_order.Text) -> Finding:
         """The finding, surer where neither a path nor the text supplies the order that it misses."""
         if item.surer is None or not ends.show(item.surer[0]):
             return item.finding
         end, surer = item.surer
         if isinstance(end, TwoStreams):
             return surer
-        in_text = text_order.joins if end.returned else text_order.forks
-        for place, function in in_text(module, end.name, end.stream):
+        in_text = text.joins if end.returned else text.forks
+        for place, function in in_text(end.name, end.stream):
             if not end.returned or (function != end.function and not ends.was_judged(end, place)):
                 return item.finding
-        names = text_order.attributes(module, end.name)
-        return item.finding if any(self._is_named_elsewhere(module, name) for name in names) else surer
+        names = text.attributes(end.name)
+        return item.finding if any(self._is_named_elsewhere(text.module, name) for name in names) else surer
 
     def _may_record(self, module: ir.Module, event: Event, finding: Finding, reached: set[Span]) -> bool:
         """Whether code that no path came by may record the event.
@@ -311,18 +316,29 @@ class Session:
         if event is None or event.span is None or "." not in event.function:
             return finding
         name = event.name.partition("[")[0].rpartition(".")[2]
+        question = (event.span.path, name)
+        if question not in self._recorded:
+            self._recorded[question] = any(self._records(*question))
+        return replace(finding, confidence=Confidence.POSSIBLE) if self._recorded[question] else finding
+
+    def _records(self, where: str, name: str) -> Iterator[bool]:
+        """Whether files other than ``where`` record an event of this name."""
         text = b"." + name.encode("utf-8", "surrogatepass")
         for path, other in self.names.items():
             data = self.tree.data(path)
             if data is None or text not in data or not _RECORDS.search(data):
                 continue
-            module = self.project.module(other) if self.tree.relative(path) != event.span.path else None
-            if module is not None and text_order.recorded_by_others(module, name, ""):
-                return replace(finding, confidence=Confidence.POSSIBLE)
-        return finding
+            module = self.project.module(other) if self.tree.relative(path) != where else None
+            yield module is not None and text_order.recorded_by_others(module, name, "")
 
     def _is_named_elsewhere(self, module: ir.Module, thing: str) -> bool:
         """Whether another file that names the module gets at a stream or event: ``loader.copy_stream``."""
+        question = (module.name, thing)
+        if question not in self._named:
+            self._named[question] = any(self._gets_at(module, thing))
+        return self._named[question]
+
+    def _gets_at(self, module: ir.Module, thing: str) -> Iterator[bool]:
         stem = os.fsencode(module.name.rpartition(".")[2])  # a file's name may be any bytes
         name = re.escape(thing).encode("utf-8", "surrogatepass")
         for path, other in self.names.items():
@@ -332,9 +348,7 @@ class Session:
             if re.search(rb"self\.%s\s*=|def %s\(" % (name, name), data):
                 # A class there has its own.
                 data = re.sub(rb"\bself\.%s\b" % name, b"", data)
-            if re.search(rb"\.%s\b(?!\()" % name, data):
-                return True
-        return False
+            yield re.search(rb"\.%s\b(?!\()" % name, data) is not None
 
     def _assigning(self, attribute: str) -> tuple[str, ...]:
         """Modules whose text assigns an attribute of this name, that of a stream, on something."""

@@ -6,7 +6,8 @@ method that no entry reached is in the text only. It counts against a finding, n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
 
 from streamlint import ir
 from streamlint.interp.facts import touching
@@ -19,72 +20,114 @@ if TYPE_CHECKING:
     from streamlint.source import Span
 
 
-def forks(module: ir.Module, name: str, made: Span) -> Iterator[tuple[Span, str]]:
-    """Where, and in which function, code makes a stream of this name wait.
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """What is asked of a function's text again and again, found in one walk."""
 
-    ``made`` is where the stream is made: other classes that make one of that name mean their own.
-    """
-    for function, call, method, receiver, same in _calls(module, name, made):
-        waits = method in vocabulary.STREAMS_OWN_WAITS and _is(same, receiver)
-        if waits or (method in vocabulary.FORKS_ARGUMENT and _among(same, call.args)):
-            yield call.span, function
+    copies: tuple[tuple[str, ir.Expr], ...] = ()
+    """Variables that are given another name's value: ``side = self.side``."""
+    stored: tuple[tuple[str, ir.Expr], ...] = ()
+    """Attributes, with what they are given."""
+    calls: tuple[ir.Call, ...] = ()
 
-
-def joins(module: ir.Module, name: str, made: Span) -> Iterator[tuple[Span, str]]:
-    """The same for code that waits for the stream, or records an event on it."""
-    for function, call, method, receiver, same in _calls(module, name, made):
-        waits = method in vocabulary.JOINS_OWN and _is(same, receiver)
-        if waits or (method in vocabulary.JOINS_ARGUMENT and _among(same, call.args)):
-            yield call.span, function
-
-
-def _calls(
-    module: ir.Module, name: str, made: Span
-) -> Iterator[tuple[str, ir.Call, str, ir.Expr | None, frozenset[str]]]:
-    """Calls in functions that mention the stream, with their receivers and the names of the stream there."""
-    others = _with_own(module, name, made)
-    names = attributes(module, name)
-    for decl in all_functions(module):
-        if names.isdisjoint(decl.names) or decl.qualname.rpartition(".")[0] in others:
-            continue
-        try:
-            body = decl.load().body
-        except ir.LoweringError:
-            continue
-        same = names | {n for n, value in _copies(body) if _is(names, value)}
-        for call in _inside(body):
-            match call.func:
-                case ir.Attr(value=receiver, name=method):
-                    yield decl.qualname, call, method, receiver, same
-                case ir.Name(id=method):
-                    yield decl.qualname, call, method, None, same
-                case _:
-                    pass
-
-
-def attributes(module: ir.Module, name: str) -> frozenset[str]:
-    """The name, and those of the attributes that a variable or attribute of that name comes from or goes to.
-
-    ``side = self.pool._side``: other functions know the stream as ``_side``.
-    """
-    names = {name}
-    for decl in all_functions(module):
-        if name not in decl.names:
-            continue
-        try:
-            body = decl.load().body
-        except ir.LoweringError:
-            continue
-        for target, value in _copies(body):
-            if target == name and isinstance(value, ir.Attr):
-                names.add(value.name)
+    @classmethod
+    def of(cls, body: object) -> _Body:
+        copies, stored, calls = [], [], []
         for node in ir.walk(body, functions=True):
             match node:
-                case ir.Assign(targets=(ir.Attr(name=target),), value=value) if _is({name}, value):
-                    names.add(target)
+                case ir.Assign(targets=targets, value=value):
+                    if isinstance(value, (ir.Name, ir.Attr, ir.Index)):
+                        copies += [(target.id, value) for target in targets if isinstance(target, ir.Name)]
+                    if len(targets) == 1 and isinstance(targets[0], ir.Attr):
+                        stored.append((targets[0].name, value))
+                case ir.Call():
+                    calls.append(node)
                 case _:
                     pass
-    return frozenset(names)
+        return cls(tuple(copies), tuple(stored), tuple(calls))
+
+
+@dataclass(slots=True)
+class Text:
+    """The text of one module. A function of it is walked once, however many findings ask."""
+
+    module: ir.Module
+    _bodies: dict[ir.FunctionDecl, _Body] = field(default_factory=dict)
+    _attributes: dict[str, frozenset[str]] = field(default_factory=dict)
+    _calls: dict[tuple[str, Span], tuple[_Called, ...]] = field(default_factory=dict)
+
+    def forks(self, name: str, made: Span) -> Iterator[tuple[Span, str]]:
+        """Where, and in which function, code makes a stream of this name wait.
+
+        ``made`` is where the stream is made: other classes that make one of that name mean their own.
+        """
+        for function, call, method, receiver, same in self._calls_about(name, made):
+            waits = method in vocabulary.STREAMS_OWN_WAITS and _is(same, receiver)
+            if waits or (method in vocabulary.FORKS_ARGUMENT and _among(same, call.args)):
+                yield call.span, function
+
+    def joins(self, name: str, made: Span) -> Iterator[tuple[Span, str]]:
+        """The same for code that waits for the stream, or records an event on it."""
+        for function, call, method, receiver, same in self._calls_about(name, made):
+            waits = method in vocabulary.JOINS_OWN and _is(same, receiver)
+            if waits or (method in vocabulary.JOINS_ARGUMENT and _among(same, call.args)):
+                yield call.span, function
+
+    def attributes(self, name: str) -> frozenset[str]:
+        """The name, and those of the attributes that a variable or attribute of it comes from or goes to.
+
+        ``side = self.pool._side``: other functions know the stream as ``_side``.
+        """
+        if name not in self._attributes:
+            names = {name}
+            for decl in all_functions(self.module):
+                if name in decl.names:
+                    body = self._body(decl)
+                    names |= {v.name for to, v in body.copies if to == name and isinstance(v, ir.Attr)}
+                    names |= {to for to, value in body.stored if _is({name}, value)}
+            self._attributes[name] = frozenset(names)
+        return self._attributes[name]
+
+    def _calls_about(self, name: str, made: Span) -> tuple[_Called, ...]:
+        if (name, made) not in self._calls:
+            self._calls[name, made] = tuple(self._find_calls(name, made))
+        return self._calls[name, made]
+
+    def _find_calls(self, name: str, made: Span) -> Iterator[_Called]:
+        """Calls that may order, in functions that mention the stream."""
+        others = _with_own(self.module, name, made)
+        names = self.attributes(name)
+        for decl in all_functions(self.module):
+            if names.isdisjoint(decl.names) or decl.qualname.rpartition(".")[0] in others:
+                continue
+            body = self._body(decl)
+            same = names | {n for n, value in body.copies if _is(names, value)}
+            for call in body.calls:
+                match call.func:
+                    case ir.Attr(value=receiver, name=method) if method in _ORDERING:
+                        yield decl.qualname, call, method, receiver, same
+                    case ir.Name(id=method) if method in _ORDERING:
+                        yield decl.qualname, call, method, None, same
+                    case _:
+                        pass
+
+    def _body(self, decl: ir.FunctionDecl) -> _Body:
+        if decl not in self._bodies:
+            try:
+                self._bodies[decl] = _Body.of(decl.load().body)
+            except ir.LoweringError:
+                self._bodies[decl] = _Body()
+        return self._bodies[decl]
+
+
+_Called: TypeAlias = "tuple[str, ir.Call, str, ir.Expr | None, frozenset[str]]"
+"""A call: the function that makes it, its name, its receiver, and the names of the stream there."""
+_ORDERING = (
+    vocabulary.STREAMS_OWN_WAITS
+    | vocabulary.FORKS_ARGUMENT
+    | vocabulary.JOINS_OWN
+    | vocabulary.JOINS_ARGUMENT
+)
 
 
 def variables(decl: ir.FunctionDecl, names: Collection[str]) -> set[str]:
@@ -93,17 +136,7 @@ def variables(decl: ir.FunctionDecl, names: Collection[str]) -> set[str]:
         body = decl.load().body
     except ir.LoweringError:
         return set()
-    return {target for target, value in _copies(body) if _is(names, value)}
-
-
-def _copies(body: object) -> Iterator[tuple[str, ir.Expr]]:
-    """Variables that are given another name's value: ``side = self.side``."""
-    for node in ir.walk(body, functions=True):
-        match node:
-            case ir.Assign(targets=targets, value=ir.Name() | ir.Attr() | ir.Index() as value):
-                yield from ((target.id, value) for target in targets if isinstance(target, ir.Name))
-            case _:
-                pass
+    return {target for target, value in _Body.of(body).copies if _is(names, value)}
 
 
 def _with_own(module: ir.Module, name: str, made: Span) -> set[str]:
@@ -243,10 +276,6 @@ def _harmless(node: object) -> tuple[ir.Expr, ...]:
             return (test,)
         case _:
             return ()
-
-
-def _inside(node: object) -> Iterator[ir.Call]:
-    return (part for part in ir.walk(node, functions=True) if isinstance(part, ir.Call))
 
 
 def _among(names: Collection[str], args: tuple[ir.Arg, ...]) -> bool:
