@@ -63,11 +63,18 @@ class FunctionDecl:
     """Last names of what its ``with`` statements enter without a call."""
     load: Callable[[], Function] = field(repr=False)
 
+    def beginning(self) -> tuple[Function, str]:
+        """The function; of one too large to be read whole, what comes first, and why not all of it."""
+        try:
+            return self.load(), ""
+        except TooLarge as error:
+            return error.beginning(), error.message
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassDecl:
     """A class: its methods by name and its class-level statements (assignments, declarations),
-    lowered on demand.
+    lowered on demand; those that cannot be are ``Unread``.
 
     Of several methods of one name (property setters, overloads) the dict keeps the last; setters
     stand in ``setters``.
@@ -83,6 +90,8 @@ class ClassDecl:
     methods: dict[str, FunctionDecl]
     setters: dict[str, FunctionDecl]
     inner: dict[str, ClassDecl]
+    unread: tuple[str, ...]
+    """Why some of its statements cannot be read."""
     load_body: Callable[[], tuple[Stmt, ...]] = field(repr=False)
 
 
@@ -92,7 +101,8 @@ class Module:
 
     ``imports`` holds imports found anywhere at module level (also under ``if`` and ``try``);
     ``assigned`` the names bound by other module-level statements. ``load_body`` gives the
-    module-level statements without functions, classes and imports, in order.
+    module-level statements without functions, classes and imports, in order; those that cannot be
+    lowered are ``Unread``.
     """
 
     name: str
@@ -122,3 +132,11 @@ class LoweringError(Exception):
         self.path = path
         self.line = line
         self.message = message
+
+
+class TooLarge(LoweringError):
+    """A function that is too large to be lowered whole; ``beginning`` lowers what comes first."""
+
+    def __init__(self, path: str, line: int, message: str, beginning: Callable[[], Function]) -> None:
+        super().__init__(path, line, message)
+        self.beginning = beginning

@@ -408,6 +408,14 @@ class ClassDef:
     cls: ClassDecl
 
 
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Statements of a module or class that were not read; ``why`` says that they are too large, or too deep."""
+
+    span: Span
+    why: str
+
+
 Stmt: TypeAlias = (
     Assign
     | AugAssign
@@ -428,4 +436,5 @@ Stmt: TypeAlias = (
     | Import
     | FunctionDef
     | ClassDef
+    | Unread
 )

@@ -3,22 +3,43 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from functools import partial
 
 import libcst as cst
 
 from streamlint import ir
+from streamlint.lower.beginning import beginning
 from streamlint.lower.context import Context, IndexClass, Scope
 from streamlint.lower.positions import Positions
 from streamlint.lower.stmt import lower_def, lower_statements
-from streamlint.lower.text import MAX_DEPTH, MAX_TEXT, Segment, SourceText, gc_paused, recursion_room
-from streamlint.lower.units import Block, BlockKind, Lines
+from streamlint.lower.text import Lazy, Segment, SourceText, gc_paused, recursion_room
+from streamlint.lower.units import MAX_DEPTH, MAX_TEXT, Block, BlockKind, Lines
+from streamlint.source import Span
 
 
 def lower_function(source: SourceText, lines: Lines, prefix: str, index_class: IndexClass) -> ir.Function:
     """The function that stands alone on ``lines``; raises ``ir.LoweringError``."""
+    if lines.size > MAX_TEXT and lines.depth <= MAX_DEPTH:
+        beginning = Lazy(partial(_lower_beginning, source, lines, prefix, index_class))
+        raise ir.TooLarge(source.path, lines.first, lines.unreadable, beginning)
+    segment = source.segment(lines.first, lines.last)
+    return _lower_definition(source, segment, lines, prefix, index_class)
+
+
+def _lower_beginning(source: SourceText, lines: Lines, prefix: str, index_class: IndexClass) -> ir.Function:
+    segment = source.segment(lines.first, lines.last)
+    with gc_paused():
+        segment = replace(segment, text=beginning(segment, MAX_TEXT))
+    return _lower_definition(source, segment, replace(lines, size=0), prefix, index_class)
+
+
+def _lower_definition(
+    source: SourceText, segment: Segment, lines: Lines, prefix: str, index_class: IndexClass
+) -> ir.Function:
     with gc_paused(), recursion_room(lines.depth):
         try:
-            cx, (node,) = _parse(source, lines, prefix, index_class)
+            cx, (node,) = _parse(source, segment, lines, prefix, index_class)
             assert isinstance(node, cst.FunctionDef)
             return lower_def(cx, node)
         except RecursionError:
@@ -26,18 +47,29 @@ def lower_function(source: SourceText, lines: Lines, prefix: str, index_class: I
 
 
 def lower_block(source: SourceText, block: Block, index_class: IndexClass) -> tuple[ir.Stmt, ...]:
-    """The statements of a module or class body, in order; raises ``ir.LoweringError``."""
+    """The statements of a module or class body, in order; what cannot be read of it is ``ir.Unread``."""
     lowered: list[ir.Stmt] = []
     for lines in block.runs:
-        with gc_paused(), recursion_room(lines.depth):
-            try:
-                cx, nodes = _parse(source, lines, block.prefix, index_class)
-                if block.kind is BlockKind.ONE_LINE_CLASS and isinstance(nodes[0], cst.ClassDef):
-                    nodes = tuple(nodes[0].body.body)
-                lowered.extend(lower_statements(cx, nodes))
-            except RecursionError:
-                raise _too_deep(source, lines) from None
+        try:
+            lowered.extend(_lower_lines(source, lines, block, index_class))
+        except ir.LoweringError as error:
+            span = Span(source.path, lines.first, 0, lines.last, len(source.lines[lines.last - 1]))
+            lowered.append(ir.Unread(span, error.message))
     return tuple(statement for statement in lowered if not _is_indexed(statement, block.kind))
+
+
+def _lower_lines(
+    source: SourceText, lines: Lines, block: Block, index_class: IndexClass
+) -> tuple[ir.Stmt, ...]:
+    with gc_paused(), recursion_room(lines.depth):
+        try:
+            segment = source.segment(lines.first, lines.last)
+            cx, nodes = _parse(source, segment, lines, block.prefix, index_class)
+            if block.kind is BlockKind.ONE_LINE_CLASS and isinstance(nodes[0], cst.ClassDef):
+                nodes = tuple(nodes[0].body.body)
+            return tuple(lower_statements(cx, nodes))
+        except RecursionError:
+            raise _too_deep(source, lines) from None
 
 
 def _is_indexed(statement: ir.Stmt, kind: BlockKind) -> bool:
@@ -48,15 +80,10 @@ def _is_indexed(statement: ir.Stmt, kind: BlockKind) -> bool:
 
 
 def _parse(
-    source: SourceText, lines: Lines, prefix: str, index_class: IndexClass
+    source: SourceText, segment: Segment, lines: Lines, prefix: str, index_class: IndexClass
 ) -> tuple[Context, tuple[cst.CSTNode, ...]]:
-    if lines.depth > MAX_DEPTH:
-        raise _too_deep(source, lines)
-    segment = source.segment(lines.first, lines.last)
-    if len(segment.text) > MAX_TEXT:
-        raise ir.LoweringError(
-            source.path, lines.first, f"too large to be read ({len(segment.text)} characters)"
-        )
+    if lines.unreadable:
+        raise ir.LoweringError(source.path, lines.first, lines.unreadable)
     try:
         tree = cst.parse_module(segment.text)
     except cst.ParserSyntaxError as error:

@@ -111,7 +111,8 @@ class _Indexer:
         source = self.segment.source
         words = scan(node)
         end_line = self.segment.end(node)[0]
-        lines = Lines(_first_line(node) + self.segment.shift, end_line, words.depth)
+        first = _first_line(node) + self.segment.shift
+        lines = Lines(first, end_line, words.depth, source.size(first, end_line))
         return ir.FunctionDecl(
             name=node.name,
             qualname=prefix + node.name,
@@ -141,6 +142,7 @@ class _Indexer:
                     _declare(inner, self.class_(statement, f"{qualname}."), fallback)
                 case _:
                     pass
+        block = self.class_block(node, f"{qualname}.")
         header = [*node.bases, *node.keywords, *getattr(node, "type_params", [])]
         return ir.ClassDecl(
             name=node.name,
@@ -152,7 +154,8 @@ class _Indexer:
             methods=methods,
             setters=setters,
             inner=inner,
-            load_body=self.class_loader(node, f"{qualname}."),
+            unread=tuple(lines.unreadable for lines in block.runs if lines.unreadable),
+            load_body=self.block_loader(block),
         )
 
     def imports(self, node: ast.Import | ast.ImportFrom) -> Iterator[ir.Import]:
@@ -172,25 +175,31 @@ class _Indexer:
             *max([(start.line, start.col), *(self.segment.end(part) for part in parts)])
         )
 
-    def class_loader(self, node: ast.ClassDef, prefix: str) -> Callable[[], tuple[ir.Stmt, ...]]:
+    def class_block(self, node: ast.ClassDef, prefix: str) -> Block:
         first = node.body[0]
         line = self.segment.source.lines[first.lineno + self.segment.shift - 1]
         if first.lineno > node.lineno and not line[: self.segment.span(first).col].strip():
-            runs = tuple(self.runs(node.body, DEFINITIONS))
-            return self.block_loader(Block(runs, prefix, BlockKind.CLASS))
+            return Block(tuple(self.runs(node.body, DEFINITIONS)), prefix, BlockKind.CLASS)
         # class Config: depth = 2      the body cannot be cut off by lines
-        return self.block_loader(Block((self.lines(node),), prefix, BlockKind.ONE_LINE_CLASS))
+        return Block((self.lines(node),), prefix, BlockKind.ONE_LINE_CLASS)
 
     def block_loader(self, block: Block) -> Callable[[], tuple[ir.Stmt, ...]]:
         return Lazy(partial(_lower_block, self.segment.source, block))
 
     def runs(self, body: Sequence[ast.stmt], left_out: tuple[type[ast.stmt], ...]) -> Iterator[Lines]:
-        """Stretches of statements between the definitions (and imports) of a block."""
+        """Stretches of statements between the definitions (and imports) of a block.
+
+        What is too deep or too large to be read stands alone, so that the rest is.
+        """
         current: Lines | None = None
         for statement in body:
             if not isinstance(statement, left_out):
                 lines = self.lines(statement)
-                current = lines if current is None else current.joined(lines)
+                joined = lines if current is None else current.joined(lines)
+                if current is not None and joined.unreadable and current.last < lines.first:
+                    yield current
+                    joined = lines
+                current = joined
             elif current is not None:
                 yield current
                 current = None
@@ -198,8 +207,8 @@ class _Indexer:
             yield current
 
     def lines(self, node: ast.stmt) -> Lines:
-        depth = scan(node).depth
-        return Lines(_first_line(node) + self.segment.shift, self.segment.end(node)[0], depth)
+        first, last = _first_line(node) + self.segment.shift, self.segment.end(node)[0]
+        return Lines(first, last, scan(node).depth, self.segment.source.size(first, last))
 
 
 def _names_of_body(body: Sequence[ast.stmt]) -> frozenset[str]:

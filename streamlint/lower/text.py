@@ -18,13 +18,6 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-MAX_DEPTH = 1200
-"""Levels of syntax-tree nesting that are lowered. libcst's parser is recursive native code and
-overflows an 8 MiB stack, ending the process, somewhere above 3000 levels."""
-
-MAX_TEXT = 500_000
-"""Characters of one function, or of the statements between two: libcst takes a kilobyte for each."""
-
 _FRAMES_PER_LEVEL = 12
 
 
@@ -54,6 +47,10 @@ class SourceText:
             # would also change the text of strings over several lines.
             return Segment(self, "\n".join(("if 1:", *lines, "")), first - 2, True)
         return Segment(self, "\n".join((*lines, "")), first - 1, False)
+
+    def size(self, first: int, last: int) -> int:
+        """Characters of some lines, both included."""
+        return sum(map(len, self.lines[first - 1 : last])) + last - first + 1
 
     def column(self, line: int, utf8_column: int) -> int:
         """Code points before a UTF-8 byte column, which is what ``ast`` counts."""
