@@ -146,7 +146,8 @@ def many(kind: str, count: int) -> str:
         "waits": "    with torch.cuda.stream(side):\n        a{0} = x * {0}\n"
         "    e.record(other)\n    current.wait_event(e)\n    b{0} = a{0} + 1\n",
         "threads": "    t{0} = threading.Thread(target=g, args=(x,))\n    t{0}.start()\n    b{0} = x + 1\n",
-        "frees": "    a = torch.empty(8, device='cuda')\n    with torch.cuda.stream(side):\n        a.add_({0})\n"
+        "frees": "    a = torch.empty(8, device='cuda')\n"
+        "    with torch.cuda.stream(side):\n        a.add_({0})\n"
         "    del a\n    b = torch.empty(8, device='cuda')\n",
         "places": "    with torch.cuda.stream(side):\n        x[{0}].add_(1)\n    b{0} = x[{0}] + 1\n",
     }[kind]

@@ -410,7 +410,7 @@ class ClassDef:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """Statements of a module or class that were not read; ``why`` says that they are too large, or too deep."""
+    """Statements of a module or class that were not read: they are too large, or nested too deeply."""
 
     span: Span
     why: str

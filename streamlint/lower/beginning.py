@@ -9,10 +9,11 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from streamlint.lower.scan import DEFINITIONS
-from streamlint.lower.text import Segment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from streamlint.lower.text import Segment
 
 _TRIES = tuple(kind for kind in (ast.Try, getattr(ast, "TryStar", None)) if kind is not None)
 
@@ -75,7 +76,7 @@ def _places(node: ast.AST, lines: list[str], tries: tuple[int, ...]) -> Iterator
 
 
 def _begins_line(statement: ast.stmt, lines: list[str]) -> bool:
-    """Not ``b`` of ``a; b``, not ``elif``, which is an ``if`` in an ``else`` to ``ast``, and no decorated one."""
+    """Not ``b`` of ``a; b``, not ``elif``, which is an ``if`` in an ``else``, and no decorated one."""
     line = lines[statement.lineno - 1]
     before, rest = line[: statement.col_offset], line[statement.col_offset :]
     return not before.strip() and not rest.startswith("elif") and not getattr(statement, "decorator_list", ())

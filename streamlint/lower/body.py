@@ -48,14 +48,18 @@ def _lower_definition(
 
 def lower_block(source: SourceText, block: Block, index_class: IndexClass) -> tuple[ir.Stmt, ...]:
     """The statements of a module or class body, in order; what cannot be read of it is ``ir.Unread``."""
-    lowered: list[ir.Stmt] = []
-    for lines in block.runs:
-        try:
-            lowered.extend(_lower_lines(source, lines, block, index_class))
-        except ir.LoweringError as error:
-            span = Span(source.path, lines.first, 0, lines.last, len(source.lines[lines.last - 1]))
-            lowered.append(ir.Unread(span, error.message))
+    lowered = (s for lines in block.runs for s in _lower_or_leave(source, lines, block, index_class))
     return tuple(statement for statement in lowered if not _is_indexed(statement, block.kind))
+
+
+def _lower_or_leave(
+    source: SourceText, lines: Lines, block: Block, index_class: IndexClass
+) -> tuple[ir.Stmt, ...]:
+    try:
+        return _lower_lines(source, lines, block, index_class)
+    except ir.LoweringError as error:
+        span = Span(source.path, lines.first, 0, lines.last, len(source.lines[lines.last - 1]))
+        return (ir.Unread(span, error.message),)
 
 
 def _lower_lines(

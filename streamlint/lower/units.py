@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-
 MAX_DEPTH = 1200
 """Levels of syntax-tree nesting that are lowered. libcst's parser is recursive native code and
 overflows an 8 MiB stack, ending the process, somewhere above 3000 levels."""

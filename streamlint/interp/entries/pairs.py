@@ -135,13 +135,9 @@ def _through_functions(module: ir.Module, names: frozenset[str]) -> frozenset[st
 
 def _state_of(module: ir.Module) -> set[str]:
     """Variables of a module that may hold memory, streams or containers of them: no plain constants."""
-    try:
-        body = module.load_body()
-    except ir.LoweringError:
-        return set()
     return {
         target.id
-        for statement in body
+        for statement in module.load_body()
         if isinstance(statement, ir.Assign)
         and isinstance(statement.value, (ir.Call, ir.Seq, ir.DictDisplay, ir.Comprehension))
         for target in statement.targets

@@ -61,6 +61,8 @@ def module_runs(
 
     yield from started(_body_entry(project, module))
     yield from started(_functions(project, module, relevant, told, called=False))
+    for cls in all_classes(module):
+        project.budgets.never_run.update((cls.qualname, why) for why in cls.unread)
     constructions = [Construction(cls) for cls in all_classes(module)]
     for construction in constructions:
         yield from started(methods.alone_and_in_pairs(project, module, construction, relevant, told))
@@ -88,13 +90,8 @@ def _body_entry(project: Project, module: ir.Module) -> Iterator[Entry]:
             for name, value in env.names.items():
                 m.globals[module.name, name] = value
 
-    try:
-        statements = module.load_body()
-    except ir.LoweringError as error:
-        project.budgets.never_run.add((module.name, error.message))
-        return
     interesting = [
-        s for s in statements if not isinstance(s, (ir.Declare, ir.Import)) and not _is_constant(s)
+        s for s in module.load_body() if not isinstance(s, (ir.Declare, ir.Import)) and not _is_constant(s)
     ]
     if interesting:
         yield Entry(module.name, module.name, body, interesting[0].span)

@@ -80,11 +80,7 @@ def dataclass_fields(m: Machine, decl: ir.ClassDecl) -> dict[str, ir.Expr | None
     if not declared:
         return None
     for cls in reversed(order):
-        try:
-            body = cls.load_body()
-        except ir.LoweringError:
-            continue
-        for statement in body:
+        for statement in cls.load_body():
             match statement:
                 case ir.Declare(target=ir.Name(id=name)):
                     fields[name] = None

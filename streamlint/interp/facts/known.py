@@ -204,9 +204,8 @@ class Facts:
         return self._once(question, lambda: self._assigned(module, name))
 
     def _assigned(self, module: ir.Module, name: str) -> Fact:
-        try:
-            body = module.load_body()
-        except ir.LoweringError:
+        body = module.load_body()
+        if any(isinstance(statement, ir.Unread) for statement in body):
             return NOTHING
         found = [e for e in writes.of_text(body).assigned(name) if not _is_none(e)]
         if not found:
@@ -333,11 +332,7 @@ def _is_none(e: ir.Expr) -> bool:
 
 
 def _declared(cls: ir.ClassDecl, name: str) -> Iterator[Fact]:
-    try:
-        body = cls.load_body()
-    except ir.LoweringError:
-        return
-    for statement in body:
+    for statement in cls.load_body():
         match statement:
             case ir.Declare(target=ir.Name(id=declared), annotation=annotation) if declared == name:
                 yield kinds.annotated(annotation)

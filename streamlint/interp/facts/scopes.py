@@ -301,13 +301,9 @@ def parts(body: object) -> Iterator[object]:
 def assigned(owner: ir.Module | ir.ClassDecl, name: str) -> ir.Expr | None:
     """What the first ``name = ...`` or ``name, other = ...`` in the body of a module or class assigns.
 
-    None where there is no such statement, or the body cannot be lowered.
+    None where there is no such statement, or it cannot be read.
     """
-    try:
-        body = owner.load_body()
-    except ir.LoweringError:
-        return None
-    for statement in body:
+    for statement in owner.load_body():
         if isinstance(statement, ir.Assign):
             for target in statement.targets:
                 match target:

@@ -162,6 +162,8 @@ def may_be_recorded(module: ir.Module, name: str) -> bool:
     except ir.LoweringError:
         return True
     for node in (node for body in bodies for node in ir.walk(body, functions=True)):
+        if isinstance(node, ir.Unread):
+            return True
         mentions += isinstance(node, (ir.Name, ir.Attr)) and _is({name}, node)
         harmless += sum(_is({name}, part) for part in _harmless(node))
     return mentions > harmless

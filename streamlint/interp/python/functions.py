@@ -61,10 +61,15 @@ def call_function(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, 
     if depth >= LIMITS.call_depth or active > 1 or _is_remote(m, func, depth):
         return _not_followed(m, func, args, kwargs, span)
     try:
-        function = func.function.load() if isinstance(func.function, ir.FunctionDecl) else func.function
+        function, unread = _loaded(func, outside=not depth)
     except ir.LoweringError as error:
-        m.project.budgets.left_out.add(error.message)
+        m.cut.append(error.message)
+        if touching.may_touch(m.project, func.function):
+            escape.barrier(m, escape.all_streams(m), span, func.name)
         return _not_followed(m, func, args, kwargs, span)
+    if unread and not function.is_generator:
+        run_function(m, func, function, args, kwargs, span)
+        m.stop(unread)
     if _is_abstract(function):
         if function.name in escape.WAITING:
             escape.barrier(m, escape.all_streams(m), span, func.name)
@@ -74,6 +79,13 @@ def call_function(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, 
     return caching.remembered(
         m, func, args, kwargs, lambda: run_function(m, func, function, args, kwargs, span)
     )
+
+
+def _loaded(func: FuncV, *, outside: bool) -> tuple[ir.Function, str]:
+    """A function's code. Of one too large that outside code calls the beginning, and why that is not all."""
+    if not isinstance(func.function, ir.FunctionDecl):
+        return func.function, ""
+    return func.function.beginning() if outside else (func.function.load(), "")
 
 
 def _wrapper(m: Machine, func: FuncV, span: Span) -> FuncV | None:
@@ -234,7 +246,9 @@ def _default(m: Machine, func: FuncV, function: ir.Function, param: ir.Param) ->
 def run_generator(m: Machine, value: GeneratorV, at_yield: Callable[[Value], Value], span: Span) -> None:
     func = value.func
     try:
-        function = func.function.load() if isinstance(func.function, ir.FunctionDecl) else func.function
+        function, unread = _loaded(func, outside=not m.calls)
     except ir.LoweringError:
         return
     run_function(m, func, function, list(value.args), value.kwargs, span, at_yield)
+    if unread:
+        m.stop(unread)

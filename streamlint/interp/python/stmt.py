@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import assert_never
 
 from streamlint import ir
-from streamlint.interp.library import callbacks, in_place
+from streamlint.interp.library import callbacks, escape, in_place
 from streamlint.interp.python import (
     binding,
     conditions,
@@ -99,6 +99,9 @@ def run(m: Machine, s: ir.Stmt) -> None:
             binding.store(m, s.cls.name, ClassV(s.cls))
         case ir.Declare():
             pass
+        case ir.Unread():
+            m.cut.append(s.why)
+            escape.barrier(m, escape.all_streams(m), s.span, "what was not read")
         case _:
             assert_never(s)
     lifetime.after_statement(m, s.span)

@@ -116,7 +116,8 @@ def outside_arguments(
     What ``**options`` holds is unknown.
     """
     try:
-        function = func.function.load() if isinstance(func.function, ir.FunctionDecl) else func.function
+        decl = func.function
+        function = decl.beginning()[0] if isinstance(decl, ir.FunctionDecl) else decl
     except ir.LoweringError as error:
         m.project.budgets.left_out.add(error.message)
         raise PathEnds from error

@@ -100,10 +100,7 @@ class Project:
         """The CUDA source that a module assigns to its variables as literals."""
         if name not in self._sources:
             module = self.module(name)
-            try:
-                body = module.load_body() if module is not None else ()
-            except ir.LoweringError:
-                body = ()
+            body = module.load_body() if module is not None else ()
             texts = [
                 s.value.value for s in body if isinstance(s, ir.Assign) and isinstance(s.value, ir.Const)
             ]
