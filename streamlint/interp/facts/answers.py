@@ -30,6 +30,7 @@ from streamlint.interp.state.values import (
     TupleV,
     Value,
     comparison_key,
+    question,
 )
 from streamlint.models import torch
 from streamlint.models.cuda_runtime import SUCCESS_NAMES
@@ -71,11 +72,11 @@ def constant(m: Machine, value: Value) -> bool | None:
         case BufferV(flavor=Flavor.POINTER):
             return True
         case SymV(key):
-            plain = key.removeprefix("not ")
+            plain, negated = question(key)
             if plain in m.compared:
-                return plain != key if is_excluded(m, plain) else None
+                return negated if is_excluded(m, plain) else None
             call = plain.rfind("()")
-            return plain != key if call > 0 and plain.endswith(torch.FALSE_ON_CUDA, 0, call) else None
+            return negated if call > 0 and plain.endswith(torch.FALSE_ON_CUDA, 0, call) else None
         case BufferV() | QueryV() | MethodV():
             # An attribute without a row may be a property: `if stream.is_blocking:`
             return None
@@ -86,9 +87,9 @@ def taken(m: Machine, value: Value) -> bool | None:
     known = constant(m, value)
     if known is not None or not isinstance(value, SymV):
         return known
-    plain = value.key.removeprefix("not ")
+    plain, negated = question(value.key)
     answer = m.oracle.memo.get(plain)
-    return None if answer is None else (answer == 0) == (plain == value.key)
+    return None if answer is None else (answer == 0) != negated
 
 
 def is_excluded(m: Machine, key: str) -> bool:

@@ -25,6 +25,7 @@ from streamlint.interp.state.values import (
     SymV,
     Value,
     key_of,
+    question,
 )
 from streamlint.models.copying import explicit_effect, host_effect
 from streamlint.models.schema import Lib
@@ -57,9 +58,8 @@ def is_true(m: Machine, value: Value, span: Span, name: str) -> bool:
     known = answers.constant(m, value)
     if known is not None:
         return known
-    key = key_of(value)
-    negated = key.startswith("not ")
-    return (m.oracle.choose(key.removeprefix("not "), name, relevant=False) == 0) != negated
+    key, negated = question(key_of(value))
+    return (m.oracle.choose(key, name, relevant=False) == 0) != negated
 
 
 def method(

@@ -19,6 +19,7 @@ from streamlint.interp.state.values import (
     SymV,
     Value,
     key_of,
+    negation,
 )
 from streamlint.trace import CURRENT_DEVICE, DeviceId, Evidence, Space
 
@@ -102,7 +103,7 @@ def attribute(device: DeviceV, name: str) -> Value | None:
     if not device.id.startswith("?"):
         return ConstV(device.is_host == (name == "is_cpu"))
     key = f"{device.id.removeprefix('?')}.is_cuda"
-    return SymV(key if name == "is_cuda" else f"not {key}")
+    return SymV(key if name == "is_cuda" else negation(key))
 
 
 def current(m: Machine) -> DeviceV:

@@ -27,6 +27,8 @@ from streamlint.interp.state.values import (
     Value,
     comparison_key,
     key_of,
+    negation,
+    question,
 )
 from streamlint.models.cuda_runtime import SUCCESS_NAMES
 from streamlint.trace import SyncEvent, SyncStream
@@ -114,9 +116,7 @@ def ask(
     first: bool | None = None,
 ) -> bool:
     """Decides what nothing is known of; equal keys get equal answers on a path."""
-    negated = False
-    while key.startswith("not "):
-        key, negated = key[4:], not negated
+    key, negated = question(key)
     if answers.is_excluded(m, key):
         return negated
     if want is not None and key not in m.oracle.memo:
@@ -153,7 +153,7 @@ def negate(m: Machine, e: ir.Unary) -> Value:
     if known is not None:
         return ConstV(not known)
     if isinstance(value, SymV):
-        return SymV(f"not {value.key}")
+        return SymV(negation(value.key))
     if isinstance(value, QueryV):
         return replace(value, negated=not value.negated)
     return ConstV(not truth(m, value, e.operand))
@@ -222,14 +222,14 @@ def comparison(m: Machine, op: str, left: Value, right: Value) -> Value:
         base = "is"
     key = comparison_key(base, key_of(left), key_of(right))
     m.comparisons.setdefault(key, Comparison(base, left, right))
-    return SymV(key if op not in _NEGATED else f"not {key}")
+    return SymV(key if op not in _NEGATED else negation(key))
 
 
 def against_constant(m: Machine, made: Value, left: Value, right: Value) -> None:
     """Notes an open comparison with a literal or a member of an enum: two of them do not hold at once."""
     # The shape of a tensor is asked for by its memory: x.dim() may be 2, and x.reshape(-1).dim() 1.
     if isinstance(made, SymV) and isinstance(left, SymV) and "buffer" not in left.key and _is_constant(right):
-        key = made.key.removeprefix("not ")
+        key, _ = question(made.key)
         m.compared[key] = (left.key, key_of(right))
 
 

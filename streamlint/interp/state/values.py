@@ -345,6 +345,22 @@ class Comparison:
         return self.op in ("==", "is")
 
 
+_NOT = "not "
+
+
+def negation(key: str) -> str:
+    """The key of the opposite of an unknown condition."""
+    return f"{_NOT}{key}"
+
+
+def question(key: str) -> tuple[str, bool]:
+    """What an unknown condition asks, and whether it is the opposite: ``not ready`` asks ``ready``."""
+    negated = False
+    while key.startswith(_NOT):
+        key, negated = key[len(_NOT) :], not negated
+    return key, negated
+
+
 def comparison_key(op: str, left: str, right: str) -> str:
     """The key of a comparison, by those of its sides."""
     return f"({left} {op} {right})"
