@@ -1,4 +1,4 @@
-"""How sure it is that the memory of a problem is memory, and lives where the rule takes it to live.
+"""How sure the facts are that a problem needs: its memory is memory and lives there, its streams are two.
 
 ``certain`` needs both operations to rest on what is shown, ``likely`` on what is shown or inferred; a
 problem that rests on an assumption is ``possible``. This is the one place that says so, for all rules.
@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.trace import Copy, Doubt, Evidence, Free, HostAccess, Launch
+from streamlint.rules.base import stream_of
+from streamlint.trace import CURRENT_DEVICE, Copy, Doubt, Evidence, Free, HostAccess, Launch
 
 if TYPE_CHECKING:
     from streamlint.rules.base import Judged, Problem
-    from streamlint.trace import Access, Buffer, BufferId, Op
+    from streamlint.trace import Access, Buffer, BufferId, Op, Trace
 
 _DOUBTS = {Evidence.SHOWN: frozenset[Doubt](), Evidence.INFERRED: frozenset({Doubt.INFERRED})}
 
@@ -27,7 +28,8 @@ def evidence_of(judged: Judged, problem: Problem) -> Evidence:
     numbers = [problem.later] if problem.earlier is None else [problem.earlier, problem.later]
     ops = [judged.op(number) for number in numbers]
     buffers = memory_of(judged, problem)
-    return max((_of(judged.trace.buffers, ops, buffer) for buffer in buffers), default=Evidence.SHOWN)
+    memory = max((_of(judged.trace.buffers, ops, buffer) for buffer in buffers), default=Evidence.SHOWN)
+    return min(memory, _of_streams(judged.trace, ops))
 
 
 def memory_of(judged: Judged, problem: Problem) -> list[BufferId]:
@@ -47,6 +49,22 @@ def _of(buffers: dict[BufferId, Buffer], ops: list[Op], buffer: BufferId) -> Evi
         if isinstance(op, Copy):
             facts += [buffers[access.buffer].residence for access in op.accesses]
     return min(facts)
+
+
+def _of_streams(trace: Trace, ops: list[Op]) -> Evidence:
+    """Whether the streams are two, and on which devices they are.
+
+    ``self.lanes[a]`` and ``self.lanes[b]`` may be one lane, and ``torch.cuda.synchronize(self.device)`` may
+    wait for the device that another place calls ``cuda:1``.
+    """
+    known = {stream: trace.streams[stream] for op in ops if (stream := stream_of(op)) is not None}
+    streams = list(known.values())
+    if trace.assumed_device and any(stream.device != CURRENT_DEVICE for stream in streams):
+        return Evidence.ASSUMED
+    containers = {stream.among for stream in streams}
+    if len(streams) > 1 and len(containers) == 1 and "" not in containers:
+        return Evidence.ASSUMED if any(stream.chosen for stream in streams) else Evidence.SHOWN
+    return Evidence.SHOWN
 
 
 def _shared(ops: list[Op]) -> list[BufferId]:

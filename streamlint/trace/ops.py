@@ -335,3 +335,5 @@ class Trace:
     provenance: Provenance = Provenance.STATIC
     cut: tuple[str, ...] = ()
     """Budgets that ran out while the trace was made; empty if it is complete."""
+    assumed_device: bool = False
+    """Whether something that names a device without telling which was taken to name the current one."""

@@ -140,6 +140,10 @@ class Stream:
     made_on: DeviceId | None = None
     """The device as the code names it, also ``"0"``; ``"cur"`` where it selected none, None if not known."""
     passed: Passed | None = None
+    among: str = ""
+    """The container of which it is an element, if what chooses among those is not always known ..."""
+    chosen: bool = False
+    """... and whether it was chosen like that: it may be another one of them."""
 
     @property
     def is_default(self) -> bool:

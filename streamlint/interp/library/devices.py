@@ -26,6 +26,9 @@ from streamlint.trace import CURRENT_DEVICE, DeviceId, Evidence, Space
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
 
+_CURRENT = ("?current", "?cuda")
+"""What stands for the current device: ``None``, and ``"cuda"`` without a number."""
+
 
 def as_device(m: Machine, value: Value) -> DeviceV:
     """The device that an argument names. One of which nothing is known is assumed to be a GPU."""
@@ -120,8 +123,11 @@ def meant(m: Machine, value: Value) -> DeviceV:
             return current(m)
         case _:
             found = as_device(m, value)
+            if not found.id.startswith("?"):
+                return found
             # What is not known is taken to be the current device.
-            return DeviceV(m.device, by=found.by) if found.id.startswith("?") else found
+            m.assumed_device |= found.id not in _CURRENT
+            return DeviceV(m.device, by=found.by)
 
 
 def select(m: Machine, device: DeviceV) -> None:

@@ -7,6 +7,7 @@ element, other keys give other elements, each made like the container's sample. 
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ from streamlint.interp.state.values import (
     PartialV,
     Shape,
     SliceV,
+    StreamV,
     SymV,
     TupleV,
     Value,
@@ -136,7 +138,23 @@ def extra(m: Machine, held: HeapObject, owner: HeapV, key: str) -> Value:
             held.extra[key] = _picked(known[min(used, len(known) - 1)], key if len(known) > 1 else "")
         else:
             held.extra[key] = SymV(f"{held.key or f'object{owner.id}'}[{key}]")
+        _note_choice(m, held, owner, key)
     return held.extra[key]
+
+
+_KNOWN_KEY = re.compile(r"-?\d+$|['\"]")
+"""The number of an element, or the text that is its key: two of them name two elements."""
+
+
+def _note_choice(m: Machine, held: HeapObject, owner: HeapV, key: str) -> None:
+    """``self.lanes[a]`` and ``self.lanes[b]`` may be one stream, if neither ``a`` nor ``b`` is known."""
+    chosen = held.extra[key]
+    if not isinstance(chosen, StreamV) or _KNOWN_KEY.match(key):
+        return
+    for other in (*held.items, *held.attrs.values(), *held.extra.values()):
+        if isinstance(other, StreamV):
+            picked = m.streams[other.id].chosen or other == chosen
+            m.streams[other.id] = replace(m.streams[other.id], among=f"object{owner.id}", chosen=picked)
 
 
 def _picked(value: Value, by: str) -> Value:

@@ -172,6 +172,8 @@ class Machine:
     """Addresses that objects keep for their later work, by the object's key and by name."""
     addresses: dict[BufferId, tuple[Value, ...]] = field(default_factory=dict)
     """What host arrays were made of that hold addresses: ``np.array([int(pointer)], dtype=np.uint64)``."""
+    assumed_device: bool = False
+    """As in ``Trace``."""
     by_default: set[BufferId] = field(default_factory=set)
     """Tensors that no device was named for: on the host, unless the caller chose another default."""
     sizes: dict[BufferId, str] = field(default_factory=dict)
@@ -477,4 +479,5 @@ class Machine:
             entry=self.entry,
             path=self.oracle.path,
             cut=(*self.cut, "lifetimes") if self.life.scans >= LIMITS.scans else tuple(self.cut),
+            assumed_device=self.assumed_device,
         )
