@@ -38,6 +38,7 @@ from streamlint.judging.call_ends import Facts
 from streamlint.judging.judge import findings_of
 from streamlint.rules import RULES
 from streamlint.run import engine
+from streamlint.run.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -89,8 +90,8 @@ class Subject:
     conditional: set[tuple[Path, str]] = field(default_factory=set)
     before: dict[frozenset[tuple[Path, str]], Shown] = field(default_factory=dict)
 
-    def session(self, overlay: dict[Path, bytes]) -> engine.Session:
-        session = engine.Session(self.root, self.files, engine.Settings(), overlay)
+    def session(self, overlay: dict[Path, bytes]) -> Session:
+        session = Session(self.root, self.files, engine.Settings(), overlay)
         changed = {session.names[path] for path in overlay}
         session.project.modules.update((n, m) for n, m in self.modules.items() if n not in changed)
         return session

@@ -34,6 +34,7 @@ from stream_functions import StreamFunction, is_test, modules_with_streams, pyth
 from streamlint.interp.entries import starts
 from streamlint.lower import may_touch_gpu
 from streamlint.run import engine
+from streamlint.run.session import Session
 from streamlint.trace import StreamKind, SyncDevice
 
 if TYPE_CHECKING:
@@ -168,13 +169,13 @@ def outcome(path: str, module: str, function: StreamFunction, seen: Seen) -> Out
 @dataclass(slots=True)
 class _Cached:
     root: Path | None = None
-    session: engine.Session | None = None
+    session: Session | None = None
 
 
 _cache = _Cached()
 
 
-class _Session(engine.Session):
+class _Session(Session):
     def module(self, path: Path) -> ir.Module | None:
         return self._module(path)
 

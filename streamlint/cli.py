@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from streamlint import __version__, notebook
+from streamlint.cache.folder import default_folder
 from streamlint.errors import UserError
-from streamlint.files import MAX_BYTES, UnreadableError, write_whole
+from streamlint.files import MAX_BYTES, UnreadableError, absolute, write_whole
 from streamlint.finding import Confidence
 from streamlint.output import Format, render, text
 from streamlint.output.places import Start, in_notebooks, shown_from
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from streamlint.finding import Finding
     from streamlint.output import Outcome
     from streamlint.run.changed import Changed
+    from streamlint.settings.config import Config
 
 CLEAN, FOUND, FAILED = 0, 1, 2
 STOPPED = 128
@@ -55,11 +57,13 @@ COMMANDS = {
     "check": "look for problems (the default: `streamlint PATH...` is `streamlint check PATH...`)",
     "rules": "list the rules",
     "explain": "print a rule's documentation",
+    "cache": "tell about what is kept of earlier runs, or clear it",
     "graph": "draw what is ordered before what in a function",
     "confirm": "run code on a GPU and show that a finding is real",
     "doctor": "measure on a GPU the facts that the analysis rests on",
 }
 ELSEWHERE = {
+    "cache": "streamlint.cache.command",
     "graph": "streamlint.graph",
     "confirm": "streamlint.confirm",
     "doctor": "streamlint.confirm.doctor",
@@ -122,6 +126,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+CACHE_DIR = "where what is found is kept (default: the user's cache folder)"
 JOBS = "processes, no more than cores and files; 0 is one for each core"
 
 
@@ -180,7 +185,8 @@ def _check_options(parser: argparse.ArgumentParser) -> None:
     running.add_argument("--config", type=Path, metavar="FILE", help="use this configuration file")
     running.add_argument("--jobs", type=_job_count, metavar="N", help=JOBS)
     running.add_argument("--stdin-filename", type=Path, metavar="NAME", help="the path that `-` stands for")
-    running.add_argument("--no-cache", action="store_true", help="no effect: there is no cache")
+    running.add_argument("--no-cache", action="store_true", help="analyze all anew, and keep nothing")
+    running.add_argument("--cache-dir", type=Path, metavar="FOLDER", help=CACHE_DIR)
 
 
 def _job_count(word: str) -> int:
@@ -272,7 +278,16 @@ def _request(options: argparse.Namespace) -> check.Request:
         known=_known(options),
         changed=_changed(options, root),
         stdin=stdin,
+        cache=_cache(options, config),
     )
+
+
+def _cache(options: argparse.Namespace, config: Config) -> Path | None:
+    if options.no_cache:
+        return None
+    if options.cache_dir is not None:
+        return absolute(options.cache_dir)
+    return config.cache_dir or default_folder()
 
 
 def _changed(options: argparse.Namespace, root: Path) -> Changed | None:

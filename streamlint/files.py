@@ -94,6 +94,14 @@ def absolute(path: Path) -> Path:
     return Path(os.path.abspath(path))  # noqa: PTH100  (Path.absolute keeps `..`)
 
 
+def relative(path: Path, root: Path) -> str:
+    """Return an absolute path as output shows it: from the root, with ``/``."""
+    text, above = os.fspath(path), os.path.join(root, "")  # noqa: PTH118  (for each file of a tree)
+    if text.startswith(above) and ".." not in text:
+        return text[len(above) :].replace(os.sep, "/")
+    return Path(os.path.relpath(path, root)).as_posix()
+
+
 def is_folder(path: Path) -> bool:
     """Tell whether a path is a folder; False, not an error, for a name that no file can have."""
     return os.path.isdir(path)  # noqa: PTH112  (Path.is_dir raises on a name that is too long)

@@ -17,6 +17,8 @@ from streamlint.finding import (
     SourceError,
     Statistics,
 )
+from streamlint.run import engine
+from streamlint.run.results import Settings
 from streamlint.settings.catalog import CommentRule
 from streamlint.source import Span
 
@@ -45,14 +47,6 @@ print(loss)
 """
 
 
-@dataclass(frozen=True)
-class Settings:
-    default_stream: str = "legacy"
-    max_file_bytes: int = 2_000_000
-    jobs: int = 1
-    evidence: bool = True
-
-
 @dataclass
 class FakeEngine:
     """Answers with what a test put in, and remembers what it was asked."""
@@ -66,6 +60,7 @@ class FakeEngine:
     focus: tuple[Path, ...] | None = None
     overlay: Mapping[Path, bytes] = field(default_factory=dict)
     settings: Settings = field(default_factory=Settings)
+    cache: Path | None = None
 
     def analyze(
         self,
@@ -75,7 +70,9 @@ class FakeEngine:
         focus: Sequence[Path] | None = None,
         overlay: Mapping[Path, bytes] | None = None,
         progress: Callable[[int, int], None] | None = None,
+        cache: Path | None = None,
     ) -> Report:
+        self.cache = cache
         if self.crash is not None:
             raise self.crash
         if progress is not None:
@@ -96,13 +93,11 @@ class FakeEngine:
 def install(patch: pytest.MonkeyPatch, findings: Sequence[Finding] = ()) -> FakeEngine:
     """Put the stand-in, and three known rules, where the command line looks for the real ones."""
     fake = FakeEngine(list(findings))
-    engine = ModuleType("streamlint.run.engine")
-    engine.__dict__.update(analyze=fake.analyze, Settings=Settings)
+    patch.setattr(engine, "analyze", fake.analyze)
     rules = ModuleType("streamlint.rules")
     rules.__dict__.update(RULES=RULES)
-    for name, module in (("run.engine", engine), ("rules", rules)):
-        patch.setitem(sys.modules, f"streamlint.{name}", module)
-        patch.setattr(f"streamlint.{name}", module, raising=False)
+    patch.setitem(sys.modules, "streamlint.rules", rules)
+    patch.setattr("streamlint.rules", rules, raising=False)
     return fake
 
 

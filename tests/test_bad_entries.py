@@ -14,8 +14,8 @@ import pytest
 
 from streamlint import cli, files
 from streamlint.files import UnreadableError, decoded, read
-from streamlint.run import engine
 from streamlint.run.discover import DEEPEST, discover
+from streamlint.run.session import Session
 from tests.cli_support import Result, run
 
 if TYPE_CHECKING:
@@ -259,14 +259,14 @@ def test_an_internal_error_costs_one_file(
     tree: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tree / "other.py").write_text(RACY)
-    module = engine.Session._module
+    module = Session._module
 
-    def fails(self: engine.Session, path: Path) -> object:
+    def fails(self: Session, path: Path) -> object:
         if path.name == "other.py":
             raise KeyError("x")
         return module(self, path)
 
-    monkeypatch.setattr(engine.Session, "_module", fails)
+    monkeypatch.setattr(Session, "_module", fails)
     result = check(capsys, tree)
     assert (result.status, "other.py: internal error: KeyError: 'x'" in result.err) == (2, True)
     assert "racy.py:10:" in result.out

@@ -9,6 +9,7 @@ import pytest
 from streamlint.interp.entries import starts
 from streamlint.interp.entries.construction import Construction
 from streamlint.run import engine
+from streamlint.run.session import Session
 from streamlint.trace import StreamKind, Trace
 from tests.test_tree import written
 
@@ -39,7 +40,7 @@ USE = """use(self, side):
 
 
 def traces(file: Path) -> dict[str, list[Trace]]:
-    session = engine.Session(file.parent, (file,), engine.Settings(), {})
+    session = Session(file.parent, (file,), engine.Settings(), {})
     module = session.project.module(file.stem)
     assert module is not None
     found: dict[str, list[Trace]] = {}

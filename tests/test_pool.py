@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from streamlint.run import engine, pool
+from streamlint.run import engine, parallel, pool
 from tests.test_tree import written
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def test_without_processes_there_are_no_answers(deeds: Work, monkeypatch: pytest
 def test_without_processes_files_are_analyzed_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "WORTH_A_POOL", 1)
+    monkeypatch.setattr(parallel, "WORTH_A_POOL", 1)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "missing"))
     files = written(tmp_path, {"one.py": "import torch\ns = torch.cuda.Stream()\n", "two.py": "x = 1\n"})
     assert engine.analyze(tmp_path, files, engine.Settings(jobs=2)).analyzed == 1

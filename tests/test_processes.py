@@ -6,7 +6,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 from streamlint.finding import SourceError, leading
-from streamlint.run import engine, pool
+from streamlint.run import engine, parallel, pool
 from tests.test_tree import written
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def test_one_finding_for_all_callers_in_any_number_of_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of the methods that lead to one place, in one file and in several, the same one is shown."""
-    monkeypatch.setattr(engine, "WORTH_A_POOL", 1)
+    monkeypatch.setattr(parallel, "WORTH_A_POOL", 1)
     alone = shown(tmp_path, 1)
     assert len(alone) == 1
     assert shown(tmp_path, 2) == alone
@@ -76,7 +76,7 @@ def test_a_file_that_no_worker_gets_through_is_an_error_of_that_file(
     given = {files[0]: engine.FileResult(analyzed=True), files[1]: pool.Lost("it was too much")}
     monkeypatch.setattr(pool, "count", lambda *_: 2)
     monkeypatch.setattr(pool, "answers", lambda *_: (pair for pair in given.items()))
-    monkeypatch.setattr(engine, "WORTH_A_POOL", 1)
+    monkeypatch.setattr(parallel, "WORTH_A_POOL", 1)
     report = engine.analyze(tmp_path, files, engine.Settings(jobs=2))
     assert report.errors == (SourceError("derived.py", 0, "it was too much"),)
     assert report.analyzed == 1

@@ -8,6 +8,7 @@ import pytest
 
 from streamlint.interp.entries import starts
 from streamlint.run import engine
+from streamlint.run.session import Session
 from streamlint.trace import Copy, StreamKind
 from tests.test_tree import lines, written
 
@@ -20,7 +21,7 @@ def unknown(root: Path, texts: dict[str, str], function: str) -> set[str] | None
 
     Of several entries that reach the function the one with the fewest counts.
     """
-    session = engine.Session(root, tuple(written(root, texts)), engine.Settings(), {})
+    session = Session(root, tuple(written(root, texts)), engine.Settings(), {})
     module = session.project.module("m")
     assert module is not None
     found: list[set[str]] = []
@@ -304,7 +305,7 @@ def run(make, a, b, n):
     cudart.cudaMemcpyAsync(a, b, n, kind, lane)
     cudart.cudaMemcpyAsync(b, a, n, kind, lane)
 """
-    session = engine.Session(tmp_path, tuple(written(tmp_path, {"m.py": text})), engine.Settings(), {})
+    session = Session(tmp_path, tuple(written(tmp_path, {"m.py": text})), engine.Settings(), {})
     module = session.project.module("m")
     assert module is not None
     traces = [

@@ -7,9 +7,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from streamlint.output import Format
-from streamlint.run import engine
+from streamlint.run import parallel
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 HERE = Path(__file__).parent.parent
 FIXTURES = sorted((HERE / "fixtures").rglob("*.py"))
@@ -29,9 +33,18 @@ cli.main(sys.argv[1:])
 TIMES = (r'"seconds": [\d.]+', r"in [\d.]+ s\b")
 
 
-def shown(paths: list[Path], jobs: int, seed: int) -> str:
+def shown(paths: list[Path], jobs: int, seed: int, options: Sequence[str] = ()) -> str:
     """All that a run prints, in all forms, without the time that it took."""
-    options = ["--jobs", str(jobs), "--min-confidence", "possible", "--select", "ALL", "--statistics"]
+    options = [
+        *options,
+        "--jobs",
+        str(jobs),
+        "--min-confidence",
+        "possible",
+        "--select",
+        "ALL",
+        "--statistics",
+    ]
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, "check", *options, *map(str, paths)],
         env={**os.environ, "PYTHONPATH": str(HERE), "PYTHONHASHSEED": str(seed)},
@@ -45,7 +58,7 @@ def shown(paths: list[Path], jobs: int, seed: int) -> str:
 
 def test_the_same_files_give_the_same_bytes() -> None:
     some = FIXTURES[::4]
-    assert sum(path.stat().st_size for path in some) > engine.WORTH_A_POOL, "enough for several processes"
+    assert sum(path.stat().st_size for path in some) > parallel.WORTH_A_POOL, "enough for several processes"
     once = shown(some, jobs=1, seed=1)
     again = shown(some[::-1], jobs=2, seed=2)
     assert all(f"== {each.value}\n" in once for each in Format)

@@ -34,7 +34,7 @@ def main(argv: Sequence[str]) -> int:
         return _refuse(f"{name} is not a file")
     # The analysis is imported late: a wrong command line needs none.
     from streamlint.ir import LoweringError
-    from streamlint.run.engine import traces_of
+    from streamlint.run.session import traces_of
     from streamlint.settings.config import find_root
 
     root, _ = find_root([path])

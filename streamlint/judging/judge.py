@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -17,7 +16,6 @@ from streamlint.order.conflicts import conflicts
 from streamlint.order.hb import HappensBefore, Verdict
 from streamlint.rules import RULES, sl905_redundant_sync
 from streamlint.rules.base import (
-    About,
     Judged,
     Place,
     Problem,
@@ -42,7 +40,7 @@ from streamlint.trace import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from streamlint.interp.entries.runs import Run
     from streamlint.source import Span
@@ -338,83 +336,3 @@ def _finding(candidate: Candidate, follows: tuple[Pair, ...] = ()) -> Finding:
             problem.buffer,
         ),
     )
-
-
-def merge(found: Iterable[Finding], statement: Callable[[Span], str]) -> tuple[Finding, ...]:
-    """One finding per rule and pair of places, the most certain one, with fingerprints, sorted."""
-    best: dict[Pair, Finding] = {}
-    for finding in found:
-        known = best.get(finding.pair)
-        if known is None:
-            best[finding.pair] = finding
-            continue
-        better = max((known, finding), key=lambda f: f.confidence.rank)
-        causes = dict.fromkeys((*known.follows, *finding.follows))
-        best[finding.pair] = replace(better, follows=tuple(causes))
-    best = {
-        pair: replace(one, follows=tuple(cause for cause in one.follows if cause != pair))
-        for pair, one in best.items()
-    }
-    _follow_causes(best)
-    _follow_callers(best)
-    counted: dict[str, int] = {}
-    out: list[Finding] = []
-    for finding in sorted(best.values(), key=lambda f: (f.sort_key, f.pair[2] or f.primary)):
-        other = statement(finding.earlier) if finding.earlier is not None else ""
-        text = (finding.code, finding.primary.path, finding.function, statement(finding.primary), other)
-        base = "\0".join(text)
-        ordinal = counted.get(base, 0)
-        counted[base] = ordinal + 1
-        out.append(
-            replace(
-                finding,
-                fingerprint=hashlib.sha256(
-                    f"{base}\0{ordinal}".encode("utf-8", "surrogateescape")
-                ).hexdigest()[:20],
-            )
-        )
-    return tuple(out)
-
-
-_CAUSES = frozenset(rule.code for rule in RULES if rule.about is About.CAUSE)
-_SYMPTOMS = frozenset(rule.code for rule in RULES if rule.about is About.RACE)
-
-
-def _follow_causes(found: dict[Pair, Finding]) -> None:
-    """Makes a race follow the finding that explains it on another path.
-
-    With ``if on_gpu: event.wait()`` before a host read, the path without the branch shows SL201 and the
-    path with it SL204, at the same two places: one mistake.
-    """
-    causes: dict[tuple[Span, Span | None], Pair] = {
-        (primary, other): (code, primary, other) for code, primary, other in found if code in _CAUSES
-    }
-    for (code, primary, other), finding in found.items():
-        cause = causes.get((primary, other)) if code in _SYMPTOMS else None
-        if cause is not None and cause not in finding.follows:
-            found[code, primary, other] = replace(finding, follows=(*finding.follows, cause))
-
-
-def _follow_callers(found: dict[Pair, Finding]) -> None:
-    """Makes the findings that differ only in the function that outside code calls follow the surest of them.
-
-    ``offload()`` uses a tensor too early that may be pending when it is called; so does ``offload_all()``,
-    which calls it: one missing wait.
-    """
-    groups: dict[tuple[str, Span], list[Finding]] = {}
-    for finding in found.values():
-        if finding.at_call:
-            groups.setdefault((finding.code, finding.primary), []).append(finding)
-    for group in groups.values():
-        # They are merged for each file and then for all files: the order that they come in must not decide.
-        first, *rest = sorted(group, key=_surest)
-        pairs = {finding.pair for finding in group}
-        for finding in rest:
-            causes = (*(cause for cause in finding.follows if cause not in pairs), first.pair)
-            found[finding.pair] = replace(finding, follows=causes)
-        causes = tuple(cause for cause in first.follows if cause not in pairs)
-        found[first.pair] = replace(first, follows=causes)
-
-
-def _surest(finding: Finding) -> tuple[int, tuple[str, int, int, str, str], Span]:
-    return -finding.confidence.rank, finding.sort_key, finding.earlier or finding.primary

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streamlint.files import SourceFiles, absolute, is_file
+from streamlint.files import SourceFiles, absolute, is_file, relative
 from streamlint.finding import Report, SourceError, leading
 from streamlint.output.outcome import Outcome, Stop
 from streamlint.patterns import Patterns
+from streamlint.run import engine
 from streamlint.run.discover import discover
+from streamlint.run.results import Settings
 from streamlint.run.stop import Stopped, signal_of
 from streamlint.settings import suppress
 from streamlint.settings.baseline import Baseline
@@ -20,6 +21,7 @@ from streamlint.settings.catalog import Selection, vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from streamlint.finding import Confidence, Finding
     from streamlint.run.changed import Changed
@@ -45,6 +47,8 @@ class Request:
     """If given, only findings with a place in a changed line are shown."""
     stdin: tuple[Path, bytes] | None = None
     """Text to analyze in the place of a file's own."""
+    cache: Path | None = None
+    """The folder in which what is found is kept; None to keep nothing, and to look all up anew."""
 
 
 def run(request: Request, progress: Callable[[int, int], None] | None = None) -> Outcome:
@@ -132,11 +136,6 @@ def _stale(request: Request, shown: Iterable[Finding], focus: Sequence[Path]) ->
             yield fingerprint
 
 
-def relative(path: Path, root: Path) -> str:
-    """Return a path as output shows it: from the root, with ``/``."""
-    return Path(os.path.relpath(path, root)).as_posix()
-
-
 def _reason(path: Path) -> str:
     # os.path, because Path.exists raises on a name that is too long
     there = os.path.exists(path)  # noqa: PTH110
@@ -166,14 +165,10 @@ def _analyze(
     overlay: Mapping[Path, bytes],
     progress: Callable[[int, int], None] | None,
 ) -> Report:
-    from streamlint.run import engine  # the analysis is heavy: `rules` and `explain` start without it
-
-    settings = engine.Settings(
-        default_stream=request.config.default_stream, jobs=request.jobs, evidence=False
-    )
+    settings = Settings(default_stream=request.config.default_stream, jobs=request.jobs, evidence=False)
     everything = len(focus) == len(index)
     wanted = None if everything and not overlay else focus
-    return engine.analyze(request.root, index, settings, wanted, overlay, progress)
+    return engine.analyze(request.root, index, settings, wanted, overlay, progress, request.cache)
 
 
 def _after_comments(

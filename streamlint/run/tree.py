@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.files import MAX_BYTES, UnreadableError, decoded, read_source
+from streamlint.files import MAX_BYTES, UnreadableError, decoded, read_source, relative
 from streamlint.finding import SourceError
 from streamlint.lower import check_syntax, index_module
 from streamlint.notebook import SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from streamlint.source import Span
 
 
 @dataclass(slots=True)
@@ -76,7 +77,7 @@ class Tree:
         return name
 
     def relative(self, path: Path) -> str:
-        return Path(os.path.relpath(path, self.root)).as_posix()
+        return relative(path, self.root)
 
     def names(self) -> dict[Path, str]:
         return {path: name for name, (path, _) in self._names.items()}
@@ -116,13 +117,23 @@ class Tree:
         where = self.relative(path)
         self.errors.setdefault(where, SourceError(where, line, message))
 
-    def load(self, name: str) -> ir.Module | None:
-        """The index of a module by its dotted name, or by another that it can be imported by."""
+    def errors_of(self, path: Path) -> tuple[SourceError, ...]:
+        """What was noted about a file."""
+        error = self.errors.get(self.relative(path))
+        return (error,) if error is not None else ()
+
+    def place(self, name: str) -> tuple[str, Path] | None:
+        """A module's own name and its file, by its dotted name or by another that it can be imported by."""
         name = self._others.get(name, name)
-        if name not in self._names:
+        return (name, self._names[name][0]) if name in self._names else None
+
+    def load(self, name: str) -> ir.Module | None:
+        """The index of a module by a name; see ``place``."""
+        place = self.place(name)
+        if place is None:
             return None
-        path, is_package = self._names[name]
-        return self.index(path, name, is_package=is_package)
+        name, path = place
+        return self.index(path, name, is_package=self._names[name][1])
 
     def index(self, path: Path, name: str, *, is_package: bool) -> ir.Module | None:
         text = self.text(path)
@@ -144,11 +155,11 @@ class Tree:
             except ir.LoweringError as error:
                 self.note(path, error.line, error.message)
 
-    def line(self, path: str, first: int, last: int) -> str:
+    def statement(self, span: Span) -> str:
         """Source lines of a place, with white space folded: the statement's text for fingerprints."""
-        if self._split[0] != path:
-            self._split = path, (self.text(self.root / path) or "").split("\n")
-        return " ".join(" ".join(self._split[1][first - 1 : last]).split())
+        if self._split[0] != span.path:
+            self._split = span.path, (self.text(self.root / span.path) or "").split("\n")
+        return " ".join(" ".join(self._split[1][span.line - 1 : span.end_line]).split())
 
 
 class _Folder:

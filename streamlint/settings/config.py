@@ -26,7 +26,16 @@ if TYPE_CHECKING:
 
 OWN_FILE = "streamlint.toml"
 MARKERS = ("pyproject.toml", OWN_FILE, ".git")
-KEYS = ("select", "ignore", "min-confidence", "exclude", "default-stream", "per-file-ignores", "jobs")
+KEYS = (
+    "select",
+    "ignore",
+    "min-confidence",
+    "exclude",
+    "default-stream",
+    "per-file-ignores",
+    "jobs",
+    "cache-dir",
+)
 MAX_BYTES = 1_000_000
 MOST_PARTS = 100
 PLANNED = ("model",)
@@ -51,6 +60,8 @@ class Config:
     per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
     jobs: int = 1
     """Processes; 0 is one for each core."""
+    cache_dir: Path | None = None
+    """Where what is found is kept: for a file that the user names to say, not for one of the tree."""
     path: Path | None = field(default=None, compare=False)
     """The file it was read from."""
 
@@ -75,15 +86,18 @@ def load(root: Path, explicit: Path | None = None) -> Config:
     Raises ConfigError on a file that cannot be read, an unknown key or a wrong type.
     """
     if explicit is not None:
-        return parse(_read(explicit), explicit)
+        return parse(_read(explicit), explicit, trusted=True)
     for path in (root / OWN_FILE, root / "pyproject.toml"):
         if path.exists():
             return parse(_read(path), path)
     return Config()
 
 
-def parse(document: Mapping[str, object], path: Path) -> Config:
-    """Check a TOML document: the keys of streamlint.toml, or ``[tool.streamlint]`` of any other file."""
+def parse(document: Mapping[str, object], path: Path, *, trusted: bool = False) -> Config:
+    """Check a TOML document: the keys of streamlint.toml, or ``[tool.streamlint]`` of any other file.
+
+    A ``trusted`` one was named by the user; others may be anybody's.
+    """
     table = _Table(path, document)
     if path.name != OWN_FILE and (path.name == "pyproject.toml" or "tool" in document):
         tools = _Table(path, table.table("tool"), "tool.")
@@ -99,6 +113,7 @@ def parse(document: Mapping[str, object], path: Path) -> Config:
         default_stream=table.choice("default-stream", DEFAULT_STREAMS, "legacy"),
         per_file_ignores=table.per_file_ignores(),
         jobs=table.jobs(),
+        cache_dir=table.cache_dir(trusted=trusted),
         path=path,
     )
 
@@ -194,6 +209,18 @@ class _Table:
         key = "per-file-ignores"
         self.patterns(key, tuple(self.table(key)))
         return tuple((glob, self._strings(f"{key}.{glob}", codes)) for glob, codes in self.table(key).items())
+
+    def cache_dir(self, *, trusted: bool) -> Path | None:
+        value = self.values.get("cache-dir")
+        if value is None:
+            return None
+        if not trusted:
+            raise self.error(
+                "cache-dir", "is not for a tree to say: use `--cache-dir`, or a file named by `--config`"
+            )
+        if not isinstance(value, str):
+            raise self.error("cache-dir", "must be a path")
+        return absolute(self.path.parent / value)
 
     def jobs(self) -> int:
         value = self.values.get("jobs", 1)

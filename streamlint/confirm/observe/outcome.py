@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.finding import Confidence, Report, Seen
-from streamlint.judging.judge import merge
+from streamlint.judging.merging import merge
 from streamlint.run import check
 from streamlint.settings.catalog import Selection, catalog, parse_selectors
 from streamlint.settings.config import find_root, load, with_known_codes
@@ -46,7 +46,8 @@ def outcome_of(
     request: check.Request, observed: Observed, seconds: float, *, predict: bool = True
 ) -> Outcome:
     """What is reported. ``predict``: each finding says whether static analysis has it too."""
-    from streamlint.run.engine import Session, Settings
+    from streamlint.run.results import Settings
+    from streamlint.run.session import Session
 
     places = [span for f in observed.findings for span in (f.primary, f.earlier) if span is not None]
     files = tuple(sorted({request.root / span.path for span in places if span.path}))

@@ -51,6 +51,10 @@ class FileCut(Exception):
     """The budget of the whole file ran out: what was found so far stands, and the rest is left out."""
 
 
+class OutOfResources(FileCut):
+    """Time or memory ran out: another run may get further."""
+
+
 def resident() -> int:
     """The most memory that this process has used, in bytes."""
     if sys.platform == "win32":
@@ -92,9 +96,9 @@ class Budgets:
     def look(self) -> None:
         """The last resort: what is left when no other limit holds."""
         if time.process_time() - self._started > self.limits.file_seconds:
-            raise FileCut(f"more than {self.limits.file_seconds:.0f} s of CPU time")
+            raise OutOfResources(f"more than {self.limits.file_seconds:.0f} s of CPU time")
         if resident() - self._size > self.limits.file_bytes:
-            raise FileCut(f"more than {self.limits.file_bytes // 10**6} MB of memory")
+            raise OutOfResources(f"more than {self.limits.file_bytes // 10**6} MB of memory")
 
 
 def short(text: str) -> str:

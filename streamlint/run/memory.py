@@ -1,0 +1,206 @@
+"""What earlier runs found in a tree, as far as all that they read is still as it was.
+
+A result is kept by the text of its file, together with what was read to get it: names of modules that were
+looked up, found or not, and searches through the whole tree. It holds where each of these has the same
+answer: the same module in a file of the same text, or still none; the same files that match. The report of a
+run is kept by the texts of all files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from streamlint.cache import codec, identity, snapshot
+from streamlint.cache.store import Row, Store, digest
+from streamlint.files import UnreadableError, read_source, relative
+from streamlint.finding import Report
+from streamlint.run.results import FileResult, Reads
+from streamlint.run.searches import Kind, Search
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from streamlint.cache.snapshot import Snapshot
+    from streamlint.run.results import Settings
+    from streamlint.run.tree import Tree
+
+MOST_CHANGED = 100
+"""Where more files have changed, searches start anew when they are asked for."""
+
+
+class Memory:
+    """What is known of a tree, and what it is to be kept by."""
+
+    def __init__(self, folder: Path, root: Path, files: Sequence[Path], settings: Settings) -> None:
+        self._store = Store(folder)
+        self._place = os.fsencode(root)
+        self._files = {relative(path, root): path for path in files}
+        self._limit = settings.max_file_bytes
+        self._known_self = snapshot.load(self._store.tree(identity.PLACE))
+        self._self = identity.look(self._known_self)
+        about = f"{settings.default_stream} {settings.max_file_bytes} {root.name}"
+        self._prefix = digest(identity.of(self._self), _bytes(about))
+        self._earlier = snapshot.load(self._store.tree(self._place))
+        self._now = snapshot.take(self._files, self._earlier, self._limit)
+        self._changed = self._now.changed(self._earlier)
+        self._lines: dict[str, bytes] = {}
+        self.searches = self._known_searches()
+        """Searches whose answers are known: the paths of the files that match."""
+
+    def _known_searches(self) -> dict[Search, tuple[str, ...]]:
+        """What was searched for earlier: only the files that have changed since are asked again."""
+        if len(self._changed) > MOST_CHANGED:
+            return {}
+        texts = {path: self._text(path) for path in self._changed}
+        known: dict[Search, tuple[str, ...]] = {}
+        for words, paths in self._earlier.searches.items():
+            search = _search(*words)
+            same = {path for path in paths if path in self._now.digests and path not in self._changed}
+            new = {path for path, text in texts.items() if search.matches(text)}
+            known[search] = tuple(sorted(same | new))
+        return known
+
+    # ------------------------------------------------------------------------- a whole run
+
+    def report(self, wanted: Sequence[Path], root: Path) -> Report | None:
+        """What a run over the same files gave, all texts being the same."""
+        for row in self._store.results([self._report_key(wanted, root)]):
+            report = codec.load(row.value)
+            if report is not None:
+                self._keep(self._now, [])
+                return report
+        return None
+
+    def _report_key(self, wanted: Sequence[Path], root: Path) -> bytes:
+        texts = "\0".join(f"{path}\0{found}" for path, found in sorted(self._now.digests.items()))
+        focus = "\0".join(relative(path, root) for path in wanted)
+        return digest(b"report", self._prefix, _bytes(texts), _bytes(focus))
+
+    # ------------------------------------------------------------------------- single files
+
+    def results(self, tree: Tree, wanted: Sequence[Path]) -> dict[Path, FileResult]:
+        """What is known of files."""
+        names = tree.names()
+        keys = {self._key(tree.relative(path), names[path]): path for path in wanted}
+        found: dict[Path, FileResult] = {}
+        for row in self._store.results(list(keys)):
+            path = keys[row.key]
+            if path in found:
+                continue
+            reads = _load_reads(row.reads)
+            if reads is None or self._answer(tree, *reads) != row.answer:
+                continue
+            report = codec.load(row.value)
+            if report is not None:
+                found[path] = _result_of(report)
+        return found
+
+    def _text(self, path: str) -> bytes:
+        try:
+            return read_source(self._files[path], self._limit)
+        except UnreadableError:
+            return b""
+
+    def _key(self, path: str, name: str) -> bytes:
+        return digest(b"file", self._prefix, _bytes(f"{path}\0{name}\0{self._now.digests[path]}"))
+
+    def _answer(self, tree: Tree, modules: Sequence[str], searches: Sequence[Search]) -> bytes:
+        """What there is to read by these names and searches."""
+        parts = [self._module(tree, name) for name in modules]
+        names = tree.names() if searches else {}
+        for search in searches:
+            if search not in self.searches:
+                matching = (path for path in self._files if search.matches(self._text(path)))
+                self.searches[search] = tuple(sorted(matching))
+            parts += [_bytes(f"{path}\0{names[self._files[path]]}") for path in self.searches[search]]
+            parts.append(b"")
+        return digest(*parts)
+
+    def _module(self, tree: Tree, name: str) -> bytes:
+        """The module that a name stands for: its own name, its file and its text."""
+        if name not in self._lines:
+            place = tree.place(name)
+            if place is None:
+                self._lines[name] = b""
+            else:
+                path = tree.relative(place[1])
+                self._lines[name] = _bytes(f"{place[0]}\0{path}\0{self._now.digests[path]}")
+        return self._lines[name]
+
+    # ------------------------------------------------------------------------- what is kept
+
+    def keep(
+        self, tree: Tree, wanted: Sequence[Path], done: Mapping[Path, FileResult], report: Report | None
+    ) -> None:
+        """Keeps what was found just now: what files gave, and the report if another run would give the same.
+
+        What rests on a file that was changed meanwhile is not kept.
+        """
+        moved = self._now.moved(self._files, self._limit)
+        rows: list[Row] = []
+        names = tree.names()
+        for path, result in done.items():
+            if result.reads is None or self._rests_on(tree, path, result.reads, moved):
+                report = None
+                continue
+            self.searches.update(result.reads.searches)
+            modules, searches = sorted(result.reads.modules), sorted(result.reads.searches, key=_words)
+            rows.append(
+                Row(
+                    self._key(tree.relative(path), names[path]),
+                    json.dumps([modules, [_words(search) for search in searches]]).encode(),
+                    self._answer(tree, modules, searches),
+                    codec.dump(_report_of(result)),
+                )
+            )
+        if report is not None and not moved:
+            rows.append(Row(self._report_key(wanted, tree.root), b"", b"", codec.dump(report)))
+        still = {path: found for path, found in self._now.digests.items() if path not in moved}
+        self._keep(replace(self._now, digests=still), rows)
+
+    def _rests_on(self, tree: Tree, path: Path, reads: Reads, moved: frozenset[str]) -> bool:
+        if not moved:
+            return False
+        places = (tree.place(name) for name in reads.modules)
+        paths = {tree.relative(place[1]) for place in places if place is not None}
+        return bool(reads.searches) or not moved.isdisjoint({tree.relative(path), *paths})
+
+    def _keep(self, now: Snapshot, rows: Sequence[Row]) -> None:
+        now = replace(now, searches={_words(search): paths for search, paths in self.searches.items()})
+        pairs = (identity.PLACE, self._known_self, self._self), (self._place, self._earlier, now)
+        states = [(place, found.dump()) for place, earlier, found in pairs if not found.same_as(earlier)]
+        self._store.keep(states, rows)
+        self._store.close()
+
+
+def _words(search: Search) -> tuple[str, ...]:
+    return (search.kind.value, *search.words)
+
+
+def _search(kind: str, *words: str) -> Search:
+    return Search(Kind(kind), words)
+
+
+def _load_reads(data: bytes) -> tuple[list[str], list[Search]] | None:
+    try:
+        modules, searches = json.loads(data)
+        return modules, [_search(*words) for words in searches]
+    except (ValueError, TypeError, RecursionError):
+        return None
+
+
+def _report_of(result: FileResult) -> Report:
+    return Report(result.findings, result.errors, 1, int(result.analyzed), result.statistics)
+
+
+def _result_of(report: Report) -> FileResult:
+    """What a file gave, as it was kept; it need not be kept again."""
+    return FileResult(report.findings, report.errors, bool(report.analyzed), report.statistics, Reads())
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

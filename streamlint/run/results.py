@@ -1,0 +1,53 @@
+"""What the analysis of a file is asked for, and what it gives; free of the analysis itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from streamlint.files import MAX_BYTES
+from streamlint.finding import Finding, SourceError, Statistics
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from streamlint.run.searches import Search
+    from streamlint.trace import StreamKind
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    default_stream: str = "legacy"
+    max_file_bytes: int = MAX_BYTES
+    jobs: int = 1
+    """Processes, no more than cores and files; 0 is one for each core."""
+    evidence: bool = True
+    """Whether findings keep the trace of their path, which is large: `confirm` and `graph` use it."""
+
+    @property
+    def default_kind(self) -> StreamKind:
+        from streamlint.trace import StreamKind
+
+        return StreamKind.PER_THREAD if self.default_stream == "per-thread" else StreamKind.LEGACY
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """What was looked at to analyze a file: where all of it is as it was, so is what the file gives."""
+
+    modules: frozenset[str] = frozenset()
+    """Dotted names that were looked up, whether a file answers to them or none."""
+    searches: Mapping[Search, tuple[str, ...]] = field(default_factory=dict)
+    """Searches through the text of the whole tree, with the paths of the files that match."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileResult:
+    """What one file gave."""
+
+    findings: tuple[Finding, ...] = ()
+    errors: tuple[SourceError, ...] = ()
+    analyzed: bool = False
+    statistics: Statistics = field(default_factory=Statistics)
+    reads: Reads | None = None
+    """None if another run may give something else: time or memory ran out, or the file cannot be read."""

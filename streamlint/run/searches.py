@@ -1,0 +1,92 @@
+"""Questions to the text of all files of a tree, without parsing any.
+
+Each is answered for one file by its bytes alone. So an answer for the tree is the list of the files that
+match, and where a few files have changed since, only these have to be asked again.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from enum import Enum
+from functools import cache
+from typing import NamedTuple
+
+
+class Kind(Enum):
+    CALLS = "calls"
+    """A function or class of this name is called: ``Loader(``."""
+    ASSIGNS = "assigns"
+    """An attribute of this name, that of a stream, is assigned on something: ``group.copy_stream = ...``."""
+    REACHES = "reaches"
+    """Names the module, and gets at its stream or event: ``loader.copy_stream``."""
+
+    RECORDS = "records"
+    """Gets at something of this name, and records events: ``table.consumed.record()``."""
+
+
+class Search(NamedTuple):
+    kind: Kind
+    words: tuple[str, ...]
+
+    def matches(self, data: bytes) -> bool:
+        match self.kind, self.words:
+            case Kind.CALLS, (name,):
+                return f"{name}(".encode("utf-8", "surrogatepass") in data
+            case Kind.ASSIGNS, (attribute,):
+                return _assigns(attribute, data)
+            case Kind.REACHES, (module, thing):
+                return _reaches(module, thing, data)
+            case Kind.RECORDS, (name,):
+                return _gets_at(name) in data and _words(records=True).search(data) is not None
+            case _:
+                raise ValueError(self)
+
+
+def calls(name: str) -> Search:
+    return Search(Kind.CALLS, (name,))
+
+
+def assigns(attribute: str) -> Search:
+    return Search(Kind.ASSIGNS, (attribute,))
+
+
+def reaches(module: str, thing: str) -> Search:
+    """``module`` is the last part of its dotted name."""
+    return Search(Kind.REACHES, (module, thing))
+
+
+def records(thing: str) -> Search:
+    return Search(Kind.RECORDS, (thing,))
+
+
+def _gets_at(name: str) -> bytes:
+    return b"." + name.encode("utf-8", "surrogatepass")
+
+
+def _assigns(attribute: str, data: bytes) -> bool:
+    if "stream" not in attribute or not attribute.isascii():
+        return False
+    text = b"." + attribute.encode()
+    return text in data and re.search(re.escape(text) + rb"\s*=(?!=)", data) is not None
+
+
+@cache
+def _words(*, records: bool) -> re.Pattern[bytes]:
+    """What records events, or orders streams at all."""
+    from streamlint.models import vocabulary  # all tables
+
+    words = vocabulary.RECORDS if records else vocabulary.ORDERS | vocabulary.RECORDS
+    return re.compile("|".join(sorted(words)).encode())
+
+
+def _reaches(module: str, thing: str, data: bytes) -> bool:
+    stem = os.fsencode(module)  # a file's name may be any bytes
+    name = thing.encode("utf-8", "surrogatepass")
+    if _gets_at(thing) not in data or stem not in data or not _words(records=False).search(data):
+        return False
+    name = re.escape(name)
+    if re.search(rb"self\.%s\s*=|def %s\(" % (name, name), data):
+        # A class there has its own.
+        data = re.sub(rb"\bself\.%s\b" % name, b"", data)
+    return re.search(rb"\.%s\b(?!\()" % name, data) is not None

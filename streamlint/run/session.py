@@ -1,0 +1,333 @@
+"""The analysis of one file after the other. Who may get by without it does not import this: it loads all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from streamlint import ir
+from streamlint.finding import Confidence, Finding, LeftOut, SourceError, Statistics
+from streamlint.interp.entries import starts
+from streamlint.interp.entries.runs import run_entry
+from streamlint.interp.facts import relevance, text_order, touching
+from streamlint.interp.state.budgets import Budgets, FileCut, OutOfResources
+from streamlint.interp.state.project import Project
+from streamlint.judging.call_ends import Ends, Facts, TwoStreams
+from streamlint.judging.judge import Conditional, findings_of
+from streamlint.judging.merging import merge
+from streamlint.models import vocabulary
+from streamlint.run import collector, frames, searches
+from streamlint.run.plain import of_plain_file
+from streamlint.run.results import FileResult, Reads, Settings
+from streamlint.run.tree import Tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from streamlint.run.searches import Search
+    from streamlint.source import Span
+    from streamlint.trace import Event, Trace
+
+MOST_INDEXED = 4_000_000
+"""Characters of source that are kept indexed from file to file."""
+
+
+def collected(session: Session, path: Path) -> FileResult:
+    """Analyzes one file, and collects the garbage that it leaves."""
+    result = frames.with_room(lambda: session.file(path))
+    if session.forget():
+        collector.release()
+    collector.collect()
+    if session.settings.evidence:
+        return result
+    return replace(result, findings=tuple(replace(finding, evidence=None) for finding in result.findings))
+
+
+class Session:
+    """What the files of one run share: the tree and the modules indexed so far.
+
+    What a result rests on beside the text of its own file is looked up by ``_load`` and ``_matching``: they
+    note it, and nothing else looks at other files.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        files: tuple[Path, ...],
+        settings: Settings,
+        overlay: Mapping[Path, bytes],
+        found: Mapping[Search, tuple[str, ...]] | None = None,
+        tree: Tree | None = None,
+    ) -> None:
+        self.settings = settings
+        self.tree = tree or Tree(root, files, overlay, settings.max_file_bytes)
+        self.names = self.tree.names()
+        self._modules: dict[str, ir.Module | None] = {}
+        self._found = dict(found or {})
+        """Answers of searches, as far as they are known."""
+        self._looked_up: set[str] = set()
+        self._searched: dict[Search, tuple[str, ...]] = {}
+        self._matches: dict[Search, tuple[str, ...]] = {}
+        """Modules whose files match: a function may have thousands of findings about one event."""
+        self._recorded: dict[tuple[str, str], bool] = {}
+        """Whether files other than one record an event of a name; asked of this file's project."""
+        self.project = self._new_project()
+
+    def _new_project(self) -> Project:
+        """One for each file: what it remembers was looked up for this file, and that is noted."""
+        self._looked_up, self._searched, self._recorded = set(), {}, {}
+        return Project(self._load, self._assigning, self._calling)
+
+    def _load(self, name: str) -> ir.Module | None:
+        self._looked_up.add(name)
+        if name not in self._modules:
+            loaded = self.tree.load(name)
+            # Under another name than its own it is the same module.
+            self._modules[name] = loaded if loaded is None else self._modules.setdefault(loaded.name, loaded)
+        return self._modules[name]
+
+    def forget(self) -> bool:
+        """Drops what was indexed, if it is much: the next file indexes what it needs again.
+
+        Else all modules of a large tree stay in memory to the end. What is found does not depend on it.
+        """
+        if self.tree.indexed < MOST_INDEXED:
+            return False
+        self.tree.forget()
+        self._modules.clear()
+        self.project = self._new_project()
+        return True
+
+    def file(
+        self, path: Path, only: Callable[[str], bool] | None = None, others: Facts | None = None
+    ) -> FileResult:
+        """Analyzes one file; never raises.
+
+        ``only`` chooses entries by their labels; ``others`` is what those that are left out show.
+        """
+        self.project = self._new_project()
+        try:
+            return self._file(path, only, others if others is not None else Facts())
+        except Exception as error:
+            what = f"internal error: {type(error).__name__}: {error}; please report this file"
+            return FileResult(errors=(SourceError(self.tree.relative(path), 0, what),))
+
+    def _file(self, path: Path, only: Callable[[str], bool] | None, others: Facts) -> FileResult:
+        plain = of_plain_file(self.tree, path, parsed=self.names.get(path) in self._modules)
+        if plain is not None:
+            return plain
+        module = self._module(path)
+        if module is None:
+            return FileResult(errors=self.tree.errors_of(path), reads=self._reads())
+        if not starts.mentions_streams(self.project, module):
+            return FileResult(reads=self._reads())
+        return self._analyzed(module, only, others)
+
+    def _reads(self) -> Reads:
+        return Reads(frozenset(self._looked_up), self._searched)
+
+    def _module(self, path: Path) -> ir.Module | None:
+        name = self.names.get(path)
+        if name is None:
+            return self.tree.index(path, path.stem, is_package=path.name == "__init__.py")
+        return self.project.module(name)
+
+    def _analyzed(self, module: ir.Module, only: Callable[[str], bool] | None, facts: Facts) -> FileResult:
+        found: list[Conditional] = []
+        text = text_order.Text(module)
+        approximate: set[str] = set()
+        covered: set[str] = set()
+        left_out: list[LeftOut] = []
+        budgets = self.project.budgets = Budgets()
+        cut: FileCut | None = None
+        try:
+            for run in starts.module_runs(self.project, module, self.settings.default_kind, only):
+                found.extend(findings_of(run))
+                facts.add(run)
+                covered |= run.covered
+                left_out += [LeftOut(module.path, run.entry.label, what) for what in sorted(run.left_out)]
+                if run.cut or any(trace.cut for trace in run.traces):
+                    approximate.add(run.entry.label)
+        except FileCut as reason:
+            cut = reason
+        left_out += [LeftOut(module.path, name, what) for name, what in sorted(budgets.never_run)]
+        findings = (
+            self._unless_seen(item, self._as_sure_as(item, facts.ends, text))
+            for item in found
+            if not (item.on_every_path and (cut or item.finding.primary in facts.needed))
+            and (
+                item.unless_recorded is None
+                or not (
+                    item.unless_recorded.span in facts.recorded
+                    or self._may_record(module, item.unless_recorded, item.finding, facts.records)
+                )
+            )
+        )
+        merged = merge((_less_sure(f) for f in findings) if cut else findings, self.statement)
+        return FileResult(
+            merged,
+            _stopped(module, budgets, cut) if cut else (),
+            analyzed=True,
+            statistics=replace(
+                _statistics(self.project, module, covered, approximate),
+                left_out=tuple(dict.fromkeys(left_out)),
+            ),
+            reads=None if isinstance(cut, OutOfResources) else self._reads(),
+        )
+
+    def _as_sure_as(self, item: Conditional, ends: Ends, text: text_order.Text) -> Finding:
+        """The finding, surer where neither a path nor the text supplies the order that it misses."""
+        if item.surer is None or not ends.show(item.surer[0]):
+            return item.finding
+        end, surer = item.surer
+        if isinstance(end, TwoStreams):
+            return surer
+        in_text = text.joins if end.returned else text.forks
+        for place, function in in_text(end.name, end.stream):
+            if not end.returned or (function != end.function and not ends.was_judged(end, place)):
+                return item.finding
+        names = text.attributes(end.name)
+        return item.finding if any(self._is_named_elsewhere(text.module, name) for name in names) else surer
+
+    def _may_record(self, module: ir.Module, event: Event, finding: Finding, reached: set[Span]) -> bool:
+        """Whether code that no path came by may record the event.
+
+        It may run in a thread, or take the slot from a queue. The event of an object or a module may
+        have been recorded in any earlier call: all code that mentions it must be harmless. Of the
+        function that waits the calls in question are those that no path ``reached``.
+        """
+        name = event.name.partition("[")[0]
+        if event.earlier and ":" in name:
+            # An argument: whoever passes it has another name for it.
+            return True
+        name = name.rpartition(".")[2]  # self.done, where no path has set it
+        if event.earlier:
+            return text_order.may_be_recorded(module, name) or self._is_named_elsewhere(module, name)
+        if event.function == finding.function:
+            return False
+        owner = event.function.rpartition(".")[0]
+        return text_order.recorded_by_others(module, name, owner) or any(
+            name in decl.names and not vocabulary.RECORDS.isdisjoint(decl.names)
+            for decl in relevance.all_functions(module)
+            if decl.qualname.startswith(f"{owner}.")
+            # What the waiting function itself records was seen: self.events[0], and not self.events[1]. So is
+            # what the one records that makes the event.
+            and (
+                decl.qualname not in (finding.function, event.function) or not _record_calls(decl) <= reached
+            )
+            # done = torch.cuda.Event(); done.record(): not the event that another method has made.
+            and (decl.qualname == event.function or text_order.may_record(decl, name))
+        )
+
+    def _unless_seen(self, item: Conditional, finding: Finding) -> Finding:
+        """The finding, only ``possible`` where another file may record the event of an object of this one.
+
+        ``for table in self.tables: table.consumed.record(stream)``, in the file of whoever has the tables.
+        """
+        event = item.unless_recorded
+        if event is None or event.span is None or "." not in event.function:
+            return finding
+        name = event.name.partition("[")[0].rpartition(".")[2]
+        question = (event.span.path, name)
+        if question not in self._recorded:
+            self._recorded[question] = any(self._records(*question))
+        return replace(finding, confidence=Confidence.POSSIBLE) if self._recorded[question] else finding
+
+    def _records(self, where: str, name: str) -> Iterator[bool]:
+        """Whether files other than ``where`` record an event of this name."""
+        for other in self._matching(searches.records(name)):
+            module = self.project.module(other)
+            if module is not None and module.path != where:
+                yield text_order.recorded_by_others(module, name, "")
+
+    def _is_named_elsewhere(self, module: ir.Module, thing: str) -> bool:
+        """Whether another file that names the module gets at a stream or event: ``loader.copy_stream``."""
+        search = searches.reaches(module.name.rpartition(".")[2], thing)
+        return any(name != module.name for name in self._matching(search))
+
+    def _assigning(self, attribute: str) -> tuple[str, ...]:
+        """Modules whose text assigns an attribute of this name, that of a stream, on something."""
+        return self._matching(searches.assigns(attribute))
+
+    def _calling(self, name: str) -> tuple[str, ...]:
+        """Modules whose text has a call of this name."""
+        return self._matching(searches.calls(name))
+
+    def _matching(self, search: Search) -> tuple[str, ...]:
+        """The modules whose files match a search."""
+        if search not in self._found:
+            self._found[search] = tuple(
+                self.tree.relative(path) for path in self.names if search.matches(self.tree.data(path) or b"")
+            )
+        found = self._searched[search] = self._found[search]
+        if search not in self._matches:
+            names = (name for path, name in self.names.items() if self.tree.relative(path) in found)
+            self._matches[search] = tuple(sorted(names))
+        return self._matches[search]
+
+    def statement(self, span: Span) -> str:
+        return self.tree.statement(span)
+
+
+def _record_calls(decl: ir.FunctionDecl) -> set[Span]:
+    """Where a function's text records events."""
+    try:
+        body = decl.load().body
+    except ir.LoweringError:
+        return set()
+    return {
+        node.span
+        for node in ir.walk(body)
+        if isinstance(node, ir.Call)
+        and isinstance(node.func, ir.Attr)
+        and node.func.name in vocabulary.RECORDS
+    }
+
+
+def _stopped(module: ir.Module, budgets: Budgets, cut: FileCut) -> tuple[SourceError, ...]:
+    """Names the file and the function at which its analysis was given up."""
+    message = f"analyzed in part: {cut}; stopped at `{budgets.entry}`, what comes after it was left out"
+    return (SourceError(module.path, 0, message),)
+
+
+def _less_sure(finding: Finding) -> Finding:
+    """What was left out of a file may hold the order that a finding misses."""
+    sure = finding.confidence is Confidence.CERTAIN
+    return replace(finding, confidence=Confidence.LIKELY) if sure else finding
+
+
+def _statistics(project: Project, module: ir.Module, covered: set[str], approximate: set[str]) -> Statistics:
+    """Counts the module's functions that touch streams by how far they were analyzed."""
+    exact = cut = skipped = 0
+    for decl in relevance.all_functions(module):
+        if not touching.touches(project, decl):
+            continue
+        if f"{module.name}:{decl.qualname}" not in covered:
+            skipped += 1
+        elif any(decl.qualname in label for label in approximate):
+            cut += 1
+        else:
+            exact += 1
+    return Statistics(exact=exact, cut=cut, skipped=skipped)
+
+
+def traces_of(root: Path, file: Path, function: str, settings: Settings | None = None) -> list[Trace]:
+    """All traces of one function (or ``Class.method``) of a file.
+
+    Raises ``ir.LoweringError`` if the file cannot be used, ``LookupError`` for an unknown name.
+    """
+    session = Session(root, (file,), settings or Settings(), {})
+    module = session._module(file)
+    if module is None:
+        error = next(iter(session.tree.errors.values()))
+        raise ir.LoweringError(error.path, error.line, error.message)
+    head, _, rest = function.partition(".")
+    if head in module.functions:
+        entry = starts.function_entry(session.project, module, module.functions[head])
+        return run_entry(session.project, entry, session.settings.default_kind).traces
+    cls = module.classes.get(head)
+    if cls is None or rest not in cls.methods:
+        raise LookupError(function)
+    runs = starts.module_runs(session.project, module, session.settings.default_kind)
+    return [trace for run in runs if run.entry.label == function for trace in run.traces]
