@@ -217,6 +217,9 @@ MODULE_LISTINGS = {
 }
 """Methods of a module that list what it owns: what they list, and whether with names."""
 
+FILLS_MODULE = frozenset({"load_state_dict"})
+"""Methods of a module that copy into what it owns."""
+
 MODULE_RETURNS_SELF = frozenset(
     "eval train to cuda cpu half float bfloat16 double type requires_grad_ to_empty apply".split()
 )

@@ -85,7 +85,7 @@ class Construction:
             return kept.made
         made = _construct(m, self.cls)
         m.rebound = False
-        self._keep(m, None, made, ())
+        self._keep(m, None, made, repetition.state(m, made))
         return made
 
     def _keep(self, m: Machine, decl: ir.FunctionDecl | None, made: HeapV, index: State) -> None:

@@ -6,24 +6,41 @@ to, and the positions of iterators: whatever decides which slot the next call ta
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from streamlint.interp.python import iterators
-from streamlint.interp.state import lifetime
+from streamlint.interp.state import arrangement, lifetime
 from streamlint.interp.state.values import ConstV, HeapV, Shape, Value
 from streamlint.trace import Copy, HostEffect, Launch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from streamlint.interp.state.arrangement import Arrangement
     from streamlint.interp.state.machine import Machine
 
-State: TypeAlias = "tuple[tuple[str, object], ...]"
+Numbers: TypeAlias = "tuple[tuple[str, object], ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What decides which slot the next call takes."""
+
+    numbers: Numbers
+    stands: Arrangement
+    born: int
+    """How many buffers there were before the first call."""
+
+    def since(self, before: State) -> tuple[Numbers, Arrangement]:
+        """What a later state is compared by: what stands where counts where things were only moved."""
+        return self.numbers, arrangement.moved(self.stands, before.stands)
+
 
 MOST_CALLS = 6
 
 
-def state(m: Machine, made: HeapV | None) -> State:
+def state(m: Machine, made: HeapV | None, born: int | None = None) -> State:
     """The numbers and flags that an object and the objects it holds carry: ring positions, phases.
 
     An attribute that is still ``None`` counts: ``self.last = x`` drops the last one from the second call on.
@@ -31,7 +48,9 @@ def state(m: Machine, made: HeapV | None) -> State:
     """
     found: list[tuple[str, object]] = []
     seen: set[int] = set()
+    born = len(m.buffers) if born is None else born
     waiting: list[tuple[str, Value]] = [] if made is None else [("", made)]
+    stands = arrangement.of(m, waiting, born)
     waiting += [
         (f"{owner}.{name}", value)
         for (owner, name), value in sorted(m.globals.items(), key=lambda item: item[0])
@@ -51,7 +70,7 @@ def state(m: Machine, made: HeapV | None) -> State:
                     waiting += [(f"{prefix}.{name}", item) for name, item in sorted(held.attrs.items())]
             case _:
                 pass
-    return tuple(sorted(found, key=lambda item: item[0]))
+    return State(tuple(sorted(found, key=lambda item: item[0])), stands, born)
 
 
 def _counts(m: Machine, place: tuple[str, str], value: Value) -> bool:
@@ -68,9 +87,9 @@ def until_repeated(
 
     A ring of two slots collides on the third call.
     """
-    seen = [before]
+    seen = [before.since(before)]
     number = first + 1
-    while (now := state(m, made)) not in seen and number < first + MOST_CALLS:
+    while (now := state(m, made, before.born).since(before)) not in seen and number < first + MOST_CALLS:
         seen.append(now)
         call(number)
         number += 1

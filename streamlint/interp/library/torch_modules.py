@@ -11,7 +11,7 @@ from streamlint.interp.library import tensors, unresolved
 from streamlint.interp.state import names
 from streamlint.interp.state.values import BufferV, Flavor, HeapV, SymV, TupleV, Value, key_of
 from streamlint.models import torch as model
-from streamlint.trace import WHOLE, Access, Doubt, Mode
+from streamlint.trace import WHOLE, Access, Doubt, Evidence, Mode
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -44,6 +44,8 @@ def method(
         return view
     if name in model.MODULE_LISTINGS:
         return listed(m, key_of(view), name)
+    if name in model.FILLS_MODULE:
+        fills_own(m, key_of(view), span)
     return unresolved.opaque(m, f"{m.buffers[view.id].name or 'module'}.{name}", args, kwargs, span)
 
 
@@ -63,24 +65,36 @@ def listed(m: Machine, owner: str, name: str) -> HeapV:
     return made
 
 
-def reads_own(m: Machine, module: SymV, span: Span) -> None:
+def reads_own(m: Machine, owner: str, span: Span, *, layer: bool = False) -> None:
     """Calling a module reads what it owns by then, on the current stream: ``net.bias.data = b; net(x)``."""
-    owned = [
-        role
-        for key, role in m.roles.items()
-        if isinstance(role, BufferV) and key.startswith(f"{module.key}.") and _is_owned(module, key)
-    ]
-    views = [settled for role in owned if isinstance(settled := names.settle(m, role), BufferV)]
     # A module of which nothing is known may leave out some of it; it keeps none of it anew.
-    doubts = frozenset() if module.computes else frozenset({Doubt.OPAQUE})
-    accesses = [Access(view.id, Mode.READ, view.region, doubts) for view in dict.fromkeys(views)]
+    doubts = frozenset() if layer else frozenset({Doubt.OPAQUE})
+    accesses = [Access(v.id, Mode.READ, v.region, doubts) for v in _own(m, owner, layer=layer)]
     if accesses:
         tensors.launch(m, span, accesses, "calling the module")
 
 
-def _is_owned(module: SymV, key: str) -> bool:
-    """Whether an attribute is a parameter or a buffer: of others than layers, what was listed."""
-    rest = key.removeprefix(f"{module.key}.")
-    return rest.startswith(("parameters[", "buffers[")) or (
-        bool(module.computes) and rest in ("weight", "bias")
+def fills_own(m: Machine, owner: str, span: Span, *, layer: bool = False) -> None:
+    """``net.load_state_dict(state)`` copies into what the module owns, on the current stream."""
+    views = _own(m, owner, layer=layer)
+    if not views:
+        # What is loaded is there, though nothing has listed it yet.
+        views = [tensors.as_buffer(m, SymV(f"{owner}.parameters[0]"), kind=Evidence.INFERRED)]
+    accesses = [Access(v.id, Mode.WRITE, v.region) for v in views]
+    tensors.launch(m, span, accesses, "load_state_dict")
+
+
+def _own(m: Machine, owner: str, *, layer: bool) -> list[BufferV]:
+    """The tensors of a module that the path has come by."""
+    found = (
+        names.settle(m, role)
+        for key, role in m.roles.items()
+        if isinstance(role, BufferV) and key.startswith(f"{owner}.") and _is_owned(owner, key, layer=layer)
     )
+    return list(dict.fromkeys(view for view in found if isinstance(view, BufferV)))
+
+
+def _is_owned(owner: str, key: str, *, layer: bool) -> bool:
+    """Whether an attribute is a parameter or a buffer: of others than layers, what was listed."""
+    rest = key.removeprefix(f"{owner}.")
+    return rest.startswith(("parameters[", "buffers[")) or (layer and rest in ("weight", "bias"))

@@ -187,14 +187,14 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
             return made
         case SymV(computes=function) if function:
             hooks.before_call(m, func, args, span)
-            torch_modules.reads_own(m, func, span)
+            torch_modules.reads_own(m, func.key, span, layer=True)
             for operand in tensors.buffers_in(m, args[:1]):
                 # What a layer of torch.nn is given, and what it makes, are tensors by its documentation.
                 m.is_memory(operand, Evidence.SHOWN)
             output = operators.torch_function(m, f"torch.nn.functional.{function}", args, kwargs, span)
             return hooks.after_call(m, func, args, output, span)
         case SymV(key, holds):
-            torch_modules.reads_own(m, func, span)
+            torch_modules.reads_own(m, key, span)
             if key.rpartition(".")[2] in torch_model.HANDLE_METHODS or key.rpartition(".")[2] == "stream":
                 return _handle_call(m, func, args, kwargs, span)
             head, _, last = key.rpartition(".")
@@ -206,6 +206,7 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
             return call_method(m, BufferV(func.id, tuple(owner), func.flavor), part[1:], args, kwargs, span)
         case BufferV():
             torch_modules.called(m, func)
+            torch_modules.reads_own(m, key_of(func), span)
             return unresolved.opaque(m, m.buffers[func.id].name or "call", [func, *args], kwargs, span)
         case (
             ConstV()
@@ -356,6 +357,8 @@ def symbolic_method(
             return taken
     if name in torch_model.MODULE_LISTINGS:
         return torch_modules.listed(m, receiver.key, name)
+    if name in torch_model.FILLS_MODULE:
+        torch_modules.fills_own(m, receiver.key, span, layer=bool(receiver.computes))
     told = models.find_telling(name, kwargs)
     if told is not None and _is_in_use(m, told[1]):
         known = makers.by_name(m, receiver, told[1])

@@ -335,13 +335,14 @@ def comprehension(m: Machine, e: ir.Comprehension) -> Value:
     collected: list[tuple[Value | None, Value]] = []
     born = alike.now(m)
     loop_steps.enter(m)
+    endless = m.endless
     # What consumes a generator does so between its elements.
     m.endless += e.kind == "generator"
     try:
         opened = _clause(m, e, 0, collected)
     finally:
         m.loops -= 1
-        m.endless -= e.kind == "generator"
+        m.endless = endless
         m.frame.env = outer
     if e.kind == "dict":
         made = m.new_object(Shape.DICT)
@@ -377,6 +378,7 @@ def _clause(m: Machine, e: ir.Comprehension, depth: int, out: list[tuple[Value |
     items = elements.listed(m, source)
     opened = items is None
     if items is None:
+        m.endless += 1
         items = [*objects.asked_for(m, source), containers.any_of(m, source, clause.iter.span)]
     for done, item in enumerate(items):
         if not loop_steps.may_go_on(m, done, SURE_ELEMENTS):

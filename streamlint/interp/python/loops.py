@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 from streamlint.interp.library import escape
 from streamlint.interp.python import alike, binding, conditions, containers, expr, objects, stmt
-from streamlint.interp.state import elements, lifetime, loop_steps
+from streamlint.interp.state import arrangement, elements, lifetime, loop_steps
 from streamlint.interp.state.machine import Jumped, Machine, PathEnds, Returned
 from streamlint.interp.state.values import NONE, ConstV, GeneratorV, HeapV, Value
 from streamlint.models import vocabulary
-from streamlint.trace import Doubt
+from streamlint.trace import Copy, Doubt, HostEffect, Launch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from streamlint.interp.state.arrangement import Arrangement
 
 UNKNOWN_LENGTH_TURNS = 2
 """Passes over a loop of unknown length: the second shows what one pass does to the next."""
@@ -67,9 +69,11 @@ def _turns(m: Machine, s: ir.For, source: Value) -> Iterator[Value]:
     counted = isinstance(source, HeapV) and m.heap[source.id].key in ("range", "enumerate")
     # for i in range(n): ring.push(i): the slots may be computed in what the loop calls.
     turns = INDEXED_TURNS if counted and m.loops == 1 else turns_for(m, s)
-    asked = objects.asked_for(m, source)
-    yield from asked[:SURE_TURNS]
-    for turn in _passes(m, len(asked), turns):
+    asked = objects.asked_for(m, source)[:SURE_TURNS]
+    for turn in _passes(m, max(turns, len(asked))):
+        if turn < len(asked):
+            yield asked[turn]
+            continue
         if step is None:
             yield containers.nth(m, source, turn, s.iter.span)
             continue
@@ -81,18 +85,34 @@ def _turns(m: Machine, s: ir.For, source: Value) -> Iterator[Value]:
         yield item
 
 
-def _passes(m: Machine, first: int, turns: int) -> Iterator[int]:
-    """The numbers of a loop's passes up to ``turns``, and one more where memory comes back in the last one.
+def _passes(m: Machine, turns: int) -> Iterator[int]:
+    """The numbers of a loop's passes up to ``turns``, and more where one shows that they are too few.
 
     ``for row in rows: page = pinned(row); upload(page)``: the second pass drops what the first one allocated,
-    and only the allocation of a third may get the same memory.
+    and only the allocation of a third may get the same memory. ``front, back = back, front`` at the end of
+    each pass: the third is the first that meets again what another one used.
     """
-    mark = lifetime.mark(m)
-    for turn in range(first, turns):
+    born, begin, mark = len(m.buffers), len(m.ops), lifetime.mark(m)
+    stood: list[Arrangement] = []
+    turn = 0
+    while True:
+        if turn >= turns - 1 and _is_busy(m, begin):
+            stood.append(arrangement.of(m, m.frame.env.names.items(), born))
+        if turn >= turns and not (turn < SURE_TURNS and arrangement.comes_around(stood)):
+            break
         mark = lifetime.mark(m)
         yield turn
-    if first < turns and lifetime.came_back(m, mark):
-        yield turns
+        turn += 1
+    if turns and lifetime.came_back(m, mark):
+        yield turn
+
+
+def _is_busy(m: Machine, begin: int) -> bool:
+    """Whether what was issued since may meet what comes next: on two streams, or with the host."""
+    work = [op for op in m.ops[begin:] if isinstance(op, (Launch, Copy))]
+    return len({op.stream for op in work}) > 1 or any(
+        isinstance(op, Copy) and op.host is HostEffect.ASYNC for op in work
+    )
 
 
 def turns_for(m: Machine, s: ir.For | ir.While) -> int:
@@ -187,7 +207,7 @@ def _while(m: Machine, s: ir.While) -> bool:
     endless = isinstance(s.test, ir.Const)
     if m.lanes > 1 and not endless and _is_idle(s):
         escape.barrier(m, escape.all_streams(m), s.span, "the loop", Doubt.THREADS)
-    turns = _passes(m, 0, turns_for(m, s) if s.body else 1)
+    turns = _passes(m, turns_for(m, s) if s.body else 1)
     passes, done = _Passes(m), 0
     while True:
         known = _known_test(m, s.test)
