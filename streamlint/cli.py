@@ -14,7 +14,7 @@ import sys
 import traceback
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from streamlint import __version__, notebook
 from streamlint.cache.folder import default_folder
@@ -24,6 +24,7 @@ from streamlint.finding import Confidence
 from streamlint.output import Format, render, text
 from streamlint.output.places import Start, in_notebooks, shown_from
 from streamlint.output.style import Style, plain, wants_colors
+from streamlint.output.terminal import complain, write
 from streamlint.run import check
 from streamlint.run.progress import Progress
 from streamlint.run.stop import signal_of, stoppable
@@ -208,18 +209,18 @@ def _rules(options: argparse.Namespace) -> int:
             }
             for rule in rules
         ]
-        _print(json.dumps(rows, indent=2) + "\n", sys.stdout)
+        write(json.dumps(rows, indent=2) + "\n", sys.stdout)
         return CLEAN
     longest = max(len(rule.name) for rule in rules)
     for rule in rules:
         off = "" if rule.default else " (off unless selected)"
-        _print(f"{rule.code}  {rule.name:{longest}}  {rule.summary}{off}\n", sys.stdout)
+        write(f"{rule.code}  {rule.name:{longest}}  {rule.summary}{off}\n", sys.stdout)
     return CLEAN
 
 
 def _explain(options: argparse.Namespace) -> int:
     rule = find_rule(options.code, catalog())
-    _print(f"# {rule.code} {rule.name}\n\n{sentence(rule.summary)}\n\n{rule.doc.strip()}\n", sys.stdout)
+    write(f"# {rule.code} {rule.name}\n\n{sentence(rule.summary)}\n\n{rule.doc.strip()}\n", sys.stdout)
     return CLEAN
 
 
@@ -228,7 +229,7 @@ def _check(options: argparse.Namespace) -> int:
     with Progress(None if options.quiet else sys.stderr) as progress:
         outcome = check.run(request, progress)
     if not outcome.files and not outcome.errors and outcome.stop is None:
-        _print("streamlint: warning: no Python files there, or all of them are excluded\n", sys.stderr)
+        write("streamlint: warning: no Python files there, or all of them are excluded\n", sys.stderr)
     shown = _from_where(options, outcome)
     for error in shown.errors:
         place = f"{error.path}:{error.line}" if error.line else error.path  # line 0: the file as a whole
@@ -237,7 +238,7 @@ def _check(options: argparse.Namespace) -> int:
         _complain(outcome.stop.message)
     if options.write_baseline is not None and outcome.stop is None:
         _write(options.write_baseline, baseline.dump(outcome.findings))
-        _print(
+        write(
             f"Recorded {len(outcome.findings)} findings in {plain(str(options.write_baseline))}.\n",
             sys.stderr,
         )
@@ -311,7 +312,7 @@ def _known(options: argparse.Namespace) -> Baseline:
 def _prune(path: Path, outcome: Outcome) -> None:
     if outcome.stale:
         _write(path, baseline.read(path).without(outcome.stale))
-    _print(f"Dropped {len(outcome.stale)} findings from {plain(str(path))}.\n", sys.stderr)
+    write(f"Dropped {len(outcome.stale)} findings from {plain(str(path))}.\n", sys.stderr)
 
 
 def _add_ignores(reason: str, outcome: Outcome) -> None:
@@ -330,7 +331,7 @@ def _add_ignores(reason: str, outcome: Outcome) -> None:
             raise UserError(f"{path}: {error}") from error
         _write(file, written)
     count = sum(map(len, by_path.values()))
-    _print(f"Wrote comments for {count} findings into {len(by_path)} files.\n", sys.stderr)
+    write(f"Wrote comments for {count} findings into {len(by_path)} files.\n", sys.stderr)
 
 
 def _stdin(options: argparse.Namespace) -> tuple[Path, bytes] | None:
@@ -374,11 +375,11 @@ def _report(options: argparse.Namespace, outcome: Outcome) -> None:
     if to_file:
         _write(options.output, written)
     else:
-        _print(written, sys.stdout)
+        write(written, sys.stdout)
     if not options.quiet:
         # Full output is for people, and ends with its summary. Everything else is read by programs.
         aside = sys.stdout if form is Format.FULL and not to_file else sys.stderr
-        _print(text.summary(outcome, Style(wants_colors(options.color, aside))), aside)
+        write(text.summary(outcome, Style(wants_colors(options.color, aside))), aside)
 
 
 def _write(path: Path, content: str | bytes) -> None:
@@ -388,24 +389,9 @@ def _write(path: Path, content: str | bytes) -> None:
         raise UserError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def _print(content: str, stream: TextIO | None) -> None:
-    """Write at once; a stream that is closed, or a reader that has gone away (``| head``), is no error."""
-    if stream is None:  # `>&-`
-        return
-    try:
-        encoding = stream.encoding or "utf-8"
-        stream.write(content.encode(encoding, "backslashreplace").decode(encoding))
-        stream.flush()
-    except OSError as error:
-        # Python would complain again when it closes the stream at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-        if stream is sys.stdout and not isinstance(error, BrokenPipeError):
-            raise UserError(f"cannot write: {error.strerror or error}") from error
-
-
 def _complain(message: str) -> None:
     """Tell what is wrong; names and keys in it may be those of the tree, and hold anything."""
-    _print(f"streamlint: error: {plain(message)}\n", sys.stderr)
+    complain(f"error: {message}")
 
 
 def _internal_error(error: Exception) -> int:

@@ -119,6 +119,8 @@ class LeftOut:
     path: str
     function: str
     what: str
+    count: int = 1
+    """Entries in which it was: a method is called by itself, and before and after others."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "patterns": set(),
     "cache": {"errors", "files", "finding", "source"},
     "settings": {"errors", "files", "finding", "notebook", "patterns", "rules", "source"},
-    "output": {"files", "finding", "notebook", "settings", "source"},
+    "output": {"errors", "files", "finding", "notebook", "settings", "source"},
     "run": {*TEXT, "cache", "lower", "ir", "models", "interp", "judging", "trace", "settings", "output"},
     "docs": {"settings", "models"},
     "cli": {*COMMANDS, "cache"} - {"trace"},

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streamlint import cli, files
+from streamlint.cli import main
 from streamlint.files import UnreadableError, decoded, read
 from streamlint.run.discover import DEEPEST, discover
 from streamlint.run.session import Session
@@ -385,3 +386,18 @@ def test_comments_between_brackets_take_no_time(tree: Path, capsys: pytest.Captu
     start = time.process_time()
     assert "many.py:3:" in check(capsys, tree).out
     assert time.process_time() - start < 30
+
+
+@pytest.mark.parametrize("command", ["confirm", "graph"])
+def test_other_commands_print_no_control_characters_either(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    path = tmp_path / "a\x1b[31m\u202e.py"
+    path.write_text("def f(:\n", encoding="utf-8")
+    told = []
+    for target in (str(path), f"{path}::f", f"{path}x::f\x1b]0;title\x07"):
+        assert main([command, target]) == 2
+        written = capsys.readouterr()
+        told += [written.out, written.err]
+    assert not any(char in text for text in told for char in "\x1b\x07\u202e")
+    assert any("a\u241b[31m" in text for text in told)

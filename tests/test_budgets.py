@@ -10,6 +10,7 @@ import pytest
 
 from streamlint import ir
 from streamlint.interp.state.budgets import LIMITS, Budgets, FileCut, short
+from streamlint.order import conflicts
 from streamlint.rules.base import Judged
 from streamlint.run import engine
 
@@ -127,6 +128,25 @@ def test_short_texts_stay_and_long_ones_differ() -> None:
     assert len(one) <= LIMITS.key
     assert one != other
     assert one[:200] == other[:200]
+
+
+def test_accesses_of_one_buffer_that_are_left_out_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conflicts, "FRONTIER_LIMIT", 20)
+    monkeypatch.setattr(conflicts, "_TIDY_AT", 10)
+    report = checked(tmp_path, many("places", 40))
+    (left,) = report.statistics.left_out
+    assert (left.function, left.what) == ("f", "accesses of one buffer")
+    assert {finding.confidence.value for finding in report.findings} <= {"likely", "possible"}
+
+
+def test_what_is_left_out_is_one_entry_for_each_function_and_kind(tmp_path: Path) -> None:
+    tests = "".join(f"        if x.a{number}():\n            side.synchronize()\n" for number in range(30))
+    report = checked(tmp_path, METHODS + "".join(METHOD.format(n) + tests for n in range(4)))
+    left = report.statistics.left_out
+    assert [(one.function, one.what) for one in left] == sorted({(f"Many.m{n}", "paths") for n in range(4)})
+    assert all(one.count > 1 for one in left), "alone, and with each of the others"
 
 
 def test_thousands_of_pairs_of_one_function(tmp_path: Path) -> None:

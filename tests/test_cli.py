@@ -407,7 +407,8 @@ def test_colors(
 
 def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     script = (
-        "import sys; from streamlint.cli import _print; [_print('x\\n' * 300_000, sys.stdout) for _ in '12']"
+        "import sys; from streamlint.output.terminal import write; "
+        "[write('x\\n' * 300_000, sys.stdout) for _ in '12']"
     )
     command = f'"{sys.executable}" -c "{script}" | head -1; echo "${{PIPESTATUS[0]}}"'
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}

@@ -26,6 +26,7 @@ from streamlint.confirm.run.runner import Confirmation, confirm_all
 from streamlint.confirm.run.server import Limits, Server, serving, slow_imports
 from streamlint.confirm.verdict import Decision, Verdict
 from streamlint.files import write_whole
+from streamlint.output import terminal
 from streamlint.run.stop import stoppable
 from streamlint.settings.config import find_root
 from streamlint.witness import NoWitness, gpus_of
@@ -66,12 +67,15 @@ def _confirm(options: argparse.Namespace, command: list[str] | None, server: Ser
         return _refuse(str(error))
     plans = planned.plans
     if options.plan:
-        print(report.plans_json(plans) if options.output_format == "json" else report.plans_text(plans))
+        if options.output_format == "json":
+            terminal.write(f"{report.plans_json(plans)}\n", sys.stdout)
+        else:
+            terminal.show(report.plans_text(plans))
         return 0
     if not plans:
         _complain(planned.nothing)
         if options.output_format == "json":
-            print(report.as_json([], planned.findings))
+            terminal.write(f"{report.as_json([], planned.findings)}\n", sys.stdout)
         return 0
     try:
         gpus = Driver().device_count()
@@ -79,9 +83,9 @@ def _confirm(options: argparse.Namespace, command: list[str] | None, server: Ser
         return _refuse(f"confirm needs an NVIDIA GPU: {error}; --plan shows what would be run")
     confirmations = _confirmed(planned, gpus, options, server)
     if options.output_format == "json":
-        print(report.as_json(confirmations, planned.findings))
+        terminal.write(f"{report.as_json(confirmations, planned.findings)}\n", sys.stdout)
     else:
-        print(report.text(confirmations))
+        terminal.show(report.text(confirmations))
     if options.html is not None:
         return _write_html(options, confirmations, planned.findings) or exit_status(confirmations)
     return exit_status(confirmations)
@@ -173,7 +177,7 @@ def exit_status(confirmations: Sequence[Confirmation]) -> int:
 
 
 def _complain(text: str) -> None:
-    print(f"streamlint: {text}", file=sys.stderr, flush=True)
+    terminal.complain(text)
 
 
 def _refuse(reason: str) -> int:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from streamlint.graph import as_json, dot, mermaid
 from streamlint.graph.picture import picture
+from streamlint.output.terminal import complain, show
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -47,9 +47,9 @@ def main(argv: Sequence[str]) -> int:
     traces = [trace for trace in traces if len(trace.ops) > 1]  # the first stands for what came before
     if not traces:
         return _refuse(f"{function} of {name} does no GPU work")
-    sys.stdout.write(draw(traces[: 1 if not options.all_paths else None], options.format) + "\n")
+    show(draw(traces[: 1 if not options.all_paths else None], options.format))
     if len(traces) > 1 and not options.all_paths:
-        print(f"streamlint: {len(traces)} paths, the first is shown; --all-paths shows all", file=sys.stderr)
+        complain(f"{len(traces)} paths, the first is shown; --all-paths shows all")
     return 0
 
 
@@ -62,7 +62,7 @@ def draw(traces: Sequence[Trace], notation: str) -> str:
 
 
 def _refuse(reason: str) -> int:
-    print(f"streamlint: {reason}", file=sys.stderr)
+    complain(reason)
     return 2
 
 

@@ -83,6 +83,7 @@ def findings_of(run: Run) -> Iterator[Conditional]:
     """The findings of an entry; fingerprints are added later, when all are known."""
     paths = [judge(trace) for trace in run.traces if len(trace.ops) > 1]
     run.cut += sum(len(judged.trace.cut) for judged in paths)
+    run.left_out = run.left_out.union(*(judged.trace.cut for judged in paths))
     run.needed.update(span for judged in paths for span in sl905_redundant_sync.needed(judged))
     places = [_places_of_events(judged.trace) for judged in paths]
     recorded = {

@@ -32,7 +32,7 @@ def render(outcome: Outcome) -> str:
             "seconds": round(outcome.seconds, 3),
             **({} if stop is None else {"stopped": {"signal": stop.signal, "files": stop.done}}),
             "left_out": [
-                {"path": left.path, "function": left.function, "what": left.what}
+                {"path": left.path, "function": left.function, "what": left.what, "count": left.count}
                 for left in outcome.statistics.left_out
             ],
         },

@@ -110,7 +110,13 @@ def statistics(outcome: Outcome) -> str:
         f"Functions with GPU streams: {part.exact} followed exactly, "
         f"{part.cut} cut at a budget, {part.skipped} skipped."
     )
-    rows += [f"  {plain(left.path)}: {plain(left.function)}: {left.what} left out" for left in part.left_out]
+    kinds: dict[tuple[str, str], list[str]] = {}
+    for left in part.left_out:
+        times = f" ({left.count} times)" if left.count > 1 else ""
+        kinds.setdefault((left.path, left.function), []).append(f"{left.what}{times}")
+    rows += [
+        f"  {plain(path)}: {plain(name)}: {', '.join(what)} left out" for (path, name), what in kinds.items()
+    ]
     return "\n".join(rows) + "\n"
 
 

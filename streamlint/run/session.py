@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -138,7 +139,7 @@ class Session:
         text = text_order.Text(module)
         approximate: set[str] = set()
         covered: set[str] = set()
-        left_out: list[LeftOut] = []
+        left_out: Counter[tuple[str, str]] = Counter()
         budgets = self.project.budgets = Budgets()
         cut: FileCut | None = None
         try:
@@ -146,12 +147,12 @@ class Session:
                 found.extend(findings_of(run))
                 facts.add(run)
                 covered |= run.covered
-                left_out += [LeftOut(module.path, run.entry.label, what) for what in sorted(run.left_out)]
+                left_out.update((run.entry.label.partition(", then ")[0], what) for what in run.left_out)
                 if run.cut or any(trace.cut for trace in run.traces):
                     approximate.add(run.entry.label)
         except FileCut as reason:
             cut = reason
-        left_out += [LeftOut(module.path, name, what) for name, what in sorted(budgets.never_run)]
+        left_out.update(budgets.never_run)
         findings = (
             self._unless_seen(item, self._as_sure_as(item, facts.ends, text))
             for item in found
@@ -171,7 +172,7 @@ class Session:
             analyzed=True,
             statistics=replace(
                 _statistics(self.project, module, covered, approximate),
-                left_out=tuple(dict.fromkeys(left_out)),
+                left_out=tuple(LeftOut(module.path, *key, count) for key, count in sorted(left_out.items())),
             ),
             reads=None if isinstance(cut, OutOfResources) else self._reads(),
         )

@@ -19,6 +19,7 @@ from streamlint.files import write_whole
 from streamlint.finding import Confidence
 from streamlint.output import Format, Outcome, render, text
 from streamlint.output.style import Style, wants_colors
+from streamlint.output.terminal import complain, write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,10 +41,10 @@ def main(argv: Sequence[str]) -> int:
     request = _request(options)
     ended, observed = _run(options, request.root)
     if observed is None:
-        print(f"streamlint: {options.program} {_ending(ended)} and left no record", file=sys.stderr)
+        complain(f"{options.program} {_ending(ended)} and left no record")
         return 2
     if ended:
-        print(f"streamlint: {options.program} {_ending(ended)}; what it did until then:", file=sys.stderr)
+        complain(f"{options.program} {_ending(ended)}; what it did until then:")
     outcome = outcome_of(request, observed, time.perf_counter() - start)
     _report(options, outcome, observed)
     return 1 if outcome.findings else 0
@@ -121,6 +122,6 @@ def _report(options: argparse.Namespace, outcome: Outcome, observed: Observed) -
     if options.output is not None:
         write_whole(options.output, written)
     else:
-        sys.stdout.write(written)
+        write(written, sys.stdout)
     aside = sys.stdout if form is Format.FULL and options.output is None else sys.stderr
-    print(text.observation(outcome, observed.events, style), file=aside)
+    write(f"{text.observation(outcome, observed.events, style)}\n", aside)

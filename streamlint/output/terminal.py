@@ -1,0 +1,41 @@
+"""The one way in which commands write to a terminal or a pipe.
+
+Names of files, keys of configuration and messages about them are somebody else's, and may hold anything.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from streamlint.errors import UserError
+from streamlint.output.style import plain
+
+if TYPE_CHECKING:
+    from typing import TextIO
+
+
+def write(content: str, stream: TextIO | None) -> None:
+    """Write at once; a stream that is closed, or a reader that has gone away (``| head``), is no error."""
+    if stream is None:  # `>&-`
+        return
+    try:
+        encoding = stream.encoding or "utf-8"
+        stream.write(content.encode(encoding, "backslashreplace").decode(encoding))
+        stream.flush()
+    except OSError as error:
+        # Python would complain again when it closes the stream at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        if stream is sys.stdout and not isinstance(error, BrokenPipeError):
+            raise UserError(f"cannot write: {error.strerror or error}") from error
+
+
+def show(content: str) -> None:
+    """Write lines to standard output, each without what would move the cursor or turn the text around."""
+    write("".join(f"{plain(line)}\n" for line in content.split("\n")), sys.stdout)
+
+
+def complain(message: str) -> None:
+    """Tell what is wrong, or what goes on, on one line of standard error."""
+    write(f"streamlint: {plain(message)}\n", sys.stderr)
