@@ -29,7 +29,7 @@ def dump(report: Report) -> bytes:
         report.files,
         report.analyzed,
         [numbers.exact, numbers.cut, numbers.skipped],
-        [[left.path, left.function, left.what] for left in numbers.left_out],
+        [[left.path, left.function, left.what, left.count] for left in numbers.left_out],
     ]
     return json.dumps(content, separators=(",", ":")).encode()
 
