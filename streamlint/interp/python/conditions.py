@@ -221,7 +221,8 @@ def comparison(m: Machine, op: str, left: Value, right: Value) -> Value:
     if base == "==" and right == ConstV(None):
         base = "is"
     key = comparison_key(base, key_of(left), key_of(right))
-    m.comparisons.setdefault(key, Comparison(base, left, right))
+    if key not in m.comparisons:
+        m.comparisons[key] = Comparison(base, left, right)
     return SymV(key if op not in _NEGATED else negation(key))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from streamlint.interp.state.values import SymV
 from streamlint.trace import Passed
@@ -15,6 +16,7 @@ def unknown(call: int, name: str, *, rest: bool = False) -> SymV:
     return SymV(f"{'*' if rest else ''}{call}:{name}")
 
 
+@lru_cache(maxsize=4_096)
 def passed(key: str) -> Passed | None:
     """What the caller of a call from outside passes, if the value with this key is that or a part of it."""
     found = _KEY.fullmatch(key)

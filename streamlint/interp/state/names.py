@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import models
-from streamlint.interp.state.values import NONE, ApiV, BufferV, StreamV, SymV, Value, comparison_key
+from streamlint.interp.state.values import NONE, ApiV, BufferV, StreamV, SymV, Value
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -17,7 +17,8 @@ def settle(m: Machine, value: Value) -> Value:
         role = m.roles.get(value.key)
         if role is not None:
             return settle(m, role) if isinstance(role, BufferV) and m.life.moved else role
-        if m.oracle.memo.get(comparison_key("is", value.key, "None")) == 0:
+        # As ``comparison_key`` writes it: every value that is used comes by here.
+        if m.oracle.memo.get(f"({value.key} is None)") == 0:
             return NONE
     elif isinstance(value, BufferV):
         moved = m.life.moved.get(value.id)
