@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from stream_functions import StreamFunction, is_test, modules_with_streams, python_files
 
 from streamlint.interp.entries import starts
-from streamlint.lower import may_touch_gpu
+from streamlint.prefilter import may_touch_gpu
 from streamlint.run import engine
 from streamlint.run.session import Session
 from streamlint.trace import StreamKind, SyncDevice

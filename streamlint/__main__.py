@@ -5,6 +5,11 @@ import sys
 
 def main() -> int:
     """Run the command. Ctrl-C is no reason for a traceback, before it starts and when all is said either."""
+    if sys.argv[1:] == ["--version"]:  # what installers and editors ask first needs nothing else
+        from streamlint import __version__
+
+        sys.stdout.write(f"streamlint {__version__}\n")
+        return 0
     try:
         import signal
 

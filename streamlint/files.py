@@ -7,8 +7,6 @@ import errno
 import io
 import os
 import re
-import secrets
-import shutil
 import stat
 import tokenize
 from dataclasses import dataclass, field
@@ -184,6 +182,9 @@ def write_whole(path: Path, content: str | bytes) -> None:
     if target.exists() and not is_file(target):
         target.write_bytes(data)
         return
+    import secrets
+    import shutil
+
     # Not by `tempfile`: the file is to be as readable as any other that the user makes.
     new = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.tmp")
     try:

@@ -19,7 +19,7 @@ from streamlint.finding import (
 )
 from streamlint.run import engine
 from streamlint.run.results import Settings
-from streamlint.settings.catalog import CommentRule
+from streamlint.settings.catalog import CommentRule, Listed
 from streamlint.source import Span
 
 if TYPE_CHECKING:
@@ -96,6 +96,8 @@ def install(patch: pytest.MonkeyPatch, findings: Sequence[Finding] = ()) -> Fake
     patch.setattr(engine, "analyze", fake.analyze)
     rules = ModuleType("streamlint.rules")
     rules.__dict__.update(RULES=RULES)
+    listed = tuple(Listed(rule.code, rule.name, rule.default) for rule in RULES)
+    patch.setattr("streamlint.settings.catalog.LISTED", listed)
     patch.setitem(sys.modules, "streamlint.rules", rules)
     patch.setattr("streamlint.rules", rules, raising=False)
     return fake

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "streamlint"
 
-TEXT = {"source", "finding", "files", "errors", "notebook", "patterns"}
+TEXT = {"source", "finding", "files", "errors", "notebook", "patterns", "prefilter"}
 COMMANDS = {*TEXT, "trace", "run", "settings", "output"}
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -36,6 +36,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "notebook": set(),
     "files": {"notebook"},
     "patterns": set(),
+    "prefilter": set(),
     "cache": {"errors", "files", "finding", "source"},
     "settings": {"errors", "files", "finding", "notebook", "patterns", "rules", "source"},
     "output": {"errors", "files", "finding", "notebook", "settings", "source"},

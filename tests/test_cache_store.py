@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,18 @@ import pytest
 
 from streamlint.cache import codec, folder, snapshot, store
 from streamlint.cache.store import NAME, Row, Store
+from streamlint.finding import (
+    Confidence,
+    Finding,
+    LeftOut,
+    Related,
+    Report,
+    Seen,
+    Severity,
+    SourceError,
+    Statistics,
+)
+from streamlint.source import Span
 from tests.cli_support import run
 from tests.test_cache import project, report
 
@@ -222,3 +235,31 @@ def test_the_folder_is_the_users(
     monkeypatch.setenv("HOME", "/home/me")
     monkeypatch.setattr(sys, "platform", system)
     assert folder.default_folder() == Path(expected)
+
+
+def test_all_of_a_report_is_kept() -> None:
+    """A field that is added to what is reported is to be kept, too."""
+    spans = [Span(f"{name}\udcff.py", 1, 2, 3, 4) for name in "abcd"]
+    finding = Finding(
+        code="SL101",
+        name="name",
+        message="message",
+        help="help",
+        confidence=Confidence.POSSIBLE,
+        severity=Severity.ADVICE,
+        primary=spans[0],
+        label="label",
+        function="function",
+        related=(Related(spans[1], "there"),),
+        fingerprint="0123",
+        earlier=spans[2],
+        follows=(("SL102", spans[3], None), ("SL103", spans[0], spans[1])),
+        seen=Seen.BOTH,
+        at_call=True,
+    )
+    left_out = LeftOut(path="p", function="f", what="w", count=2)
+    given = Report((finding,), (SourceError("p", 1, "m"),), 3, 2, Statistics(4, 5, 6, (left_out,)))
+    assert codec.load(codec.dump(given)) == given
+    for value in (finding, left_out, given.statistics, given, given.errors[0]):
+        usual = [each.name for each in fields(value) if getattr(value, each.name) == each.default]
+        assert usual in ([], ["evidence"]), "a value of its own for each field"

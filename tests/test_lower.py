@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from streamlint import ir
-from streamlint.lower import index_module, may_touch_gpu
+from streamlint.lower import index_module
+from streamlint.prefilter import may_touch_gpu
 from streamlint.source import Span
 
 

@@ -3,6 +3,5 @@
 from __future__ import annotations
 
 from streamlint.lower.index import check_syntax, index_module
-from streamlint.lower.prefilter import may_touch_gpu
 
-__all__ = ["check_syntax", "index_module", "may_touch_gpu"]
+__all__ = ["check_syntax", "index_module"]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import assert_never
 
-from streamlint.output import github, gitlab, json, junit, sarif, text
+from streamlint.output import text
 from streamlint.output.outcome import Format, Outcome
 
 if TYPE_CHECKING:
@@ -16,21 +16,31 @@ __all__ = ["Format", "Outcome", "render"]
 
 
 def render(form: Format, outcome: Outcome, style: Style) -> str:
-    """Return the whole output, ending in a newline unless it is empty."""
+    """Return the whole output, ending in a newline unless it is empty; a form is loaded when it is wanted."""
     match form:
         case Format.FULL:
             return text.full(outcome, style)
         case Format.CONCISE:
             return text.concise(outcome, style)
         case Format.JSON:
+            from streamlint.output import json
+
             return json.render(outcome)
         case Format.SARIF:
+            from streamlint.output import sarif
+
             return sarif.render(outcome)
         case Format.GITHUB:
+            from streamlint.output import github
+
             return github.render(outcome)
         case Format.GITLAB:
+            from streamlint.output import gitlab
+
             return gitlab.render(outcome)
         case Format.JUNIT:
+            from streamlint.output import junit
+
             return junit.render(outcome)
         case _:
             assert_never(form)

@@ -95,10 +95,12 @@ class _Analysis:
 
 def _report(tree: Tree, wanted: Sequence[Path], done: Mapping[Path, FileResult]) -> Report:
     """All that was found, in the order asked for, whatever order it came in."""
-    from streamlint.judging.merging import merge
-
     results = [done[path] for path in wanted if path in done]
-    found = merge((finding for result in results for finding in result.findings), tree.statement)
+    found = tuple(finding for result in results for finding in result.findings)
+    if found:
+        from streamlint.judging.merging import merge
+
+        found = merge(found, tree.statement)
     shown = {tree.relative(path) for path in wanted}
     errors = {error.path: error for result in results for error in result.errors}
     return Report(
@@ -119,14 +121,15 @@ def _results(
 
     ``found`` answers searches.
     """
-    from streamlint.run import parallel, pool
-
     done: set[Path] = set()
-    jobs = pool.count(settings.jobs, len(wanted))
-    if jobs > 1 and not tree.overlay and parallel.is_worth_a_pool(tree, wanted):
-        for path, result in parallel.from_workers(tree, settings, wanted, jobs, found):
-            done.add(path)
-            yield path, result
+    if settings.jobs != 1 and len(wanted) > 1 and not tree.overlay:
+        from streamlint.run import parallel, pool
+
+        jobs = pool.count(settings.jobs, len(wanted))
+        if jobs > 1 and parallel.is_worth_a_pool(tree, wanted):
+            for path, result in parallel.from_workers(tree, settings, wanted, jobs, found):
+                done.add(path)
+                yield path, result
     yield from _here(tree, settings, [path for path in wanted if path not in done], found)
 
 
@@ -138,17 +141,14 @@ def _here(
     from streamlint.run.plain import of_plain_file
 
     waiting = list(reversed(wanted))
-    while waiting:
-        plain = of_plain_file(tree, waiting[-1])
-        if plain is None:
-            break
-        yield waiting.pop(), plain
-    if not waiting:
-        return
-    from streamlint.run.session import Session, collected
-
-    session = Session(tree.root, tuple(tree.files), settings, tree.overlay, found, tree)
     with collector.by_hand():
+        while waiting and (plain := of_plain_file(tree, waiting[-1])) is not None:
+            yield waiting.pop(), plain
+        if not waiting:
+            return
+        from streamlint.run.session import Session, collected
+
+        session = Session(tree.root, tuple(tree.files), settings, tree.overlay, found, tree)
         while waiting:
             path = waiting.pop()
             yield path, collected(session, path)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from streamlint.finding import SourceError
-from streamlint.lower import may_touch_gpu
+from streamlint.prefilter import may_touch_gpu
 from streamlint.run import collector, pool
 from streamlint.run.results import FileResult, Settings
 

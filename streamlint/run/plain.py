@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.lower import may_touch_gpu
+from streamlint.prefilter import may_touch_gpu
 from streamlint.run.results import FileResult, Reads
 
 if TYPE_CHECKING:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import ast
+import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from streamlint import ir
 from streamlint.files import MAX_BYTES, UnreadableError, decoded, read_source, relative
 from streamlint.finding import SourceError
-from streamlint.lower import check_syntax, index_module
 from streamlint.notebook import SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from streamlint import ir
     from streamlint.source import Span
 
 
@@ -139,6 +140,9 @@ class Tree:
         text = self.text(path)
         if text is None:
             return None
+        from streamlint import ir
+        from streamlint.lower import index_module
+
         self.indexed += len(text)
         try:
             return index_module(text, self.relative(path), name, is_package)
@@ -149,17 +153,32 @@ class Tree:
     def check(self, path: Path) -> None:
         """Notes why a file cannot be parsed, if it cannot; cheaper than an index."""
         text = self._decode(path)
-        if text is not None:
-            try:
-                check_syntax(text, self.relative(path))
-            except ir.LoweringError as error:
-                self.note(path, error.line, error.message)
+        if text is None or _parses(text):
+            return
+        from streamlint import ir
+        from streamlint.lower import check_syntax
+
+        try:
+            check_syntax(text, self.relative(path))
+        except ir.LoweringError as error:
+            self.note(path, error.line, error.message)
 
     def statement(self, span: Span) -> str:
         """Source lines of a place, with white space folded: the statement's text for fingerprints."""
         if self._split[0] != span.path:
             self._split = span.path, (self.text(self.root / span.path) or "").split("\n")
         return " ".join(" ".join(self._split[1][span.line - 1 : span.end_line]).split())
+
+
+def _parses(text: str) -> bool:
+    """Whether Python's parser takes it as it is; else it is looked at more closely."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
 
 
 class _Folder:
