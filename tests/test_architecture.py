@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "streamlint"
+BENCHMARKS = TESTS.parent / "benchmarks"
 
 TEXT = {"source", "finding", "files", "errors", "notebook", "patterns", "prefilter"}
 COMMANDS = {*TEXT, "trace", "run", "settings", "output"}
@@ -184,7 +185,11 @@ def test_files_do_not_import_each_other_in_a_circle() -> None:
     assert not allowed, f"no circle any more: {sorted(allowed)}"
 
 
-@pytest.mark.parametrize("path", MODULES, ids=named)
+@pytest.mark.parametrize(
+    "path",
+    [*MODULES, *sorted(BENCHMARKS.rglob("*.py"))],
+    ids=lambda path: path.relative_to(PACKAGE.parent).as_posix(),
+)
 def test_modules_stay_readable(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 500
 

@@ -7,12 +7,14 @@ import subprocess
 import sys
 import time
 
-from benchmarks.fuzz import ROOT, Outcome, Programs, analyzed, check
+from benchmarks.fuzz.checks import ROOT, Outcome, analyzed, check
+from benchmarks.fuzz.programs import Programs
 
 TOLD = """
 import hashlib, sys
 from pathlib import Path
-from benchmarks.fuzz import ROOT, Programs, analyzed, told
+from benchmarks.fuzz.checks import ROOT, analyzed, told
+from benchmarks.fuzz.programs import Programs
 fixtures = sorted((ROOT / "fixtures").rglob("*.py"))[int(sys.argv[1]) :: 10]
 programs = Programs(3, [ROOT / "fixtures" / "torch"])
 for name, data in [(p.name, p.read_bytes()) for p in fixtures] + [(n, programs[n].data) for n in range(30)]:
@@ -39,7 +41,7 @@ def test_the_same_bytes_from_each_process() -> None:
 
 
 def test_programs_that_nobody_would_write() -> None:
-    """A few of each kind, within seconds; ``benchmarks/fuzz.py`` runs more."""
+    """A few of each kind, within seconds; ``python -m benchmarks.fuzz`` runs more."""
     outcome, started = Outcome(), time.monotonic()
     programs = Programs(7, [ROOT / "fixtures"])
     for number in range(100):
