@@ -1,3 +1,40 @@
 """Finds missing stream ordering in Python GPU code, without running it."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from streamlint.api import Result, check_paths, check_source
+    from streamlint.errors import UserError
+    from streamlint.finding import Confidence, Finding, Related, Severity, SourceError
+    from streamlint.source import Span
+
 __version__ = "0.1.0"
+__all__ = [
+    "Confidence",
+    "Finding",
+    "Related",
+    "Result",
+    "Severity",
+    "SourceError",
+    "Span",
+    "UserError",
+    "check_paths",
+    "check_source",
+]
+_HOMES = {
+    **dict.fromkeys(("Result", "check_paths", "check_source"), "api"),
+    **dict.fromkeys(("Confidence", "Finding", "Related", "Severity", "SourceError"), "finding"),
+    "Span": "source",
+    "UserError": "errors",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import what is asked for: ``streamlint --version`` needs none of it."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streamlint import __version__, notebook
+from streamlint import __version__, api, notebook
 from streamlint.cache.folder import default_folder
 from streamlint.errors import UserError
 from streamlint.files import MAX_BYTES, UnreadableError, absolute, write_whole
@@ -33,21 +33,17 @@ from streamlint.settings.baseline import Baseline
 from streamlint.settings.catalog import (
     INVALID_SUPPRESSION,
     UNUSED_SUPPRESSION,
-    Selection,
     catalog,
     find_rule,
-    parse_selectors,
     sentence,
     vocabulary,
 )
-from streamlint.settings.config import find_root, load, with_known_codes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from streamlint.finding import Finding
     from streamlint.output import Outcome
-    from streamlint.run.changed import Changed
     from streamlint.settings.config import Config
 
 CLEAN, FOUND, FAILED = 0, 1, 2
@@ -61,6 +57,7 @@ COMMANDS = {
     "cache": "tell about what is kept of earlier runs, or clear it",
     "graph": "draw what is ordered before what in a function",
     "confirm": "run code on a GPU and show that a finding is real",
+    "server": "answer an editor, by the language server protocol",
     "doctor": "measure on a GPU the facts that the analysis rests on",
 }
 ELSEWHERE = {
@@ -68,6 +65,7 @@ ELSEWHERE = {
     "graph": "streamlint.graph",
     "confirm": "streamlint.confirm",
     "doctor": "streamlint.confirm.doctor",
+    "server": "streamlint.server",
 }
 """Commands with a command line of their own, loaded by name: they need parts that `check` does without."""
 
@@ -259,28 +257,19 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _request(options: argparse.Namespace) -> check.Request:
-    paths = tuple(Path(word) for word in options.paths if word != "-")
     stdin = _stdin(options)
-    root, is_project = find_root([*paths, *([stdin[0]] if stdin else [])])
-    rules = catalog()
-    config = with_known_codes(load(root, options.config), rules)
-    return check.Request(
-        root=root,
-        is_project=is_project,
-        paths=paths,
-        config=config,
-        rules=rules,
-        selection=Selection(
-            parse_selectors(options.select, rules) or config.select,
-            config.ignore + parse_selectors(options.ignore, rules),
-        ),
-        min_confidence=Confidence(options.min_confidence or config.min_confidence),
-        jobs=config.jobs if options.jobs is None else options.jobs,
+    request = api.request(
+        tuple(Path(word) for word in options.paths if word != "-"),
+        check.Texts() if stdin is None else check.Texts(dict([stdin]), (stdin[0],)),
+        options.config,
+        options.select,
+        options.ignore,
+        min_confidence=Confidence(options.min_confidence) if options.min_confidence else None,
+        jobs=options.jobs,
         known=_known(options),
-        changed=_changed(options, root),
-        stdin=stdin,
-        cache=_cache(options, config),
+        diff_base=options.diff_base,
     )
+    return replace(request, cache=_cache(options, request.config))
 
 
 def _cache(options: argparse.Namespace, config: Config) -> Path | None:
@@ -289,14 +278,6 @@ def _cache(options: argparse.Namespace, config: Config) -> Path | None:
     if options.cache_dir is not None:
         return absolute(options.cache_dir)
     return config.cache_dir or default_folder()
-
-
-def _changed(options: argparse.Namespace, root: Path) -> Changed | None:
-    if options.diff_base is None:
-        return None
-    from streamlint.run.changed import changed_since
-
-    return changed_since(options.diff_base, root)
 
 
 def _known(options: argparse.Namespace) -> Baseline:

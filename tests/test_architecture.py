@@ -43,13 +43,15 @@ MAY_IMPORT: dict[str, set[str]] = {
     "output": {"errors", "files", "finding", "notebook", "settings", "source"},
     "run": {*TEXT, "cache", "lower", "ir", "models", "interp", "judging", "trace", "settings", "output"},
     "docs": {"settings", "models"},
-    "cli": {*COMMANDS, "cache"} - {"trace"},
+    "api": COMMANDS - {"trace", "output", "notebook", "patterns", "source"},
+    "cli": {*COMMANDS - {"trace"}, "api", "cache"},
+    "server": {"api", "cache", "errors", "files", "finding", "interp", "rules", "run", "settings", "source"},
     "graph": {*COMMANDS, "order", "ir", "lower", "models", "interp"},
     # The observed trace comes from the tables, and goes to the judge; what is captured, interp knows.
     "confirm": {*COMMANDS, "order", "graph", "interp", "judging", "models", "rules", "witness"},
     # In the user's own tests.
     "pytest_plugin": {"confirm", "errors", "finding", "output", "run"},
-    "__init__": set(),
+    "__init__": {"api", "errors", "finding", "source"},
     "__main__": {"cli"},
 }
 """For each part, the parts it may import besides itself and the version."""

@@ -18,7 +18,7 @@ _NAME = "streamlint"
 
 
 def render(outcome: Outcome) -> str:
-    root = ET.Element("testsuites", name=_NAME, time=f"{outcome.seconds:.3f}")
+    root = ET.Element("testsuites", name=_NAME)
     paths = {finding.primary.path for finding in outcome.findings} | {each.path for each in outcome.errors}
     for path in sorted(paths):
         findings = [finding for finding in outcome.findings if finding.primary.path == path]

@@ -30,6 +30,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Texts:
+    """Texts that are read in the place of files: standard input, or what an editor has not saved yet."""
+
+    overlay: Mapping[Path, bytes] = field(default_factory=dict)
+    wanted: tuple[Path, ...] = ()
+    """Those of them that are to be analyzed themselves, whether there is such a file or not."""
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """What the user asked for, with the configuration already applied."""
 
@@ -45,8 +54,7 @@ class Request:
     known: Baseline = field(default_factory=Baseline)
     changed: Changed | None = None
     """If given, only findings with a place in a changed line are shown."""
-    stdin: tuple[Path, bytes] | None = None
-    """Text to analyze in the place of a file's own."""
+    texts: Texts = field(default_factory=Texts)
     cache: Path | None = None
     """The folder in which what is found is kept; None to keep nothing, and to look all up anew."""
 
@@ -57,12 +65,12 @@ def run(request: Request, progress: Callable[[int, int], None] | None = None) ->
     A signal that stops the analysis is told in the outcome, which holds what was found until then.
     """
     start = time.perf_counter()
-    overlay = dict([request.stdin] if request.stdin is not None else [])
+    overlay = request.texts.overlay
     focus: tuple[Path, ...] = ()
     stop = None
     try:
         named = discover(request.paths, request.root, request.config.exclude)
-        focus = (*named.files, *overlay)
+        focus = tuple(dict.fromkeys((*named.files, *request.texts.wanted)))
         report = _analyze(request, _index(request, focus), focus, overlay, progress)
         missing = tuple(
             SourceError(relative(absolute(path), request.root), 0, _reason(path)) for path in named.missing

@@ -70,6 +70,7 @@ def answers(
         while crew.workers:
             worker, answer = crew.next_message()
             path = worker.path
+            assert path is None or isinstance(path, Path), "what `answers` gave it"
             if isinstance(answer, Lost):
                 crew.dismiss(worker)
                 if path is None:
@@ -91,6 +92,50 @@ def answers(
     finally:
         for worker in list(crew.workers):
             crew.dismiss(worker)
+
+
+class Standing:
+    """One worker that is kept between questions, and ended where an answer is no longer wanted."""
+
+    def __init__(self, work: Work, root: Path) -> None:
+        self._first = pickle.dumps((work, FILE_SECONDS))
+        self._path = _path_without(root)
+        self._inbox: Inbox = queue.SimpleQueue()
+        self._worker: _Worker | None = None
+        self._lock = threading.Lock()
+
+    def start(self) -> None:
+        """Start the process, if it is not there, and let it get ready."""
+        with self._lock:
+            if self._worker is None:
+                self._inbox = queue.SimpleQueue()
+                self._worker = _Worker(self._first, self._path, self._inbox)
+
+    def ask(self, question: object) -> object:
+        """Return the answer, or ``Lost`` if the process ends before, by ``stop`` or by itself.
+
+        One thread at a time may ask. Raises OSError if no process can be started.
+        """
+        self.start()
+        with self._lock:
+            worker, inbox = self._worker, self._inbox
+        assert worker is not None, "just started"
+        first = inbox.get()[1] if worker.path is None else None  # it says that it is ready
+        if isinstance(first, Lost):
+            self.stop()
+            return first
+        worker.take(question, FILE_SECONDS)
+        answer = inbox.get()[1]
+        if isinstance(answer, Lost):
+            self.stop()
+        return answer
+
+    def stop(self) -> None:
+        """End the process, whatever it is at. May be called from any thread."""
+        with self._lock:
+            worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.end()
 
 
 _DIED = "the process that analyzed it was killed or crashed, and so was the next one"
@@ -132,7 +177,7 @@ class _Worker:
     """One process, the path that it is at, and until when."""
 
     def __init__(self, first: bytes, path: Sequence[str], inbox: Inbox) -> None:
-        self.path: Path | None = None
+        self.path: object = None
         self.until = time.monotonic() + FILE_SECONDS
         self._process = subprocess.Popen(
             [*_interpreter(), program.__file__, str(Path(__file__).parents[1]), *path],
@@ -147,7 +192,7 @@ class _Worker:
         self._thread = threading.Thread(target=self._talk, args=(inbox,), daemon=True)
         self._thread.start()
 
-    def take(self, path: Path, seconds: float) -> None:
+    def take(self, path: object, seconds: float) -> None:
         self.path, self.until = path, time.monotonic() + seconds
         self._requests.put(pickle.dumps(path))
 

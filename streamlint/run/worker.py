@@ -12,16 +12,15 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from queue import SimpleQueue
-    from typing import BinaryIO, Protocol
+    from typing import Any, BinaryIO, Protocol
 
     class Work(Protocol):
         """What the process is for; it is sent as the first message."""
 
         def start(self) -> None: ...
 
-        def do(self, path: Path) -> object: ...
+        def do(self, question: Any, /) -> object: ...  # noqa: ANN401  (whatever it is asked)
 
 
 def main() -> None:
@@ -54,7 +53,7 @@ def _load(package: str) -> None:
 
 
 def _serve(requests: BinaryIO, answers: BinaryIO) -> None:
-    """Answers None when ready, and then each path with what it gave."""
+    """Answers None when ready, and then each question (a path, for ``check``) with what it gave."""
     import faulthandler
     import os
     import pickle
@@ -63,8 +62,8 @@ def _serve(requests: BinaryIO, answers: BinaryIO) -> None:
 
     work, seconds = pickle.load(requests)  # noqa: S301  (from the process that started this one)
     work.start()
-    paths: SimpleQueue[Path] = SimpleQueue()
-    threading.Thread(target=_listen, args=(requests, paths), daemon=True).start()
+    questions: SimpleQueue[object] = SimpleQueue()
+    threading.Thread(target=_listen, args=(requests, questions), daemon=True).start()
     answer = None
     with open(os.devnull, "wb") as nowhere:  # noqa: PTH123
         while True:
@@ -73,22 +72,22 @@ def _serve(requests: BinaryIO, answers: BinaryIO) -> None:
                 answers.flush()
             except OSError:  # nobody is left to read it
                 os._exit(1)
-            path = paths.get()
+            question = questions.get()
             # Whoever waits for the answer ends this process when the time is over. If he is gone,
             # and no other thread comes to run because of one long call into C, this does.
             faulthandler.dump_traceback_later(2 * seconds, exit=True, file=nowhere)
-            answer = work.do(path)
+            answer = work.do(question)
             faulthandler.cancel_dump_traceback_later()
 
 
-def _listen(requests: BinaryIO, paths: SimpleQueue[Path]) -> None:
+def _listen(requests: BinaryIO, questions: SimpleQueue[object]) -> None:
     """Takes requests. They end when the process that sends them does, and then this one ends too."""
     import os
     import pickle
 
     try:
         while True:
-            paths.put(pickle.load(requests))  # noqa: S301
+            questions.put(pickle.load(requests))  # noqa: S301
     finally:
         os._exit(0)
 

@@ -18,17 +18,27 @@ if TYPE_CHECKING:
 
 
 def with_comments(path: Path, findings: Iterable[Finding], reason: str, known: Mapping[str, str]) -> bytes:
-    """Return a file's text with a comment for each statement that a finding is about.
+    """Return a file's text with a comment for each statement that a finding is about; its encoding stays.
 
-    The comment stands alone above the statement, where no formatter has to break the line; a comment that is
-    there takes the codes in. Encoding and line ends stay. Raises UnreadableError.
+    Raises UnreadableError.
     """
     if path.suffix == notebook.SUFFIX:
         raise UnreadableError("no comments are written into a notebook")
     content = read(path)
-    text = decoded(content)
     encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
-    comments = read_comments("", content, known).comments
+    try:
+        return commented(decoded(content), findings, reason, known).encode(encoding)
+    except UnicodeEncodeError as error:
+        raise UnreadableError(f"the reason cannot be written in {encoding}") from error
+
+
+def commented(text: str, findings: Iterable[Finding], reason: str, known: Mapping[str, str]) -> str:
+    """Return a text with a comment for each statement that a finding is about; its line ends stay.
+
+    The comment stands alone above the statement, where no formatter has to break the line; a comment that is
+    there takes the codes in.
+    """
+    comments = read_comments("", text.encode("utf-8", "surrogatepass"), known).comments
     wanted: dict[tuple[int, int], set[str]] = {}
     extents = statements(text)
     for finding in findings:
@@ -43,10 +53,7 @@ def with_comments(path: Path, findings: Iterable[Finding], reason: str, known: M
             lines[row] = _joined(lines[row], there, codes)
         else:
             lines.insert(extent[0] - 1, _above(lines[extent[0] - 1], codes, reason))
-    try:
-        return "".join(lines).encode(encoding)
-    except UnicodeEncodeError as error:
-        raise UnreadableError(f"the reason cannot be written in {encoding}") from error
+    return "".join(lines)
 
 
 def _above(line: str, codes: set[str], reason: str) -> str:

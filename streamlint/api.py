@@ -1,0 +1,139 @@
+"""streamlint in a program of yours: ``from streamlint import check_paths, check_source``.
+
+Nothing that is checked is imported or run. Functions may be called from several threads; each call reads the
+files anew.
+"""
+
+from __future__ import annotations
+
+import io
+import tokenize
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from streamlint.run import check
+from streamlint.settings.baseline import Baseline
+from streamlint.settings.catalog import Selection, catalog, parse_selectors
+from streamlint.settings.config import find_root, load, with_known_codes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from streamlint.finding import Confidence, Finding, SourceError
+    from streamlint.run.changed import Changed
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a check gave. Paths in it start at ``root``; lines count from 1, columns from 0 in code points."""
+
+    root: Path
+    findings: tuple[Finding, ...]
+    errors: tuple[SourceError, ...]
+    """Files that could not be analyzed; the others were."""
+
+    def __bool__(self) -> bool:
+        return bool(self.findings)
+
+
+def check_paths(
+    paths: Iterable[str | Path],
+    *,
+    config: Path | None = None,
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    min_confidence: Confidence | None = None,
+    jobs: int | None = None,
+    texts: Mapping[Path, str] | None = None,
+) -> Result:
+    """Check files and folders, as ``streamlint check`` does.
+
+    The configuration is that of the project around the paths, or the file ``config``; what is given here
+    comes before it. ``select`` and ``ignore`` take codes, prefixes and names of rules. ``texts`` are read in
+    the place of files: what an editor has not saved yet.
+
+    Raises UserError on a wrong configuration or an unknown rule.
+    """
+    overlay = {Path(path).absolute(): _encoded(text) for path, text in (texts or {}).items()}
+    given = check.Texts(overlay)
+    wanted = tuple(map(Path, paths))
+    found = request(wanted, given, config, select, ignore, min_confidence=min_confidence, jobs=jobs)
+    return _result(found)
+
+
+def check_source(
+    source: str,
+    path: str | Path = "source.py",
+    *,
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    min_confidence: Confidence | None = None,
+) -> Result:
+    """Check the text of one file. Its imports are looked up around ``path``, which need not exist.
+
+    Raises UserError on a wrong configuration of the project around it, or an unknown rule.
+    """
+    place = Path(path).absolute()
+    given = check.Texts({place: _encoded(source)}, (place,))
+    return _result(request((), given, None, select, ignore, min_confidence=min_confidence, jobs=1))
+
+
+def request(  # noqa: PLR0913
+    paths: tuple[Path, ...],
+    texts: check.Texts,
+    config: Path | None,
+    select: Sequence[str],
+    ignore: Sequence[str],
+    *,
+    min_confidence: Confidence | None = None,
+    jobs: int | None = None,
+    known: Baseline | None = None,
+    diff_base: str | None = None,
+) -> check.Request:
+    """Put together what is asked for and what the project's configuration says.
+
+    Raises UserError on a wrong configuration, an unknown rule, or a revision that git does not know.
+    """
+    root, is_project = find_root([*paths, *texts.wanted])
+    rules = catalog()
+    settings = with_known_codes(load(root, config), rules)
+    return check.Request(
+        root=root,
+        is_project=is_project,
+        paths=paths,
+        config=settings,
+        rules=rules,
+        selection=Selection(
+            parse_selectors(select, rules) or settings.select,
+            settings.ignore + parse_selectors(ignore, rules),
+        ),
+        min_confidence=min_confidence or settings.min_confidence,
+        jobs=settings.jobs if jobs is None else jobs,
+        texts=texts,
+        changed=_changed(diff_base, root),
+        known=known or Baseline(),
+    )
+
+
+def _encoded(text: str) -> bytes:
+    """Encode a text as its coding comment says that it is."""
+    data = text.encode("utf-8", "surrogatepass")
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        return text.encode(encoding)
+    except (SyntaxError, UnicodeEncodeError):  # an error of the file, which the analysis tells
+        return data
+
+
+def _changed(diff_base: str | None, root: Path) -> Changed | None:
+    if diff_base is None:
+        return None
+    from streamlint.run.changed import changed_since  # starts git, which few runs do
+
+    return changed_since(diff_base, root)
+
+
+def _result(asked: check.Request) -> Result:
+    outcome = check.run(asked)
+    return Result(asked.root, outcome.findings, outcome.errors)

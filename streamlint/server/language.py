@@ -1,0 +1,212 @@
+"""The features: diagnostics while typing, those of the workspace on saving, hover, and code actions."""
+
+from __future__ import annotations
+
+import asyncio
+import tokenize
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+from pygls import uris
+from pygls.lsp.server import LanguageServer
+
+from streamlint import __version__
+from streamlint.files import SourceFiles
+from streamlint.run.pool import Standing
+from streamlint.server.analysis import Analysis, Answer, Question
+from streamlint.server.translate import Translator, described, line_edit, overlap
+from streamlint.settings.catalog import catalog, find_rule, vocabulary
+from streamlint.settings.ignores import commented
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from streamlint.finding import Finding
+
+PAUSE = 0.15
+"""Seconds without a key before a text is looked at."""
+STALE = 1.0
+"""An analysis of what has changed meanwhile is ended after so many seconds more; most end by themselves."""
+MOST_BYTES = 700_000_000
+"""A process of the analysis that has taken more memory than this is replaced by a new one."""
+REASON = "TODO: say why this is safe"
+
+
+class Server(LanguageServer):
+    """One editor: its open texts, and two processes, for what is typed and for what is saved."""
+
+    def __init__(self) -> None:
+        super().__init__("streamlint", __version__)
+        self.typed = _Analyst()
+        self.saved = _Analyst()
+        self.found: dict[str, tuple[tuple[Finding, types.Diagnostic], ...]] = {}
+        """What is shown in each file, by its URI."""
+        self._told: set[str] = set()
+
+    def lines(self, path: Path) -> Sequence[str]:
+        """Return the lines of a file as the editor has them, or as they are on disk."""
+        uri = uris.from_fs_path(str(path)) or ""
+        if uri in self.workspace.text_documents:
+            return list(self.workspace.text_documents[uri].lines)
+        return SourceFiles(path.parent).lines(path.name)
+
+    def texts(self) -> dict[Path, bytes]:
+        """Return what the open files hold."""
+        named = ((_path(uri), document.source) for uri, document in self.workspace.text_documents.items())
+        return {path: text.encode("utf-8", "replace") for path, text in named if path is not None}
+
+    def show(self, answer: Answer, uri: str | None) -> None:
+        """Show what was found in one file, or with None in all files that are not open."""
+        translate = Translator(answer.root, self.lines, self.workspace.position_codec)
+        found: dict[str, list[tuple[Finding, types.Diagnostic]]] = {}
+        for finding in answer.findings:
+            item = (finding, translate.diagnostic(finding))
+            found.setdefault(translate.uri(finding.primary.path), []).append(item)
+        errors = {translate.uri(error.path): translate.error(error) for error in answer.errors}
+        opened = set(self.workspace.text_documents)
+        shown = {uri} if uri is not None else (set(found) | set(errors) | set(self.found)) - opened
+        for each in sorted(shown):
+            self.found[each] = tuple(found.get(each, ()))
+            diagnostics = [diagnostic for _, diagnostic in self.found[each]]
+            diagnostics += [errors[each]] if each in errors else []
+            self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(each, diagnostics))
+            if not diagnostics:
+                del self.found[each]
+        if answer.problem and answer.problem not in self._told:
+            self._told.add(answer.problem)
+            self.window_show_message(types.ShowMessageParams(types.MessageType.Error, answer.problem))
+        elif not answer.problem:
+            self._told.clear()
+
+
+class _Analyst:
+    """A process that answers the last question; earlier ones are given up."""
+
+    def __init__(self) -> None:
+        self._process: Standing | None = None
+        self._turn = asyncio.Lock()
+        self._latest = 0
+
+    async def ask(self, root: Path, question: Question, pause: float) -> Answer | None:
+        """Return the answer, or None if another question came meanwhile or the process ended."""
+        self._latest += 1
+        number = self._latest
+        await asyncio.sleep(pause)
+        if number != self._latest:
+            return None
+        loop = asyncio.get_running_loop()
+        impatient = loop.call_later(STALE, self.stop) if self._turn.locked() else None
+        async with self._turn:
+            if impatient is not None:
+                impatient.cancel()
+            if number != self._latest:
+                return None
+            process = self._process = self._process or Standing(Analysis(root), root)
+            answer = await loop.run_in_executor(None, process.ask, question)
+        if not isinstance(answer, Answer):
+            return None
+        if answer.resident > MOST_BYTES:
+            self.stop()
+        return answer if number == self._latest else None
+
+    def stop(self) -> None:
+        """End the process; the next question starts another."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.stop()
+
+
+def _path(uri: str) -> Path | None:
+    name = uris.to_fs_path(uri)
+    return Path(name) if name and uri.startswith("file:") else None
+
+
+async def _look(ls: Server, uri: str, pause: float) -> None:
+    """Check one open text, and show what is found in it."""
+    path = _path(uri)
+    if path is None:
+        return
+    answer = await ls.typed.ask(path.parent, Question((), ls.texts(), (path,)), pause)
+    if answer is not None and uri in ls.workspace.text_documents:
+        ls.show(answer, uri)
+
+
+async def _look_at_all(ls: Server) -> None:
+    """Check the workspace as it is saved, and show what is found in files that are not open."""
+    for folder in filter(None, map(_path, ls.workspace.folders)):
+        answer = await ls.saved.ask(folder, Question((folder,), {}, ()), PAUSE)
+        if answer is not None:
+            ls.show(answer, None)
+
+
+async def opened(ls: Server, params: types.DidOpenTextDocumentParams) -> None:
+    await _look(ls, params.text_document.uri, 0.0)
+
+
+async def changed(ls: Server, params: types.DidChangeTextDocumentParams) -> None:
+    await _look(ls, params.text_document.uri, PAUSE)
+
+
+async def saved(ls: Server, params: types.DidSaveTextDocumentParams) -> None:
+    await _look(ls, params.text_document.uri, 0.0)
+    await _look_at_all(ls)
+
+
+def hover(ls: Server, params: types.HoverParams) -> types.Hover | None:
+    place = types.Range(params.position, params.position)
+    for finding, diagnostic in ls.found.get(params.text_document.uri, ()):
+        if overlap(place, diagnostic.range):
+            text = described(find_rule(finding.code, catalog()))
+            return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, text), diagnostic.range)
+    return None
+
+
+def actions(ls: Server, params: types.CodeActionParams) -> list[types.CodeAction]:
+    uri = params.text_document.uri
+    here = [item for item in ls.found.get(uri, ()) if overlap(params.range, item[1].range)]
+    return [action for item in here if (action := _suppressed(ls, uri, *item)) is not None]
+
+
+def _suppressed(
+    ls: Server, uri: str, finding: Finding, diagnostic: types.Diagnostic
+) -> types.CodeAction | None:
+    text = ls.workspace.get_text_document(uri).source
+    try:
+        edit = line_edit(text, commented(text, [finding], REASON, vocabulary(catalog())))
+    except (tokenize.TokenError, SyntaxError, LookupError):  # the text has changed since
+        return None
+    return types.CodeAction(
+        title=f"Suppress {finding.code} for this statement",
+        kind=types.CodeActionKind.QuickFix,
+        diagnostics=[diagnostic],
+        edit=types.WorkspaceEdit({uri: [edit]}),
+    )
+
+
+def shut_down(ls: Server, _: None) -> None:
+    ls.typed.stop()
+    ls.saved.stop()
+
+
+def create() -> Server:
+    """Return a server that has all features and serves nobody yet."""
+    server = Server()
+    server.feature(types.TEXT_DOCUMENT_DID_OPEN)(opened)
+    server.feature(types.TEXT_DOCUMENT_DID_CHANGE)(changed)
+    server.feature(types.TEXT_DOCUMENT_DID_SAVE)(saved)
+    server.feature(types.TEXT_DOCUMENT_HOVER)(hover)
+    kinds = types.CodeActionOptions(code_action_kinds=[types.CodeActionKind.QuickFix])
+    server.feature(types.TEXT_DOCUMENT_CODE_ACTION, kinds)(actions)
+    server.feature(types.SHUTDOWN)(shut_down)
+    return server
+
+
+def serve() -> None:
+    """Serve on standard input and output."""
+    server = create()
+    try:
+        server.start_io()
+    finally:
+        server.typed.stop()
+        server.saved.stop()

@@ -1,0 +1,65 @@
+"""streamlint in a program."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+import streamlint
+from streamlint import Confidence, UserError, check_paths, check_source
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RACE = """\
+import torch
+
+def train(x):
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        y = x * 2
+    return y + 1
+"""
+
+
+def test_a_text(tmp_path: Path) -> None:
+    result = check_source(RACE, tmp_path / "train.py")
+    (found,) = result.findings
+    assert (found.code, found.primary.line, found.primary.path) == ("SL101", 8, "train.py")
+    assert result
+    assert not check_source(RACE, tmp_path / "train.py", ignore=["unordered-read"])
+    assert not check_source("x = 1\n")
+    broken = check_source("def f(:\n", tmp_path / "train.py")
+    assert (broken.findings, broken.errors[0].line) == ((), 1)
+    assert check_source("# -*- coding: latin-1 -*-\n# é\n" + RACE, tmp_path / "train.py").findings
+
+
+def test_files_and_what_is_not_saved_yet(tmp_path: Path) -> None:
+    (tmp_path / "streamlint.toml").write_text('exclude = ["old/"]\n')
+    for name in ("train.py", "old/train.py", "other.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(RACE)
+    result = check_paths([tmp_path], texts={tmp_path / "other.py": "x = 1\n"})
+    assert [finding.primary.path for finding in result.findings] == ["train.py"]
+    assert result.root == tmp_path
+    assert check_paths([str(tmp_path / "train.py")], min_confidence=Confidence.CERTAIN).findings == ()
+    gone = check_paths([tmp_path / "gone.py"])
+    assert gone.errors[0].message == "no such file or folder"
+
+
+def test_wrong_use(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="unknown rule or prefix `SL999`"):
+        check_paths([tmp_path], select=["SL999"])
+    with pytest.raises(AttributeError, match="no attribute 'check_nothing'"):
+        _ = streamlint.check_nothing
+
+
+def test_every_name_is_there_and_costs_nothing_until_it_is_used() -> None:
+    assert all(getattr(streamlint, name) is not None for name in streamlint.__all__)
+    program = "import streamlint, sys; print(sorted(m for m in sys.modules if m.startswith('streamlint.')))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,208 @@
+"""``streamlint server``, as an editor talks to it: over standard input and output, with a real client."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from lsprotocol import types
+from pygls import uris
+from pygls.lsp.client import LanguageClient
+
+from streamlint.server.translate import line_edit
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine
+
+PACKAGES = str(Path(__file__).parent.parent)
+RACE = """\
+import torch
+
+def train(x):
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        y = x * 2
+    é = "😀"; z = y + 1
+    return z
+"""
+RIGHT = RACE.replace("    é =", "    torch.cuda.current_stream().wait_stream(side)\n    é =")
+WAIT = 30.0
+
+
+class Editor(LanguageClient):
+    """Keeps the diagnostics that it was told last, for each file."""
+
+    def __init__(self) -> None:
+        super().__init__("editor", "1")
+        self.shown: asyncio.Queue[types.PublishDiagnosticsParams] = asyncio.Queue()
+        self.said: asyncio.Queue[str] = asyncio.Queue()
+
+    def open(self, path: Path, text: str) -> str:
+        uri: str | None = uris.from_fs_path(str(path))
+        assert uri is not None
+        document = types.TextDocumentItem(uri, "python", 1, text)
+        self.text_document_did_open(types.DidOpenTextDocumentParams(document))
+        return uri
+
+    def type(self, uri: str, text: str, version: int) -> None:
+        document = types.VersionedTextDocumentIdentifier(version, uri)
+        change = types.TextDocumentContentChangeWholeDocument(text)
+        self.text_document_did_change(types.DidChangeTextDocumentParams(document, [change]))
+
+    async def diagnostics(self, uri: str) -> list[types.Diagnostic]:
+        while True:
+            told = await asyncio.wait_for(self.shown.get(), WAIT)
+            if told.uri == uri:
+                return list(told.diagnostics)
+
+
+@asynccontextmanager
+async def editor(folder: Path) -> AsyncIterator[Editor]:
+    client = Editor()
+
+    def shown(params: types.PublishDiagnosticsParams) -> None:
+        client.shown.put_nowait(params)
+
+    def said(params: types.ShowMessageParams) -> None:
+        client.said.put_nowait(params.message)
+
+    client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)(shown)
+    client.feature(types.WINDOW_SHOW_MESSAGE)(said)
+
+    program = (
+        f"import sys; sys.path.insert(0, {PACKAGES!r}); from streamlint.cli import main; main(['server'])"
+    )
+    await client.start_io(sys.executable, "-c", program)
+    uri = uris.from_fs_path(str(folder))
+    workspace = types.WorkspaceFolder(uri or "", "folder")
+    await client.initialize_async(
+        types.InitializeParams(types.ClientCapabilities(), root_uri=uri, workspace_folders=[workspace])
+    )
+    client.initialized(types.InitializedParams())
+    try:
+        yield client
+    finally:
+        await client.shutdown_async(None)
+        client.exit(None)
+        await client.stop()  # type: ignore[no-untyped-call]
+
+
+def in_editor(folder: Path, steps: Callable[[Editor], Coroutine[None, None, None]]) -> None:
+    async def main() -> None:
+        async with editor(folder) as client:
+            await steps(client)
+
+    (folder / "pyproject.toml").touch()
+    asyncio.run(main())
+
+
+def test_what_is_typed_is_checked_and_what_is_mended_goes_away(tmp_path: Path) -> None:
+    async def steps(client: Editor) -> None:
+        uri = client.open(tmp_path / "new.py", RACE)
+        (found,) = await client.diagnostics(uri)
+        assert (found.code, found.source) == ("SL101", "streamlint")
+        assert found.message.startswith("`y` is read on the current stream while `side`")
+        assert "\nhelp: " in found.message
+        start = found.range.start  # in UTF-16 units: the emoji has two
+        assert (start.line, start.character) == (7, RACE.splitlines()[7].index("y + 1") + 1)
+        (other,) = found.related_information or ()
+        assert (other.location.uri, other.location.range.start.line) == (uri, 6)
+        client.type(uri, RIGHT, 2)
+        assert await client.diagnostics(uri) == []
+        client.type(uri, "def f(:\n", 3)
+        (error,) = await client.diagnostics(uri)
+        assert (error.code, error.range.start.line) == (None, 0)
+
+    in_editor(tmp_path, steps)
+
+
+def test_hover_tells_the_rule_and_an_action_suppresses(tmp_path: Path) -> None:
+    async def steps(client: Editor) -> None:
+        uri = client.open(tmp_path / "new.py", RACE)
+        (found,) = await client.diagnostics(uri)
+        document = types.TextDocumentIdentifier(uri)
+        told = await client.text_document_hover_async(types.HoverParams(document, found.range.start))
+        assert told is not None
+        assert isinstance(told.contents, types.MarkupContent)
+        assert told.contents.value.startswith("**SL101 unordered-read**")
+        elsewhere = types.HoverParams(document, types.Position(0, 0))
+        assert await client.text_document_hover_async(elsewhere) is None
+        context = types.CodeActionContext([found])
+        wanted = types.CodeActionParams(document, found.range, context)
+        (action,) = await client.text_document_code_action_async(wanted) or ()
+        assert isinstance(action, types.CodeAction)
+        assert action.title == "Suppress SL101 for this statement"
+        assert action.edit is not None
+        ((edit,),) = (action.edit.changes or {}).values()
+        lines = RACE.splitlines(keepends=True)
+        lines[edit.range.start.line : edit.range.end.line] = [edit.new_text]
+        client.type(uri, "".join(lines), 2)
+        assert await client.diagnostics(uri) == []
+
+    in_editor(tmp_path, steps)
+
+
+def test_open_texts_see_each_other_and_saving_checks_the_others(tmp_path: Path) -> None:
+    (tmp_path / "lanes.py").write_text("import torch\n\nSIDE = None\n")
+    (tmp_path / "closed.py").write_text(RACE)
+    user = RACE.replace("import torch", "import torch\nfrom lanes import SIDE").replace(
+        "torch.cuda.Stream()", "SIDE"
+    )
+
+    async def steps(client: Editor) -> None:
+        lanes = client.open(tmp_path / "lanes.py", "import torch\n\nSIDE = torch.cuda.Stream()\n")
+        assert await client.diagnostics(lanes) == []
+        uri = client.open(tmp_path / "user.py", user)
+        (found,) = await client.diagnostics(uri)
+        assert found.code == "SL101"
+        client.text_document_did_save(types.DidSaveTextDocumentParams(types.TextDocumentIdentifier(uri)))
+        (closed,) = await client.diagnostics(uris.from_fs_path(str(tmp_path / "closed.py")) or "")
+        assert closed.code == "SL101"
+
+    in_editor(tmp_path, steps)
+
+
+def test_a_wrong_configuration_is_told_once(tmp_path: Path) -> None:
+    (tmp_path / "streamlint.toml").write_text("selekt = []\n")
+
+    async def steps(client: Editor) -> None:
+        uri = client.open(tmp_path / "new.py", RACE)
+        assert "`selekt` is not a known key" in await asyncio.wait_for(client.said.get(), WAIT)
+        client.type(uri, RIGHT, 2)
+        assert await client.diagnostics(uri) == []
+        assert client.said.empty()
+
+    in_editor(tmp_path, steps)
+
+
+def test_it_answers_after_a_message_that_makes_no_sense(tmp_path: Path) -> None:
+    async def steps(client: Editor) -> None:
+        for method in ("textDocument/nonsense", "textDocument/didChange"):
+            client.protocol.notify(method, {"wrong": True})
+        uri = client.open(tmp_path / "new.py", RACE)
+        (found,) = await client.diagnostics(uri)
+        assert found.code == "SL101"
+
+    in_editor(tmp_path, steps)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("a\nb\nc\n", "a\nx\nb\nc\n"),
+        ("a\nb\n", "a\nc\n"),
+        ("a\n", "a\n"),
+        ("a", "b\na"),
+        ("a\na\n", "a\na\na\n"),
+    ],
+)
+def test_an_edit_makes_the_one_of_the_other(before: str, after: str) -> None:
+    edit = line_edit(before, after)
+    lines = before.splitlines(keepends=True)
+    lines[edit.range.start.line : edit.range.end.line] = [edit.new_text]
+    assert "".join(lines) == after
