@@ -86,8 +86,8 @@ class Execution:
 
     program: Program
     current_is_legacy: bool
-    memory_orders: bool = True
-    """Whether a free on the legacy default stream orders blocking streams, which nothing promises."""
+    quiet_orders: bool = True
+    """Whether frees and records on the legacy default stream hold back blocking streams: nothing says so."""
     count: int = 0
     host: int = 0
     tails: dict[str, int] = field(default_factory=dict)
@@ -143,7 +143,10 @@ class Execution:
             case Keep():
                 self.kept.setdefault(of(Name(s.name)), set()).add(of(s.stream))
             case Record():
-                self.events[of(s.event)] = self.known_to(of(s.stream)) | self.host
+                stream = of(s.stream)
+                self.events[of(s.event)] = self.known_to(stream) | self.host
+                if self.is_legacy(stream) and self.quiet_orders:
+                    self.learn(stream, self.known_to(stream))
                 self.recorded.add(of(s.event))
             case Wait():
                 self.note_wait(s.at, of(s.event))
@@ -203,7 +206,7 @@ class Execution:
         self.tails[stream] = self.tails.get(stream, 0) | known
 
     def on_stream(self, stream: str, accesses: list[tuple[str, bool]], s: Statement, frame: Frame) -> None:
-        quiet = isinstance(s, Drop) and self.is_legacy(stream) and not self.memory_orders
+        quiet = isinstance(s, Drop) and self.is_legacy(stream) and not self.quiet_orders
         before = self.host | (self.tails.get(stream, 0) if quiet else self.known_to(stream))
         self.note(accesses, before, stream, s, frame)
         self.tails[stream] = before | 1 << self.count
@@ -270,7 +273,7 @@ def verdict(program: Program) -> Verdict:
 
 
 def _unknowns(program: Program) -> tuple[tuple[bool, bool], ...]:
-    """What may be or not: that the stream current at first is the legacy one, and that memory orders streams.
+    """What may be or not: that the current stream is the legacy one, and that frees and records order.
 
     Stream 0 of the runtime is the legacy default stream, and the other libraries free nothing on a stream.
     """

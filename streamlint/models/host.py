@@ -47,6 +47,23 @@ ARRAY_VIEWS = frozenset(
 )
 """Methods and attributes of a host array that give another view (or the address) of it."""
 
+UFUNC_INPUTS = {
+    **dict.fromkeys(
+        "negative positive absolute fabs rint sign conj exp exp2 log log2 log10 expm1 log1p sqrt square "
+        "cbrt reciprocal sin cos tan arcsin arccos arctan sinh cosh tanh floor ceil trunc invert "
+        "logical_not isnan isinf isfinite".split(),
+        1,
+    ),
+    **dict.fromkeys(
+        "add subtract multiply divide true_divide floor_divide remainder mod fmod power float_power "
+        "maximum minimum fmax fmin hypot arctan2 bitwise_and bitwise_or bitwise_xor left_shift right_shift "
+        "logical_and logical_or logical_xor greater greater_equal less less_equal equal not_equal "
+        "copysign matmul".split(),
+        2,
+    ),
+}
+"""How many arguments a universal function of NumPy reads: one more is where it writes."""
+
 ARRAY_META = frozenset("shape dtype size ndim nbytes itemsize strides flags setflags __len__ _obj".split())
 
 ARRAY_WRITES = frozenset("fill sort put itemset partition resize".split())

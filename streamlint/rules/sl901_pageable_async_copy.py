@@ -26,7 +26,7 @@ def check(judged: Judged) -> Iterator[Problem]:
     for number, op in enumerate(judged.trace.ops):
         if isinstance(op, Copy) and _asked_to_return_at_once(op):
             access = _pageable(judged, op)
-            if access is not None and not _is_small(judged, op, access):
+            if access is not None and not judged.trace.buffers[access.buffer].of_values:
                 yield _problem(judged, OpId(number), op, access)
 
 
@@ -37,7 +37,10 @@ def _asked_to_return_at_once(op: Copy) -> bool:
 
 
 def _pageable(judged: Judged, op: Copy) -> Access | None:
-    """The side in pageable memory, the other side being the device's."""
+    """The side in pageable memory, the other side being the device's.
+
+    A value or two (``torch.tensor([step]).to(device, non_blocking=True)``) are staged at once: nobody minds.
+    """
     spaces = [judged.trace.buffers[access.buffer].space for access in op.accesses]
     if any(space is Space.UNKNOWN or space is Space.MANAGED for space in spaces):
         # x.to(device) of unknown x: where the copy starts is a guess. A device named by a variable is not.
@@ -48,14 +51,6 @@ def _pageable(judged: Judged, op: Copy) -> Access | None:
         (a for a in op.accesses if judged.trace.buffers[a.buffer].space is Space.PAGEABLE),
         None,
     )
-
-
-def _is_small(judged: Judged, op: Copy, access: Access) -> bool:
-    """``torch.tensor([step]).to(device, non_blocking=True)``: what has no name is a value or two.
-
-    Such copies are staged, and return at once.
-    """
-    return access is op.src and not judged.trace.buffers[access.buffer].name
 
 
 def _pinned_elsewhere(other: Judged, op: Copy) -> bool:

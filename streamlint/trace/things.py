@@ -187,6 +187,8 @@ class Buffer:
     """How it is known that this is memory at all, and no number, text or object ..."""
     residence: Evidence = Evidence.SHOWN
     """... and where it lives."""
+    of_values: bool = False
+    """Whether it was made of Python's values, which are few: ``torch.tensor([step])``."""
     passed: Passed | None = None
 
 

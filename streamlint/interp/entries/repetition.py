@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from streamlint.interp.python import iterators
-from streamlint.interp.state import arrangement, lifetime
-from streamlint.interp.state.values import ConstV, HeapV, Shape, Value
+from streamlint.interp.state import arrangement, lifetime, rings
+from streamlint.interp.state.values import ConstV, HeapV, Shape, SymV, Value
 from streamlint.trace import Copy, HostEffect, Launch
 
 if TYPE_CHECKING:
@@ -61,6 +61,8 @@ def state(m: Machine, made: HeapV | None, born: int | None = None) -> State:
         match value:
             case ConstV(bool() | int() | None as number):
                 found.append((prefix, number))
+            case SymV() if (slot := rings.place(m, value)) is not None:
+                found.append((prefix, slot))
             case HeapV(number) if number not in seen:
                 seen.add(number)
                 held = m.heap[number]

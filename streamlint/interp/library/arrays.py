@@ -109,6 +109,8 @@ def method(
     if name in cupy_model.IN_PLACE:
         _in_place(m, view, name, args, span)
         return NONE
+    if name == "astype" and not copies.is_true(m, kwargs.get("copy", ConstV(True)), span, "copy"):
+        name = "astype(copy=False)"
     return operator(m, name, [view, *args], kwargs, span)
 
 

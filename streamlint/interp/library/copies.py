@@ -143,7 +143,8 @@ def _to(m: Machine, view: BufferV, args: list[Value], kwargs: dict[str, Value], 
     if target is None and given and not is_dtype(given[0]):
         target = given[0]
     if target is None or target == NONE:
-        return tensors.operate(m, span, "to(dtype)", [view])
+        copied = "copy" in kwargs and is_true(m, kwargs["copy"], span, "copy")
+        return tensors.operate(m, span, "to(copy=True)" if copied else "to(dtype)", [view])
     device = devices.as_device(m, target)
     if device.is_host:
         if _names_host(m.frame.calling):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.interp.library import addresses, copies, devices, storage, tensors
@@ -65,6 +66,8 @@ def make(
         made = m.no_surer_place(m.new_buffer("", space, Origin.ALLOCATED, Flavor.TORCH, span), by)
         if by_default and space is Space.PAGEABLE:
             m.by_default.add(made.id)
+        if name in model.FROM_PYTHON:
+            m.buffers[made.id] = replace(m.buffers[made.id], of_values=True)
         if name not in model.UNFILLED:
             tensors.write_on_host(m, made, span, name)
         return made

@@ -95,6 +95,8 @@ def allocate(m: Machine, name: str, args: list[Value], span: Span) -> Value:
     if args and not isinstance(args[0], TupleV):
         m.flat.add(made.id)
     listed = elements.listed(m, args[0]) if args and name == "array" else None
+    if name == "array" and not given:
+        m.buffers[made.id] = replace(m.buffers[made.id], of_values=True)
     if listed is not None and given:
         m.addresses[made.id] = tuple(listed)
     return made
@@ -115,6 +117,10 @@ def copy_into(m: Machine, path: str, args: list[Value], span: Span) -> Value:
 def function(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
     """A numpy function reads its arrays and writes ``out``."""
     out = kwargs.get("out")
+    inputs = host.UFUNC_INPUTS.get(path.rpartition(".")[2], len(args))
+    if out is None and len(args) > inputs:
+        # np.negative(row, page) writes its second argument.
+        args, out = args[:inputs], args[inputs]
     reads = tensors.buffers_in(m, [*args, *(v for k, v in kwargs.items() if k != "out")], unknown=False)
     if any(view.flavor is Flavor.DEVICE_ARRAY for view in reads):
         # numpy hands its functions over to CuPy for CuPy's arrays.

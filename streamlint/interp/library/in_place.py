@@ -69,6 +69,12 @@ def assign(m: Machine, target: BufferV, value: Value, span: Span) -> None:
             m, target, sources[0], stream.id, span, blocking=False, name="assignment", library=by
         )
         return
+    if target.flavor is Flavor.ARRAY:
+        # page[:] = rows - rows.mean(): NumPy takes nothing but memory of the host, whatever computes it.
+        reads = [Access(v.id, Mode.READ, v.region) for v in sources if m.space(v).on_host]
+        written = Access(target.id, Mode.WRITE, target.region)
+        m.emit(HostAccess(m.site(span), m.lane, accesses=(written, *reads), name="assignment"))
+        return
     if sources and sources[0].flavor is not Flavor.ARRAY and m.space(sources[0]) is not m.space(target):
         copies.copy(m, target, sources[0], span, name="assignment")
         return
@@ -76,7 +82,7 @@ def assign(m: Machine, target: BufferV, value: Value, span: Span) -> None:
         Access(target.id, Mode.WRITE, target.region),
         *(Access(v.id, Mode.READ, v.region) for v in sources),
     )
-    if m.space(target).on_host or target.flavor is Flavor.ARRAY:
+    if m.space(target).on_host:
         m.emit(HostAccess(m.site(span), m.lane, accesses=accesses, name="assignment"))
     elif target.flavor is not Flavor.POINTER:
         tensors.launch(m, span, accesses, "assignment", flavors.library(target))

@@ -73,6 +73,11 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
         if members.is_number(name):
             return SymV(f"{key_of(view)}.{name}")
         return MethodV(view, name) if members.is_tensor_method(name) else _part(view, name)
+    if view.flavor is Flavor.ARRAY and name == "ctypes":
+        # page.ctypes.data + 8: an address, of which arithmetic gives another one
+        return BufferV(view.id, view.region, Flavor.POINTER)
+    if view.flavor is Flavor.ARRAY and name == "__array_interface__":
+        return MethodV(view, name)
     if view.flavor is Flavor.ARRAY and name in _ARRAY_ATTRIBUTES:
         return view
     if view.flavor is Flavor.ARRAY and name == "value":
@@ -103,6 +108,8 @@ def method(
     if torch_modules.is_module(m, view, name):
         return torch_modules.method(m, view, name, args, kwargs, span)
     row = models.find_method(Role.BUFFER, flavors.library(view), name)
+    if view.flavor is Flavor.POINTER and name == "data_as":
+        return view
     if view.flavor is Flavor.POINTER:
         # An address of any library: cupy.cuda.alloc(n), pycuda.driver.mem_alloc(n).
         row = models.find_method(Role.BUFFER, None, name)

@@ -399,6 +399,10 @@ def symbolic_method(
         streams = collectives.ordered_by(m, receiver.key) or escape.all_streams(m)
         escape.barrier(m, streams, span, f"{receiver.key}.{name}")
         return m.fresh(f"{receiver.key}.{name}()", span, receiver.holds)
+    out = names.settle(m, kwargs["out"]) if "out" in kwargs else None
+    if isinstance(out, BufferV) and out.flavor is Flavor.ARRAY:
+        # rows.sum(axis=0, out=page): what writes into an array of NumPy is one.
+        return host_arrays.function(m, f"numpy.{name}", [receiver, *args], kwargs, span)
     if members.is_tensor_method(name) and not tensors.holds_stream(m, receiver):
         shown = Evidence.INFERRED if members.shows_tensor(name, kwargs) else Evidence.ASSUMED
         view = tensors.as_buffer(m, receiver, kind=shown)

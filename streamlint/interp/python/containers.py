@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from streamlint.interp.facts import classes
 from streamlint.interp.library import arrays, devices, handoffs, in_place, sizes, tensors
 from streamlint.interp.python import alike
-from streamlint.interp.state import elements, names
+from streamlint.interp.state import elements, names, rings
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -189,6 +189,8 @@ def index(m: Machine, value: Value, at: Value, span: Span) -> Value:
             return _view(m, value, at, span)
         case (SymV(base, holds), _):
             return SymV(f"{base}[{key_of(at)}]", holds)
+        case MethodV(BufferV() as view, "__array_interface__"), ConstV("data"):
+            return TupleV((BufferV(view.id, view.region, Flavor.POINTER), ConstV(False)))
         case MethodV(BufferV() as view, "__cuda_array_interface__"), ConstV("data"):
             return TupleV((handoffs.by_address(m, view, span, "array interface"), ConstV(False)))
         case ApiV("numba.cuda.gpus"), ConstV(int() as i):
@@ -219,6 +221,8 @@ def _heap_index(m: Machine, value: HeapV, at: Value, span: Span) -> Value:
             if method is not None
             else SymV(f"object{value.id}[{key_of(at)}]")
         )
+    if held.open:
+        at = rings.slot(m, at)
     if (
         isinstance(at, ConstV)
         and isinstance(at.value, int)

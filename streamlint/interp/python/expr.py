@@ -21,7 +21,7 @@ from streamlint.interp.python import (
     objects,
     text,
 )
-from streamlint.interp.state import bounded, elements, loop_steps, names
+from streamlint.interp.state import bounded, elements, loop_steps, names, rings
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -165,6 +165,9 @@ def unary(m: Machine, e: ir.Unary) -> Value:
 
 def binary(m: Machine, op: str, left: Value, right: Value, e: ir.Binary | ir.AugAssign) -> Value:
     left, right = names.settle(m, left), names.settle(m, right)
+    around = rings.computed(m, op, left, right)
+    if around is not None:
+        return around
     match left, right:
         case ConstV(a), ConstV(b) if op in _ARITHMETIC:
             return _constant(op, a, b)

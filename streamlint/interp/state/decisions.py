@@ -53,9 +53,14 @@ class Oracle:
 
     @property
     def path(self) -> tuple[str, ...]:
-        return tuple(
-            f"{d.label} is {('true', 'false')[d.chosen] if d.options == 2 else d.chosen}" for d in self.taken
-        )
+        return tuple(_told(decision) for decision in self.taken)
+
+
+def _told(d: Decision) -> str:
+    """What was decided; what has one option was only assumed."""
+    if d.options == 1:
+        return d.label
+    return f"{d.label} is {('true', 'false')[d.chosen] if d.options == 2 else d.chosen}"
 
 
 @dataclass(slots=True)

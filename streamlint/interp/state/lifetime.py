@@ -66,7 +66,8 @@ if TYPE_CHECKING:
 
 MAY_RETURN_OPERAND = frozenset(
     "contiguous to to(dtype) float half bfloat16 double long int bool type type_as cuda cpu expand_as "
-    "reshape flatten ravel astype asarray asanyarray ascontiguousarray broadcast_to conj resolve_conj".split()
+    "reshape flatten ravel astype(copy=False) asarray asanyarray ascontiguousarray broadcast_to conj "
+    "resolve_conj".split()
 )
 """Operators that give back their operand where there is nothing to do: ``x.contiguous() is x``."""
 

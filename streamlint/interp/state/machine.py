@@ -237,6 +237,8 @@ class Machine:
     """Class and name of the attributes of which nothing is known, by key."""
     comparisons: dict[str, Comparison] = field(default_factory=dict)
     """Open comparisons by their keys, whatever is compared."""
+    rests: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """Numbers reduced by an unknown one, by the key of the result, and the key of that: ``k % lanes``."""
     compared: dict[str, tuple[str, str]] = field(default_factory=dict)
     equal: dict[str, str] = field(default_factory=dict)
     """What the path took to be equal, of the open comparisons with constants (by key)."""
