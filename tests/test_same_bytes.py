@@ -30,7 +30,7 @@ def all_forms(form, outcome, style):
 cli.render = all_forms
 cli.main(sys.argv[1:])
 """
-TIMES = (r'"seconds": [\d.]+', r"in [\d.]+ s\b")
+TIMES = (r'"seconds": [\d.]+', r"in [\d.]+ s\b", r'time="[\d.]+"')
 
 
 def shown(paths: list[Path], jobs: int, seed: int, options: Sequence[str] = ()) -> str:
