@@ -57,6 +57,7 @@ COMMANDS = {
     "cache": "tell about what is kept of earlier runs, or clear it",
     "graph": "draw what is ordered before what in a function",
     "confirm": "run code on a GPU and show that a finding is real",
+    "init": "give a project a configuration and a hook",
     "server": "answer an editor, by the language server protocol",
     "doctor": "measure on a GPU the facts that the analysis rests on",
 }
@@ -65,6 +66,7 @@ ELSEWHERE = {
     "graph": "streamlint.graph",
     "confirm": "streamlint.confirm",
     "doctor": "streamlint.confirm.doctor",
+    "init": "streamlint.init",
     "server": "streamlint.server",
 }
 """Commands with a command line of their own, loaded by name: they need parts that `check` does without."""

@@ -45,6 +45,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "docs": {"settings", "models"},
     "api": COMMANDS - {"trace", "output", "notebook", "patterns", "source"},
     "cli": {*COMMANDS - {"trace"}, "api", "cache"},
+    "init": {"errors", "files", "output", "settings"},
     "server": {"api", "cache", "errors", "files", "finding", "interp", "rules", "run", "settings", "source"},
     "graph": {*COMMANDS, "order", "ir", "lower", "models", "interp"},
     # The observed trace comes from the tables, and goes to the judge; what is captured, interp knows.

@@ -1,0 +1,104 @@
+"""``streamlint init``: a configuration and a hook for a project that has none. What is there stays."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from streamlint.errors import UserError
+from streamlint.files import UnreadableError, read, write_whole
+from streamlint.output.terminal import show
+from streamlint.settings.config import OWN_FILE, load
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+KEYS = """\
+min-confidence = "likely"  # certain, likely or possible
+exclude = []               # patterns as in .gitignore
+jobs = 0                   # processes; 0 is one for each core
+"""
+HOOKS = ".pre-commit-config.yaml"
+HOOK = """\
+  - repo: local
+    hooks:
+      - id: streamlint
+        name: streamlint
+        entry: streamlint check
+        language: system
+        types_or: [python, jupyter]
+        require_serial: true
+"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Write what is missing, and say what was done.
+
+    Raises UserError if something cannot be read or written.
+    """
+    parser = argparse.ArgumentParser(prog="streamlint init", description=__doc__)
+    parser.add_argument("folder", nargs="?", type=Path, default=Path(), help="the project (default: here)")
+    folder: Path = parser.parse_args(argv).folder
+    if not folder.is_dir():
+        raise UserError(f"{folder} is not a folder")
+    for said in (*_configuration(folder), *_hook(folder)):
+        show(said)
+    return 0
+
+
+def _configuration(folder: Path) -> Iterator[str]:
+    own, project = folder / OWN_FILE, folder / "pyproject.toml"
+    load(folder)  # what is wrong with it is said before anything is written
+    if own.exists():
+        yield f"{own}: left as it is"
+    elif not project.exists():
+        _write(own, KEYS)
+        yield f"{own}: written"
+    elif _is_configured(project):
+        yield f"{project}: left as it is"
+    else:
+        text = _text(project)
+        gap = "" if not text else "\n" if text.endswith("\n") else "\n\n"
+        _write(project, f"{text}{gap}[tool.streamlint]\n{KEYS}")
+        yield f"{project}: [tool.streamlint] added"
+
+
+def _is_configured(project: Path) -> bool:
+    match tomllib.loads(_text(project)):
+        case {"tool": {"streamlint": _}}:
+            return True
+        case _:
+            return False
+
+
+def _hook(folder: Path) -> Iterator[str]:
+    path = folder / HOOKS
+    if not path.exists():
+        _write(path, f"repos:\n{HOOK}")
+        yield f"{path}: written; `pre-commit install` switches it on"
+    elif "streamlint" in _text(path):
+        yield f"{path}: left as it is"
+    else:
+        # YAML cannot be added to without knowing how it is laid out, nor rewritten without losing comments.
+        yield f"{path}: left as it is; add this under `repos:`\n\n{HOOK}"
+
+
+def _text(path: Path) -> str:
+    try:
+        return read(path).decode("utf-8", "replace")
+    except UnreadableError as error:
+        raise UserError(f"{path}: {error}") from error
+
+
+def _write(path: Path, content: str) -> None:
+    try:
+        write_whole(path, content)
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror or error}") from error

@@ -1,0 +1,64 @@
+"""``streamlint init``."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from streamlint.settings.config import load
+from tests.cli_support import run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Capture = pytest.CaptureFixture[str]
+
+
+def test_an_empty_project_gets_both(tmp_path: Path, capsys: Capture) -> None:
+    result = run(capsys, "init", tmp_path)
+    assert (result.status, result.err) == (0, "")
+    assert load(tmp_path).path == tmp_path / "streamlint.toml"
+    assert load(tmp_path).jobs == 0
+    hooks = (tmp_path / ".pre-commit-config.yaml").read_text()
+    assert hooks.startswith("repos:\n  - repo: local\n    hooks:\n      - id: streamlint\n")
+    checked = subprocess.run(
+        [sys.executable, "-m", "pre_commit", "validate-config", ".pre-commit-config.yaml"],
+        cwd=tmp_path,
+        check=False,
+    )
+    assert checked.returncode == 0
+
+
+@pytest.mark.parametrize("text", ["", "[project]\nname = 'x'", "[tool.ruff]\nline-length = 100\n"])
+def test_a_table_is_added_behind_what_is_there(tmp_path: Path, capsys: Capture, text: str) -> None:
+    (tmp_path / "pyproject.toml").write_text(text)
+    assert "[tool.streamlint] added" in run(capsys, "init", tmp_path).out
+    written = (tmp_path / "pyproject.toml").read_text()
+    assert written.startswith(text)
+    assert load(tmp_path).jobs == 0
+
+
+def test_what_is_there_stays(tmp_path: Path, capsys: Capture) -> None:
+    project = "tool.streamlint.jobs = 3\n"
+    (tmp_path / "pyproject.toml").write_text(project)
+    (tmp_path / ".pre-commit-config.yaml").write_text("repos: []  # mine\n")
+    result = run(capsys, "init", tmp_path)
+    assert result.status == 0
+    assert "left as it is; add this under `repos:`" in result.out
+    assert "entry: streamlint check" in result.out
+    assert (tmp_path / "pyproject.toml").read_text() == project
+    assert (tmp_path / ".pre-commit-config.yaml").read_text() == "repos: []  # mine\n"
+    run(capsys, "init", tmp_path)
+    assert (tmp_path / "pyproject.toml").read_text() == project
+
+
+def test_a_broken_configuration_is_said_and_nothing_written(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool")
+    result = run(capsys, "init", tmp_path)
+    assert result.status == 2
+    assert "pyproject.toml: not valid TOML" in result.err
+    assert [path.name for path in tmp_path.iterdir()] == ["pyproject.toml"]
+    assert run(capsys, "init", tmp_path / "gone").err.endswith("gone is not a folder\n")
