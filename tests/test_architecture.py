@@ -69,7 +69,7 @@ WITHIN: dict[str, dict[str, set[str]]] = {
         "run": {"inside", "plan", "text", "verdict"},
         "reproduce": {"gpu", "run"},
         "report": {"inside", "reproduce", "verdict"},
-        "observe": {"inside", "text"},
+        "observe": {"gpu", "inside", "text"},
         "doctor": {"gpu", "run"},
         "command": {"gpu", "observe", "plan", "report", "reproduce", "run", "verdict"},
         "__init__": {"command"},

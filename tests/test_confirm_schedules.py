@@ -7,16 +7,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from streamlint.confirm.plan.plans import Plan
+from streamlint.confirm.plan.plans import Plan, Target, of_findings
 from streamlint.confirm.run.runner import _narrower, confirm_all
-from streamlint.confirm.run.server import Limits
+from streamlint.confirm.run.server import Limits, Server
 from streamlint.confirm.text.instrument import Place
 from streamlint.confirm.verdict import Returned, Verdict
+from streamlint.run.engine import Settings, analyze
 from streamlint.witness import ByError
+from tests.expectations import FIXTURES
 from tests.forking import confirm, serve
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
+
+    from streamlint.confirm.run.server import Run, Seen
 
 # Forking is the point here; the threads that Python warns of belong to the pool that waits for it.
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -128,3 +133,28 @@ def test_a_crash_while_the_stacks_are_written_is_a_program_that_does_not_end(
     (done,) = confirm_all([plan], Limits(timeout_s=5))
     assert done.decision.verdict is Verdict.NOT_RUN
     assert "did not end within 5 s" in done.decision.reason
+
+
+def test_a_host_function_is_held_back_where_it_is_queued() -> None:
+    path = FIXTURES / "cupy" / "sl101_host_functions.py"
+    found = [one for one in analyze(FIXTURES.parent, [path], Settings()).findings if one.code == "SL102"]
+    (plan,) = of_findings(Target(path, "overwritten_by_download_bad"), FIXTURES.parent, found)
+    assert plan.earlier is not None
+    assert "launch_host_func" in path.read_text("utf-8").splitlines()[plan.earlier.line - 1]
+
+
+def test_what_a_shared_process_does_not_show_is_run_alone(
+    program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[str]] = []
+    run = Server.run
+
+    def seen(server: Server, runs: Sequence[Run]) -> list[Seen]:
+        asked.append([one.mode.value for one in runs])
+        return run(server, runs)
+
+    monkeypatch.setattr(Server, "run", seen)
+    assert (
+        confirm(program, "ok", "copy(x", later="synchronize", shared=True).decision.verdict is Verdict.ORDERED
+    )
+    assert [modes for modes in asked if modes][-1] == ["gated"]

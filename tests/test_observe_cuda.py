@@ -79,6 +79,6 @@ def test_types_stay_types() -> None:
     module = ModuleType("driver")
     names = {"CUlaunchConfig": type("CUlaunchConfig", (), {}), "cuCtxSynchronize": lambda: (0,)}
     module.__dict__.update(names)
-    cuda_tracer.install(module, CUDA_DRIVER, *[cast("Any", None)] * 3)
+    cuda_tracer.install(module, CUDA_DRIVER, *[cast("Any", None)] * 4)
     assert module.CUlaunchConfig is names["CUlaunchConfig"]
     assert module.cuCtxSynchronize is not names["cuCtxSynchronize"]

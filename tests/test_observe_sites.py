@@ -77,6 +77,14 @@ def test_what_the_source_calls_the_operands(tmp_path: Path) -> None:
 
 
 @needs_columns
+def test_what_is_called_of_a_module_has_no_receiver(tmp_path: Path) -> None:
+    """Whatever its name is: the file's imports tell."""
+    source = "import importlib.machinery as rt\nfrom importlib import machinery as kinds\na = 0\n"
+    calls = "rt.seen = kinds.also = seen\nrt.seen(a)\nkinds.also(a)\n"
+    assert [place.operand(0) for place in located(tmp_path, source + calls)] == ["a", "a"]
+
+
+@needs_columns
 def test_a_value_that_nothing_looks_at(tmp_path: Path) -> None:
     ignored, used = located(tmp_path, "seen(1)\nif seen(1): pass\n")
     assert (ignored.ignored, used.ignored) == (True, False)

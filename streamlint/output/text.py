@@ -90,14 +90,15 @@ def summary(outcome: Outcome, style: Style) -> str:
     return "\n".join(lines) + "\n"
 
 
-def observation(outcome: Outcome, events: int, style: Style) -> str:
-    """Return the closing line of an observed run."""
+def observation(outcome: Outcome, events: int, blind: str, style: Style) -> str:
+    """Return the closing lines of an observed run. ``blind``: why only some libraries were seen."""
+    unseen = f"\nOnly PyTorch and cuda-python were seen: {plain(blind)}." if blind else ""
     if not events:
-        return "Nothing was observed: the program used neither PyTorch nor cuda-python on a GPU."
+        return f"Nothing was observed: the program used no GPU.{unseen}"
     found = _count(len(outcome.findings), "finding") if outcome.findings else "No findings"
     only = sum(finding.seen is Seen.OBSERVED for finding in outcome.findings)
     aside = f", {only} of them seen only at run time," if only else ""
-    return f"{style.strong(found)}{aside} in {_count(events, 'observed event')}."
+    return f"{style.strong(found)}{aside} in {_count(events, 'observed event')}.{unseen}"
 
 
 def statistics(outcome: Outcome) -> str:

@@ -24,6 +24,10 @@ _POISON: Final = 0xA5
 _TRIES: Final = 8
 """So many equal blocks are asked for until one is where the freed one was."""
 
+_TRIES_OF_SMALL: Final = 64
+_SMALL: Final = 1 << 20
+"""Bytes. Many small blocks may be free, and any of them may come first."""
+
 _TRIES_OF_POOL: Final = 128
 """A pool takes 32 MB at once from the device, and need not begin with what was freed."""
 
@@ -222,7 +226,7 @@ class Past:
         if isinstance(block, PoolBlock):
             _overwrite_of_pool(block, self._driver, self._driver.new_stream())
             return
-        for _ in range(_TRIES):
+        for _ in range(_TRIES_OF_SMALL if block.size <= _SMALL else _TRIES):
             address, owner = _overwritten(block, self._driver)
             self._kept.append(owner)
             if address == block.address:

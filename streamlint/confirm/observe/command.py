@@ -124,4 +124,4 @@ def _report(options: argparse.Namespace, outcome: Outcome, observed: Observed) -
     else:
         write(written, sys.stdout)
     aside = sys.stdout if form is Format.FULL and options.output is None else sys.stderr
-    write(f"{text.observation(outcome, observed.events, style)}\n", aside)
+    write(f"{text.observation(outcome, observed.events, observed.blind, style)}\n", aside)

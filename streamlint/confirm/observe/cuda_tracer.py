@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import ModuleType
 
+    from streamlint.confirm.observe.aside import Aside
     from streamlint.confirm.observe.device import Device
     from streamlint.confirm.observe.host_access import HostMemory
     from streamlint.confirm.observe.recorder import Recorder
@@ -57,7 +58,12 @@ _RELAXED = 2
 
 
 def install(
-    module: ModuleType, framework: Framework, recorder: Recorder, device: Device, memory: HostMemory
+    module: ModuleType,
+    framework: Framework,
+    recorder: Recorder,
+    device: Device,
+    memory: HostMemory,
+    aside: Aside,
 ) -> None:
     """Wrap each function of ``module`` that the tables know."""
     calls = Calls(recorder, device, memory)
@@ -65,10 +71,10 @@ def install(
         function = getattr(module, api.name, None)
         # A record such as CUlaunchConfig is a type, which other extensions look up as one.
         if function is not None and not isinstance(function, type):
-            setattr(module, api.name, _wrapped(function, api, calls))
+            setattr(module, api.name, _wrapped(function, api, calls, aside))
 
 
-def _wrapped(function: Callable[..., Any], api: Api, calls: Calls) -> Callable[..., Any]:
+def _wrapped(function: Callable[..., Any], api: Api, calls: Calls, aside: Aside) -> Callable[..., Any]:
     @functools.wraps(function)
     def traced(*args: Any, **kwargs: Any) -> Any:
         given = dict(zip(api.names, args, strict=False))
@@ -78,7 +84,8 @@ def _wrapped(function: Callable[..., Any], api: Api, calls: Calls) -> Callable[.
             return function(*args, **kwargs)
         for effect in api.effects:
             calls.before(call, effect)
-        result = function(*args, **kwargs)
+        with aside.told():
+            result = function(*args, **kwargs)
         for effect in api.effects:
             if _succeeded(result):
                 calls.after(call, effect, result)

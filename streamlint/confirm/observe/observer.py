@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from streamlint.confirm.inside.cupti import CuptiUnavailableError
 from streamlint.confirm.observe import host_access
+from streamlint.confirm.observe.aside import Aside
 from streamlint.confirm.observe.device import Device
+from streamlint.confirm.observe.driver_tracer import DriverTracer
 from streamlint.confirm.observe.imports import Finder
 from streamlint.confirm.observe.recorder import HALF_WINDOW, Recorder
 from streamlint.confirm.observe.sites import Frames, Sources, library_folders
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import CodeType, ModuleType
 
+    from streamlint.confirm.inside.cupti import Cupti
     from streamlint.confirm.observe.recorder import Window
     from streamlint.finding import Finding, Pair
     from streamlint.judging.judge import Conditional
@@ -30,7 +35,7 @@ if TYPE_CHECKING:
 
 
 UNTRACED = frozenset({"cupy", "cuda.core", "cuda.core.experimental", "numba.cuda", "pycuda.driver"})
-"""Libraries that order GPU work without being traced: what they may order is only `possible`."""
+"""Traced by their driver calls alone: where those are not seen, what they may order is only `possible`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,8 @@ class Observed:
     findings: tuple[Finding, ...]
     events: int
     """Operations, allocations and frees that were seen."""
+    blind: str = ""
+    """Why calls of other libraries than PyTorch and cuda-python were not seen."""
 
 
 class Observer:
@@ -53,6 +60,9 @@ class Observer:
             self._frames.place, self._frames.callers, self._device.stream_kind, self._judge, half_window
         )
         self.memory = host_access.HostMemory(self.recorder)
+        self._aside = Aside()
+        self._subscription: Cupti | None = None
+        self._blind = ""
         self._found: dict[Pair, Conditional] = {}
         self._recorded: set[Span | None] = set()
 
@@ -62,12 +72,23 @@ class Observer:
 
         for name, function in self.memory.names().items():
             setattr(builtins, name, function)
-        after: dict[str, Callable[[ModuleType], None]] = {"torch": self._torch}
+        after: dict[str, Callable[[ModuleType], None]] = {"torch": self._torch, "cupy": self._cupy}
         for framework in (CUDA_RUNTIME, CUDA_DRIVER):
             for module in framework.modules:
                 after[module] = self._cuda(framework)
         Finder(after, self._frames.is_user, host_access.compile_source).install()
         os.register_at_fork(after_in_child=self.recorder.stop)
+        self._subscribe()
+
+    def _subscribe(self) -> None:
+        """See what other libraries ask of the driver, if that can be seen."""
+        try:
+            tracer = DriverTracer(self.recorder, self._device, self.memory, self._aside)
+            self._subscription = tracer.subscribe()
+        except CuptiUnavailableError as error:
+            self._blind = str(error)
+        else:
+            atexit.register(self._subscription.close)  # no callback may run while the interpreter ends
 
     def compile(self, source: bytes, path: str) -> CodeType:
         return host_access.compile_source(source, path)
@@ -81,7 +102,7 @@ class Observer:
             for item in self._found.values()
             if item.unless_recorded is None or item.unless_recorded.span not in recorded
         )
-        return Observed(findings, self.recorder.count)
+        return Observed(findings, self.recorder.count, self._blind)
 
     def forget(self) -> None:
         """Start anew, as if the program began here; all work must be complete."""
@@ -92,18 +113,24 @@ class Observer:
     def _torch(self, _: ModuleType) -> None:
         from streamlint.confirm.observe import torch_hooks
 
-        torch_hooks.install(self.recorder)
+        torch_hooks.install(self.recorder, self._aside)
+
+    def _cupy(self, _: ModuleType) -> None:
+        if self._subscription is not None:
+            from streamlint.confirm.observe import cupy_hooks
+
+            cupy_hooks.install(self.recorder, self._aside)
 
     def _cuda(self, framework: Framework) -> Callable[[ModuleType], None]:
         from streamlint.confirm.observe import cuda_tracer
 
         def wrap(module: ModuleType) -> None:
-            cuda_tracer.install(module, framework, self.recorder, self._device, self.memory)
+            cuda_tracer.install(module, framework, self.recorder, self._device, self.memory, self._aside)
 
         return wrap
 
     def _judge(self, window: Window) -> None:
-        window.escapes = not UNTRACED.isdisjoint(sys.modules)
+        window.escapes = self._subscription is None and not UNTRACED.isdisjoint(sys.modules)
         trace = trace_of(window, self._sources)
         if trace is not None:
             for event in self.recorder.recorded:

@@ -10,6 +10,7 @@ from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from streamlint.confirm.observe.compact import compact, mentioned
 from streamlint.confirm.observe.events import (
     Birth,
     Block,
@@ -160,6 +161,13 @@ class Recorder:
             info.foreign = handle not in LEGACY_HANDLES and handle != PER_THREAD_HANDLE
         return info.id
 
+    def escapes(self, stream: StreamId) -> None:
+        """Code that is not seen may order the stream from now on, and may have before."""
+        self._stream_infos[stream].foreign = True
+
+    def handles(self) -> list[int]:
+        return [handle for handle, _ in self._streams]
+
     def pool_stream(self, handle: int, device: DeviceId, kind: StreamKind) -> None:
         """A library that is traced made a stream, for itself or to hand it out."""
         if (handle, device) not in self._streams:
@@ -270,6 +278,11 @@ class Recorder:
         block = Block(BufferId(self._last_block), start, size, space, device, None, None)
         self._enter(block)
         return block
+
+    def pageable(self, start: int, size: int) -> Block:
+        """Ordinary host memory in a copy: nobody knows when it is freed, so it is another block each time."""
+        self._last_block += 1
+        return Block(BufferId(self._last_block), start, size, Space.PAGEABLE, "cpu", None, None)
 
     def died(
         self,
@@ -426,10 +439,10 @@ class Recorder:
             self._judge(
                 Window(old.before, [*old.entries, *new.entries], self._stream_infos, self._event_infos)
             )
-            new.entries[:] = _compact(new.entries, self.blocks)
-            alive = (
-                {info.id for info in self._events.values()} | _mentioned(self._old) | _mentioned(self._new)
-            )
+            new.entries[:] = compact(new.entries, self.blocks)
+            halves = self._old, self._new
+            kept = (entry for half in halves for entry in (*half.before, *half.entries))
+            alive = {info.id for info in self._events.values()} | mentioned(kept)
             for event in [event for event in self._event_infos if event not in alive]:
                 del self._event_infos[event]
         finally:
@@ -447,43 +460,3 @@ class Recorder:
     def _now(self) -> tuple[Point | Keep, ...]:
         kept = (entry for entries in self._kept.values() for entry in entries)
         return (*self._captures.values(), *self._held.values(), *kept)
-
-
-def _compact(entries: list[Entry], alive: dict[int, Block]) -> list[Entry]:
-    """What later events can still meet of events that were judged with all that came before.
-
-    Nothing touches a dead block again. Only its memory may be handed out while a stream that does not
-    own it still uses it.
-    """
-    kept: list[Entry] = []
-    awaited: set[Block] = set()
-    bare: StreamId | None = None
-    for entry in entries:
-        match entry:
-            case Work(stream=stream):
-                entry.touches = [
-                    touch
-                    for touch in entry.touches
-                    if alive.get(touch.block.start) is touch.block or touch.block.stream != stream
-                ]
-                awaited.update(touch.block for touch in entry.touches)
-                if entry.touches or bare != stream:
-                    kept.append(entry)
-                bare = stream
-            case Birth(block=block):
-                if alive.get(block.start) is block:
-                    kept.append(entry)
-            case Death(block=block):
-                if block in awaited:
-                    kept.append(entry)
-            case _:
-                kept.append(entry)
-                bare = None
-    return kept
-
-
-def _mentioned(half: _Half) -> set[EventId]:
-    points = [entry for entry in (*half.before, *half.entries) if isinstance(entry, Point)]
-    return {
-        point.op.event for point in points if isinstance(point.op, (Record, Wait, SyncEvent, DestroyEvent))
-    } | {event for point in points if isinstance(point.op, CudaCall) for event in point.op.times}

@@ -105,10 +105,12 @@ class Located:
     """What the statement calls the value: ``x`` in ``x = torch.empty(n)``."""
     ignored: bool = False
     """The expression is a statement of its own: nothing looks at its value."""
+    modules: frozenset[str] = frozenset()
+    """Names that the file's imports give to modules: what is called of them are functions, not methods."""
 
     def operand(self, number: int) -> str:
         """What the source calls the operand: ``y`` is number 0 and ``x`` number 1 of ``y.copy_(x)``."""
-        operands = _operands(self.node)
+        operands = _operands(self.node, self.modules)
         return _text(operands[number]) if 0 <= number < len(operands) else ""
 
 
@@ -151,7 +153,8 @@ class Sources:
         span = Span(path, line, module.column(line, col), end_line, module.column(end_line, end_col))
         extent = (line, col, end_line, end_col)
         node = module.nodes.get(extent)
-        return Located(span, function, node, module.assigned.get(extent, ""), extent in module.ignored)
+        assigned, ignored = module.assigned.get(extent, ""), extent in module.ignored
+        return Located(span, function, node, assigned, ignored, frozenset(module.imported))
 
 
 class _Module:
@@ -160,9 +163,11 @@ class _Module:
         self.nodes: dict[tuple[int, int, int, int], ast.expr] = {}
         self.assigned: dict[tuple[int, int, int, int], str] = {}
         self.ignored: set[tuple[int, int, int, int]] = set()
+        self.imported: set[str] = set()
         for node in ast.walk(tree):
             if isinstance(node, ast.expr):
                 self.nodes.setdefault(_extent(node), node)
+            self.imported.update(_modules(node))
             if isinstance(node, ast.Expr):
                 self.ignored.add(_extent(node.value))
             for target, value in _assignments(node):
@@ -225,11 +230,25 @@ def _heads(value: ast.expr) -> Iterator[ast.expr]:
             yield from _heads(value.func.value)
 
 
-def _operands(node: ast.AST | None) -> list[ast.expr]:
+def _modules(node: ast.AST) -> Iterator[str]:
+    """The names that an import gives to modules, those that it has loaded."""
+    match node:
+        case ast.Import(names=names):
+            yield from (alias.asname or alias.name.partition(".")[0] for alias in names)
+        case ast.ImportFrom(module=str(package), names=names, level=0):
+            loaded = (alias for alias in names if f"{package}.{alias.name}" in sys.modules)
+            yield from (alias.asname or alias.name for alias in loaded)
+        case _:
+            pass
+
+
+def _operands(node: ast.AST | None, modules: frozenset[str]) -> list[ast.expr]:
     match node:
         case ast.BinOp(left=left, right=right):
             return [left, right]
-        case ast.Call(func=ast.Attribute(value=value), args=args) if not _is_module(value):
+        case ast.Compare(left=left, comparators=others):
+            return [left, *others]
+        case ast.Call(func=ast.Attribute(value=value), args=args) if _root(value) not in modules:
             return [value, *args]
         case ast.Call(args=args):
             return list(args)
@@ -241,10 +260,9 @@ def _operands(node: ast.AST | None) -> list[ast.expr]:
             return []
 
 
-def _is_module(value: ast.expr) -> bool:
-    """Whether calls of it are functions, not methods: ``torch.add(x, y)``, ``F.relu(x)``."""
-    name = _text(value)
-    return name.split(".")[0] in {"torch", "F", "nn", "np", "cudart", "cuda", "driver", "runtime"}
+def _root(value: ast.expr) -> str:
+    """``torch`` of ``torch.add(x, y)``, ``F`` of ``F.relu(x)``."""
+    return _text(value).partition(".")[0]
 
 
 def _text(node: ast.expr) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import sys
-import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +17,14 @@ import torch
 from torch.cuda import _gpu_trace
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from streamlint.confirm.observe.threads import follow
 from streamlint.confirm.observe.torch_tracer import Tracer
 from streamlint.trace import FreeKind, Space, StreamKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from streamlint.confirm.observe.aside import Aside
     from streamlint.confirm.observe.events import Touch
     from streamlint.confirm.observe.recorder import EventInfo, Recorder
     from streamlint.trace import DeviceId, EventId
@@ -33,14 +34,14 @@ _OWN_KIND = StreamKind.NON_BLOCKING
 """Of the streams that PyTorch makes (measured)."""
 
 
-def install(recorder: Recorder) -> None:
+def install(recorder: Recorder, aside: Aside) -> None:
     """Trace PyTorch from now on, in this thread and in threads that are started later."""
     tracer = Tracer(recorder)
-    hooks = _Hooks(tracer)
+    hooks = _Hooks(tracer, aside)
     hooks.register()
     hooks.patch()
-    _Mode(tracer).__enter__()
-    _follow_threads(tracer)
+    _Mode(tracer, aside).__enter__()
+    follow(lambda: _Mode(tracer, aside))
 
 
 def _replace(owner: type, **methods: Callable[..., Any]) -> None:
@@ -49,37 +50,25 @@ def _replace(owner: type, **methods: Callable[..., Any]) -> None:
 
 
 class _Mode(TorchDispatchMode):  # type: ignore[misc]
-    def __init__(self, tracer: Tracer) -> None:
+    def __init__(self, tracer: Tracer, aside: Aside) -> None:
         super().__init__()
         self._dispatch = tracer.dispatch
+        self._aside = aside
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        return self._dispatch(func, args, kwargs or {})
-
-
-def _follow_threads(tracer: Tracer) -> None:
-    """A dispatch mode holds for one thread: enter it in each new one."""
-    start = threading.Thread.start
-
-    @functools.wraps(start)
-    def traced(thread: threading.Thread) -> None:
-        run = thread.run
-
-        def with_mode() -> None:
-            with _Mode(tracer):
-                run()
-
-        thread.run = with_mode  # type: ignore[method-assign]
-        start(thread)
-
-    _replace(threading.Thread, start=traced)
+        self._aside.enter()
+        try:
+            return self._dispatch(func, args, kwargs or {})
+        finally:
+            self._aside.leave()
 
 
 class _Hooks:
-    def __init__(self, tracer: Tracer) -> None:
+    def __init__(self, tracer: Tracer, aside: Aside) -> None:
         self._tracer = tracer
+        self._aside = aside
         self._recorder = tracer.recorder
         self._creating: EventInfo | None = None
         """The event whose first record is under way."""
@@ -256,7 +245,8 @@ class _Hooks:
         @functools.wraps(begin)
         def began(graph: Any, *args: Any, **kwargs: Any) -> None:
             mode = args[1] if len(args) > 1 else kwargs.get("capture_error_mode", "global")
-            begin(graph, *args, **kwargs)
+            with self._aside.told():
+                begin(graph, *args, **kwargs)
             recorder.begin_capture(self._tracer.current(self._tracer.device()), relaxed=mode == "relaxed")
             self._tracer.captured = self._graphs[graph] = []
 
@@ -265,7 +255,8 @@ class _Hooks:
             self._tracer.captured = None
             failed = sys.exc_info()[0] is not None
             recorder.end_capture(self._tracer.current(self._tracer.device()), failed=failed)
-            end(graph)
+            with self._aside.told():
+                end(graph)
 
         @functools.wraps(replay)
         def replayed(graph: Any) -> None:
@@ -275,7 +266,8 @@ class _Hooks:
                 # Two replays of one graph never overlap, whatever streams they are on.
                 recorder.wait(stream, done, "graph replay")
             recorder.work(stream, "graph replay", list(self._graphs.get(graph, ())))
-            replay(graph)
+            with self._aside.told():
+                replay(graph)
             if done is None:
                 end_of_replay = recorder.loose_event(self._tracer.here(), timing=None, of="graph replay")
                 done = self._replays[graph] = end_of_replay.id

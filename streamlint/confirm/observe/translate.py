@@ -68,6 +68,7 @@ if TYPE_CHECKING:
 
 _NONE: frozenset[Doubt] = frozenset()
 _ESCAPE = frozenset({Doubt.ESCAPE})
+_OPAQUE = frozenset({Doubt.OPAQUE})
 _START = Site(Span("", 0, 0, 0, 0))
 
 
@@ -214,11 +215,13 @@ class _Translation:
         located = self._sources.locate(entry.place)
         accesses = tuple(self._access(touch, located) for touch in touches)
         site = self._site(entry.place)
-        doubts = self._doubts(entry.stream)
-        if accesses and all(Doubt.OPAQUE in access.doubts for access in accesses):
-            # A kernel may only read what it is given: of two such kernels nobody knows that one writes.
-            doubts |= {Doubt.OPAQUE}
-        self._emit(Launch(site, doubts=doubts, stream=entry.stream, accesses=accesses, name=entry.name))
+        # A kernel may only read what it is given: of two such accesses nobody knows that one writes.
+        opaque = tuple(access for access in accesses if Doubt.OPAQUE in access.doubts)
+        known = tuple(access for access in accesses if Doubt.OPAQUE not in access.doubts)
+        for some, own in ((known, _NONE), (opaque, _OPAQUE)):
+            if some or (not accesses and not own):
+                doubts = own | self._doubts(entry.stream)
+                self._emit(Launch(site, doubts=doubts, stream=entry.stream, accesses=some, name=entry.name))
         self._last_work = entry.stream
 
     def _move(self, entry: Move, source: Touch, target: Touch) -> None:

@@ -11,7 +11,7 @@ from typing_extensions import assert_never
 from streamlint.confirm.inside.hold import Hold
 from streamlint.confirm.plan.functions import PlanError, Program
 from streamlint.confirm.text.instrument import Place
-from streamlint.trace import Free
+from streamlint.trace import Callback, Free
 from streamlint.witness import (
     UNDECLARED,
     ByDeadlock,
@@ -215,9 +215,23 @@ def places(finding: Finding, witness: Witness) -> tuple[Span | None, Span]:
             # SL104 is reported at the operation that lacks its stream, which may be the earlier one.
             return finding.primary, related[0]
         case ByValue() | ByReuse() | ByLateError() | ByTime() | ByDeadlock():
-            return finding.earlier or next(iter(related), None), finding.primary
+            earlier = _queued_by(finding) or finding.earlier
+            return earlier or next(iter(related), None), finding.primary
         case _:
             assert_never(witness)
+
+
+def _queued_by(finding: Finding) -> Span | None:
+    """Where the host function was queued that the earlier operation is part of, if it is part of one.
+
+    In its body no stream can be held back: that of ``lane.launch_host_func(look)`` is, before it begins.
+    """
+    if finding.evidence is None:
+        return None
+    ops, earlier = finding.evidence.trace.ops, finding.evidence.earlier
+    body = ops[earlier].lane
+    callbacks = (op for op in ops if isinstance(op, Callback) and op.body == body)
+    return next((op.at.span for op in callbacks), None)
 
 
 def _place(span: Span) -> Place:

@@ -189,7 +189,22 @@ class _Session:
                 if single.decision.verdict is Verdict.CONFIRMED:
                     done[index] = single
                     break
+            else:
+                if self._limits.shared and done[index].plan.later is not None:
+                    done[index] = self._alone(done[index], few, seen)
         return done
+
+    def _alone(self, confirmation: Confirmation, few: list[Plan], seen: dict[Run, Seen]) -> Confirmation:
+        """The same schedules in a process each: after many runs, streams share the queues of the hardware."""
+        for plan in (confirmation.plan, *few):
+            run = Run(plan, Mode.GATED)
+            apart = {run: self._server.run([run])[0]}
+            wanted = self._controls([plan], seen | apart)
+            apart |= {control: self._server.run([control])[0] for control in wanted}
+            single = self._decide(plan, seen | apart)
+            if single.decision.verdict is Verdict.CONFIRMED:
+                return single
+        return confirmation
 
     def _run(self, runs: Sequence[Run]) -> dict[Run, Seen]:
         if self._limits.shared:
