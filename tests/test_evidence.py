@@ -303,3 +303,33 @@ def test_what_callers_pass_to_a_constructor_lives_where_they_put_it(
     )
     found = [one for one in report.findings if one.code == "SL101" and "`page`" in one.message]
     assert any(one.confidence is not Confidence.POSSIBLE for one in found) is expected
+
+
+CALLED = """\
+import torch
+
+def scaled(x, n):
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        y = x * n
+    torch.cuda.current_stream().wait_stream(side)
+    return y
+"""
+CALLERS = {
+    "by name": "from rings import scaled\nimport torch\ndef main(n):\n"
+    "    return scaled(torch.ones(n, device='cuda'), n)\n",
+    "by module": "import rings\nimport torch\ndef main(n):\n"
+    "    return rings.scaled(torch.ones(n, device='cuda'), n)\n",
+    "a number": "import rings\ndef main(n):\n    return rings.scaled(3, n)\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("callers", "sure"),
+    [(["by name"], True), (["by module"], True), (["a number"], False), (["by name", "a number"], False)],
+)
+def test_what_callers_in_other_files_pass(tmp_path: Path, callers: list[str], *, sure: bool) -> None:
+    texts = {f"main{i}.py": CALLERS[caller] for i, caller in enumerate(callers)}
+    report = engine.analyze(tmp_path, written(tmp_path, {"rings.py": CALLED, **texts}), engine.Settings())
+    found = [one for one in report.findings if one.primary.path == "rings.py" and "`x`" in one.message]
+    assert any(one.confidence is not Confidence.POSSIBLE for one in found) is sure

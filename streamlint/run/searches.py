@@ -32,7 +32,8 @@ class Search(NamedTuple):
     def matches(self, data: bytes) -> bool:
         match self.kind, self.words:
             case Kind.CALLS, (name,):
-                return f"{name}(".encode("utf-8", "surrogatepass") in data
+                text = name.encode("utf-8", "surrogatepass")
+                return text + b"(" in data and text in called_in(data)
             case Kind.ASSIGNS, (attribute,):
                 return _assigns(attribute, data)
             case Kind.REACHES, (module, thing):
@@ -45,6 +46,15 @@ class Search(NamedTuple):
 
 def calls(name: str) -> Search:
     return Search(Kind.CALLS, (name,))
+
+
+_CALLED = re.compile(rb"([^\x00-\x2f:-@\[-^`{-\x7f][^\x00-\x2f:-@\[-^`{-\x7f]*)\(")
+"""A name of letters, digits, ``_`` and whatever is not ASCII, with what calls it."""
+
+
+def called_in(data: bytes) -> set[bytes]:
+    """The names that a text calls, or defines: every search for a call is answered by them."""
+    return set(_CALLED.findall(data))
 
 
 def assigns(attribute: str) -> Search:

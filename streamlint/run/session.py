@@ -20,10 +20,11 @@ from streamlint.models import vocabulary
 from streamlint.run import collector, frames, searches
 from streamlint.run.plain import of_plain_file
 from streamlint.run.results import FileResult, Reads, Settings
+from streamlint.run.searches import Kind
 from streamlint.run.tree import Tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from streamlint.run.searches import Search
@@ -64,9 +65,12 @@ class Session:
         self.settings = settings
         self.tree = tree or Tree(root, files, overlay, settings.max_file_bytes)
         self.names = self.tree.names()
+        self._named = {self.tree.relative(path): name for path, name in self.names.items()}
         self._modules: dict[str, ir.Module | None] = {}
         self._found = dict(found or {})
         """Answers of searches, as far as they are known."""
+        self._called: dict[bytes, list[Path]] | None = None
+        """Files by what they call."""
         self._looked_up: set[str] = set()
         self._searched: dict[Search, tuple[str, ...]] = {}
         self._matches: dict[Search, tuple[str, ...]] = {}
@@ -258,14 +262,22 @@ class Session:
     def _matching(self, search: Search) -> tuple[str, ...]:
         """The modules whose files match a search."""
         if search not in self._found:
-            self._found[search] = tuple(
-                self.tree.relative(path) for path in self.names if search.matches(self.tree.data(path) or b"")
-            )
+            self._found[search] = tuple(map(self.tree.relative, self._paths(search)))
         found = self._searched[search] = self._found[search]
         if search not in self._matches:
-            names = (name for path, name in self.names.items() if self.tree.relative(path) in found)
-            self._matches[search] = tuple(sorted(names))
+            self._matches[search] = tuple(sorted(self._named[where] for where in found))
         return self._matches[search]
+
+    def _paths(self, search: Search) -> Sequence[Path]:
+        """The files that match; what they call is gathered once: thousands of functions are asked about."""
+        if search.kind is not Kind.CALLS:
+            return [path for path in self.names if search.matches(self.tree.data(path) or b"")]
+        if self._called is None:
+            self._called = {}
+            for path in self.names:
+                for name in searches.called_in(self.tree.data(path) or b""):
+                    self._called.setdefault(name, []).append(path)
+        return self._called.get(search.words[0].encode("utf-8", "surrogatepass"), ())
 
     def statement(self, span: Span) -> str:
         return self.tree.statement(span)

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 MOST_STEPS = 6
 """Names, attributes and parameters that are followed from an argument to the call that makes it."""
-MOST_MODULES = 12
-"""Other modules that are searched for calls: what more of them call is passed all kinds of things."""
 FEWEST_MEMBERS = 2
 """Members that code has to use before they tell the class of an object."""
 
@@ -81,16 +79,7 @@ def _passed(project: Project, target: Target, param: str, steps: int) -> ir.Clas
 
 def _calls(project: Project, target: Target) -> Iterator[tuple[Scope, ir.Call]]:
     """The calls in the module of a function or class, or else those in other modules."""
-    own = scopes.calls_of(project, target)
-    if own or "." in target.called.qualname:
-        return iter(own)
-    others = [name for name in project.calling(target.name) if name != target.module]
-    return (
-        found
-        for name in (others if len(others) <= MOST_MODULES else ())
-        if (module := project.module(name)) is not None
-        for found in scopes.calls_in(project, target, module)
-    )
+    return iter(scopes.calls_of(project, target) or scopes.calls_elsewhere(project, target))
 
 
 def _of_expression(project: Project, scope: Scope, e: ir.Expr, steps: int) -> ir.ClassDecl | None:

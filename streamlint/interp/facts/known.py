@@ -72,15 +72,20 @@ class Facts:
         said = kinds.annotated(param.annotation)
         usual = places.of_constant(param.default) if param.default is not None else NOTHING
         used = kinds.uses(self.project, scope.function).get(name, NOTHING)
-        passed = joined(self._passed(scope, name)).at_most(Evidence.INFERRED)
-        facts = (said, used, passed)
-        return surest(facts if usual.space is Space.UNKNOWN else (*facts, usual.at_most(Evidence.INFERRED)))
-
-    def _passed(self, scope: Scope, name: str) -> Iterator[Fact]:
         target = scopes.target_of(scope)
-        if target is None:
-            return
-        for caller, call in self._calls(scope, target):
+        passed = joined(self._passed(target, self._calls(scope, target), name)) if target else NOTHING
+        facts = [said, used, passed.at_most(Evidence.INFERRED)]
+        if usual.space is not Space.UNKNOWN:
+            facts.append(usual.at_most(Evidence.INFERRED))
+        told = surest(facts)
+        if told.kind is not Kind.UNKNOWN or target is None:
+            return told
+        # Other files are read only where this one says nothing at all.
+        elsewhere = scopes.calls_elsewhere(self.project, target)
+        return joined(self._passed(target, elsewhere, name)).at_most(Evidence.INFERRED)
+
+    def _passed(self, target: Target, calls: Iterable[tuple[Scope, ir.Call]], name: str) -> Iterator[Fact]:
+        for caller, call in calls:
             given = scopes.argument_of(call, name, target.positional())
             if given is not None:
                 yield self.of_expression(caller, given)

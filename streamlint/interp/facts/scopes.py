@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 from streamlint.interp.facts import touching
 from streamlint.interp.facts.relevance import all_classes
-from streamlint.interp.state.values import ClassV, FuncV
+from streamlint.interp.state.values import ClassV, FuncV, ModuleV
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -93,6 +93,25 @@ def calls_of(project: Project, target: Target) -> list[tuple[Scope, ir.Call]]:
     return known
 
 
+MOST_MODULES = 12
+"""Other modules that are searched for calls: what more of them call is passed all kinds of things."""
+
+
+def calls_elsewhere(project: Project, target: Target) -> list[tuple[Scope, ir.Call]]:
+    """The calls of a function or a class of a module in the other modules of the tree."""
+    known = project.calls_elsewhere.get(target.span)
+    if known is None:
+        nested = "." in target.called.qualname
+        others = [name for name in project.calling(target.name) if name != target.module and not nested]
+        known = project.calls_elsewhere[target.span] = [
+            found
+            for name in (others if len(others) <= MOST_MODULES else ())
+            if (module := project.module(name)) is not None
+            for found in calls_in(project, target, module)
+        ]
+    return known
+
+
 def calls_in(project: Project, target: Target, module: ir.Module) -> Iterator[tuple[Scope, ir.Call]]:
     """The same in a module, which may be another one."""
     called = frozenset({target.name, *_heirs(project, target, module)})
@@ -125,6 +144,17 @@ def _is_call_of(
             match project.member(scope.module.name, name):
                 case ClassV(decl):
                     return target.cls is not None and decl.name in called
+                case FuncV(function=function):
+                    return target.cls is None and function is target.function
+                case _:
+                    return False
+        case ir.Attr(value=ir.Name(id=owner), name=name) if name == target.name and isinstance(
+            known := project.member(scope.module.name, owner), ModuleV
+        ):
+            # rings.push(x, side), after from package import rings
+            match project.member(known.name, name):
+                case ClassV(decl):
+                    return decl is target.cls
                 case FuncV(function=function):
                     return target.cls is None and function is target.function
                 case _:

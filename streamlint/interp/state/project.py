@@ -65,6 +65,8 @@ class Project:
     """Attributes for which a class creates streams or events: see ``interp/python/variables.py``."""
     calls_of: dict[Span, list[tuple[Scope, ir.Call]]] = field(default_factory=dict)
     """Calls of a function or class in its module, by its place: see ``interp/facts/scopes.py``."""
+    calls_elsewhere: dict[Span, list[tuple[Scope, ir.Call]]] = field(default_factory=dict)
+    """The same in the other modules."""
     given: dict[tuple[Span, str], Given | None] = field(default_factory=dict)
     """The classes of what is passed for parameters: see ``interp/facts/given_classes.py``."""
     elements: dict[ir.ClassDecl | ir.Module, dict[str, list[tuple[Scope, ir.Expr]]]] = field(
