@@ -134,17 +134,11 @@ MEMORY_SIGNALS = frozenset(
 """Parts of names of calls that let one stream's work wait for a value in memory that another writes: an order
 that is not visible as events (``stream_write_value32``, ``cuStreamWaitValue32``)."""
 
-MODULE_MAKERS = frozenset(
-    {"get_accelerator", "get_device_module", "get_torch_device", "get_torch_device_module"}
-)
-"""Functions whose result stands for ``torch.cuda``: ``get_accelerator().current_stream()``."""
+MODULE_MAKERS = frozenset({"torch.get_device_module"})
+"""Functions whose result stands for ``torch.cuda``: ``torch.get_device_module(device).current_stream()``."""
 
-FALSE_ON_CUDA = (
-    *("torch.mps.is_available", "torch.npu.is_available", "torch.musa.is_available"),
-    *(".is_synchronized_device", ".resolves_data_dependency"),
-)
-"""Calls with a known answer, by the ends of their names: other accelerators are not there; and what the
-device modules of ``MODULE_MAKERS`` say of CUDA (``CUDA_Accelerator`` of DeepSpeed)."""
+FALSE_ON_CUDA = ("torch.mps.is_available", "torch.npu.is_available", "torch.musa.is_available")
+"""Calls with a known answer: other accelerators are not there."""
 
 HANDLE_METHODS = frozenset(
     {

@@ -87,6 +87,19 @@ READS_TIMES = _names(fx.ReadsTimes)
 ORDERS = STREAM_WAITS | HOST_WAITS | POLLS
 """What makes a stream or the host wait."""
 
+# ----------------------------------------------------------------------------- whose they alone are
+
+
+def _only(role: Role, *kinds: type[Effect]) -> frozenset[str]:
+    """Methods with one of these effects that objects of no other role have."""
+    others = {api.name for other in Role if other is not role for _, api in _methods(other)}
+    return _names(*kinds, of=lambda: _methods(role)) - others
+
+
+ONLY_STREAMS_HAVE = _only(Role.STREAM, *_ORDERING_EFFECTS, fx.Records)
+"""``x.wait_stream(s)``, ``x.record_event()``: ``x`` is a stream."""
+ONLY_EVENTS_HAVE = _only(Role.EVENT, fx.ReadsTimes, fx.Records)
+
 # ----------------------------------------------------------------------------- where they take what
 
 STREAMS_OWN_WAITS = _names(*_ORDERING_EFFECTS, of=lambda: _methods(Role.STREAM))

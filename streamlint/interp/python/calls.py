@@ -63,7 +63,7 @@ from streamlint.interp.state.values import (
     Value,
     key_of,
 )
-from streamlint.models import members
+from streamlint.models import members, vocabulary
 from streamlint.models import torch as torch_model
 from streamlint.models.schema import Lib, Role
 from streamlint.trace import Evidence, Origin, Space, Symbol
@@ -229,7 +229,7 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
 
 def call_api(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
     last = path.rpartition(".")[2]
-    if last in torch_model.MODULE_MAKERS:
+    if path in torch_model.MODULE_MAKERS:
         return ApiV("torch.cuda")
     if path == arrays.LAUNCH and isinstance(args[0], FuncV) and kernels.library(m, args[0]) is Lib.TORCH:
         return arrays.launch_triton(m, args[0], args[2:], kwargs, span)
@@ -277,7 +277,7 @@ def call_method(
         case GraphV():
             return graph_methods.method(m, receiver, name, args, kwargs, span)
         case BufferV(flavor=Flavor.OPAQUE | Flavor.TORCH) if (
-            name in escape.WAITING | STREAM_ONLY | EVENT_ONLY
+            name in escape.WAITING | vocabulary.ONLY_STREAMS_HAVE | vocabulary.ONLY_EVENTS_HAVE | {_RECORD}
         ):
             # The unresolved result was a future, an event or a stream.
             return symbolic_method(m, SymV(key_of(receiver), (receiver,)), name, args, kwargs, span)
@@ -341,8 +341,8 @@ def call_method(
             return unresolved.opaque(m, f"{key_of(receiver)}.{name}", args, kwargs, span)
 
 
-STREAM_ONLY = frozenset({"wait_stream", "wait_event", "record_event"})
-EVENT_ONLY = frozenset({"elapsed_time", "record"})
+_RECORD = "record"
+"""An event is recorded on a stream, or (CuPy, cuda.core) a stream records an event: the argument tells."""
 
 
 def symbolic_method(
@@ -379,13 +379,14 @@ def symbolic_method(
             return given
     if name in ("capture_begin", "capture_end"):
         return graphs.by_hand(m, receiver, args, kwargs, span, begins=name == "capture_begin")
-    if name in STREAM_ONLY:
+    if name in vocabulary.ONLY_STREAMS_HAVE:
         lib = arrays.guessed_library(m)
         return call_method(m, stream_values.as_stream(m, receiver, span, lib), name, args, kwargs, span)
-    if name == "record" and _named_like(receiver, "stream"):
-        # CuPy and cuda.core: stream.record(event)
+    if name == _RECORD and args and isinstance(names.settle(m, args[0]), EventV):
         return call_method(m, stream_values.as_stream(m, receiver, span, None), name, args, kwargs, span)
-    if name in EVENT_ONLY and (not args or names.is_stream_like(names.settle(m, args[0]))):
+    if name in vocabulary.ONLY_EVENTS_HAVE or (
+        name == _RECORD and (not args or names.is_stream_like(names.settle(m, args[0])))
+    ):
         return call_method(m, stream_values.as_event(m, receiver, span), name, args, kwargs, span)
     if name in ("synchronize", "wait", "query", "sync") and _named_like(receiver, "stream"):
         return call_method(m, stream_values.as_stream(m, receiver, span), name, args, kwargs, span)

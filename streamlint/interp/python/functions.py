@@ -24,7 +24,6 @@ from streamlint.interp.state.values import (
     SymV,
     Value,
 )
-from streamlint.models import torch as torch_model
 from streamlint.models.schema import Lib
 
 if TYPE_CHECKING:
@@ -47,8 +46,6 @@ def call_function(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, 
         return unresolved.launch_kernel(m, func.name, args, kwargs, span, kernel_of)
     if kernels.is_foreign(m, func):
         return _not_followed(m, func, args, kwargs, span)
-    if func.function.name in torch_model.MODULE_MAKERS:
-        return ApiV("torch.cuda")
     depth = len(m.calls)
     if func.function.name == "current_stream" and func.receiver is None and depth:
         # A project's cached variant of torch.cuda.current_stream, kept up to date by patching set_stream.
