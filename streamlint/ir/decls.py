@@ -117,11 +117,12 @@ class Module:
     body_given: tuple[tuple[str, frozenset[str]], ...]
     """Variables that the module-level statements set, as in ``FunctionDecl.given``."""
     load_body: Callable[[], tuple[Stmt, ...]] = field(repr=False)
+    roots: frozenset[str] = field(init=False, repr=False)
+    """The packages that the module imports."""
 
-    @property
-    def roots(self) -> frozenset[str]:
-        """The packages that the module imports."""
-        return frozenset(imported.module.partition(".")[0] for imported in self.imports)
+    def __post_init__(self) -> None:
+        roots = frozenset(imported.module.partition(".")[0] for imported in self.imports)
+        object.__setattr__(self, "roots", roots)
 
 
 class LoweringError(Exception):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from streamlint.interp.python import iterators
-from streamlint.interp.state import arrangement, lifetime, rings
+from streamlint.interp.state import arrangement, lifetime, reach, rings
 from streamlint.interp.state.values import ConstV, HeapV, Shape, SymV, Value
 from streamlint.trace import Copy, HostEffect, Launch
 
@@ -114,4 +114,4 @@ def meets_itself(m: Machine) -> bool:
     ):
         return False
     used = {access.buffer for op in m.ops if isinstance(op, (Launch, Copy)) for access in op.accesses}
-    return bool(lifetime.reached(m, m.globals.values(), used))
+    return bool(reach.reached(m, m.globals.values(), used))

@@ -15,23 +15,14 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from streamlint.interp.state import reach
 from streamlint.interp.state.budgets import LIMITS
 from streamlint.interp.state.values import (
     BufferV,
     CallbackV,
-    ContextV,
-    Env,
     Flavor,
-    FuncV,
-    GeneratorV,
-    HeapV,
-    MethodV,
-    PartialV,
-    SymV,
-    TupleV,
     Value,
 )
 from streamlint.models.schema import Lib
@@ -135,7 +126,7 @@ def after_statement(m: Machine, span: Span) -> None:
     life.scans += 1
     # A search walks over all that is held: it takes its share of the path's budget.
     m.steps += 10 + len(m.heap) // 10
-    dropped = _unreachable(m, life.candidates)
+    dropped = reach.unreachable(m, life.candidates)
     for number in sorted(dropped):
         life.candidates.discard(number)
         # A site of its own: asking the machine for one would count a turn of the statement.
@@ -351,7 +342,7 @@ def _operand_lives(m: Machine, number: BufferId) -> bool:
                 waiting.append(other)
     if any(m.buffers[other].origin is Origin.ARGUMENT for other in others):
         return True
-    return bool(others - _unreachable(m, others))
+    return bool(others - reach.unreachable(m, others))
 
 
 def _without_gradients(m: Machine) -> bool:
@@ -369,121 +360,3 @@ def _without_gradients(m: Machine) -> bool:
 
 
 _OFF = frozenset({"no_grad", "inference_mode"})
-
-
-# ----------------------------------------------------------------------------- reachability
-
-
-def _unreachable(m: Machine, wanted: set[BufferId]) -> set[BufferId]:
-    """The wanted buffers that nothing holds."""
-    missing = wanted - _in_flight(m)
-    if not missing:
-        return missing
-    roots = list(_roots(m))
-    # Most are held by a name, which is seen at once.
-    for root in roots:
-        if isinstance(root, BufferV):
-            _found(m, m.life.moved.get(root.id, root).id, missing)
-    return _not_reached(m, roots, missing) if missing else missing
-
-
-def reached(m: Machine, roots: Iterable[Value], wanted: set[BufferId]) -> set[BufferId]:
-    """The wanted buffers that values hold, directly or through others."""
-    return wanted - _not_reached(m, roots, set(wanted))
-
-
-def _not_reached(m: Machine, roots: Iterable[Value], missing: set[BufferId]) -> set[BufferId]:
-    seen: set[int] = set()
-    scopes: set[int] = set()
-    waiting: list[Value] = []
-    for root in roots:
-        waiting.append(root)
-        while waiting:
-            _visit(m, waiting.pop(), waiting, missing, seen, scopes)
-            if not missing:
-                return missing
-    return missing
-
-
-def _in_flight(m: Machine) -> set[BufferId]:
-    """Buffers made by the running statement of a caller before it made the call that runs now.
-
-    In ``f(x.clone(), g())`` nothing but the unfinished statement holds the clone while ``g`` runs.
-    """
-    flying: set[BufferId] = set()
-    for caller, callee in pairwise(m.frames):
-        flying.update(BufferId(number) for number in range(caller.born, callee.entered))
-    return flying
-
-
-def _roots(m: Machine) -> Iterator[Value]:
-    for frame in reversed(m.frames):
-        env: Env | None = frame.env
-        while env is not None:
-            yield from list(env.names.values())
-            env = env.parent
-        if frame.result is not None:
-            yield frame.result
-    yield from m.life.held
-    yield from m.life.kept
-    yield from m.life.outside
-    yield from m.life.lent
-    yield from m.roles.values()
-    yield from m.life.moved.values()
-    # While a module's own body runs, its names are in the frame, and what others see lags behind.
-    base = m.frames[0]
-    own = base.env.names.keys() if base.function == base.env.module else ()
-    yield from (v for (where, name), v in m.globals.items() if where != base.env.module or name not in own)
-
-
-def _visit(
-    m: Machine, value: Value, waiting: list[Value], missing: set[BufferId], seen: set[int], scopes: set[int]
-) -> None:
-    match value:
-        case BufferV(number) as view:
-            _found(m, m.life.moved.get(number, view).id, missing)
-        case CallbackV(number, func, address):
-            if not address:
-                _found(m, number, missing)
-                waiting.append(func)
-        case HeapV(number):
-            if number not in seen:
-                seen.add(number)
-                held = m.heap[number]
-                waiting += [*held.attrs.values(), *held.items, *held.extra.values(), *held.keys.values()]
-                if held.sample is not None:
-                    waiting.append(held.sample)
-        case TupleV(items):
-            waiting += items
-        case SymV(_, holds):
-            waiting += holds
-        case MethodV(receiver):
-            waiting.append(receiver)
-        case ContextV(_, inner):
-            waiting.append(inner)
-        case PartialV(func, args, kwargs) | GeneratorV(func, args, kwargs):
-            waiting += [func, *args, *kwargs.values()]
-        case FuncV(_, closure, receiver):
-            if receiver is not None:
-                waiting.append(receiver)
-            while closure is not None and id(closure) not in scopes:
-                scopes.add(id(closure))
-                waiting += closure.names.values()
-                closure = closure.parent
-        case _:
-            return
-
-
-def _found(m: Machine, number: BufferId, missing: set[BufferId]) -> None:
-    """The buffer is alive, and so is what it may be another name of."""
-    if number not in m.life.same:
-        missing.discard(number)
-        return
-    waiting, seen = [number], {number}
-    while waiting:
-        here = waiting.pop()
-        missing.discard(here)
-        for other in m.life.same.get(here, ()):
-            if other not in seen:
-                seen.add(other)
-                waiting.append(other)

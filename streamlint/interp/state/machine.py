@@ -253,7 +253,7 @@ class Machine:
         self.steps += 1
         if self.steps > LIMITS.path_steps or len(self.ops) > LIMITS.path_ops:
             self.stop("steps")
-        if not self.steps & 511:
+        if not self.steps & 4_095:
             self.project.budgets.look()
 
     def stop(self, budget: str) -> NoReturn:

@@ -96,7 +96,7 @@ class Project:
     def imports(self, name: str, root: str) -> bool:
         """Whether a module imports anything of a package."""
         module = self.module(name)
-        return module is not None and any(one.module.partition(".")[0] == root for one in module.imports)
+        return module is not None and root in module.roots
 
     def kernel_sources(self, name: str) -> tuple[str, ...]:
         """The CUDA source that a module assigns to its variables as literals."""

@@ -1,0 +1,155 @@
+"""What the names, objects and statements of a path hold: which memory nothing holds any more."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from streamlint.interp.state.values import (
+    BufferV,
+    CallbackV,
+    ContextV,
+    Env,
+    FuncV,
+    GeneratorV,
+    HeapV,
+    MethodV,
+    PartialV,
+    SymV,
+    TupleV,
+    Value,
+)
+from streamlint.trace import BufferId
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.values import HeapObject
+
+
+def unreachable(m: Machine, wanted: set[BufferId]) -> set[BufferId]:
+    """The wanted buffers that nothing holds."""
+    missing = wanted - _in_flight(m)
+    if not missing:
+        return missing
+    roots = [root for root in _roots(m) if type(root) in _HOLD]
+    # Most are held by a name, which is seen at once.
+    for root in roots:
+        if isinstance(root, BufferV):
+            _found(m, m.life.moved.get(root.id, root).id, missing)
+            if not missing:
+                return missing
+    return _not_reached(m, (root for root in roots if not isinstance(root, BufferV)), missing)
+
+
+def reached(m: Machine, roots: Iterable[Value], wanted: set[BufferId]) -> set[BufferId]:
+    """The wanted buffers that values hold, directly or through others."""
+    return wanted - _not_reached(m, roots, set(wanted))
+
+
+def _not_reached(m: Machine, roots: Iterable[Value], missing: set[BufferId]) -> set[BufferId]:
+    seen: set[int] = set()
+    scopes: set[int] = set()
+    waiting: list[Value] = []
+    moved, heap, same = m.life.moved, m.heap, m.life.same
+    for root in roots:
+        waiting.append(root)
+        while waiting:
+            value = waiting.pop()
+            if isinstance(value, BufferV):
+                number = moved.get(value.id, value).id
+                if number in missing or number in same:
+                    _found(m, number, missing)
+                    if not missing:
+                        return missing
+            elif isinstance(value, HeapV):
+                if value.id not in seen:
+                    seen.add(value.id)
+                    waiting += [part for part in _held_by(heap[value.id]) if type(part) in _HOLD]
+            elif isinstance(value, CallbackV):
+                if not value.address:
+                    _found(m, value.id, missing)
+                    if not missing:
+                        return missing
+                    waiting.append(value.func)
+            else:
+                waiting += [part for part in _inside(value, scopes) if type(part) in _HOLD]
+    return missing
+
+
+_HOLD = frozenset({BufferV, HeapV, TupleV, SymV, MethodV, ContextV, PartialV, GeneratorV, FuncV, CallbackV})
+"""Values that are memory or lead to some; a path has far more of the others."""
+
+
+def _held_by(held: HeapObject) -> Iterable[Value]:
+    sample = () if held.sample is None else (held.sample,)
+    return (*held.attrs.values(), *held.items, *held.extra.values(), *held.keys.values(), *sample)
+
+
+def _inside(value: Value, scopes: set[int]) -> Iterable[Value]:
+    """What an immutable value leads to at once; ``scopes`` are the closures that were looked through."""
+    match value:
+        case SymV(_, holds):
+            return holds
+        case TupleV(items):
+            return items
+        case MethodV(receiver) | ContextV(_, receiver):
+            return (receiver,)
+        case PartialV(func, args, kwargs) | GeneratorV(func, args, kwargs):
+            return (func, *args, *kwargs.values())
+        case FuncV(_, closure, receiver):
+            inside = [] if receiver is None else [receiver]
+            while closure is not None and id(closure) not in scopes:
+                scopes.add(id(closure))
+                inside += closure.names.values()
+                closure = closure.parent
+            return inside
+        case _:
+            return ()
+
+
+def _in_flight(m: Machine) -> set[BufferId]:
+    """Buffers made by the running statement of a caller before it made the call that runs now.
+
+    In ``f(x.clone(), g())`` nothing but the unfinished statement holds the clone while ``g`` runs.
+    """
+    flying: set[BufferId] = set()
+    for caller, callee in pairwise(m.frames):
+        flying.update(BufferId(number) for number in range(caller.born, callee.entered))
+    return flying
+
+
+def _roots(m: Machine) -> Iterator[Value]:
+    for frame in reversed(m.frames):
+        env: Env | None = frame.env
+        while env is not None:
+            yield from env.names.values()
+            env = env.parent
+        if frame.result is not None:
+            yield frame.result
+    yield from m.life.held
+    yield from m.life.kept
+    yield from m.life.outside
+    yield from m.life.lent
+    yield from m.roles.values()
+    yield from m.life.moved.values()
+    # While a module's own body runs, its names are in the frame, and what others see lags behind.
+    base = m.frames[0]
+    own = base.env.names.keys() if base.function == base.env.module else ()
+    yield from (v for (where, name), v in m.globals.items() if where != base.env.module or name not in own)
+
+
+def _found(m: Machine, number: BufferId, missing: set[BufferId]) -> None:
+    """The buffer is alive, and so is what it may be another name of."""
+    if number not in m.life.same:
+        missing.discard(number)
+        return
+    waiting, seen = [number], {number}
+    while waiting:
+        here = waiting.pop()
+        missing.discard(here)
+        for other in m.life.same.get(here, ()):
+            if other not in seen:
+                seen.add(other)
+                waiting.append(other)
