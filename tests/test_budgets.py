@@ -245,3 +245,26 @@ def test_what_is_too_large_to_be_read_is_named(tmp_path: Path) -> None:
     (left,) = report.statistics.left_out
     assert left.function == "long"
     assert "too large" in left.what
+
+
+def chain(length: int) -> str:
+    """Functions that each hand a tensor and a stream to the next one; the last one queues work there."""
+    steps = "".join(f"def f{at}(x, lane):\n    return f{at + 1}(x, lane)\n" for at in range(length))
+    last = f"def f{length}(x, lane):\n    with torch.cuda.stream(lane):\n        return x * 2\n"
+    first = "def run(x):\n    lane = torch.cuda.Stream()\n    y = f0(x + 1, lane)\n"
+    wait = "    torch.cuda.current_stream().wait_stream(lane)\n    return y\n"
+    return "import torch\n" + first + wait + steps + last
+
+
+@pytest.mark.parametrize("length", [3, 7, 8, 30])
+def test_who_is_given_a_stream_is_followed_however_deep(tmp_path: Path, length: int) -> None:
+    report = checked(tmp_path, chain(length))
+    assert [(f.code, f.function, f.confidence.name) for f in report.findings] == [
+        ("SL101", f"f{length}", "LIKELY")
+    ]
+    assert report.statistics.left_out == ()
+
+
+def test_calls_that_are_too_deep_are_told(tmp_path: Path) -> None:
+    report = checked(tmp_path, chain(LIMITS.call_depth + 5))
+    assert ("run", "depth of calls") in {(left.function, left.what) for left in report.statistics.left_out}

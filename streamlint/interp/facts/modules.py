@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streamlint.interp.state.budgets import LIMITS
 from streamlint.interp.state.captures import Captures
 from streamlint.interp.state.machine import Frame
 from streamlint.interp.state.values import Env
@@ -22,7 +23,7 @@ def at_module_level(
 
     ``known`` are local names that it may use.
     """
-    if len(m.frames) > 40:
+    if len(m.frames) > LIMITS.call_depth + 40:
         return None
     frame = Frame(Env(known or {}, module.name), module.name, touches=False)
     m.frames.append(frame)

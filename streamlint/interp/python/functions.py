@@ -17,10 +17,13 @@ from streamlint.interp.state.values import (
     BufferV,
     ConstV,
     Env,
+    EventV,
     FuncV,
     GeneratorV,
+    GraphV,
     HeapV,
     Shape,
+    StreamV,
     SymV,
     Value,
 )
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from streamlint.source import Span
 
 
+_ORDERS = (StreamV, EventV, GraphV)
 DEEP = 4
 """Below this many calls only functions that touch streams are followed."""
 LONG = 80
@@ -55,7 +59,10 @@ def call_function(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, 
             m, wrapper, [*([] if func.receiver is None else [func.receiver]), *args], kwargs, span
         )
     active = sum(1 for frame in m.frames if frame.function == func.name)
-    if depth >= LIMITS.call_depth or active > 1 or _is_remote(m, func, depth):
+    if active > 1 or _is_remote(m, func, [*args, *kwargs.values()], depth):
+        return _not_followed(m, func, args, kwargs, span)
+    if depth >= LIMITS.call_depth:
+        m.project.budgets.left_out.add("depth of calls")
         return _not_followed(m, func, args, kwargs, span)
     try:
         function, unread = _loaded(func, outside=not depth)
@@ -129,8 +136,13 @@ def _is_abstract(function: ir.Function) -> bool:
             return False
 
 
-def _is_remote(m: Machine, func: FuncV, depth: int) -> bool:
-    """Code that can hardly matter: far from the entry or long, and without a word about streams."""
+def _is_remote(m: Machine, func: FuncV, given: list[Value], depth: int) -> bool:
+    """Code that can hardly matter: far from the entry or long, without a word about streams, and given none.
+
+    ``def step(x, lane): return self.last.step(x, lane)`` hands on what matters, however deep that goes.
+    """
+    if depth > 1 and any(isinstance(names.settle(m, value), _ORDERS) for value in given):
+        return False
     if touching.may_touch(m.project, func.function) or not isinstance(func.function, ir.FunctionDecl):
         return False
     return depth >= DEEP or (depth > 1 and func.function.end_line - func.function.span.line > LONG)

@@ -25,7 +25,7 @@ class Limits:
     file_steps: int = 3_000_000
     """... and of all entries of a file."""
     path_ops: int = 6_000
-    call_depth: int = 12
+    call_depth: int = 40
     scans: int = 500
     """Searches for dropped references on one path; after that nothing is taken to be dropped."""
     elements: int = 4_096
