@@ -9,26 +9,56 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.interp.library import storage
-from streamlint.interp.state.values import NONE, FuncV, SymV, TupleV, Value, key_of
+from streamlint.interp.state.values import NONE, FuncV, PartialV, Shape, SymV, TupleV, Value, key_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
 
 BEFORE = "register_forward_pre_hook"
 AFTER = "register_forward_hook"
-BACKWARD = "register_hook"
+GRADIENT = "register_hook"
+ACCUMULATED = "register_post_accumulate_grad_hook"
+BEFORE_STEP = "register_step_pre_hook"
+AFTER_STEP = "register_step_post_hook"
+AT_END = "queue_callback"
 OF_MODULES = frozenset({BEFORE, AFTER})
+OF_TENSORS = frozenset({GRADIENT, ACCUMULATED})
+OF_OPTIMIZERS = frozenset({BEFORE_STEP, AFTER_STEP})
+
+_ENGINE = SymV("the engine of autograd")
 
 
 def register(m: Machine, owner: Value, name: str, args: list[Value], span: Span) -> Value | None:
     """``net.register_forward_hook(tap)``; None for a hook that is not followed."""
     match args:
         case [FuncV() as hook, *_]:
-            m.hooks.setdefault(f"{name} of {key_of(owner)}", []).append(hook)
+            # What a hook of a parameter gets is the parameter, of which it takes the gradient.
+            known = PartialV(hook, (owner,), {}) if name == ACCUMULATED else hook
+            m.hooks.setdefault(f"{name} of {key_of(owner)}", []).append(known)
             return m.fresh(f"{name}()", span)
         case _:
             return None
+
+
+def at_end(m: Machine, args: list[Value], span: Span) -> Value:
+    """``Variable._execution_engine.queue_callback(finish)``: at the end of the backward pass that runs."""
+    return register(m, _ENGINE, AT_END, args, span) or NONE
+
+
+def around_step(
+    m: Machine, optimizer: SymV, args: list[Value], step: Callable[[], Value], span: Span
+) -> Value:
+    """``optimizer.step()`` with the hooks that were registered for it."""
+    given: list[Value] = [optimizer, TupleV(tuple(args)), m.new_object(Shape.DICT)]
+    for hook in m.hooks.get(f"{BEFORE_STEP} of {optimizer.key}", ()):
+        m.python.call(m, hook, given, {}, span)
+    result = step()
+    for hook in m.hooks.get(f"{AFTER_STEP} of {optimizer.key}", ()):
+        m.python.call(m, hook, given, {}, span)
+    return result
 
 
 def before_call(m: Machine, module: SymV, args: list[Value], span: Span) -> None:
@@ -45,10 +75,15 @@ def after_call(m: Machine, module: SymV, args: list[Value], result: Value, span:
 
 
 def in_backward(m: Machine, span: Span) -> Value:
-    """After the gradients are queued: hooks of tensors get those, on the stream of the backward pass."""
+    """After the gradients are queued: hooks of tensors get those, on the stream of the backward pass.
+
+    What a hook queues for the end comes last.
+    """
     for place, found in list(m.hooks.items()):
         name, _, owner = place.partition(" of ")
-        for hook in found if name == BACKWARD else ():
-            gradient = storage.gradient(m, f"gradient of {owner}")
-            m.python.call(m, hook, [gradient], {}, span)
+        for hook in found if name in OF_TENSORS else ():
+            gradient: list[Value] = [storage.gradient(m, f"gradient of {owner}")] if name == GRADIENT else []
+            m.python.call(m, hook, gradient, {}, span)
+    for hook in m.hooks.pop(f"{AT_END} of {_ENGINE.key}", ()):
+        m.python.call(m, hook, [], {}, span)
     return NONE

@@ -10,6 +10,7 @@ from streamlint.interp.library import (
     copies,
     devices,
     factories,
+    hooks,
     in_place,
     layers,
     sizes,
@@ -62,6 +63,8 @@ def _as_tensor(m: Machine, value: Value) -> Value:
 def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
     """``torch.name(...)``: factories, in-place functions, ``out=``; anything else is an operator."""
     last = path.rpartition(".")[2]
+    if path.endswith("_execution_engine.queue_callback"):
+        return hooks.at_end(m, args, span)
     if path.count(".") == 1 or path.startswith("torch.Tensor."):
         if last in model.FACTORIES:
             return factories.make(m, last, args, kwargs, span)

@@ -145,7 +145,7 @@ def method(
     if name == "is_pinned" and m.buffers[view.id].residence is Evidence.SHOWN:
         return ConstV(m.space(view) is Space.PINNED)
     if name in model.META_METHODS:
-        taken = hooks.register(m, view, name, args, span) if name == hooks.BACKWARD else None
+        taken = hooks.register(m, view, name, args, span) if name in hooks.OF_TENSORS else None
         return taken or SymV(f"{key_of(view)}.{name}({','.join(key_of(a) for a in args)})")
     if name in ("to", "cpu", "cuda", "pin_memory", "copy_", "numpy"):
         return copies.method(m, view, name, args, kwargs, span)

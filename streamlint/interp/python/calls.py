@@ -351,6 +351,20 @@ def symbolic_method(
     """A method of an unknown value: names that only one kind of object has show what it is."""
     if receiver.computes and name in torch_model.MODULE_RETURNS_SELF:
         return receiver
+    if name == "step":
+        return hooks.around_step(
+            m, receiver, args, lambda: _symbolic_method(m, receiver, name, args, kwargs, span), span
+        )
+    return _symbolic_method(m, receiver, name, args, kwargs, span)
+
+
+def _symbolic_method(
+    m: Machine, receiver: SymV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value:
+    if name in hooks.OF_OPTIMIZERS:
+        taken = hooks.register(m, receiver, name, args, span)
+        if taken is not None:
+            return taken
     if receiver.computes and name in hooks.OF_MODULES:
         taken = hooks.register(m, receiver, name, args, span)
         if taken is not None:

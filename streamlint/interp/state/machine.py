@@ -22,6 +22,7 @@ from streamlint.interp.state.values import (
     GraphV,
     HeapObject,
     HeapV,
+    PartialV,
     Shape,
     StreamV,
     SymV,
@@ -227,7 +228,7 @@ class Machine:
     """The static output of graphs that are called like the function that was captured."""
     asleep: dict[int, list[Sleeper]] = field(default_factory=dict)
     """Threads that wait for what is put into a queue, by its number on the heap."""
-    hooks: dict[str, list[FuncV]] = field(default_factory=dict)
+    hooks: dict[str, list[FuncV | PartialV]] = field(default_factory=dict)
     """Functions that PyTorch calls, by the method that took them and what it was called on."""
     monitors: dict[int, Monitor] = field(default_factory=dict)
     """Locks, flags and queues among the objects of the heap."""
