@@ -88,3 +88,13 @@ class Node:
             return x * self.depth
 """
     confidences(tmp_path, node=text)
+
+
+def test_a_budget_that_ends_in_the_constructor_of_a_given_object_is_a_cut(tmp_path: Path) -> None:
+    """The functions around it were popped off a list that was no longer theirs."""
+    many = "\n".join(f"        for i{n} in range(9):\n            y = {n}" for n in range(3000))
+    heavy = MIXER.replace("    def begin", f"{many}\n\n    def begin")
+    found = written(tmp_path, {"mixer.py": heavy, "player.py": LATE, "caller.py": CALLER})
+    report = engine.analyze(tmp_path, found, engine.Settings())
+    assert report.errors == ()
+    assert report.statistics.cut

@@ -57,11 +57,13 @@ def _made(m: Machine, cls: ir.ClassDecl, key: str) -> HeapV:
     outer, constructing, m.constructing = m.calls, m.constructing, True
     m.calls = []
     first = len(m.ops)
-    with suppress(PathEnds, Returned):
-        args, kwargs = unseen_caller.constructor_arguments(m, cls, _FIRST_NUMBER + len(m.targets))
-        instances.initialize(m, made, cls, args, kwargs, cls.span)
-    m.calls, m.constructing = outer, constructing
-    del m.globals[_place(cls)]
+    try:  # also where the path is cut in the constructor: the functions around it end as they began
+        with suppress(PathEnds, Returned):
+            args, kwargs = unseen_caller.constructor_arguments(m, cls, _FIRST_NUMBER + len(m.targets))
+            instances.initialize(m, made, cls, args, kwargs, cls.span)
+    finally:
+        m.calls, m.constructing = outer, constructing
+        del m.globals[_place(cls)]
     m.forget_ops(first)
     _was_used(m, made, cls, key)
     return made
