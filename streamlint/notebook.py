@@ -8,12 +8,12 @@ assigned from one (``files = !ls``) becomes ``...``, and a cell of another langu
 
 from __future__ import annotations
 
-import ast
 import json
 import re
-import warnings
 from bisect import bisect_right
 from dataclasses import dataclass
+
+from streamlint.parsing import parses
 
 SUFFIX = ".ipynb"
 MAX_BYTES = 50_000_000
@@ -123,17 +123,7 @@ def _python(lines: tuple[str, ...]) -> tuple[str, ...]:
             return ("",) * len(lines)
         lines = (*lines[:first], "", *lines[first + 1 :])
     # `% 2` may open a line of an expression in brackets: what is Python is left alone.
-    return lines if _is_python(lines) else tuple(map(_without_magic, lines))
-
-
-def _is_python(lines: tuple[str, ...]) -> bool:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            ast.parse("\n".join(lines))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return True
+    return lines if parses("\n".join(lines)) else tuple(map(_without_magic, lines))
 
 
 def _without_magic(line: str) -> str:

@@ -16,7 +16,7 @@ TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "streamlint"
 BENCHMARKS = TESTS.parent / "benchmarks"
 
-TEXT = {"source", "finding", "files", "errors", "notebook", "patterns", "prefilter"}
+TEXT = {"source", "finding", "files", "errors", "notebook", "parsing", "patterns", "prefilter"}
 COMMANDS = {*TEXT, "trace", "run", "settings", "output"}
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -26,7 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ir": {"source"},
     "finding": {"source", "trace"},
     # The analysis: text -> IR -> trace -> order -> findings.
-    "lower": {"ir", "source"},
+    "lower": {"ir", "parsing", "source"},
     "models": {"trace", "source"},
     "interp": {"ir", "models", "trace", "source"},
     "order": {"trace", "source"},
@@ -34,7 +34,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "judging": {"interp", "models", "order", "rules", "trace", "finding", "source"},
     # Around the analysis.
     "errors": set(),
-    "notebook": set(),
+    "parsing": set(),
+    "notebook": {"parsing"},
     "files": {"notebook"},
     "patterns": set(),
     "prefilter": set(),

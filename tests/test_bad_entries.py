@@ -95,6 +95,10 @@ def nested_code(tree: Path) -> None:
     (tree / "nested.py").write_text(f"import torch\ns = torch.cuda.Stream()\ny = {'-' * 100_000}1\n")
 
 
+def many_fields(tree: Path) -> None:
+    (tree / "fields.py").write_text(f"import torch\ns = torch.cuda.Stream()\ny = f'{'{s}' * 600_000}'\n")
+
+
 @pytest.mark.parametrize(
     ("make", "error"),
     [
@@ -108,6 +112,7 @@ def nested_code(tree: Path) -> None:
         (folder_of_patterns, ".gitignore: cannot read the patterns: not a regular file"),
         (deep, "folders deep: not looked into"),
         (nested_code, "nested.py:1: nested too deeply to be parsed"),
+        (many_fields, "fields.py:3: too many braces beside f-strings to be parsed (600000 in "),
     ],
 )
 def test_a_bad_entry_is_its_own_error(

@@ -139,6 +139,7 @@ def test_old_and_foreign_notebooks() -> None:
         (b"[]", "race.ipynb: cannot read the file: not a notebook: it has no cells"),
         (b'{"cells": 3}', "race.ipynb: cannot read the file: not a notebook: it has no cells"),
         (b"\xff\xfe", "race.ipynb:1: cannot read the file: not a notebook: not UTF-8"),
+        (json.dumps(book(f"x = f'{'{a}' * 600_000}'")).encode(), ": too many braces beside f-strings"),
         (b"[" * 100_000, "race.ipynb: cannot read the file: not a notebook: nested too deeply"),
     ],
 )

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import gc
 import sys
-import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from streamlint.ir import LoweringError
+from streamlint.parsing import SlowTextError, parse
 from streamlint.source import Span
 
 if TYPE_CHECKING:
@@ -84,9 +84,9 @@ class Segment:
     def parse_ast(self) -> list[ast.stmt]:
         """The statements, their lines counted in the segment; raises ``LoweringError``."""
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # "invalid escape sequence" is the business of others
-                tree = ast.parse(self.text)
+            tree = parse(self.text)
+        except SlowTextError as error:
+            raise self.error(error.line, str(error)) from None
         except SyntaxError as error:
             version = ".".join(map(str, sys.version_info[:2]))
             message = f"syntax error: {error.msg} (read as Python {version})"

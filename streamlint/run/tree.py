@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ast
-import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from streamlint.files import MAX_BYTES, UnreadableError, decoded, read_source, relative
 from streamlint.finding import SourceError
 from streamlint.notebook import SUFFIX
+from streamlint.parsing import parses
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -153,7 +152,7 @@ class Tree:
     def check(self, path: Path) -> None:
         """Notes why a file cannot be parsed, if it cannot; cheaper than an index."""
         text = self._decode(path)
-        if text is None or _parses(text):
+        if text is None or parses(text):
             return
         from streamlint import ir
         from streamlint.lower import check_syntax
@@ -168,17 +167,6 @@ class Tree:
         if self._split[0] != span.path:
             self._split = span.path, (self.text(self.root / span.path) or "").split("\n")
         return " ".join(" ".join(self._split[1][span.line - 1 : span.end_line]).split())
-
-
-def _parses(text: str) -> bool:
-    """Whether Python's parser takes it as it is; else it is looked at more closely."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return True
 
 
 class _Folder:
