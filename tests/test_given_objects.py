@@ -98,3 +98,42 @@ def test_a_budget_that_ends_in_the_constructor_of_a_given_object_is_a_cut(tmp_pa
     report = engine.analyze(tmp_path, found, engine.Settings())
     assert report.errors == ()
     assert report.statistics.cut
+
+
+BATCH = """\
+import torch
+
+class Batch:
+    @staticmethod
+    def generate(n, world, device, pin=False):
+        batches = []
+        for r in range(world):
+            noise = torch.rand(n, device=device)
+            if pin:
+                noise = Batch.pinned(noise)
+            batches.append(noise)
+        return batches
+
+    @staticmethod
+    def pinned(noise: torch.Tensor):
+        return noise.pin_memory()
+
+    def record(self, stream: torch.cuda.Stream):
+        self.noise.record_stream(stream)
+"""
+GENERATED = """\
+import torch
+from batch import Batch
+
+def run(n, world):
+    return Batch.generate(n, world, device=torch.device("cuda"))
+
+def other(n, world, pin):
+    return Batch.generate(n, world, device=torch.device("cuda:0"), pin=pin)
+"""
+
+
+def test_what_is_pinned_was_made_on_the_host_whatever_device_callers_pass(tmp_path: Path) -> None:
+    assert confidences(tmp_path, batch=BATCH, caller=GENERATED) == []
+    alone = BATCH.replace("Batch.pinned(noise)", "noise.to('cpu', non_blocking=True).add_(1)")
+    assert confidences(tmp_path, batch=alone, caller=GENERATED)

@@ -159,7 +159,8 @@ def settle(m: Machine) -> None:
 def _take_back_host_work(m: Machine) -> None:
     """What made memory that turned out to be pageable ran on the host, whatever stream was current.
 
-    ``flat = torch.cat(parts)`` and then ``flat.pin_memory()``: only memory of the host can be pinned.
+    ``flat = torch.cat(parts)`` or ``torch.rand(n, device=device)``, and then ``flat.pin_memory()``: only
+    memory of the host can be pinned.
     """
     for number, op in enumerate(m.ops):
         if isinstance(op, Launch) and op.role is Role.CODE and any(_made_on_host(m, a) for a in op.accesses):
@@ -168,7 +169,8 @@ def _take_back_host_work(m: Machine) -> None:
 
 def _made_on_host(m: Machine, access: Access) -> bool:
     made = m.buffers[access.buffer]
-    return access.mode is Mode.WRITE and made.origin is Origin.RESULT and made.space is Space.PAGEABLE
+    ours = made.origin in (Origin.RESULT, Origin.ALLOCATED)
+    return access.mode is Mode.WRITE and ours and made.space is Space.PAGEABLE
 
 
 def _as_sure(m: Machine, made: BufferV, operands: list[BufferV]) -> None:

@@ -88,8 +88,8 @@ def method(
                 return m.new_buffer("", Space.PAGEABLE, Origin.RESULT, Flavor.ARRAY, span)
             return BufferV(view.id, view.region, Flavor.ARRAY)
         case "pin_memory":
-            if m.space(view) is Space.UNKNOWN:
-                # Only what is on the host can be pinned.
+            if not m.space(view).on_host:
+                # Only what is on the host can be pinned: what callers pass as a device is another one here.
                 m.is_memory(view, Evidence.SHOWN)
                 m.lives(view, Space.PAGEABLE, Evidence.SHOWN)
             tensors.operate(m, span, name, [view])
