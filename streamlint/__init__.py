@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+# Nothing is imported here, `typing` neither: with `python -m streamlint` this runs while the current folder,
+# which may hold a `typing.py` or what that imports, is still first on the path. Type checkers know the name.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from streamlint.api import Result, check_paths, check_source
     from streamlint.errors import UserError
