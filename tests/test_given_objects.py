@@ -137,3 +137,27 @@ def test_what_is_pinned_was_made_on_the_host_whatever_device_callers_pass(tmp_pa
     assert confidences(tmp_path, batch=BATCH, caller=GENERATED) == []
     alone = BATCH.replace("Batch.pinned(noise)", "noise.to('cpu', non_blocking=True).add_(1)")
     assert confidences(tmp_path, batch=alone, caller=GENERATED)
+
+
+LOADER = """\
+import torch
+
+
+class Loader:
+    def __init__(self, pool, n):
+        self.pool = pool
+        self.n = n
+        self.lane = torch.cuda.Stream()
+
+    def load(self, chunks):
+        page = self.pool.allocate(self.n, chunks)
+        with torch.cuda.stream(self.lane):
+            for chunk in chunks:
+                page.tensor[: chunk.size].copy_(chunk.host, non_blocking=True)
+        torch.cuda.current_stream().wait_stream(self.lane)
+        return page.tensor
+"""
+
+
+def test_what_a_pool_hands_out_was_not_written_by_handing_it_out(tmp_path: Path) -> None:
+    assert Confidence.LIKELY not in confidences(tmp_path, loader=LOADER)
