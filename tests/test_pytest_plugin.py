@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
 import pytest
@@ -85,7 +86,9 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:
-    plugin = "-p", "streamlint.pytest_plugin", "-p", "no:cacheprovider"
+    # Installed, it is there by its entry point, and must not come twice.
+    installed = any(each.name == "streamlint" for each in entry_points(group="pytest11"))
+    plugin = "-p", "streamlint" if installed else "streamlint.pytest_plugin", "-p", "no:cacheprovider"
     return pytester.runpytest_subprocess(*plugin, "-rfE", *options, timeout=120)
 
 
