@@ -312,9 +312,7 @@ def test_every_race_is_reported_or_stood_for(trace: Trace) -> None:
 
 
 @settings(max_examples=300, deadline=None)
-@pytest.mark.xfail(
-    reason="a rare trace with lanes is reported that the law does not list: open", strict=False
-)
+@pytest.mark.xfail(reason="a rare trace with lanes is reported that the law does not list", strict=False)
 @given(traces())
 def test_every_race_among_lanes_is_reported_or_stood_for(trace: Trace) -> None:
     check_law(trace)
