@@ -56,10 +56,17 @@ def check_paths(
     Raises UserError on a wrong configuration or an unknown rule.
     """
     overlay = {Path(path).absolute(): _encoded(text) for path, text in (texts or {}).items()}
-    given = check.Texts(overlay)
-    wanted = tuple(map(Path, paths))
-    found = request(wanted, given, config, select, ignore, min_confidence=min_confidence, jobs=jobs)
-    return _result(found)
+    return _result(
+        request(
+            tuple(map(Path, paths)),
+            texts=check.Texts(overlay),
+            config=config,
+            select=select,
+            ignore=ignore,
+            min_confidence=min_confidence,
+            jobs=jobs,
+        )
+    )
 
 
 def check_source(
@@ -76,16 +83,18 @@ def check_source(
     """
     place = Path(path).absolute()
     given = check.Texts({place: _encoded(source)}, (place,))
-    return _result(request((), given, None, select, ignore, min_confidence=min_confidence, jobs=1))
+    return _result(
+        request((), texts=given, select=select, ignore=ignore, min_confidence=min_confidence, jobs=1)
+    )
 
 
 def request(  # noqa: PLR0913
     paths: tuple[Path, ...],
-    texts: check.Texts,
-    config: Path | None,
-    select: Sequence[str],
-    ignore: Sequence[str],
     *,
+    texts: check.Texts | None = None,
+    config: Path | None = None,
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
     min_confidence: Confidence | None = None,
     jobs: int | None = None,
     known: Baseline | None = None,
@@ -95,6 +104,7 @@ def request(  # noqa: PLR0913
 
     Raises UserError on a wrong configuration, an unknown rule, or a revision that git does not know.
     """
+    texts = texts or check.Texts()
     root, is_project = find_root([*paths, *texts.wanted])
     rules = catalog()
     settings = with_known_codes(load(root, config), rules)

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING
 from streamlint import __version__, api, notebook
 from streamlint.cache.folder import default_folder
 from streamlint.errors import UserError
-from streamlint.files import MAX_BYTES, UnreadableError, absolute, write_whole
+from streamlint.files import MAX_BYTES, UnreadableError, absolute
 from streamlint.finding import Confidence
 from streamlint.output import Format, render, text
 from streamlint.output.places import Start, in_notebooks, shown_from
 from streamlint.output.style import Style, plain, wants_colors
-from streamlint.output.terminal import complain, write
+from streamlint.output.terminal import complain, save, write
 from streamlint.run import check
 from streamlint.run.progress import Progress
 from streamlint.run.stop import signal_of, stoppable
@@ -237,7 +237,7 @@ def _check(options: argparse.Namespace) -> int:
     if outcome.stop is not None:
         _complain(outcome.stop.message)
     if options.write_baseline is not None and outcome.stop is None:
-        _write(options.write_baseline, baseline.dump(outcome.findings))
+        save(options.write_baseline, baseline.dump(outcome.findings))
         write(
             f"Recorded {len(outcome.findings)} findings in {plain(str(options.write_baseline))}.\n",
             sys.stderr,
@@ -247,7 +247,7 @@ def _check(options: argparse.Namespace) -> int:
         _add_ignores(options.add_ignore, outcome)
         return FAILED if outcome.errors else CLEAN
     if options.prune_baseline and outcome.stop is None:
-        _prune(options.baseline, outcome)
+        _prune(options.baseline, request.known, outcome)
         outcome, shown = replace(outcome, stale=()), replace(shown, stale=())
     if options.write_baseline is None:
         _report(options, shown)
@@ -262,10 +262,10 @@ def _request(options: argparse.Namespace) -> check.Request:
     stdin = _stdin(options)
     request = api.request(
         tuple(Path(word) for word in options.paths if word != "-"),
-        check.Texts() if stdin is None else check.Texts(dict([stdin]), (stdin[0],)),
-        options.config,
-        options.select,
-        options.ignore,
+        texts=None if stdin is None else check.Texts(dict([stdin]), (stdin[0],)),
+        config=options.config,
+        select=options.select,
+        ignore=options.ignore,
         min_confidence=Confidence(options.min_confidence) if options.min_confidence else None,
         jobs=options.jobs,
         known=_known(options),
@@ -292,9 +292,9 @@ def _known(options: argparse.Namespace) -> Baseline:
     return known if options.write_baseline is None else Baseline()
 
 
-def _prune(path: Path, outcome: Outcome) -> None:
+def _prune(path: Path, known: Baseline, outcome: Outcome) -> None:
     if outcome.stale:
-        _write(path, baseline.read(path).without(outcome.stale))
+        save(path, known.without(outcome.stale))
     write(f"Dropped {len(outcome.stale)} findings from {plain(str(path))}.\n", sys.stderr)
 
 
@@ -312,7 +312,7 @@ def _add_ignores(reason: str, outcome: Outcome) -> None:
             written = with_comments(file, findings, reason, vocabulary(outcome.rules))
         except UnreadableError as error:
             raise UserError(f"{path}: {error}") from error
-        _write(file, written)
+        save(file, written)
     count = sum(map(len, by_path.values()))
     write(f"Wrote comments for {count} findings into {len(by_path)} files.\n", sys.stderr)
 
@@ -356,20 +356,13 @@ def _report(options: argparse.Namespace, outcome: Outcome) -> None:
     if options.statistics and form in (Format.FULL, Format.CONCISE):
         written += text.statistics(outcome)
     if to_file:
-        _write(options.output, written)
+        save(options.output, written)
     else:
         write(written, sys.stdout)
     if not options.quiet:
         # Full output is for people, and ends with its summary. Everything else is read by programs.
         aside = sys.stdout if form is Format.FULL and not to_file else sys.stderr
         write(text.summary(outcome, Style(wants_colors(options.color, aside))), aside)
-
-
-def _write(path: Path, content: str | bytes) -> None:
-    try:
-        write_whole(path, content)
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def _complain(message: str) -> None:

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamlint.errors import UserError
-from streamlint.files import UnreadableError, read, write_whole
-from streamlint.output.terminal import show
-from streamlint.settings.config import OWN_FILE, load
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from streamlint.files import UnreadableError, read
+from streamlint.output.terminal import save, show
+from streamlint.settings.config import OWN_FILE, document, load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -59,19 +53,19 @@ def _configuration(folder: Path) -> Iterator[str]:
     if own.exists():
         yield f"{own}: left as it is"
     elif not project.exists():
-        _write(own, KEYS)
+        save(own, KEYS)
         yield f"{own}: written"
     elif _is_configured(project):
         yield f"{project}: left as it is"
     else:
         text = _text(project)
         gap = "" if not text else "\n" if text.endswith("\n") else "\n\n"
-        _write(project, f"{text}{gap}[tool.streamlint]\n{KEYS}")
+        save(project, f"{text}{gap}[tool.streamlint]\n{KEYS}")
         yield f"{project}: [tool.streamlint] added"
 
 
 def _is_configured(project: Path) -> bool:
-    match tomllib.loads(_text(project)):
+    match document(project):
         case {"tool": {"streamlint": _}}:
             return True
         case _:
@@ -81,7 +75,7 @@ def _is_configured(project: Path) -> bool:
 def _hook(folder: Path) -> Iterator[str]:
     path = folder / HOOKS
     if not path.exists():
-        _write(path, f"repos:\n{HOOK}")
+        save(path, f"repos:\n{HOOK}")
         yield f"{path}: written; `pre-commit install` switches it on"
     elif "streamlint" in _text(path):
         yield f"{path}: left as it is"
@@ -95,10 +89,3 @@ def _text(path: Path) -> str:
         return read(path).decode("utf-8", "replace")
     except UnreadableError as error:
         raise UserError(f"{path}: {error}") from error
-
-
-def _write(path: Path, content: str) -> None:
-    try:
-        write_whole(path, content)
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror or error}") from error

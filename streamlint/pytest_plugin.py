@@ -63,16 +63,19 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     options = early_config.known_args_namespace
     if not options.streamlint:
         return
+    from streamlint import api
     from streamlint.confirm.observe.observer import Observer
-    from streamlint.confirm.observe.outcome import request_for
     from streamlint.errors import UserError
+    from streamlint.finding import Confidence
 
+    least = options.streamlint_min_confidence
     try:
-        request = request_for(
-            early_config.rootpath,
-            options.streamlint_select,
-            options.streamlint_ignore,
-            options.streamlint_min_confidence,
+        request = api.request(
+            (early_config.rootpath,),
+            select=options.streamlint_select,
+            ignore=options.streamlint_ignore,
+            min_confidence=Confidence(least) if least else None,
+            jobs=1,
         )
     except UserError as error:
         raise pytest.UsageError(f"--streamlint: {error}") from error

@@ -50,9 +50,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "server": {"api", "cache", "errors", "files", "finding", "interp", "rules", "run", "settings", "source"},
     "graph": {*COMMANDS, "order", "ir", "lower", "models", "interp"},
     # The observed trace comes from the tables, and goes to the judge; what is captured, interp knows.
-    "confirm": {*COMMANDS, "order", "graph", "interp", "judging", "models", "rules", "witness"},
+    "confirm": {*COMMANDS, "api", "order", "graph", "interp", "judging", "models", "rules", "witness"},
     # In the user's own tests.
-    "pytest_plugin": {"confirm", "errors", "finding", "output", "run"},
+    "pytest_plugin": {"api", "confirm", "errors", "finding", "output", "run"},
     "__init__": {"api", "errors", "finding", "source"},
     "__main__": {"cli"},
 }

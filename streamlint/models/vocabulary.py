@@ -80,8 +80,6 @@ WAITS_FOR_EVENT = _names(fx.StreamWaitsEvent, fx.StreamWaits, fx.HostWaitsEvent)
 KEEPS_ALIVE = _names(fx.KeepsAlive)
 CALLS_BACK = _names(fx.HostCallback)
 COPIES_ON_STREAM = _names(fx.Copies, only=_takes_stream)
-WORKS_ON_STREAM = _names(fx.Uses, fx.Launches, fx.Allocates, fx.Frees, only=_takes_stream)
-"""Kernels, fills and allocations that take a stream."""
 RUNS_BESIDE = _names(fx.Background) | _names(fx.Communicates, only=lambda effect: effect.flag is None)  # type: ignore[union-attr]
 READS_TIMES = _names(fx.ReadsTimes)
 ORDERS = STREAM_WAITS | HOST_WAITS | POLLS

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.finding import Severity
 from streamlint.output.style import visible
+from streamlint.output.text import told
 
 if TYPE_CHECKING:
     from streamlint.finding import Finding, SourceError
@@ -36,10 +37,7 @@ def _finding(finding: Finding) -> str:
         # Columns make sense to GitHub only for a place on one line.
         **({"col": place.col + 1, "endColumn": place.end_col + 1} if place.line == place.end_line else {}),
     }
-    text = [f"{finding.message} [{finding.confidence.value}]"]
-    text += [f"{related.span}: {related.message}" for related in finding.related]
-    text += [f"help: {finding.help}"] if finding.help else []
-    return _command(_COMMAND[finding.severity], properties, "\n".join(text))
+    return _command(_COMMAND[finding.severity], properties, "\n".join(told(finding)))
 
 
 def _error(error: SourceError) -> str:

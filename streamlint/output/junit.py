@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 from streamlint.output.style import visible
+from streamlint.output.text import told
 
 if TYPE_CHECKING:
     from streamlint.finding import Finding, SourceError
@@ -46,10 +47,8 @@ def _suite(root: ET.Element, path: str, failures: int, errors: int) -> ET.Elemen
 def _finding(suite: ET.Element, finding: Finding) -> None:
     place = finding.primary
     case = _case(suite, f"{finding.code} {finding.name}", place.line, finding.function)
-    said = [f"{place}: {finding.message} [{finding.confidence.value}]"]
-    said += [f"{related.span}: {related.message}" for related in finding.related]
-    said += [f"help: {finding.help}"] if finding.help else []
-    _failed(case, "failure", finding.code, finding.message, "\n".join(said))
+    said = "\n".join(told(finding))
+    _failed(case, "failure", finding.code, finding.message, f"{place}: {said}")
 
 
 def _error(suite: ET.Element, error: SourceError) -> None:

@@ -1,4 +1,4 @@
-"""The one way in which commands write to a terminal or a pipe.
+"""The one way in which commands write: to a terminal or a pipe, and into a file that the user named.
 
 Names of files, keys of configuration and messages about them are somebody else's, and may hold anything.
 """
@@ -10,9 +10,11 @@ import sys
 from typing import TYPE_CHECKING
 
 from streamlint.errors import UserError
+from streamlint.files import write_whole
 from streamlint.output.style import plain
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from typing import TextIO
 
 
@@ -34,6 +36,14 @@ def write(content: str, stream: TextIO | None) -> None:
 def show(content: str) -> None:
     """Write lines to standard output, each without what would move the cursor or turn the text around."""
     write("".join(f"{plain(line)}\n" for line in content.split("\n")), sys.stdout)
+
+
+def save(path: Path, content: str | bytes) -> None:
+    """Write a file, whole or not at all. Raises UserError, with the name, if it cannot be written."""
+    try:
+        write_whole(path, content)
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def complain(message: str) -> None:

@@ -60,6 +60,13 @@ def _block(finding: Finding, outcome: Outcome, style: Style) -> Iterator[str]:
         yield from (f"{'':{gutter}}         {plain(line)}" for line in more)
 
 
+def told(finding: Finding) -> list[str]:
+    """Return a finding without its source, in lines: the message, the other places, the help."""
+    lines = [f"{finding.message} [{finding.confidence.value}]"]
+    lines += [f"{related.span}: {related.message}" for related in finding.related]
+    return [*lines, f"help: {finding.help}"] if finding.help else lines
+
+
 def summary(outcome: Outcome, style: Style) -> str:
     """Return the closing lines: how much was found, in how much code."""
     files = _count(outcome.files if outcome.stop is None else outcome.stop.done, "file")

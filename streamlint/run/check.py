@@ -106,8 +106,9 @@ def outcome(
     sources = SourceFiles(
         request.root, {relative(path, request.root): content for path, content in (overlay or {}).items()}
     )
-    found = _after_comments(request, report, focus, sources)
+    focused = frozenset(relative(path, request.root) for path in focus)
     active = _ActiveCodes(request)
+    found = _after_comments(request, report, focused, sources, active)
     shown = leading(
         [
             finding
@@ -129,18 +130,18 @@ def outcome(
         statistics=report.statistics,
         known=len(shown) - len(new),
         unchanged=len(new) - len(fresh),
-        stale=tuple(_stale(request, shown, focus)),
+        stale=tuple(_stale(request, shown, focused, active)),
     )
 
 
-def _stale(request: Request, shown: Iterable[Finding], focus: Sequence[Path]) -> Iterator[str]:
+def _stale(
+    request: Request, shown: Iterable[Finding], focused: frozenset[str], active: _ActiveCodes
+) -> Iterator[str]:
     """Yield what the baseline knows, and this run would have found if it were there still."""
-    looked = {relative(path, request.root) for path in focus}
-    active = _ActiveCodes(request)
     for fingerprint in request.known.unmatched(finding.fingerprint for finding in shown):
         entry = request.known.entries[fingerprint]
         path, code = str(entry.get("path")), entry.get("code")
-        if not is_file(request.root / path) or (path in looked and code in active(path)):
+        if not is_file(request.root / path) or (path in focused and code in active(path)):
             yield fingerprint
 
 
@@ -180,10 +181,9 @@ def _analyze(
 
 
 def _after_comments(
-    request: Request, report: Report, focus: Sequence[Path], sources: SourceFiles
+    request: Request, report: Report, focused: frozenset[str], sources: SourceFiles, active: _ActiveCodes
 ) -> list[Finding]:
     known = vocabulary(request.rules)
-    focused = {relative(path, request.root) for path in focus}
     paths = focused | {finding.primary.path for finding in report.findings}
     contents = {path: sources.content(path) for path in sorted(paths)}
     comments = {
@@ -192,7 +192,7 @@ def _after_comments(
         if content is not None
     }
     broken = {error.path for error in report.errors}
-    return suppress.apply(report.findings, comments, focused - broken, _ActiveCodes(request))
+    return suppress.apply(report.findings, comments, focused - broken, active)
 
 
 class _ActiveCodes:

@@ -61,7 +61,7 @@ class Analysis:
 
         texts = check.Texts(question.texts, question.wanted)
         try:
-            request = api.request(question.paths, texts, None, (), (), jobs=1)
+            request = api.request(question.paths, texts=texts, jobs=1)
         except UserError as error:
             return Answer(self.root, problem=str(error), resident=resident())
         # What is typed changes all the time; a workspace is much like it was when it was saved last.

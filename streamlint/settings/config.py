@@ -86,10 +86,10 @@ def load(root: Path, explicit: Path | None = None) -> Config:
     Raises ConfigError on a file that cannot be read, an unknown key or a wrong type.
     """
     if explicit is not None:
-        return parse(_read(explicit), explicit, trusted=True)
+        return parse(document(explicit), explicit, trusted=True)
     for path in (root / OWN_FILE, root / "pyproject.toml"):
         if path.exists():
-            return parse(_read(path), path)
+            return parse(document(path), path)
     return Config()
 
 
@@ -137,7 +137,8 @@ def with_known_codes(config: Config, rules: Sequence[RuleInfo]) -> Config:
     )
 
 
-def _read(path: Path) -> dict[str, object]:
+def document(path: Path) -> dict[str, object]:
+    """Return what a TOML file holds. Raises ConfigError, with its name, if it cannot be read."""
     try:
         text = read(path, MAX_BYTES).decode("utf-8")
         _check_dots(text)

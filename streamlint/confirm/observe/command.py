@@ -13,7 +13,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streamlint.confirm.observe.outcome import outcome_of, request_for
+from streamlint import api
+from streamlint.confirm.observe.outcome import outcome_of
 from streamlint.errors import UserError
 from streamlint.files import write_whole
 from streamlint.finding import Confidence
@@ -78,8 +79,12 @@ def _request(options: argparse.Namespace) -> check.Request:
     script = Path(options.program.partition("::")[0])
     if not options.module and not script.is_file():
         raise UserError(f"{script} is not a file")
-    return request_for(
-        Path.cwd() if options.module else script, options.select, options.ignore, options.min_confidence
+    return api.request(
+        (Path.cwd() if options.module else script,),
+        select=options.select,
+        ignore=options.ignore,
+        min_confidence=Confidence(options.min_confidence) if options.min_confidence else None,
+        jobs=1,
     )
 
 

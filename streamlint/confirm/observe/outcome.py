@@ -5,41 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamlint.finding import Confidence, Report, Seen
+from streamlint.finding import Report, Seen
 from streamlint.judging.merging import merge
 from streamlint.run import check
-from streamlint.settings.catalog import Selection, catalog, parse_selectors
-from streamlint.settings.config import find_root, load, with_known_codes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from streamlint.confirm.observe.observer import Observed
     from streamlint.finding import Finding
     from streamlint.output import Outcome
-
-
-def request_for(
-    place: Path, select: Sequence[str], ignore: Sequence[str], min_confidence: str | None
-) -> check.Request:
-    """The configuration of the project that ``place`` is in, and what the command line adds to it."""
-    root, is_project = find_root([place])
-    rules = catalog()
-    config = with_known_codes(load(root, None), rules)
-    return check.Request(
-        root=root,
-        is_project=is_project,
-        paths=(),
-        config=config,
-        rules=rules,
-        selection=Selection(
-            parse_selectors(select, rules) or config.select,
-            config.ignore + parse_selectors(ignore, rules),
-        ),
-        min_confidence=Confidence(min_confidence or config.min_confidence),
-        jobs=1,
-    )
 
 
 def outcome_of(
