@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from typing_extensions import assert_never
 
+from streamlint.interp.state import reach
 from streamlint.interp.state.values import (
     CallbackV,
     EventV,
@@ -132,7 +133,8 @@ def _reached(m: Machine, values: Iterable[Value]) -> list[_Orders]:
     if not (m.streams or m.events or m.monitors):
         return found
     waiting = [value for value in values if type(value) in _LEADS][::-1]
-    seen: set[object] = set()
+    seen: set[Value] = set()
+    scopes: set[int] = set()
     while waiting:
         value = waiting.pop()
         if isinstance(value, SymV):
@@ -145,33 +147,20 @@ def _reached(m: Machine, values: Iterable[Value]) -> list[_Orders]:
             seen.add(value)
         if isinstance(value, (StreamV, EventV)) or (isinstance(value, HeapV) and value.id in m.monitors):
             found.append(value)
-        waiting += [inner for inner in _inside(m, value, seen) if type(inner) in _LEADS][::-1]
+        waiting += [inner for inner in _inside(m, value, scopes) if type(inner) in _LEADS][::-1]
     return found
 
 
-def _inside(m: Machine, value: Value, seen: set[object]) -> Iterable[Value]:
-    """What can be got at from a value at once; ``seen`` are the closures that were looked through."""
+def _inside(m: Machine, value: Value, scopes: set[int]) -> Iterable[Value]:
+    """What can be got at from a value at once; ``scopes`` are the closures that were looked through."""
     match value:
         case HeapV(number):
             held = m.heap[number]
             return (*held.attrs.values(), *held.items, *held.extra.values())
-        case SymV(_, holds):
-            return holds
-        case TupleV(items):
-            return items
-        case PartialV(func, args, kwargs):
-            return (func, *args, *kwargs.values())
         case CallbackV(func=func):
             return (func,)
-        case FuncV(closure=closure, receiver=receiver):
-            inside = [receiver] if receiver is not None else []
-            while closure is not None and id(closure) not in seen:
-                seen.add(id(closure))
-                inside += closure.names.values()
-                closure = closure.parent
-            return inside
         case _:
-            return ()
+            return reach.inside(value, scopes)
 
 
 def _announced(m: Machine, monitor: MonitorId) -> Iterator[StreamId]:

@@ -74,7 +74,7 @@ def _not_reached(m: Machine, roots: Iterable[Value], missing: set[BufferId]) -> 
                         return missing
                     waiting.append(value.func)
             else:
-                waiting += [part for part in _inside(value, scopes) if type(part) in _HOLD]
+                waiting += [part for part in inside(value, scopes) if type(part) in _HOLD]
     return missing
 
 
@@ -87,7 +87,7 @@ def _held_by(held: HeapObject) -> Iterable[Value]:
     return (*held.attrs.values(), *held.items, *held.extra.values(), *held.keys.values(), *sample)
 
 
-def _inside(value: Value, scopes: set[int]) -> Iterable[Value]:
+def inside(value: Value, scopes: set[int]) -> Iterable[Value]:
     """What an immutable value leads to at once; ``scopes`` are the closures that were looked through."""
     match value:
         case SymV(_, holds):
@@ -99,12 +99,12 @@ def _inside(value: Value, scopes: set[int]) -> Iterable[Value]:
         case PartialV(func, args, kwargs) | GeneratorV(func, args, kwargs):
             return (func, *args, *kwargs.values())
         case FuncV(_, closure, receiver):
-            inside = [] if receiver is None else [receiver]
+            reached = [] if receiver is None else [receiver]
             while closure is not None and id(closure) not in scopes:
                 scopes.add(id(closure))
-                inside += closure.names.values()
+                reached += closure.names.values()
                 closure = closure.parent
-            return inside
+            return reached
         case _:
             return ()
 
