@@ -14,6 +14,7 @@ import pytest
 
 from streamlint import __version__, cli
 from streamlint.finding import Confidence, Report, SourceError, Statistics
+from streamlint.output import style
 from streamlint.run.stop import Stopped, Terminated
 from tests.cli_support import SOURCE, FakeEngine, finding, install, run
 
@@ -403,6 +404,23 @@ def test_colors(
         monkeypatch.setenv(name, value)
     engine.findings = [finding()]
     assert ("\033[" in run(capsys, "train.py", "--color", option).out) is colored
+
+
+@pytest.mark.parametrize(
+    ("environment", "colored"),
+    [
+        ({"TERM": "xterm"}, True),
+        ({"TERM": "dumb"}, False),
+        ({"TERM": "xterm", "INSIDE_EMACS": "30.1,compile"}, False),
+        ({"TERM": "eterm-color", "INSIDE_EMACS": "30.1,term:0.96"}, True),
+    ],
+)
+def test_a_terminal_has_colors_if_it_shows_them(environment: dict[str, str], colored: bool) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    assert style.wants_colors("auto", Terminal(), environment) is colored
 
 
 def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:

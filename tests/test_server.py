@@ -139,6 +139,11 @@ def test_hover_tells_the_rule_and_an_action_suppresses(tmp_path: Path) -> None:
         assert action.title == "Suppress SL101 for this statement"
         assert action.edit is not None
         ((edit,),) = (action.edit.changes or {}).values()
+        beginning = types.Position(found.range.start.line, 0)
+        for named, count in ([found], 1), ([], 0):
+            there = types.Range(beginning, beginning)
+            wanted = types.CodeActionParams(document, there, types.CodeActionContext(named))
+            assert len(await client.text_document_code_action_async(wanted) or ()) == count
         lines = RACE.splitlines(keepends=True)
         lines[edit.range.start.line : edit.range.end.line] = [edit.new_text]
         client.type(uri, "".join(lines), 2)

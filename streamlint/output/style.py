@@ -58,7 +58,9 @@ def wants_colors(choice: str, stream: TextIO | None, environment: Mapping[str, s
         return False
     if environment.get("FORCE_COLOR"):
         return True
-    return stream is not None and stream.isatty() and environment.get("TERM") != "dumb"
+    # Emacs hands on the name of its own terminal, and shows what colours are made of in `M-x compile`.
+    plain = environment.get("TERM") == "dumb" or environment.get("INSIDE_EMACS", "").endswith(",compile")
+    return stream is not None and stream.isatty() and not plain
 
 
 def width(char: str) -> int:

@@ -164,7 +164,10 @@ def hover(ls: Server, params: types.HoverParams) -> types.Hover | None:
 
 def actions(ls: Server, params: types.CodeActionParams) -> list[types.CodeAction]:
     uri = params.text_document.uri
-    here = [item for item in ls.found.get(uri, ()) if overlap(params.range, item[1].range)]
+    # Neovim asks with the place of the cursor, and names what is anywhere in its line.
+    asked = [params.range, *(diagnostic.range for diagnostic in params.context.diagnostics)]
+    found = ls.found.get(uri, ())
+    here = [item for item in found if any(overlap(place, item[1].range) for place in asked)]
     return [action for item in here if (action := _suppressed(ls, uri, *item)) is not None]
 
 
