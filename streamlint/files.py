@@ -83,6 +83,16 @@ def as_module(content: bytes) -> bytes:
         raise UnreadableError(str(error), error.line) from error
 
 
+def text_of(content: bytes) -> str:
+    """Decode Python source as Python does, and give all lines one end. Raises UnreadableError."""
+    return decoded(content).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def lines_of(text: str) -> list[str]:
+    """Return the lines of a text without their ends, as Python and editors count them."""
+    return _LINE_END.split(text)
+
+
 def _too_large(size: int, limit: int) -> str:
     return f"file too large ({size} bytes, the limit is {limit})"
 
@@ -132,7 +142,7 @@ class SourceFiles:
         if path not in self._lines:
             content = self.content(path)
             text = decode(content) if content is not None else None
-            self._lines[path] = tuple(_LINE_END.split(text)) if text is not None else ()
+            self._lines[path] = tuple(lines_of(text)) if text is not None else ()
         return self._lines[path]
 
 

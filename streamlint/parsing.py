@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 import warnings
 
 MOST_WORK = 20_000_000_000
@@ -11,19 +12,16 @@ MOST_WORK = 20_000_000_000
 _WITH_FIELDS = re.compile(r"""\b(?:[ft]r?|r[ft])['"]""", re.IGNORECASE)
 
 
-class SlowTextError(Exception):
-    """Text that is not parsed, since that would take minutes; ``line`` is the one with the most braces."""
+class UnparsableError(Exception):
+    """Text that is not Python, or that would take minutes to be parsed; no file is named."""
 
-    def __init__(self, text: str) -> None:
-        counts = [line.count("{") for line in text.split("\n")]
-        self.line = counts.index(max(counts)) + 1
-        super().__init__(
-            f"too many braces beside f-strings to be parsed ({sum(counts)} in {len(text)} characters)"
-        )
+    def __init__(self, reason: str, line: int) -> None:
+        super().__init__(reason)
+        self.line = line
 
 
 def parse(text: str) -> ast.Module:
-    """Parse a module. Raises SlowTextError, and what ``ast.parse`` raises.
+    """Parse a module. Raises UnparsableError.
 
     For each field of an f-string the parser goes through what stands before it in the string (Python 3.11)
     or behind it in the file (from 3.12 on), which nothing can interrupt: ``f"{a}{a}{a}..."`` of 2 MB takes
@@ -31,16 +29,34 @@ def parse(text: str) -> ast.Module:
     table of 100,000 dictionaries, costs them nothing.
     """
     if text.count("{") * len(text) > MOST_WORK and _WITH_FIELDS.search(text):
-        raise SlowTextError(text)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # "invalid escape sequence" is the business of others
-        return ast.parse(text)
+        raise _slow(text)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # "invalid escape sequence" is the business of others
+            return ast.parse(text)
+    except SyntaxError as error:
+        version = ".".join(map(str, sys.version_info[:2]))
+        raise UnparsableError(
+            f"syntax error: {error.msg} (read as Python {version})", error.lineno or 1
+        ) from None
+    except ValueError as error:  # "source code string cannot contain null bytes"
+        raise UnparsableError(f"not Python source: {error}", 1) from None
+    except (RecursionError, MemoryError):
+        raise UnparsableError("nested too deeply to be parsed", 1) from None
+
+
+def _slow(text: str) -> UnparsableError:
+    counts = [line.count("{") for line in text.split("\n")]
+    return UnparsableError(
+        f"too many braces beside f-strings to be parsed ({sum(counts)} in {len(text)} characters)",
+        counts.index(max(counts)) + 1,
+    )
 
 
 def parses(text: str) -> bool:
     """Whether the parser takes the text as it is."""
     try:
         parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError, SlowTextError):
+    except UnparsableError:
         return False
     return True

@@ -17,7 +17,7 @@ from streamlint.confirm.plan.functions import PlanError, Program
 from streamlint.confirm.plan.plans import Plan, Target, of_each_statement, of_findings, parse_target
 from streamlint.confirm.report import text as report
 from streamlint.confirm.run.runner import Confirmation
-from streamlint.confirm.run.server import Limits, server_environment
+from streamlint.confirm.run.server import Limits, server_environment, slow_imports
 from streamlint.confirm.text.instrument import Place
 from streamlint.confirm.verdict import Decision, Difference, Verdict
 from streamlint.errors import UserError
@@ -188,6 +188,20 @@ def test_a_file_that_is_no_python(tmp_path: Path) -> None:
     (tmp_path / "x.py").write_text("def f(:\n", "utf-8")
     with pytest.raises(PlanError, match=r"x\.py"):
         Program(parse_target(str(tmp_path / "x.py")).path)
+
+
+def test_a_file_that_would_hold_up_the_parser(tmp_path: Path) -> None:
+    (tmp_path / "x.py").write_text(f"def f():\n    return f'{'{s}' * 600_000}'\n", "utf-8")
+    with pytest.raises(PlanError, match=r"x\.py: too many braces"):
+        Program(tmp_path / "x.py")
+    assert slow_imports([tmp_path / "x.py"]) == []
+
+
+def test_a_file_in_another_encoding(tmp_path: Path) -> None:
+    path = tmp_path / "x.py"
+    path.write_bytes(b"# coding: latin-1\r\nimport torch\r\ndef f():\r\n    return '\xe9'\r\n")
+    assert Program(path).holds(Place(4, 4))
+    assert slow_imports([path]) == ["torch"]
 
 
 def test_plan_needs_no_gpu(program: Path, capsys: pytest.CaptureFixture[str]) -> None:

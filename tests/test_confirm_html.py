@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from streamlint import confirm
+from streamlint import cli, confirm
 from streamlint.confirm import command
 from streamlint.confirm.plan.plans import Plan
 from streamlint.confirm.report import html
@@ -252,5 +252,5 @@ def test_the_command_writes_the_report(
     assert confirm.main([str(source), "--html", str(report)]) == 1
     assert "<svg" in report.read_text("utf-8")
     assert "1 confirmed" in capsys.readouterr().out
-    assert confirm.main([str(source), "--html", str(source.parent)]) == 2
+    assert cli.main(["confirm", str(source), "--html", str(source.parent)]) == 2
     assert "cannot write" in capsys.readouterr().err

@@ -264,3 +264,11 @@ def test_every_kind_of_block_is_entered() -> None:
         line = next(i for i, text in enumerate(source.splitlines(), 1) if f"do({number})" in text)
         seen, _ = run(source, Place(line))
         assert seen[seen.index("hold current") + 1] == f"do {number}"
+
+
+def test_a_form_feed_ends_no_line() -> None:
+    """It stands between the parts of a file, alone on a line or before a function."""
+    source = "\x0cimport torch\n\x0c\ndef f(x):\n    y = 'é'; x.fill_(1)\n"
+    found = node_at(ast.parse(source), source, Place(4, 13))
+    assert found is not None
+    assert ast.unparse(found) == "x.fill_(1)"

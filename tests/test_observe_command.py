@@ -203,3 +203,11 @@ def test_modules_and_forks(program: Path) -> None:
 def test_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["confirm", "--observe", "nowhere.py"]) == 2
     assert "nowhere.py is not a file" in capsys.readouterr().err
+
+
+def test_a_report_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "plain.py").write_text("x = 1\n")
+    report = tmp_path / "no" / "report.json"
+    arguments = ["confirm", "--observe", "--output", str(report), str(tmp_path / "plain.py")]
+    assert cli.main(arguments) == 2
+    assert f"error: cannot write {report}: No such file or directory" in capsys.readouterr().err

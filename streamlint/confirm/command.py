@@ -25,7 +25,6 @@ from streamlint.confirm.run.program import Program, cases_of
 from streamlint.confirm.run.runner import Confirmation, confirm_all
 from streamlint.confirm.run.server import Limits, Server, serving, slow_imports
 from streamlint.confirm.verdict import Decision, Verdict
-from streamlint.files import write_whole
 from streamlint.output import terminal
 from streamlint.run.stop import stoppable
 from streamlint.settings.config import find_root
@@ -87,7 +86,7 @@ def _confirm(options: argparse.Namespace, command: list[str] | None, server: Ser
     else:
         terminal.show(report.text(confirmations))
     if options.html is not None:
-        return _write_html(options, confirmations, planned.findings) or exit_status(confirmations)
+        _write_html(options, confirmations, planned.findings)
     return exit_status(confirmations)
 
 
@@ -102,7 +101,7 @@ def _ahead(options: argparse.Namespace, command: list[str] | None) -> Iterator[S
         Driver()
         preload = slow_imports(files)
         root, _ = find_root(files)
-    except (DriverUnavailableError, OSError, ValueError, SyntaxError):
+    except (DriverUnavailableError, OSError, ValueError):
         yield None  # it is told where it happens again
         return
     with serving(root, preload, _limits(options)) as server:
@@ -115,14 +114,10 @@ def _limits(options: argparse.Namespace) -> Limits:
 
 def _write_html(
     options: argparse.Namespace, confirmations: Sequence[Confirmation], findings: Sequence[Finding]
-) -> int:
+) -> None:
     from streamlint.confirm.report import html
 
-    try:
-        write_whole(options.html, html.page(confirmations, findings, options.delay))
-    except OSError as error:
-        return _refuse(f"cannot write {options.html}: {error.strerror}")
-    return 0
+    terminal.save(options.html, html.page(confirmations, findings, options.delay))
 
 
 def _synthesize(options: argparse.Namespace) -> int:

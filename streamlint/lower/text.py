@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from streamlint.ir import LoweringError
-from streamlint.parsing import SlowTextError, parse
+from streamlint.parsing import UnparsableError, parse
 from streamlint.source import Span
 
 if TYPE_CHECKING:
@@ -85,16 +85,8 @@ class Segment:
         """The statements, their lines counted in the segment; raises ``LoweringError``."""
         try:
             tree = parse(self.text)
-        except SlowTextError as error:
+        except UnparsableError as error:
             raise self.error(error.line, str(error)) from None
-        except SyntaxError as error:
-            version = ".".join(map(str, sys.version_info[:2]))
-            message = f"syntax error: {error.msg} (read as Python {version})"
-            raise self.error(error.lineno or 1, message) from None
-        except ValueError as error:  # "source code string cannot contain null bytes"
-            raise self.error(1, f"not Python source: {error}") from None
-        except (RecursionError, MemoryError):
-            raise self.error(1, "nested too deeply to be parsed") from None
         first = tree.body[0] if self.wrapped and tree.body else None
         return first.body if isinstance(first, ast.If) else tree.body
 

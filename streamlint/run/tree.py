@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from streamlint.files import MAX_BYTES, UnreadableError, decoded, read_source, relative
+from streamlint.files import MAX_BYTES, UnreadableError, read_source, relative, text_of
 from streamlint.finding import SourceError
 from streamlint.notebook import SUFFIX
 from streamlint.parsing import parses
@@ -103,7 +103,7 @@ class Tree:
         if data is None:
             return None
         try:
-            return decoded(data).replace("\r\n", "\n").replace("\r", "\n")
+            return text_of(data)
         except UnreadableError as error:
             self.note(path, error.line, str(error))
             return None

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import faulthandler
 import gc
-import importlib
+import importlib.util
 import json
 import os
 import signal
@@ -212,7 +212,7 @@ class Before:
 def _result(driver: Driver, job: dict[str, Any], run: dict[str, Any], before: Before) -> dict[str, Any]:
     path = Path(run["path"])
     try:
-        source = path.read_text("utf-8")
+        source = importlib.util.decode_source(path.read_bytes())
         purpose = Purpose(run["purpose"])
         hold = Hold(run["hold"])
         places = _place(run["earlier"]), _place(run["later"])

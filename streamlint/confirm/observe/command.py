@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING
 from streamlint import api
 from streamlint.confirm.observe.outcome import outcome_of
 from streamlint.errors import UserError
-from streamlint.files import write_whole
 from streamlint.finding import Confidence
 from streamlint.output import Format, Outcome, render, text
 from streamlint.output.style import Style, wants_colors
-from streamlint.output.terminal import complain, write
+from streamlint.output.terminal import complain, save, write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -125,7 +124,7 @@ def _report(options: argparse.Namespace, outcome: Outcome, observed: Observed) -
     style = Style(options.output is None and wants_colors("auto", sys.stdout))
     written = render(form, outcome, style)
     if options.output is not None:
-        write_whole(options.output, written)
+        save(options.output, written)
     else:
         write(written, sys.stdout)
     aside = sys.stdout if form is Format.FULL and options.output is None else sys.stderr

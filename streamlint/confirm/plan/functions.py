@@ -6,8 +6,10 @@ import ast
 import re
 from typing import TYPE_CHECKING, Final
 
-from streamlint.confirm.text.instrument import Place, node_at
+from streamlint.confirm.text.instrument import Place, lines_of, node_at
 from streamlint.confirm.text.streams import call_name, takes_stream
+from streamlint.files import UnreadableError, read, text_of
+from streamlint.parsing import UnparsableError, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -64,9 +66,9 @@ class Program:
     def __init__(self, path: Path) -> None:
         """:raises PlanError: the file cannot be read or parsed."""
         try:
-            self.source = path.read_text("utf-8")
-            self.tree = ast.parse(self.source, str(path))
-        except (OSError, UnicodeDecodeError, SyntaxError) as error:
+            self.source = text_of(read(path))
+            self.tree = parse(self.source)
+        except (UnreadableError, UnparsableError) as error:
             raise PlanError(f"{path.name}: {error}") from error
         self.path = path
         self._functions = dict(_functions(self.tree.body, ""))
@@ -139,7 +141,7 @@ class Program:
 
 
 def _column(source: str, node: ast.stmt | ast.expr) -> int:
-    line = source.splitlines()[node.lineno - 1]
+    line = lines_of(source)[node.lineno - 1]
     return len(line.encode()[: node.col_offset].decode())
 
 

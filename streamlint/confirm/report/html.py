@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from streamlint.confirm.report.timeline import svg, timeline
 from streamlint.confirm.reproduce.slicing import NothingToReplayError, slice_of
 from streamlint.confirm.verdict import Verdict
+from streamlint.files import SourceFiles
 from streamlint.witness import treatment
 
 if TYPE_CHECKING:
@@ -168,15 +169,12 @@ def _caption(verdict: Verdict, *, waits: bool) -> str:
 
 def _source(plan: Plan, earlier: Place | None, later: Place | None) -> Iterator[str]:
     marks = {place.line: letter for place, letter in ((later, "L"), (earlier, "E")) if place is not None}
-    try:
-        lines = plan.path.read_text("utf-8", errors="replace").rstrip().splitlines()
-    except OSError:
-        return
-    if not marks:
+    lines = SourceFiles(plan.path.parent).lines(plan.path.name)
+    if not marks or not lines:
         return
     # One line: in a <pre>, a line break between blocks would be an empty line.
     shown = [f'<span class="file">{escape(_path(plan))}</span>']
-    for number in _shown(sorted(marks), len(lines)):
+    for number in _shown(sorted(marks), len(lines) - (not lines[-1])):
         if number is None:
             shown.append("<span><i></i><u>    :</u></span>")
             continue

@@ -11,7 +11,7 @@ from streamlint.confirm.gpu.driver import Driver, DriverUnavailableError
 from streamlint.confirm.reproduce.slicing import NothingToReplayError, slice_of
 from streamlint.confirm.reproduce.synthesize import program
 from streamlint.confirm.run.processes import tidy_environment
-from streamlint.files import write_whole
+from streamlint.files import SourceFiles, write_whole
 from streamlint.finding import Severity
 
 if TYPE_CHECKING:
@@ -84,10 +84,7 @@ def file_name(finding: Finding) -> str:
 
 
 def _statement(root: Path, span: Span) -> str:
-    try:
-        lines = (root / span.path).read_text("utf-8", errors="replace").splitlines()
-    except OSError:
-        return ""
+    lines = SourceFiles(root).lines(span.path)
     return lines[span.line - 1].strip() if span.line <= len(lines) else ""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import signal
@@ -21,6 +20,8 @@ from streamlint.confirm.inside.probe import Mode
 from streamlint.confirm.run.processes import end_all, tidy_environment
 from streamlint.confirm.text.instrument import Purpose
 from streamlint.confirm.verdict import Cause, CudaError, Failed, Outcome, Raised, Returned
+from streamlint.files import UnreadableError, read, text_of
+from streamlint.parsing import UnparsableError, parse
 from streamlint.witness import (
     ByDeadlock,
     ByError,
@@ -188,9 +189,12 @@ def _children(pid: int) -> list[int]:
 def slow_imports(paths: Iterable[Path]) -> list[str]:
     """What programs in these files import and a server can import before them.
 
-    :raises SyntaxError: a file is not Python.
+    What is wrong with a file is told where it is to be run.
     """
-    trees = [ast.parse(path.read_bytes()) for path in paths]
+    trees = []
+    for path in paths:
+        with suppress(UnreadableError, UnparsableError):
+            trees.append(parse(text_of(read(path))))
     return [slow for name, slow in _PRELOAD.items() if any(imports(tree, name) for tree in trees)]
 
 

@@ -108,7 +108,7 @@ def _require(tree: ast.Module, source: str, place: Place | None) -> Node | None:
 
 def node_at(tree: ast.Module, source: str, place: Place) -> Node | None:
     """The innermost statement, or lambda, of a function that holds ``place``."""
-    return innermost(_in_functions(tree), source.splitlines(), place)
+    return innermost(_in_functions(tree), lines_of(source), place)
 
 
 def _in_functions(tree: ast.Module) -> list[Node]:
@@ -139,6 +139,11 @@ def _holds(node: Node, lines: list[str], place: Place) -> bool:
     return start <= (place.line, place.col) < stop
 
 
+def lines_of(source: str) -> list[str]:
+    """The lines of a decoded source, as Python counts them: ``splitlines`` also splits at form feeds."""
+    return source.split("\n")
+
+
 def _code_points(lines: list[str], line: int, offset: int) -> int:
     """``ast`` counts columns in UTF-8 bytes."""
     return len(lines[line - 1].encode()[:offset].decode(errors="ignore"))
@@ -163,7 +168,7 @@ class _Operand:
 
 def _operand(statement: Node, source: str, place: Place) -> _Operand | None:
     """Of the outermost operation that begins at ``place``, or of what the statement evaluates."""
-    lines = source.splitlines()
+    lines = lines_of(source)
     operations = [node for node in ast.walk(statement) if isinstance(node, ast.Call | ast.BinOp)]
     for node in operations:  # from the outside in
         if place.col is None or (node.lineno, _code_points(lines, node.lineno, node.col_offset)) == (

@@ -17,7 +17,15 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from streamlint.confirm.text.instrument import PROBE, Place, compiled, innermost, statements, wrap_stream
+from streamlint.confirm.text.instrument import (
+    PROBE,
+    Place,
+    compiled,
+    innermost,
+    lines_of,
+    statements,
+    wrap_stream,
+)
 from streamlint.confirm.text.streams import plain_call, stream_argument
 
 if TYPE_CHECKING:
@@ -66,7 +74,7 @@ def weave(source: str, path: str, sites: Mapping[int, Site]) -> ast.Module:
     """
     tree = ast.parse(source, path)
     ignored = _nodes_of(tree, compiled(tree))
-    candidates, lines = statements(tree), source.splitlines()
+    candidates, lines = statements(tree), lines_of(source)
     nodes: dict[int, list[int]] = {}
     for number, site in sites.items():
         node = innermost(candidates, lines, site.place)
