@@ -6,12 +6,11 @@ files anew.
 
 from __future__ import annotations
 
-import io
-import tokenize
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from streamlint.files import encoded
 from streamlint.run import check
 from streamlint.settings.baseline import Baseline
 from streamlint.settings.catalog import Selection, catalog, parse_selectors
@@ -55,7 +54,7 @@ def check_paths(
 
     Raises UserError on a wrong configuration or an unknown rule.
     """
-    overlay = {Path(path).absolute(): _encoded(text) for path, text in (texts or {}).items()}
+    overlay = {Path(path).absolute(): encoded(text) for path, text in (texts or {}).items()}
     return _result(
         request(
             tuple(map(Path, paths)),
@@ -82,7 +81,7 @@ def check_source(
     Raises UserError on a wrong configuration of the project around it, or an unknown rule.
     """
     place = Path(path).absolute()
-    given = check.Texts({place: _encoded(source)}, (place,))
+    given = check.Texts({place: encoded(source)}, (place,))
     return _result(
         request((), texts=given, select=select, ignore=ignore, min_confidence=min_confidence, jobs=1)
     )
@@ -124,16 +123,6 @@ def request(  # noqa: PLR0913
         changed=_changed(diff_base, root),
         known=known or Baseline(),
     )
-
-
-def _encoded(text: str) -> bytes:
-    """Encode a text as its coding comment says that it is."""
-    data = text.encode("utf-8", "surrogatepass")
-    try:
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-        return text.encode(encoding)
-    except (SyntaxError, UnicodeEncodeError):  # an error of the file, which the analysis tells
-        return data
 
 
 def _changed(diff_base: str | None, root: Path) -> Changed | None:

@@ -85,12 +85,17 @@ def as_module(content: bytes) -> bytes:
 
 def text_of(content: bytes) -> str:
     """Decode Python source as Python does, and give all lines one end. Raises UnreadableError."""
-    return decoded(content).replace("\r\n", "\n").replace("\r", "\n")
+    return with_one_end(decoded(content))
 
 
-def lines_of(text: str) -> list[str]:
-    """Return the lines of a text without their ends, as Python and editors count them."""
-    return _LINE_END.split(text)
+def with_one_end(text: str) -> str:
+    """Return a text in which all lines end alike; no line and no column is another."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def lines_of(text: str, *, keepends: bool = False) -> list[str]:
+    """Return the lines of a text, as Python and editors count them."""
+    return io.StringIO(text, newline="").readlines() if keepends else _LINE_END.split(text)
 
 
 def _too_large(size: int, limit: int) -> str:
@@ -141,24 +146,18 @@ class SourceFiles:
         """Return the lines of a file without their ends; nothing if it cannot be read or decoded."""
         if path not in self._lines:
             content = self.content(path)
-            text = decode(content) if content is not None else None
-            self._lines[path] = tuple(lines_of(text)) if text is not None else ()
+            try:
+                self._lines[path] = tuple(lines_of(decoded(content))) if content is not None else ()
+            except UnreadableError:
+                self._lines[path] = ()
         return self._lines[path]
-
-
-def decode(content: bytes) -> str | None:
-    """Decode Python source by its mark or its coding comment (UTF-8 without one); None if that fails."""
-    try:
-        return decoded(content)
-    except UnreadableError:
-        return None
 
 
 def decoded(content: bytes) -> str:
     """Decode Python source as Python does. Raises UnreadableError, with the line."""
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
-        if codecs.lookup(encoding).name in _SLOW_ENCODINGS:
+        if _is_slow(encoding):
             raise UnreadableError(f"text in the encoding {encoding} is not read", 1)
     except (SyntaxError, LookupError) as error:
         # A byte that is no UTF-8 in the first two lines is found here.
@@ -173,6 +172,20 @@ def decoded(content: bytes) -> str:
         raise _not_text(content, error) from error
     except (UnicodeError, LookupError) as error:
         raise UnreadableError(f"not text in the encoding {encoding}: {error}", 1) from error
+
+
+def _is_slow(encoding: str) -> bool:
+    return codecs.lookup(encoding).name in _SLOW_ENCODINGS
+
+
+def encoded(text: str) -> bytes:
+    """Encode a Python source as its coding comment says that it is."""
+    data = text.encode("utf-8", "surrogatepass")
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        return data if _is_slow(encoding) else text.encode(encoding)
+    except (SyntaxError, LookupError, UnicodeError):  # an error of the file, which the analysis tells
+        return data
 
 
 def _not_text(content: bytes, error: UnicodeDecodeError) -> UnreadableError:

@@ -153,6 +153,8 @@ class Report:
     files: int
     analyzed: int
     statistics: Statistics = Statistics()
+    marked: frozenset[str] | None = None
+    """The files whose text may hold comments for us; None if nobody has looked."""
 
 
 def leading(findings: Sequence[Finding]) -> tuple[Finding, ...]:

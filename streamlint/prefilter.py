@@ -1,6 +1,7 @@
-"""Where analysis starts: a cheap test on bytes, before anything is parsed or lowered.
+"""Cheap tests on the bytes of a file, before anything is parsed or lowered.
 
-It decides only where to *start*. What a call resolves to may well stand in a module that fails it.
+``may_touch_gpu`` decides only where analysis *starts*. What a call resolves to may well stand in a module
+that fails it.
 """
 
 from __future__ import annotations
@@ -34,3 +35,8 @@ def may_touch_gpu(data: bytes) -> bool:
         and any(part in data for part in _STREAM_PARTS)
         and _STREAM_TEXT.search(data) is not None
     )
+
+
+def may_hold_comments(data: bytes) -> bool:
+    """Whether a file can hold a comment that is meant for streamlint."""
+    return b"streamlint:" in data

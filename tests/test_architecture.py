@@ -40,7 +40,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "patterns": set(),
     "prefilter": set(),
     "cache": {"errors", "files", "finding", "source"},
-    "settings": {"errors", "files", "finding", "notebook", "patterns", "rules", "source"},
+    "settings": {"errors", "files", "finding", "notebook", "patterns", "prefilter", "rules", "source"},
     "output": {"errors", "files", "finding", "notebook", "settings", "source"},
     "run": {*TEXT, "cache", "lower", "ir", "models", "interp", "judging", "trace", "settings", "output"},
     "docs": {"settings", "models"},

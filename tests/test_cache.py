@@ -15,9 +15,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from streamlint import files
 from streamlint.cache import identity, snapshot
 from streamlint.cache.store import NAME
-from streamlint.files import read_source
+from streamlint.files import MAX_BYTES, read_source
 from streamlint.run import engine, session
 from streamlint.run.results import FileResult, Settings
 from streamlint.run.session import Session
@@ -182,6 +183,28 @@ def test_nothing_is_done_again_where_nothing_has_changed(tmp_path: Path, analyze
     assert report(root, cache) == first
     assert report(root, cache, (root / "racy.py",)).analyzed == 1, "another report, of a known file"
     assert analyzed == []
+
+
+def test_no_file_is_read_again_where_nothing_has_changed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But for its comments."""
+    monkeypatch.setattr(snapshot, "FRESH", 0)
+    root, cache = project(tmp_path)
+    comment = "    # streamlint: ignore[SL101] idle here\n    return y.sum()"
+    written(root, {"lone.py": LONE.replace("    return y.sum()", comment), "plain.py": "x = 1\n"})
+    options = (root, "--cache-dir", cache, "--output-format", "concise")
+    first = run(capsys, "check", *options)
+    read: list[str] = []
+
+    def noted(path: Path, limit: int = MAX_BYTES) -> bytes:
+        read.append(path.name)
+        return read_source(path, limit)
+
+    monkeypatch.setattr(files, "read_source", noted)
+    monkeypatch.setattr("streamlint.cache.snapshot.read_source", noted)
+    assert run(capsys, "check", *options).out == first.out
+    assert read == ["lone.py"]
 
 
 def test_a_changed_helper_is_done_again_with_its_callers_only(tmp_path: Path, analyzed: Done) -> None:

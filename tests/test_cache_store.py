@@ -258,7 +258,8 @@ def test_all_of_a_report_is_kept() -> None:
         at_call=True,
     )
     left_out = LeftOut(path="p", function="f", what="w", count=2)
-    given = Report((finding,), (SourceError("p", 1, "m"),), 3, 2, Statistics(4, 5, 6, (left_out,)))
+    numbers = Statistics(4, 5, 6, (left_out,))
+    given = Report((finding,), (SourceError("p", 1, "m"),), 3, 2, numbers, frozenset({"p"}))
     assert codec.load(codec.dump(given)) == given
     for value in (finding, left_out, given.statistics, given, given.errors[0]):
         usual = [each.name for each in fields(value) if getattr(value, each.name) == each.default]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -172,6 +173,19 @@ def test_open_texts_see_each_other_and_saving_checks_the_others(tmp_path: Path) 
     in_editor(tmp_path, steps)
 
 
+def test_lines_and_columns_are_those_of_the_editor(tmp_path: Path) -> None:
+    """Whatever Python takes for the end of a line beside, and in the encoding that the text names."""
+    text = "# coding: latin-1\n\x0c\n" + RACE.replace("😀", "\x85é")
+
+    async def steps(client: Editor) -> None:
+        uri = client.open(tmp_path / "new.py", text)
+        (found,) = await client.diagnostics(uri)
+        start = found.range.start
+        assert (start.line, start.character) == (9, text.split("\n")[9].index("y + 1"))
+
+    in_editor(tmp_path, steps)
+
+
 def test_a_wrong_configuration_is_told_once(tmp_path: Path) -> None:
     (tmp_path / "streamlint.toml").write_text("selekt = []\n")
 
@@ -204,10 +218,12 @@ def test_it_answers_after_a_message_that_makes_no_sense(tmp_path: Path) -> None:
         ("a\n", "a\n"),
         ("a", "b\na"),
         ("a\na\n", "a\na\na\n"),
+        ("\x0ca\u2028\x85\nb\n", "\x0ca\u2028\x85\nc\nb\n"),
+        ("a\r\nb\rc\n", "a\r\nb\rx\nc\n"),
     ],
 )
 def test_an_edit_makes_the_one_of_the_other(before: str, after: str) -> None:
     edit = line_edit(before, after)
-    lines = before.splitlines(keepends=True)
+    lines = re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+$", before)  # what the protocol takes for lines
     lines[edit.range.start.line : edit.range.end.line] = [edit.new_text]
     assert "".join(lines) == after

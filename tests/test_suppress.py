@@ -57,6 +57,7 @@ def at(line: int, end_line: int | None = None) -> Finding:
         ("# streamlint: ignore[SL101]\ny = f(\n    x,\n)\n", 3),
         ("if a:\n    # streamlint: ignore[SL101]\n    y = x\n", 3),
         ("y = x  # streamlint: ignore[SL101]\r\nz = 1\r\n", 1),
+        ("z = 1\ry = x  # streamlint: ignore[SL101]\rz = 1\r", 2),
         ("\ufeffy = x  # streamlint: ignore[SL101]\n", 1),
         ("a = '\x0c'\ny = x  # streamlint: ignore[SL101]\n", 2),
     ],

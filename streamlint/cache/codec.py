@@ -30,6 +30,7 @@ def dump(report: Report) -> bytes:
         report.analyzed,
         [numbers.exact, numbers.cut, numbers.skipped],
         [[left.path, left.function, left.what, left.count] for left in numbers.left_out],
+        None if report.marked is None else sorted(report.marked),
     ]
     return json.dumps(content, separators=(",", ":")).encode()
 
@@ -37,13 +38,14 @@ def dump(report: Report) -> bytes:
 def load(data: bytes) -> Report | None:
     """The report; None if this is none."""
     try:
-        findings, errors, files, analyzed, (exact, cut, skipped), left_out = json.loads(data)
+        findings, errors, files, analyzed, (exact, cut, skipped), left_out, marked = json.loads(data)
         return Report(
             tuple(_read_finding(each) for each in findings),
             tuple(SourceError(path, line, message) for path, line, message in errors),
             files,
             analyzed,
             Statistics(exact, cut, skipped, tuple(LeftOut(*each) for each in left_out)),
+            None if marked is None else frozenset(map(str, marked)),
         )
     except (ValueError, TypeError, RecursionError):
         return None

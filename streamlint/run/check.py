@@ -184,7 +184,8 @@ def _after_comments(
     request: Request, report: Report, focused: frozenset[str], sources: SourceFiles, active: _ActiveCodes
 ) -> list[Finding]:
     known = vocabulary(request.rules)
-    paths = focused | {finding.primary.path for finding in report.findings}
+    marked = focused if report.marked is None else focused & report.marked
+    paths = marked | {finding.primary.path for finding in report.findings} - focused
     contents = {path: sources.content(path) for path in sorted(paths)}
     comments = {
         path: suppress.read_comments(path, content, known)

@@ -111,6 +111,7 @@ def _report(tree: Tree, wanted: Sequence[Path], done: Mapping[Path, FileResult])
         files=len(wanted),
         analyzed=sum(result.analyzed for result in results),
         statistics=sum((result.statistics for result in results), Statistics()),
+        marked=frozenset(tree.relative(path) for path in wanted if path in done and done[path].marked),
     )
 
 

@@ -154,7 +154,7 @@ class Memory:
                     self._key(tree.relative(path), names[path]),
                     json.dumps([modules, [_words(search) for search in searches]]).encode(),
                     self._answer(tree, modules, searches),
-                    codec.dump(_report_of(result)),
+                    codec.dump(_report_of(tree.relative(path), result)),
                 )
             )
         if report is not None and not moved:
@@ -193,13 +193,17 @@ def _load_reads(data: bytes) -> tuple[list[str], list[Search]] | None:
         return None
 
 
-def _report_of(result: FileResult) -> Report:
-    return Report(result.findings, result.errors, 1, int(result.analyzed), result.statistics)
+def _report_of(path: str, result: FileResult) -> Report:
+    marked = frozenset({path} if result.marked else ())
+    return Report(result.findings, result.errors, 1, int(result.analyzed), result.statistics, marked)
 
 
 def _result_of(report: Report) -> FileResult:
     """What a file gave, as it was kept; it need not be kept again."""
-    return FileResult(report.findings, report.errors, bool(report.analyzed), report.statistics, Reads())
+    marked = report.marked is None or bool(report.marked)
+    return FileResult(
+        report.findings, report.errors, bool(report.analyzed), report.statistics, marked, Reads()
+    )
 
 
 def _bytes(text: str) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.prefilter import may_touch_gpu
+from streamlint.prefilter import may_hold_comments, may_touch_gpu
 from streamlint.run.results import FileResult, Reads
 
 if TYPE_CHECKING:
@@ -25,4 +25,4 @@ def of_plain_file(tree: Tree, path: Path, *, parsed: bool = False) -> FileResult
         return None
     if not parsed:
         tree.check(path)
-    return FileResult(errors=tree.errors_of(path), reads=Reads())
+    return FileResult(errors=tree.errors_of(path), marked=may_hold_comments(data), reads=Reads())

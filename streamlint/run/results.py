@@ -49,5 +49,7 @@ class FileResult:
     errors: tuple[SourceError, ...] = ()
     analyzed: bool = False
     statistics: Statistics = field(default_factory=Statistics)
+    marked: bool = True
+    """Whether its text may hold comments for us."""
     reads: Reads | None = None
     """None if another run may give something else: time or memory ran out, or the file cannot be read."""

@@ -17,6 +17,7 @@ from streamlint.judging.call_ends import Ends, Facts, TwoStreams
 from streamlint.judging.judge import Conditional, findings_of
 from streamlint.judging.merging import merge
 from streamlint.models import vocabulary
+from streamlint.prefilter import may_hold_comments
 from streamlint.run import collector, frames, searches
 from streamlint.run.plain import of_plain_file
 from streamlint.run.results import FileResult, Reads, Settings
@@ -113,7 +114,8 @@ class Session:
         """
         self.project = self._new_project()
         try:
-            return self._file(path, only, others if others is not None else Facts())
+            result = self._file(path, only, others if others is not None else Facts())
+            return replace(result, marked=may_hold_comments(self.tree.data(path) or b""))
         except Exception as error:
             what = f"internal error: {type(error).__name__}: {error}; please report this file"
             return FileResult(errors=(SourceError(self.tree.relative(path), 0, what),))

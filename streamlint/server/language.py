@@ -12,7 +12,7 @@ from pygls import uris
 from pygls.lsp.server import LanguageServer
 
 from streamlint import __version__
-from streamlint.files import SourceFiles
+from streamlint.files import SourceFiles, encoded, lines_of
 from streamlint.run.pool import Standing
 from streamlint.server.analysis import Analysis, Answer, Question
 from streamlint.server.translate import Translator, described, line_edit, overlap
@@ -37,7 +37,9 @@ class Server(LanguageServer):
     """One editor: its open texts, and two processes, for what is typed and for what is saved."""
 
     def __init__(self) -> None:
-        super().__init__("streamlint", __version__)
+        # The whole text each time: of parts of it pygls takes a form feed for the end of a line.
+        whole = types.TextDocumentSyncKind.Full
+        super().__init__("streamlint", __version__, text_document_sync_kind=whole)
         self.typed = _Analyst()
         self.saved = _Analyst()
         self.found: dict[str, tuple[tuple[Finding, types.Diagnostic], ...]] = {}
@@ -48,13 +50,13 @@ class Server(LanguageServer):
         """Return the lines of a file as the editor has them, or as they are on disk."""
         uri = uris.from_fs_path(str(path)) or ""
         if uri in self.workspace.text_documents:
-            return list(self.workspace.text_documents[uri].lines)
+            return lines_of(self.workspace.text_documents[uri].source)
         return SourceFiles(path.parent).lines(path.name)
 
     def texts(self) -> dict[Path, bytes]:
         """Return what the open files hold."""
         named = ((_path(uri), document.source) for uri, document in self.workspace.text_documents.items())
-        return {path: text.encode("utf-8", "replace") for path, text in named if path is not None}
+        return {path: encoded(text) for path, text in named if path is not None}
 
     def show(self, answer: Answer, uri: str | None) -> None:
         """Show what was found in one file, or with None in all files that are not open."""

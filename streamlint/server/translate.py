@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 from pygls import uris
 
+from streamlint.files import lines_of
 from streamlint.finding import Confidence, Severity
 from streamlint.settings.catalog import sentence
 
@@ -90,7 +91,7 @@ def overlap(one: types.Range, other: types.Range) -> bool:
 
 def line_edit(before: str, after: str) -> types.TextEdit:
     """Return the one edit of whole lines that makes ``after`` of ``before``."""
-    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    old, new = lines_of(before, keepends=True), lines_of(after, keepends=True)
     shorter = min(len(old), len(new))
     same = next((row for row in range(shorter) if old[row] != new[row]), shorter)
     tail = 0

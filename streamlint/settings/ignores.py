@@ -7,8 +7,8 @@ import tokenize
 from typing import TYPE_CHECKING
 
 from streamlint import notebook
-from streamlint.files import UnreadableError, decoded, read
-from streamlint.settings.suppress import IGNORE, Comment, read_comments, statements
+from streamlint.files import UnreadableError, decoded, lines_of, read, with_one_end
+from streamlint.settings.suppress import IGNORE, Comment, scanned
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -38,14 +38,13 @@ def commented(text: str, findings: Iterable[Finding], reason: str, known: Mappin
     The comment stands alone above the statement, where no formatter has to break the line; a comment that is
     there takes the codes in.
     """
-    comments = read_comments("", text.encode("utf-8", "surrogatepass"), known).comments
+    lines = lines_of(text, keepends=True)
+    comments, extents = scanned("", with_one_end(text), known)
     wanted: dict[tuple[int, int], set[str]] = {}
-    extents = statements(text)
     for finding in findings:
         line = finding.primary.line
         extent = next((each for each in extents if each[0] <= line <= each[1]), (line, line))
         wanted.setdefault(extent, set()).add(finding.code)
-    lines = io.StringIO(text, newline="").readlines()
     for extent, codes in sorted(wanted.items(), reverse=True):
         there = next((each for each in comments if each.codes and each.statement == extent), None)
         if there is not None:

@@ -20,8 +20,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from streamlint.files import decode
+from streamlint.files import UnreadableError, text_of
 from streamlint.finding import Confidence, Finding
+from streamlint.prefilter import may_hold_comments
 from streamlint.settings.catalog import (
     INVALID_SUPPRESSION,
     UNUSED_SUPPRESSION,
@@ -80,12 +81,16 @@ def read_comments(path: str, content: bytes, known: Mapping[str, str]) -> FileCo
 
     Text that is not Python has none.
     """
-    text = decode(content) if b"streamlint:" in content else None
-    if text is None:
+    if not may_hold_comments(content):
         return FileComments()
     try:
-        comments = tuple(_scan(path, text, known))
-    except (tokenize.TokenError, SyntaxError, ValueError):  # ValueError: a NUL, on some versions of Python
+        comments, _ = scanned(path, text_of(content), known)
+    except (
+        UnreadableError,
+        tokenize.TokenError,
+        SyntaxError,
+        ValueError,
+    ):  # a NUL, on some Pythons
         return FileComments()
     seen: Counter[str] = Counter()
     invalid = [
@@ -209,19 +214,16 @@ class _Layout:
     code_rows: tuple[int, ...]
 
 
-def statements(text: str) -> tuple[tuple[int, int], ...]:
-    """Return the first and last line of each statement; of a compound one, of its header.
+def scanned(
+    path: str, text: str, known: Mapping[str, str]
+) -> tuple[tuple[Comment, ...], tuple[tuple[int, int], ...]]:
+    """Return the comments, and the first and last line of each statement; of a compound one, of its header.
 
     Raises what ``tokenize`` raises on text that is not Python.
     """
-    return _layout(text).statements
-
-
-def _scan(path: str, text: str, known: Mapping[str, str]) -> Iterator[Comment]:
-    """Yield the marked comments."""
     layout = _layout(text)
-    for place in layout.places:
-        yield _comment(path, place, _belongs_to(place, layout), known)
+    comments = (_comment(path, place, _belongs_to(place, layout), known) for place in layout.places)
+    return tuple(comments), layout.statements
 
 
 def _layout(text: str) -> _Layout:
