@@ -87,6 +87,12 @@ _PLAIN_TYPES = frozenset(
 )
 
 
+_HOLD_OTHERS = frozenset(
+    "tuple list dict set frozenset deque Tuple List Dict Set FrozenSet Deque".split()
+    + "Sequence Iterable Mapping Union".split()
+)
+
+
 def annotated(annotation: ir.Expr | None) -> Fact:
     """``x: torch.Tensor``, ``rank: int``, ``group: ProcessGroup | None``, ``page: np.ndarray``."""
     match annotation:
@@ -102,8 +108,13 @@ def annotated(annotation: ir.Expr | None) -> Fact:
             return joined(annotated(part) for part in (left, right) if not _is_none(part))
         case ir.Index(value=ir.Name(id="Optional") | ir.Attr(name="Optional"), index=inner):
             return annotated(inner)
-        case ir.Index(value=ir.Name(id="Callable") | ir.Attr(name="Callable")):
+        case ir.Index(value=ir.Name(id="Callable" | "Literal") | ir.Attr(name="Callable" | "Literal")):
             return PLAIN
+        case ir.Index(value=ir.Name(id=holder) | ir.Attr(name=holder), index=held) if holder in _HOLD_OTHERS:
+            # tuple[float, int], dict[str, bool]: nothing in it is memory.
+            parts = held.items if isinstance(held, ir.Seq) else (held,)
+            plain = all(annotated(part).kind is Kind.PLAIN for part in parts if not _is_ellipsis(part))
+            return PLAIN if plain else NOTHING
         case _:
             return NOTHING
 
@@ -122,6 +133,10 @@ def _named(name: str, dotted: str) -> Fact:
 
 def _is_none(e: ir.Expr) -> bool:
     return isinstance(e, ir.Const) and e.value is None
+
+
+def _is_ellipsis(e: ir.Expr) -> bool:
+    return isinstance(e, ir.Const) and e.value is ...
 
 
 # ----------------------------------------------------------------------------- uses

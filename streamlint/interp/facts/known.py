@@ -346,7 +346,8 @@ def _declared(cls: ir.ClassDecl, name: str) -> Iterator[Fact]:
 
 
 def _part(whole: Fact) -> Fact:
-    return whole if whole.kind is Kind.MEMORY else NOTHING
+    """An element of a tensor is a view of it, and one of what holds numbers is a number."""
+    return replace(whole, space=Space.UNKNOWN) if whole.kind is Kind.PLAIN else whole
 
 
 def _computed(operands: list[Fact]) -> Fact:
@@ -377,6 +378,8 @@ def facts_of(project: Project) -> Facts:
 
 def of_value(m: Machine, key: str) -> Fact:
     """What the text says of an unknown value of a path, by its key: ``0:x``, ``batch.lens_cpu[0]``."""
+    if key in m.plain:
+        return PLAIN
     base, _, index = key.partition("[")
     if index:
         return _part(of_value(m, base))

@@ -28,6 +28,7 @@ from streamlint.interp.state.values import (
     Value,
 )
 from streamlint.models.schema import Lib
+from streamlint.trace import Evidence
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -229,6 +230,9 @@ def bind(
                 env.names[param.name] = named.pop(param.name)
             case _:
                 env.names[param.name] = _default(m, func, function, param)
+    for param in function.params:
+        if not param.kind.startswith("*") and kinds.annotated(param.annotation).kind is kinds.Kind.PLAIN:
+            _is_plain(m, names.settle(m, env.names[param.name]))
     for name, told in kinds.uses(m.project, function).items():
         value = names.settle(m, env.names[name]) if name in env.names else NONE
         if told.kind is not kinds.Kind.MEMORY:
@@ -238,6 +242,20 @@ def bind(
         if isinstance(value, BufferV):
             m.is_memory(value, told.by)
             m.lives(value, told.space, told.residence)
+
+
+def _is_plain(m: Machine, value: Value) -> None:
+    """An argument of which its parameter says that it is a number or the like: ``temperature: float``.
+
+    Also where it was taken for a tensor before, because it took part in arithmetic with one.
+    """
+    match value:
+        case SymV(key):
+            m.plain.add(key)
+        case BufferV(number) if m.buffers[number].kind is Evidence.ASSUMED:
+            m.objects.add(number)
+        case _:
+            pass
 
 
 def _default(m: Machine, func: FuncV, function: ir.Function, param: ir.Param) -> Value:

@@ -163,6 +163,8 @@ class Machine:
     """Functions defined inside of others, by module and qualified name: see ``entries/closures.py``."""
     parameters: dict[str, tuple[Scope, str]] = field(default_factory=dict)
     """What unseen callers pass, by key: the function and the parameter."""
+    plain: set[str] = field(default_factory=set)
+    """Keys of unknown values that were passed where an annotation wants a number or the like."""
     objects: set[BufferId] = field(default_factory=set)
     """What was taken for a tensor and turned out to be a module: ``build().cuda().eval()``."""
     spread: set[Span] = field(default_factory=set)
