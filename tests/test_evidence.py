@@ -269,6 +269,36 @@ def test_an_unresolved_call_tells_neither_its_stream_nor_that_host_memory_is_wri
     assert not [one for one in called if one.confidence is not Confidence.POSSIBLE]
 
 
+MOVED = """\
+import torch
+
+def moved(jobs{annotation}):
+    lane = torch.cuda.Stream()
+    with torch.cuda.stream(lane):
+        y = [transform(job) for job in jobs]
+    lane.synchronize()
+    return len(y)
+{caller}
+"""
+
+
+@pytest.mark.parametrize(
+    ("annotation", "caller", "found"),
+    [
+        ("", "", False),
+        (": list[str]", "", False),
+        (": torch.Tensor", "", True),
+        ("", "def main():\n    return moved(torch.ones(8, 8, device='cuda'))", True),
+    ],
+)
+def test_what_a_caller_may_have_left_needs_memory_that_something_shows(
+    tmp_path: Path, annotation: str, caller: str, *, found: bool
+) -> None:
+    source = MOVED.format(annotation=annotation, caller=caller)
+    report = engine.analyze(tmp_path, written(tmp_path, {"run.py": source}), engine.Settings())
+    assert bool(report.findings) is found
+
+
 KEEPER = """\
 import torch
 

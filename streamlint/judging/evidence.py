@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.rules.base import stream_of
+from streamlint.rules.base import is_entry, stream_of
 from streamlint.trace import CURRENT_DEVICE, Copy, Doubt, Evidence, Free, HostAccess, Launch
 
 if TYPE_CHECKING:
@@ -30,6 +30,17 @@ def evidence_of(judged: Judged, problem: Problem) -> Evidence:
     buffers = memory_of(judged, problem)
     memory = max((_of(judged.trace.buffers, ops, buffer) for buffer in buffers), default=Evidence.SHOWN)
     return min(memory, _of_streams(judged.trace, ops))
+
+
+def is_hearsay(judged: Judged, problem: Problem) -> bool:
+    """Whether a problem is about work that an unseen caller may have left, on what may be no memory of a stream.
+
+    ``def show(self, frames): for frame in frames[0]: ...`` needs a caller that does not wait, and one that passes
+    pinned memory: that are two assumptions, and nothing in the tree says either.
+    """
+    if problem.earlier is None or not is_entry(judged.op(problem.earlier)):
+        return False
+    return evidence_of(judged, problem) is Evidence.ASSUMED
 
 
 def memory_of(judged: Judged, problem: Problem) -> list[BufferId]:

@@ -96,6 +96,7 @@ def findings_of(run: Run) -> Iterator[Conditional]:
         candidates = [
             replace(candidate, problem=_settled(candidate.problem, judged, run, paths))
             for candidate in _candidates(judged, RULES)
+            if not evidence.is_hearsay(judged, candidate.problem)
         ]
         for candidate, leader in _leaders(judged, candidates):
             follows = (_finding(leader).pair,) if leader is not None else ()
