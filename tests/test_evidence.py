@@ -275,28 +275,31 @@ import torch
 def moved(jobs{annotation}):
     lane = torch.cuda.Stream()
     with torch.cuda.stream(lane):
-        y = [transform(job) for job in jobs]
+        y = torch.ones(8, device="cuda")
+        for job in jobs:
+            transform({given})
     lane.synchronize()
-    return len(y)
+    return y
 {caller}
 """
 
 
 @pytest.mark.parametrize(
-    ("annotation", "caller", "found"),
+    ("annotation", "given", "caller", "found"),
     [
-        ("", "", False),
-        (": list[str]", "", False),
-        (": torch.Tensor", "", True),
-        ("", "def main():\n    return moved(torch.ones(8, 8, device='cuda'))", True),
+        ("", "job", "", True),
+        ("", "y, job", "", False),
+        (": list[str]", "job", "", False),
+        (": torch.Tensor", "y, job", "", True),
+        ("", "y, job", "def main():\n    moved(torch.ones(8, 8, device='cuda'))", True),
     ],
 )
 def test_what_a_caller_may_have_left_needs_memory_that_something_shows(
-    tmp_path: Path, annotation: str, caller: str, *, found: bool
+    tmp_path: Path, annotation: str, given: str, caller: str, *, found: bool
 ) -> None:
-    source = MOVED.format(annotation=annotation, caller=caller)
+    source = MOVED.format(annotation=annotation, given=given, caller=caller)
     report = engine.analyze(tmp_path, written(tmp_path, {"run.py": source}), engine.Settings())
-    assert bool(report.findings) is found
+    assert any("`job" in one.message for one in report.findings) is found
 
 
 KEEPER = """\

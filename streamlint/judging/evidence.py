@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.rules.base import is_entry, stream_of
-from streamlint.trace import CURRENT_DEVICE, Copy, Doubt, Evidence, Free, HostAccess, Launch
+from streamlint.trace import CURRENT_DEVICE, Copy, Doubt, Evidence, Free, HostAccess, Launch, Mode
 
 if TYPE_CHECKING:
     from streamlint.rules.base import Judged, Problem
@@ -33,14 +33,23 @@ def evidence_of(judged: Judged, problem: Problem) -> Evidence:
 
 
 def is_hearsay(judged: Judged, problem: Problem) -> bool:
-    """Whether a problem is about work that an unseen caller may have left, on what may be no memory of a stream.
+    """Whether a problem needs work that an unseen caller may have left, on what only may be its memory.
 
-    ``def show(self, frames): for frame in frames[0]: ...`` needs a caller that does not wait, and one that passes
-    pinned memory: that are two assumptions, and nothing in the tree says either.
+    ``def show(frames): for frame in frames[0]: ...`` would need a caller that passes pinned memory and does
+    not wait, ``transform(x, options)`` one whose options are tensors. These are two assumptions, and
+    nothing in the tree says either. What a call gets beside nothing else is what it works on:
+    ``transform(batch)``.
     """
     if problem.earlier is None or not is_entry(judged.op(problem.earlier)):
         return False
-    return evidence_of(judged, problem) is Evidence.ASSUMED
+    if evidence_of(judged, problem) is not Evidence.ASSUMED:
+        return False
+    later = judged.op(problem.later)
+    if not isinstance(later, Launch):
+        return isinstance(later, HostAccess)
+    read = {access.buffer for access in later.accesses if access.mode is Mode.READ}
+    beside = (judged.trace.buffers[number].kind for number in read.difference(memory_of(judged, problem)))
+    return Doubt.OPAQUE in later.doubts and any(kind is not Evidence.ASSUMED for kind in beside)
 
 
 def memory_of(judged: Judged, problem: Problem) -> list[BufferId]:

@@ -14,7 +14,17 @@ from streamlint.models.mpi import MPI
 from streamlint.models.numba import NUMBA
 from streamlint.models.pycuda import PYCUDA
 from streamlint.models.rmm import RMM
-from streamlint.models.schema import Api, Framework, Lib, Role
+from streamlint.models.schema import (
+    Api,
+    Framework,
+    HostWaitsDevice,
+    HostWaitsEvent,
+    HostWaitsStream,
+    Lib,
+    Records,
+    Role,
+    StreamWaitsEvent,
+)
 from streamlint.models.tensorrt import TENSORRT
 from streamlint.models.torch import TORCH
 from streamlint.models.warp import WARP
@@ -83,6 +93,18 @@ TELLING = {
     if api.telling is not None
 }
 """Methods whose name shows what an unknown receiver is."""
+
+_ORDERS = (HostWaitsDevice, HostWaitsEvent, HostWaitsStream, Records, StreamWaitsEvent)
+ORDERING_IN_C = {
+    api.name: f"{framework.modules[0]}.{api.name}"
+    for framework in (CUDA_RUNTIME, CUDA_DRIVER)
+    for api in framework.functions
+    if api.effects and all(isinstance(effect, _ORDERS) for effect in api.effects)
+}
+"""CUDA's own functions that only order, by name: they take the same arguments whoever binds them.
+
+``cudart, _ = optional_import("cuda.cudart")``, or ``cudart = ctypes.CDLL("libcudart.so")``.
+"""
 
 
 def find_function(path: str) -> tuple[Framework, Api] | None:

@@ -104,6 +104,11 @@ TRANSPARENT = frozenset(
 )
 """Wrappers that stand for what they wrap: ``c_void_p(address)``."""
 
+MAKE_CLASSES = frozenset(
+    {"collections.namedtuple", "typing.NamedTuple", "dataclasses.make_dataclass", "enum.Enum"}
+)
+"""Functions whose result is a class of which objects keep what they are given."""
+
 SAYS_TYPE = frozenset({"typing.cast", "typing_extensions.cast"})
 """Calls whose result is their second argument: ``cast(torch.cuda.Stream, s)`` is ``s``."""
 

@@ -44,10 +44,14 @@ WAITING = frozenset(
 """Methods that wait for something, whatever has them."""
 
 
-def through(m: Machine, values: Iterable[Value], span: Span, name: str) -> None:
-    """Marks the streams behind ``values`` as possibly ordered by the call ``name``."""
+def through(m: Machine, values: Iterable[Value], span: Span, name: str, *, handles: bool = False) -> None:
+    """Marks the streams behind ``values`` as possibly ordered by the call ``name``.
+
+    ``handles``: also streams of which it got a bare handle, as a call does that gets no memory of a
+    device to work on (``driver.synchronize(lane.cuda_stream)``).
+    """
     reached = _reached(m, values)
-    streams = list(dict.fromkeys(_streams(m, reached)))
+    streams = list(dict.fromkeys(_streams(m, reached, handles=handles)))
     _may_be_recorded(m, reached, span)
     if streams:
         here = [stream for (_, _, lane), stream in m.current.items() if lane == m.lane]
@@ -103,13 +107,13 @@ def carries_order(m: Machine, values: Iterable[Value]) -> bool:
     return bool(_streams(m, _reached(m, values)))
 
 
-def _streams(m: Machine, reached: Iterable[_Orders]) -> list[StreamV]:
+def _streams(m: Machine, reached: Iterable[_Orders], *, handles: bool = False) -> list[StreamV]:
     """The streams that some values lead to: also those of events, and of flags that a callback sets."""
     found: list[StreamV] = []
     for value in reached:
         match value:
             case StreamV(raw=raw):
-                found += [] if raw else [value]
+                found += [value] if handles or not raw else []
             case EventV(number):
                 recorded = _recorded_on(m, number)
                 found += [StreamV(recorded)] if recorded is not None else []

@@ -64,7 +64,7 @@ def view(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
             return source
         if isinstance(source, SymV):
             made = tensors.as_buffer(m, source, Flavor.ARRAY, Evidence.SHOWN)
-            if path == "torch.from_numpy":
+            if path in _OF_HOST_MEMORY:
                 m.is_host_array(made)
             return BufferV(made.id, (), Flavor.TORCH if path == "torch.from_numpy" else Flavor.ARRAY)
         return m.new_buffer("", Space.PAGEABLE, Origin.ALLOCATED, Flavor.ARRAY, span)
@@ -84,6 +84,10 @@ def view(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
         handoffs.by_interface(m, seen, Lib.TORCH, span, "as_tensor")
     flavor = Flavor.TORCH if path.startswith("torch.") else Flavor.ARRAY
     return BufferV(seen.id, seen.region, flavor)
+
+
+_OF_HOST_MEMORY = frozenset({"torch.from_numpy", "ctypes.byref", "ctypes.pointer", "ctypes.addressof"})
+"""Views that there are of memory of the host only: ``byref(c_int())``. A cast may be of any address."""
 
 
 def allocate(m: Machine, name: str, args: list[Value], span: Span) -> Value:

@@ -41,12 +41,16 @@ def opaque(
     kwargs: dict[str, Value],
     span: Span,
     holds: tuple[Value, ...] = (),
+    *,
+    of_python: bool = False,
 ) -> Value:
     """A call that cannot be followed.
 
     It reads the tensors that it is given and produces its result on the current stream. Streams and
     events that it receives escape: it may order them. A call whose name says that it only keeps its
-    arguments (``queue.put``, ``list.append``, ``Batch(x)``) reads nothing.
+    arguments (``queue.put``, ``list.append``, ``Batch(x)``) reads nothing. ``of_python``: a function of
+    Python's own library, which works on no tensors but those that are known to be some
+    (``os.path.exists(path)``).
     """
     last = name.rpartition(".")[2]
     if _signals(last):
@@ -59,7 +63,7 @@ def opaque(
         for view in tensors.buffers_in(m, values, unknown=False):
             tensors.write_on_host(m, view, span, last)
         return m.fresh(f"{name}()", span)
-    tensors_given = tensors.buffers_in(m, values)
+    tensors_given = tensors.buffers_in(m, values, unknown=not of_python)
     lifetime.escapes(m, tensors_given)
     if last == "set_result" and tensors_given:
         # torch.futures.Future: who asks for the result waits for an event of the future's.
@@ -67,7 +71,8 @@ def opaque(
     lifetime.escapes(m, [value for value in values if isinstance(value, CallbackV) and not value.address])
     launched = _launched(values, tensors_given)
     if not launched:
-        escape.through(m, [*values, *holds], span, name)
+        on_host = all(m.space(view).on_host for view in tensors_given)
+        escape.through(m, [*values, *holds], span, name, handles=on_host)
     if last in host.HANDOFF_METHODS or not tensors_given or _is_class(last) or _is_getter(m, last, values):
         return m.fresh(
             f"{name}()",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from streamlint import ir, models
@@ -63,7 +64,7 @@ from streamlint.interp.state.values import (
     Value,
     key_of,
 )
-from streamlint.models import members, vocabulary
+from streamlint.models import host, members, vocabulary
 from streamlint.models import torch as torch_model
 from streamlint.models.schema import Lib, Role
 from streamlint.trace import Evidence, Origin, Space, Symbol
@@ -193,6 +194,9 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
                 m.is_memory(operand, Evidence.SHOWN)
             output = operators.torch_function(m, f"torch.nn.functional.{function}", args, kwargs, span)
             return hooks.after_call(m, func, args, output, span)
+        case SymV(key) if m.makers.get(key) in host.MAKE_CLASSES:
+            # Handle = namedtuple("Handle", "ptr"): an object that keeps what it is given.
+            return m.fresh("object", span, (*args, *kwargs.values())[:6])
         case SymV(key, holds):
             torch_modules.reads_own(m, key, span)
             if key.rpartition(".")[2] in torch_model.HANDLE_METHODS or key.rpartition(".")[2] == "stream":
@@ -254,7 +258,8 @@ def call_api(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value],
         return host_arrays.view(m, "numpy.frombuffer", args, kwargs, span)
     if last.startswith("cu") and path.startswith("cuda."):
         return unresolved.unknown_runtime_call(m, path, args, span)
-    made = unresolved.opaque(m, path, args, kwargs, span)
+    of_python = path.partition(".")[0] in sys.stdlib_module_names
+    made = unresolved.opaque(m, path, args, kwargs, span, of_python=of_python)
     m.makers[key_of(made)] = path
     return made
 
