@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test docs clean
+.PHONY: demo test docs site clean
 
 demo: .venv/.stamp-core  ## Lint the examples, which contain bugs on purpose.
 	$(BIN)/streamlint check --exit-zero examples
@@ -15,6 +15,9 @@ test: .venv/.stamp-test  ## Everything that CI checks.
 
 docs: .venv/.stamp-core  ## Rewrite docs/rules and docs/models.md from the rules and the tables.
 	$(BIN)/python -m streamlint.docs
+
+site: .venv/.stamp-docs  ## Build the documentation as a site, in build/site; a broken link fails.
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 clean:
 	rm -rf .venv
@@ -32,3 +35,7 @@ clean:
 .venv/.stamp-test: .venv/.stamp-venv pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
 	@touch $@ .venv/.stamp-core
+
+.venv/.stamp-docs: .venv/.stamp-venv pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@touch $@

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import shlex
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -130,16 +131,52 @@ def test_the_laws_in_the_semantics_have_their_tests() -> None:
     assert named <= set(re.findall(r"^def (test_\w+)", laws, re.MULTILINE))
 
 
-def test_the_output_in_the_readme_is_what_the_examples_give(capsys: pytest.CaptureFixture[str]) -> None:
-    text = (DOCS.parent / "README.md").read_text(encoding="utf-8")
-    shown = text.partition("<!-- the output of: streamlint examples -->\n```text\n")[2].partition("```")[0]
-    cli.main(["check", "--color", "never", str(DOCS.parent / "examples")])
-    printed = _without_seconds(capsys.readouterr().out)
-    position = 0
-    for part in _without_seconds(shown).split("[...]\n"):
-        found = printed.find(part, position)
-        assert found >= 0, f"README.md shows what is not printed:\n{part}"
-        position = found + len(part)
+OUTPUT = re.compile(
+    r"^<!-- the output of: streamlint (?P<command>[^\n]*?)(?P<repaired>, repaired)? -->\n"
+    r"```text\n(?P<shown>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+def _repaired(page: str, code: str) -> str:
+    """Return a program with the added line of the page's only change."""
+    ((before, added, after),) = re.findall(r"^```diff\n (.*\n)\+(.*\n) (.*\n)```$", page, re.MULTILINE)
+    assert code.count(before + after) == 1
+    return code.replace(before + after, before + added + after)
+
+
+@pytest.mark.parametrize("name", ["../README.md", "quick-start.md", "tutorial.md"])
+def test_the_output_on_a_page_is_what_is_printed(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (DOCS / name).read_text(encoding="utf-8")
+    programs = {path: f"# {path}\n{code}" for path, code in blocks(name).items()}
+    monkeypatch.chdir(tmp_path if programs else DOCS.parent)
+    found = list(OUTPUT.finditer(page))
+    assert found
+    for output in found:
+        for path, code in programs.items():
+            (tmp_path / path).write_text(
+                _repaired(page, code) if output["repaired"] else code, encoding="utf-8"
+            )
+        cli.main(["check", "--color", "never", *shlex.split(output["command"].removeprefix("check "))])
+        printed = _without_seconds(capsys.readouterr().out)
+        position = 0
+        for part in _without_seconds(output["shown"]).split("[...]\n"):
+            at = printed.find(part, position)
+            assert at >= 0, f"{name} shows what is not printed:\n{part}\nbut:\n{printed}"
+            position = at + len(part)
+
+
+LISTS = re.compile(r"`(streamlint(?:\.[a-z]\w*)*)\.([A-Z_]\w*)`")
+
+
+def test_the_lists_are_where_the_guide_says() -> None:
+    page = (DOCS / "adding-a-framework.md").read_text(encoding="utf-8").partition("## Where every list is")[2]
+    named = LISTS.findall(page)
+    assert len(named) > 20
+    for module, name in named:
+        assert hasattr(importlib.import_module(module), name), f"{module}.{name}"
 
 
 def _without_seconds(text: str) -> str:
