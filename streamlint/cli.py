@@ -163,6 +163,16 @@ def _check_options(parser: argparse.ArgumentParser) -> None:
         metavar="REASON",
         help="write a suppression comment with this reason for each finding, instead of showing it",
     )
+    mend = parser.add_argument_group("what to mend")
+    mend.add_argument(
+        "--fix", action="store_true", help="apply the fixes that only add an order; show the rest"
+    )
+    mend.add_argument(
+        "--unsafe-fixes",
+        action="store_true",
+        help="with --fix or --diff: also those that move or replace code, or rest on one path",
+    )
+    mend.add_argument("--diff", action="store_true", help="show what --fix would change, and change nothing")
     output = parser.add_argument_group("output")
     output.add_argument(
         "--output-format",
@@ -226,6 +236,8 @@ def _explain(options: argparse.Namespace) -> int:
 
 def _check(options: argparse.Namespace) -> int:
     request = _request(options)
+    if options.fix or options.diff:
+        return _fix(options, request)
     with Progress(None if options.quiet else sys.stderr) as progress:
         outcome = check.run(request, progress)
     if not outcome.files and not outcome.errors and outcome.stop is None:
@@ -258,7 +270,33 @@ def _check(options: argparse.Namespace) -> int:
     return FOUND if outcome.findings and not options.exit_zero else CLEAN
 
 
+def _fix(options: argparse.Namespace, request: check.Request) -> int:
+    from streamlint.run import fixing
+
+    with Progress(None if options.quiet else sys.stderr) as progress:
+        mended = fixing.run(request, unsafe=options.unsafe_fixes, only_diff=options.diff, progress=progress)
+    for error in mended.errors:
+        _complain(f"{error.path}: {error.message}")
+    if mended.outcome.stop is not None:
+        _complain(mended.outcome.stop.message)
+        return STOPPED + mended.outcome.stop.number
+    if options.diff:
+        write(mended.diff, sys.stdout)
+    else:
+        _report(options, _from_where(options, mended.outcome))
+    if not options.quiet:
+        write(mended.summary, sys.stderr)
+    if mended.errors or mended.outcome.errors:
+        return FAILED
+    left = mended.diff if options.diff else mended.outcome.findings
+    return FOUND if left and not options.exit_zero else CLEAN
+
+
 def _request(options: argparse.Namespace) -> check.Request:
+    if options.unsafe_fixes and not (options.fix or options.diff):
+        raise UserError("--unsafe-fixes needs --fix or --diff")
+    if "-" in options.paths and (options.fix or options.diff):
+        raise UserError("--fix and --diff change files: `-` is none")
     stdin = _stdin(options)
     request = api.request(
         tuple(Path(word) for word in options.paths if word != "-"),

@@ -52,6 +52,24 @@ class Related:
 
 
 @dataclass(frozen=True, slots=True)
+class Edit:
+    """A stretch of a file and what takes its place; where the stretch is empty, the text is put in."""
+
+    span: Span
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """Edits of one file that together mend a finding."""
+
+    title: str
+    edits: tuple[Edit, ...]
+    safe: bool
+    """Whether it only adds an order, with names that stand for the same thing on every way to the place."""
+
+
+@dataclass(frozen=True, slots=True)
 class Occurrence:
     """What ``confirm`` and ``graph`` need: the ops behind a finding, in their trace."""
 
@@ -92,6 +110,8 @@ class Finding:
     seen: Seen = Seen.PREDICTED
     at_call: bool = False
     """The earlier operation is what an unseen caller may have queued before its call."""
+    fixes: tuple[Fix, ...] = ()
+    """What would mend it, the best first."""
 
     @property
     def pair(self) -> Pair:

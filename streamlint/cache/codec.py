@@ -7,7 +7,9 @@ from typing import Any
 
 from streamlint.finding import (
     Confidence,
+    Edit,
     Finding,
+    Fix,
     LeftOut,
     Pair,
     Related,
@@ -68,12 +70,16 @@ def _finding(finding: Finding) -> list[object]:
         [[code, _span(primary), _span(other)] for code, primary, other in finding.follows],
         finding.seen.value,
         finding.at_call,
+        [
+            [fix.title, [[_span(edit.span), edit.text] for edit in fix.edits], fix.safe]
+            for fix in finding.fixes
+        ],
     ]
 
 
 def _read_finding(content: list[Any]) -> Finding:
     code, name, message, advice, confidence, severity, primary, label, function, *rest = content
-    related, fingerprint, earlier, follows, seen, at_call = rest
+    related, fingerprint, earlier, follows, seen, at_call, fixes = rest
     return Finding(
         code=code,
         name=name,
@@ -90,6 +96,10 @@ def _read_finding(content: list[Any]) -> Finding:
         follows=tuple(_read_pair(*pair) for pair in follows),
         seen=Seen(seen),
         at_call=at_call,
+        fixes=tuple(
+            Fix(title, tuple(Edit(Span(*span), text) for span, text in edits), safe)
+            for title, edits, safe in fixes
+        ),
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from streamlint.files import SourceFiles, absolute, is_file, relative
-from streamlint.finding import Report, SourceError, leading
+from streamlint.finding import Confidence, Report, SourceError, leading
 from streamlint.output.outcome import Outcome, Stop
 from streamlint.patterns import Patterns
 from streamlint.run import engine
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from streamlint.finding import Confidence, Finding
+    from streamlint.finding import Finding
     from streamlint.run.changed import Changed
     from streamlint.settings.catalog import RuleInfo
     from streamlint.settings.config import Config
@@ -57,6 +57,8 @@ class Request:
     texts: Texts = field(default_factory=Texts)
     cache: Path | None = None
     """The folder in which what is found is kept; None to keep nothing, and to look all up anew."""
+    fixing: bool = False
+    """Whether what is found is to be mended: then findings that are only possible get fixes too, if shown."""
 
 
 def run(request: Request, progress: Callable[[int, int], None] | None = None) -> Outcome:
@@ -65,6 +67,15 @@ def run(request: Request, progress: Callable[[int, int], None] | None = None) ->
     A signal that stops the analysis is told in the outcome, which holds what was found until then.
     """
     start = time.perf_counter()
+    report, focus, stop = analyzed(request, progress)
+    found = outcome(request, report, focus, time.perf_counter() - start, request.texts.overlay)
+    return replace(found, stop=stop)
+
+
+def analyzed(
+    request: Request, progress: Callable[[int, int], None] | None = None
+) -> tuple[Report, tuple[Path, ...], Stop | None]:
+    """All that is found, the files that it was looked for in, and why that is not all, if it is not."""
     overlay = request.texts.overlay
     focus: tuple[Path, ...] = ()
     stop = None
@@ -84,8 +95,7 @@ def run(request: Request, progress: Callable[[int, int], None] | None = None) ->
         number = signal_of(signal)
         stop = Stop(number.name, number.value, len(done), len(focus))
         focus = done
-    found = outcome(request, report, focus, time.perf_counter() - start, overlay)
-    return replace(found, stop=stop)
+    return report, focus, stop
 
 
 def _until(stop: KeyboardInterrupt) -> tuple[Report, tuple[Path, ...]]:
@@ -174,7 +184,12 @@ def _analyze(
     overlay: Mapping[Path, bytes],
     progress: Callable[[int, int], None] | None,
 ) -> Report:
-    settings = Settings(default_stream=request.config.default_stream, jobs=request.jobs, evidence=False)
+    settings = Settings(
+        default_stream=request.config.default_stream,
+        jobs=request.jobs,
+        evidence=False,
+        fix_possible=request.fixing and request.min_confidence is Confidence.POSSIBLE,
+    )
     everything = len(focus) == len(index)
     wanted = None if everything and not overlay else focus
     return engine.analyze(request.root, index, settings, wanted, overlay, progress, request.cache)

@@ -42,7 +42,7 @@ class Memory:
         self._limit = settings.max_file_bytes
         self._known_self = snapshot.load(self._store.tree(identity.PLACE))
         self._self = identity.look(self._known_self)
-        about = f"{settings.default_stream} {settings.max_file_bytes} {root.name}"
+        about = f"{settings.default_stream} {settings.max_file_bytes} {settings.fix_possible} {root.name}"
         self._prefix = digest(identity.of(self._self), _bytes(about))
         self._earlier = snapshot.load(self._store.tree(self._place))
         self._now = snapshot.take(self._files, self._earlier, self._limit)

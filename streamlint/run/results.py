@@ -23,6 +23,8 @@ class Settings:
     """Processes, no more than cores and files; 0 is one for each core."""
     evidence: bool = True
     """Whether findings keep the trace of their path, which is large: `confirm` and `graph` use it."""
+    fix_possible: bool = False
+    """Whether fixes are worked out for findings that are only possible."""
 
     @property
     def default_kind(self) -> StreamKind:

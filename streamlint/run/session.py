@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamlint import ir
-from streamlint.finding import Confidence, Finding, LeftOut, SourceError, Statistics
+from streamlint import ir, notebook
+from streamlint.finding import Confidence, Finding, LeftOut, Severity, SourceError, Statistics
 from streamlint.interp.entries import starts
 from streamlint.interp.entries.runs import run_entry
 from streamlint.interp.facts import relevance, text_order, touching
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from streamlint.interp.entries.runs import Run
     from streamlint.run.searches import Search
     from streamlint.source import Span
     from streamlint.trace import Event, Trace
@@ -142,6 +143,7 @@ class Session:
 
     def _analyzed(self, module: ir.Module, only: Callable[[str], bool] | None, facts: Facts) -> FileResult:
         found: list[Conditional] = []
+        at_fault: list[Run] = []
         text = text_order.Text(module)
         approximate: set[str] = set()
         covered: set[str] = set()
@@ -150,7 +152,9 @@ class Session:
         cut: FileCut | None = None
         try:
             for run in starts.module_runs(self.project, module, self.settings.default_kind, only):
-                found.extend(findings_of(run))
+                judged = list(findings_of(run))
+                found += judged
+                at_fault += [run] if judged else []
                 facts.add(run)
                 covered |= run.covered
                 left_out.update((run.entry.label.partition(", then ")[0], what) for what in run.left_out)
@@ -172,6 +176,8 @@ class Session:
             )
         )
         merged = merge((_less_sure(f) for f in findings) if cut else findings, self.statement)
+        if cut is None:
+            merged = self._with_fixes(merged, at_fault)
         return FileResult(
             merged,
             _stopped(module, budgets, cut) if cut else (),
@@ -182,6 +188,21 @@ class Session:
             ),
             reads=None if isinstance(cut, OutOfResources) else self._reads(),
         )
+
+    def _with_fixes(self, findings: tuple[Finding, ...], runs: Sequence[Run]) -> tuple[Finding, ...]:
+        wanted = [
+            finding
+            for finding in findings
+            if (finding.confidence is not Confidence.POSSIBLE or self.settings.fix_possible)
+            and finding.severity is not Severity.ADVICE
+            and not finding.primary.path.endswith(notebook.SUFFIX)
+        ]
+        if not wanted:
+            return findings
+        from streamlint.fixes.plans import fixes_of
+
+        found = fixes_of(wanted, runs, self.project, self.settings.default_kind, self._text)
+        return tuple(replace(each, fixes=found.get(each.pair, ())) for each in findings)
 
     def _as_sure_as(self, item: Conditional, ends: Ends, text: text_order.Text) -> Finding:
         """The finding, surer where neither a path nor the text supplies the order that it misses."""
@@ -280,6 +301,9 @@ class Session:
                 for name in searches.called_in(self.tree.data(path) or b""):
                     self._called.setdefault(name, []).append(path)
         return self._called.get(search.words[0].encode("utf-8", "surrogatepass"), ())
+
+    def _text(self, path: str) -> str | None:
+        return self.tree.text(self.tree.root / path)
 
     def statement(self, span: Span) -> str:
         return self.tree.statement(span)

@@ -90,14 +90,15 @@ class Construction:
 
     def _keep(self, m: Machine, decl: ir.FunctionDecl | None, made: HeapV, index: State) -> None:
         # What leaves a context that is open (`self.context.__enter__()`) belongs to this path alone.
-        if not m.oracle.forced and not m.entered and not m.rebound:
+        if not m.oracle.forced and not m.entered and not m.rebound and m.watch is None:
             self._kept[decl] = _Kept(
                 made, index, snapshots.take(m), tuple(m.oracle.taken), dict(m.oracle.memo)
             )
 
     def _again(self, m: Machine, decl: ir.FunctionDecl | None) -> _Kept | None:
         kept = self._kept.get(decl)
-        if kept is None or m.oracle.forced[: len(kept.taken)] not in ((), kept.chosen):
+        # Who looks on wants to see all of it.
+        if m.watch is not None or kept is None or m.oracle.forced[: len(kept.taken)] not in ((), kept.chosen):
             return None
         snapshots.restore(m, kept.state)
         # What belongs to no function is said to be the entry's: what its caller did before.

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from streamlint.interp.state.project import Project
+    from streamlint.interp.state.watch import Watch
     from streamlint.source import Span
     from streamlint.trace import Op
 PATHS = 12
@@ -96,6 +97,8 @@ class Run:
 
     entry: Entry
     traces: list[Trace] = field(default_factory=list)
+    decided: list[tuple[int, ...]] = field(default_factory=list)
+    """What the path of each trace has chosen: see ``replayed``."""
     covered: set[str] = field(default_factory=set)
     needed: set[Span] = field(default_factory=set)
     """Waits that order something on some path; filled in when the run is judged."""
@@ -115,25 +118,8 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
     run = Run(entry)
     project.budgets.entry = entry.label
 
-    def one(oracle: Oracle) -> Machine:
-        m = Machine(project, PYTHON, oracle, entry.label, default_stream)
-        m.frames.append(Frame(Env({}, entry.module), entry.label, touches=True))
-        callers.begin(m, entry.start)
-        try:
-            with suppress(Returned, Jumped):
-                entry.body(m)
-            m.whole = True
-        except (PathEnds, Cut):
-            pass
-        except RecursionError:
-            m.cut.append("recursion")
-        guesses.settle(m)
-        callers.close(m)
-        m.did = outline(m.ops)
-        return m
-
     exploration = Exploration(
-        one,
+        lambda oracle: _run_path(Machine(project, PYTHON, oracle, entry.label, default_stream), entry),
         entry.paths,
         PREPARING_PATHS if entry.prepared else QUIET_PATHS,
         is_busy=lambda m: is_busy(m.ops),
@@ -157,10 +143,36 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
         if not any(is_same(trace, other) for other in alike):
             alike.append(trace)
             run.traces.append(trace)
+            run.decided.append(tuple(decision.chosen for decision in machine.oracle.taken))
     run.cut = exploration.cut
     cuts = {budget for trace in run.traces for budget in trace.cut}
     run.left_out = project.budgets.taken() | cuts | ({"paths"} if run.cut else set())
     return run
+
+
+def _run_path(m: Machine, entry: Entry) -> Machine:
+    m.frames.append(Frame(Env({}, entry.module), entry.label, touches=True))
+    callers.begin(m, entry.start)
+    try:
+        with suppress(Returned, Jumped):
+            entry.body(m)
+        m.whole = True
+    except (PathEnds, Cut):
+        pass
+    except RecursionError:
+        m.cut.append("recursion")
+    guesses.settle(m)
+    callers.close(m)
+    m.did = outline(m.ops)
+    return m
+
+
+def replayed(
+    project: Project, entry: Entry, default_stream: StreamKind, decided: tuple[int, ...], watch: Watch
+) -> Trace:
+    """Runs one path again, and lets somebody look on."""
+    m = Machine(project, PYTHON, Oracle(decided), entry.label, default_stream, watch=watch)
+    return one_stream.merged(_run_path(m, entry), m.trace())
 
 
 def is_busy(ops: Sequence[Op]) -> bool:

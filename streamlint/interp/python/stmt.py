@@ -45,6 +45,8 @@ def run(m: Machine, s: ir.Stmt) -> None:
     m.frame.born = len(m.buffers)
     if m.frame.entered < 0:
         m.frame.entered = len(m.buffers)
+    if m.watch is not None:
+        m.watch.begins(m, s)
     match s:
         case ir.Assign():
             value = expr.evaluate(m, s.value)
@@ -105,6 +107,8 @@ def run(m: Machine, s: ir.Stmt) -> None:
         case _:
             assert_never(s)
     lifetime.after_statement(m, s.span)
+    if m.watch is not None:
+        m.watch.ended(m, s)
 
 
 def _if(m: Machine, s: ir.If) -> bool:

@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from streamlint.interp.state.decisions import Oracle
     from streamlint.interp.state.project import Project
     from streamlint.interp.state.python import Python
+    from streamlint.interp.state.watch import Watch
     from streamlint.source import Span
 
 _CURRENT = frozenset({Lib.TORCH, Lib.CUPY})
@@ -249,6 +250,7 @@ class Machine:
     """The rank of the name that something has: see ``state/naming.py``."""
     replaced: dict[tuple[str, str], Value | None] = field(default_factory=dict)
     """What variables of modules and classes were before the path first assigned to them."""
+    watch: Watch | None = None
 
     # ------------------------------------------------------------------ budgets and places
 
@@ -282,6 +284,8 @@ class Machine:
 
     def emit(self, op: Op) -> int:
         self.ops.extend(self.captures.recorded(op))
+        if self.watch is not None:
+            self.watch.issued(self, len(self.ops) - 1)
         return len(self.ops) - 1
 
     def forget_ops(self, first: int) -> None:

@@ -30,7 +30,7 @@ def restore(m: Machine, state: dict[str, object]) -> None:
 _STATE = tuple(
     f.name
     for f in fields(Machine)
-    if f.name not in ("project", "python", "oracle", "entry", "default_stream", "frames")
+    if f.name not in ("project", "python", "oracle", "entry", "default_stream", "frames", "watch")
 )
 
 

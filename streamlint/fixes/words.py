@@ -1,0 +1,206 @@
+"""How a library says that a stream, or the host, waits: from the rows of its table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from streamlint import models
+from streamlint.models.schema import (
+    CurrentStream,
+    DefaultStream,
+    Destroys,
+    HostWaitsDevice,
+    HostWaitsEvent,
+    HostWaitsStream,
+    Lib,
+    NewEvent,
+    Records,
+    StreamWaits,
+    StreamWaitsEvent,
+    StreamWaitsStream,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from streamlint.fixes.sight import Sight
+    from streamlint.models.schema import Api, Effect
+    from streamlint.trace import StreamId
+
+EVENT = "ready"
+"""What a new event is called, if nothing else is called so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A stream as the code writes it at a place; ``lib`` is whose object it is."""
+
+    text: str
+    lib: Lib
+    raw: bool = False
+    simple: bool = True
+    """Whether it is an expression of the function, and no call that asks for a current stream."""
+
+
+def names_of(sight: Sight, stream: StreamId) -> Iterator[Named]:
+    """The ways to write a stream at a place, the plainest first."""
+    for text, value in sight.streams(stream):
+        if value.lib is not None:
+            yield Named(text, value.lib, value.raw)
+    for lib, current in sight.current.items():
+        if current == stream:
+            asked = _function(sight, lib, CurrentStream)
+            if asked is not None:
+                yield Named(f"{asked}()", lib, simple=False)
+    if sight.default == stream:
+        yield from _default(sight)
+
+
+def _default(sight: Sight) -> Iterator[Named]:
+    for lib in models.BY_LIB:
+        asked = _function(sight, lib, DefaultStream)
+        if asked is not None:
+            yield Named(f"{asked}()", lib, simple=False)
+    for path, (lib, kind) in models.STREAMS.items():
+        name = sight.api(path)
+        if name is not None and kind.value.startswith("legacy"):
+            yield Named(name, lib, simple=False)
+    for lib in (Lib.RUNTIME, Lib.DRIVER):
+        if any(sight.api(module) for module in models.BY_LIB[lib].modules):
+            yield Named("0", lib, raw=True)
+
+
+def stream_waits(sight: Sight, second: Named, first: Named, event: str) -> tuple[str, ...] | None:
+    """Lines by which one stream waits for all that another one has queued; None if the library has none."""
+    if second.lib is not first.lib:
+        return None
+    lib = second.lib
+    if not second.raw and not first.raw:
+        waits = _method(lib, StreamWaitsStream, "self")
+        if waits is not None:
+            return (f"{second.text}.{waits.name}({first.text})",)
+        either = _method(lib, StreamWaits)
+        if either is not None:
+            return (f"{second.text}.{either.name}({first.text})",)
+        waits, records = _method(lib, StreamWaitsEvent, "self"), _method(lib, Records)
+        if waits is not None and records is not None:
+            return (f"{second.text}.{waits.name}({first.text}.{records.name}())",)
+    made = _new_event(sight, lib)
+    recorded = event_records(sight, lib, event, first)
+    waited = _stream_waits_event(sight, lib, event, second)
+    if made is None or recorded is None or waited is None:
+        return None
+    gone = _call(sight, lib, Destroys, {"event": event, "hEvent": event})
+    return (f"{event} = {made}", recorded, waited, *([gone] if gone is not None else []))
+
+
+def _new_event(sight: Sight, lib: Lib) -> str | None:
+    row = _row(sight, lib, NewEvent)
+    if row is None:
+        return None
+    name, api = row
+    call = f"{name}({', '.join('0' for _ in api.names) if api.status else ''})"
+    return f"{call}[1]" if api.status else call
+
+
+def event_records(sight: Sight, lib: Lib, event: str, stream: Named) -> str | None:
+    """A line that records an event on a stream."""
+    method = next((api for api in models.BY_LIB[lib].event_methods if _has(api, Records)), None)
+    if method is not None:
+        return f"{event}.{method.name}({stream.text})"
+    return _call(sight, lib, Records, _arguments(event, stream))
+
+
+def _stream_waits_event(sight: Sight, lib: Lib, event: str, stream: Named) -> str | None:
+    method = _method(lib, StreamWaitsEvent, "self")
+    if method is not None and not stream.raw:
+        return f"{stream.text}.{method.name}({event})"
+    method = next((api for api in models.BY_LIB[lib].event_methods if _has(api, StreamWaitsEvent)), None)
+    if method is not None:
+        return f"{event}.{method.name}({stream.text})"
+    return _call(sight, lib, StreamWaitsEvent, _arguments(event, stream))
+
+
+def _arguments(event: str, stream: Named) -> dict[str, str]:
+    return {
+        **dict.fromkeys(("event", "hEvent"), event),
+        **dict.fromkeys(("stream", "hStream", "stream_or_device"), stream.text),
+        **dict.fromkeys(("flags", "Flags"), "0"),
+    }
+
+
+def host_waits(sight: Sight, stream: Named) -> str | None:
+    """A line by which the host waits for all that was queued on a stream."""
+    method = _method(stream.lib, HostWaitsStream) if not stream.raw else None
+    if method is not None:
+        return f"{stream.text}.{method.name}()"
+    return _call(sight, stream.lib, HostWaitsStream, _arguments("", stream))
+
+
+def host_waits_event(sight: Sight, lib: Lib, event: str) -> str | None:
+    """A line by which the host waits for an event."""
+    methods = models.BY_LIB[lib].event_methods
+    method = next((api for api in methods if _has(api, HostWaitsEvent)), None)
+    if method is not None:
+        return f"{event}.{method.name}()"
+    return _call(sight, lib, HostWaitsEvent, {"event": event, "hEvent": event})
+
+
+def host_waits_for_all(sight: Sight) -> str | None:
+    """A line by which the host waits for all work of the current device, in any library that is at hand."""
+    for framework in models.FRAMEWORKS:
+        for api in framework.functions:
+            if not _has(api, HostWaitsDevice):
+                continue
+            for module in framework.modules:
+                name = sight.api(f"{module}.{api.name}")
+                if name is not None:
+                    return f"{name}()"
+    return None
+
+
+# ----------------------------------------------------------------------------- rows
+
+
+def _has(api: Api, effect: type[Effect]) -> bool:
+    return any(isinstance(each, effect) for each in api.effects)
+
+
+def _method(lib: Lib, effect: type[Effect], stream: str | None = None) -> Api | None:
+    """The method of a library's streams that has an effect; ``stream``: on the one it is called on."""
+    for api in models.BY_LIB[lib].stream_methods:
+        for each in api.effects:
+            if isinstance(each, effect) and stream in (None, getattr(each, "stream", None)):
+                return api
+    return None
+
+
+def _row(sight: Sight, lib: Lib, effect: type[Effect]) -> tuple[str, Api] | None:
+    framework = models.BY_LIB[lib]
+    for api in framework.functions:
+        if not _has(api, effect) or api.rest is not None:
+            continue
+        for module in framework.modules:
+            name = sight.api(f"{module}.{api.name}")
+            if name is not None:
+                return name, api
+    return None
+
+
+def _function(sight: Sight, lib: Lib, effect: type[Effect]) -> str | None:
+    row = _row(sight, lib, effect)
+    return None if row is None else row[0]
+
+
+def _call(sight: Sight, lib: Lib, effect: type[Effect], arguments: dict[str, str]) -> str | None:
+    """A call of the first function with an effect all of whose parameters are known."""
+    framework = models.BY_LIB[lib]
+    for api in framework.functions:
+        if not _has(api, effect) or not all(name in arguments for name in api.names):
+            continue
+        for module in framework.modules:
+            name = sight.api(f"{module}.{api.name}")
+            if name is not None:
+                return f"{name}({', '.join(arguments[each] for each in api.names)})"
+    return None

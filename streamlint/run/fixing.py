@@ -1,0 +1,264 @@
+"""``--fix`` and ``--diff``: the fixes of what is found, each shown to mend what it is for before it is kept.
+
+A fix is worked out from one path. So the text with it is analyzed again: what it was for must be gone, and
+nothing may have come. One that does not hold that is left out, and the others are tried without it.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import time
+import tokenize
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from streamlint import notebook
+from streamlint.files import UnreadableError, decoded, read
+from streamlint.finding import SourceError
+from streamlint.fixes import edits
+from streamlint.output.terminal import save
+from streamlint.parsing import parses
+from streamlint.run import check
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+    from typing import TypeAlias
+
+    from streamlint.finding import Finding, Fix
+    from streamlint.output.outcome import Outcome
+
+    Identity: TypeAlias = "tuple[str, str, str, str, str]"
+
+MOST_ROUNDS = 20
+"""A fix may bring the next finding to light, and two fixes at one place take two rounds."""
+_GENERATED = re.compile(r"^\s*#.*(@generated\b|\bdo not (edit|modify)\b)", re.IGNORECASE | re.MULTILINE)
+_TOP = 2_000
+"""Characters at the top of a file in which it says that it is generated."""
+
+
+@dataclass(slots=True)
+class _File:
+    """A file before and after."""
+
+    path: str
+    before: bytes
+    text: str
+    encoding: str
+    after: str
+
+    @property
+    def content(self) -> bytes:
+        return self.after.encode(self.encoding)
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """What came of it."""
+
+    outcome: Outcome
+    """What is left."""
+    errors: tuple[SourceError, ...]
+    """Files that have fixes and were not changed."""
+    diff: str
+    summary: str
+
+
+@dataclass(slots=True)
+class _Fixing:
+    """What is mended so far."""
+
+    request: check.Request
+    unsafe: bool
+    begun: int
+    outcome: Outcome
+    files: dict[str, _File] = field(default_factory=dict)
+    mended: Counter[str] = field(default_factory=Counter)
+    """Findings by rule."""
+    refused: set[Identity] = field(default_factory=set)
+    """Findings whose fix did not hold what it promised."""
+    errors: list[SourceError] = field(default_factory=list)
+
+
+def run(
+    request: check.Request,
+    *,
+    unsafe: bool,
+    only_diff: bool,
+    progress: Callable[[int, int], None] | None = None,
+) -> Mended:
+    """Looks for problems and mends those that have a fix; with ``only_diff`` no file is changed.
+
+    Raises UserError if a file cannot be written.
+    """
+    request = replace(request, fixing=True)
+    fixing = _Fixing(request, unsafe, time.time_ns(), check.run(request, progress))
+    if fixing.outcome.stop is None:
+        for path in sorted({where for each in fixing.outcome.findings for where in _edited(fixing, each)}):
+            _mend(fixing, path)
+    changed = [file for _, file in sorted(fixing.files.items()) if file.after != file.text]
+    if only_diff:
+        patch = "".join(edits.diff(file.path, file.text, file.after) for file in changed)
+        return Mended(fixing.outcome, tuple(fixing.errors), patch, _summary(fixing, "Would fix"))
+    for file in changed:
+        if _is_unchanged(request.root, file):
+            save(request.root / file.path, file.content)
+        else:
+            fixing.errors.append(SourceError(file.path, 0, "not fixed: it was changed in the meantime"))
+    outcome = check.run(request) if changed else fixing.outcome
+    return Mended(outcome, tuple(fixing.errors), "", _summary(fixing, "Fixed"))
+
+
+def _summary(fixing: _Fixing, verb: str) -> str:
+    count = sum(fixing.mended.values())
+    which = ", ".join(f"{code} {number}" for code, number in sorted(fixing.mended.items()))
+    said = f"{verb} {count} finding{'' if count == 1 else 's'}{f' ({which})' if which else ''}."
+    others = sum(
+        any(not fix.safe for fix in each.fixes) and not any(fix.safe for fix in each.fixes)
+        for each in fixing.outcome.findings
+    )
+    more = f" {others} more with `--unsafe-fixes`." if others and not fixing.unsafe else ""
+    kept = f" {len(fixing.refused)} left alone: their fix would not have held." if fixing.refused else ""
+    return f"{said}{more}{kept}\n"
+
+
+def _fix(fixing: _Fixing, finding: Finding) -> Fix | None:
+    return next((fix for fix in finding.fixes if fix.safe or fixing.unsafe), None)
+
+
+def _edited(fixing: _Fixing, finding: Finding) -> set[str]:
+    fix = _fix(fixing, finding)
+    return {edit.span.path for edit in fix.edits} if fix is not None else set()
+
+
+def _mend(fixing: _Fixing, path: str) -> None:
+    """Applies the fixes that change one file, round by round."""
+    file = _opened(fixing, path)
+    if file is None:
+        return
+    fixing.files[path] = file
+    findings: Sequence[Finding] = fixing.outcome.findings
+    known = _looked_at(fixing, findings, path)
+    singly = False
+    for _ in range(MOST_ROUNDS):
+        todo = _chosen(fixing, known.shown, path)
+        if not todo:
+            return
+        if singly:
+            todo = todo[:1]
+        before = file.after
+        file.after = edits.applied(before, [fix for _, fix in todo])
+        after = _looked_at(fixing, [finding for finding, _ in todo], path)
+        if parses(file.after) and _holds([finding for finding, _ in todo], known, after):
+            fixing.mended.update(finding.code for finding, _ in todo)
+            known, singly = after, False
+            continue
+        file.after = before
+        if len(todo) == 1:
+            fixing.refused.add(known.identity(todo[0][0]))
+        singly = len(todo) > 1
+
+
+def _chosen(fixing: _Fixing, findings: Sequence[Finding], path: str) -> list[tuple[Finding, Fix]]:
+    with_fix = [
+        (finding, fix)
+        for finding in findings
+        if (fix := _fix(fixing, finding)) is not None
+        and _edited(fixing, finding) == {path}
+        and _identity(fixing, finding) not in fixing.refused
+    ]
+    together = edits.compatible(fix for _, fix in with_fix)
+    return [(finding, fix) for finding, fix in with_fix if any(fix is each for each in together)]
+
+
+# ----------------------------------------------------------------------------- before and after
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is found in some files, with the texts as they are now."""
+
+    shown: tuple[Finding, ...]
+    identities: dict[int, Identity]
+    all: Counter[Identity]
+    """All that was found, shown or not."""
+
+    def identity(self, finding: Finding) -> Identity:
+        return self.identities[id(finding)]
+
+
+def _looked_at(fixing: _Fixing, findings: Iterable[Finding], path: str) -> _Known:
+    """Analyzes the file, and those in which findings are that are mended there."""
+    paths = {path} | {each.primary.path for each in findings if path in _edited(fixing, each)}
+    root = fixing.request.root
+    overlay = {root / each: file.content for each, file in fixing.files.items()}
+    request = replace(
+        fixing.request,
+        paths=tuple(root / each for each in sorted(paths)),
+        texts=check.Texts({**fixing.request.texts.overlay, **overlay}),
+    )
+    report, focus, _ = check.analyzed(request)
+    shown = check.outcome(request, report, focus, 0.0, request.texts.overlay).findings
+    every = {id(finding): _identity(fixing, finding) for finding in (*report.findings, *shown)}
+    return _Known(shown, every, Counter(every[id(finding)] for finding in report.findings))
+
+
+def _identity(fixing: _Fixing, finding: Finding) -> Identity:
+    """What a finding is about, wherever its lines are now."""
+    texts = [
+        ""
+        if span is None
+        else " ".join(fixing.outcome.sources.lines(span.path)[span.line - 1 : span.end_line]).strip()
+        if (file := fixing.files.get(span.path)) is None
+        else " ".join(
+            io.StringIO(file.after, newline=None).read().split("\n")[span.line - 1 : span.end_line]
+        ).strip()
+        for span in (finding.primary, finding.earlier)
+    ]
+    return finding.code, finding.primary.path, finding.function, texts[0], texts[1]
+
+
+def _holds(mended: Sequence[Finding], before: _Known, after: _Known) -> bool:
+    """Whether all that was to be mended is gone, and nothing is shown that was not there."""
+    counted = Counter(before.identity(finding) for finding in mended)
+    gone = all(after.all[each] < before.all[each] or each not in before.all for each in counted)
+    shown = Counter(after.identity(finding) for finding in after.shown)
+    return gone and all(count <= before.all[each] for each, count in shown.items() if each in after.all)
+
+
+# ----------------------------------------------------------------------------- files
+
+
+def _opened(fixing: _Fixing, path: str) -> _File | None:
+    """A file that may be changed; what is in the way is noted as an error."""
+    place = fixing.request.root / path
+    try:
+        if place.suffix == notebook.SUFFIX:
+            raise UnreadableError("notebooks are not changed")
+        if os.stat(place).st_mtime_ns >= fixing.begun:  # noqa: PTH116
+            raise UnreadableError("not fixed: it was changed while it was analyzed")
+        content = read(place)
+        text = decoded(content)
+        if _GENERATED.search(text[:_TOP]):
+            raise UnreadableError("not fixed: it says that it is generated")
+        if not os.access(place, os.W_OK):
+            raise UnreadableError("not fixed: it cannot be written")
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
+    except UnreadableError as error:
+        fixing.errors.append(SourceError(path, 0, str(error)))
+        return None
+    except OSError as error:
+        fixing.errors.append(SourceError(path, 0, f"not fixed: {error.strerror or error}"))
+        return None
+    return _File(path, content, text, encoding, text)
+
+
+def _is_unchanged(root: Path, file: _File) -> bool:
+    """Whether a file still holds what was analyzed."""
+    try:
+        return read(root / file.path) == file.before
+    except UnreadableError:
+        return False
