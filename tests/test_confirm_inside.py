@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import struct
 import threading
 import time
@@ -52,11 +53,11 @@ def test_an_image_ends_where_its_format_says() -> None:
     struct.pack_into("<HHHH", elf, 54, 2, 3, 5, 2)
     for image in (fatbin, bytes(elf) + b"x" * 16, PTX + b"\0"):
         kept = ctypes.create_string_buffer(image + b"behind")
-        assert images.content(ctypes.addressof(kept)) == image
+        assert images.extent(ctypes.addressof(kept)) == (ctypes.addressof(kept), len(image))
     wrapper = ctypes.create_string_buffer(fatbin)
     header = ctypes.create_string_buffer(struct.pack("<IIQ", 0x466243B1, 1, ctypes.addressof(wrapper)))
-    assert images.content(ctypes.addressof(header)) == fatbin
-    assert images.content(ctypes.addressof(ctypes.create_string_buffer(b"????"))) is None
+    assert images.extent(ctypes.addressof(header)) == (ctypes.addressof(wrapper), len(fatbin))
+    assert images.extent(ctypes.addressof(ctypes.create_string_buffer(b"????"))) is None
 
 
 def test_a_module_that_is_loaded_already_is_handed_out_once(tmp_path: Path) -> None:
@@ -65,7 +66,7 @@ def test_a_module_that_is_loaded_already_is_handed_out_once(tmp_path: Path) -> N
     arguments = images._Load(ctypes.pointer(handle), ctypes.addressof(text))
     images.keep(call("cuModuleLoadData", arguments), tmp_path, [(3, 0)])
     driver: Any = SimpleNamespace(
-        load_image=lambda image, library: 77 if image[:-1] == PTX and not library else 0
+        load_image=lambda image, library: 77 if image.value == PTX and not library else 0
     )
     shelf = images.Shelf(driver, tmp_path, 3, 0)
     shelf.answer(call("cuModuleLoadData", arguments), 1)
@@ -75,6 +76,33 @@ def test_a_module_that_is_loaded_already_is_handed_out_once(tmp_path: Path) -> N
     arguments.image = ctypes.addressof(text)
     shelf.answer(call("cuModuleLoadData", arguments), 1)
     assert arguments.image == ctypes.addressof(text), "the next one loads it by itself"
+
+
+def test_an_image_of_a_library_is_not_copied(tmp_path: Path) -> None:
+    """``x @ w`` loads those of cuBLAS, from the file that is mapped."""
+    fatbin = struct.pack("<IHHQ", 0xBA55ED50, 1, 16, 8) + b"12345678"
+    library = tmp_path / "libof.so"
+    library.write_bytes(bytes(8192) + fatbin + bytes(100))
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    with library.open("rb") as file:
+        view = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    mapped = (ctypes.c_char * len(fatbin)).from_buffer(view, 8192)
+    handle = ctypes.c_void_p()
+    arguments = images._Load(ctypes.pointer(handle), ctypes.addressof(mapped))
+    images.keep(call("cuLibraryLoadData", arguments), kept, [(3, 0)])
+    assert [path.name for path in kept.iterdir()] == ["3-0.txt"]
+    loaded: list[bytes] = []
+
+    def load(image: ctypes.Array[ctypes.c_char], *, library: bool) -> int:
+        loaded.append(image.raw)
+        return 77 if library else 0
+
+    driver: Any = SimpleNamespace(load_image=load)
+    shelf = images.Shelf(driver, kept, 3, 0)
+    assert loaded == [fatbin]
+    shelf.answer(call("cuLibraryLoadData", arguments), 1)
+    assert arguments.image is None
 
 
 class Bytes:

@@ -430,3 +430,35 @@ def test_a_device_that_is_always_broken_is_no_evidence(workshop: Workshop) -> No
     script = workshop.write("broken.py", WORK + "\nfakegpu.corrupt()\nstep(False)\n")
     (done,) = workshop.confirm(sys.executable, str(script), plans=[workshop.plan("broken.py")])
     assert done.decision.verdict is not Verdict.CONFIRMED, done.decision
+
+
+def test_what_the_host_only_passes_on_is_compared(workshop: Workshop) -> None:
+    """``print(host.sum())`` puts what it reads too early into no variable; a time is no evidence."""
+    script = workshop.write(
+        "passes_on.py",
+        """\
+        import sys, time
+        import fakegpu
+
+        def total(host):
+            return float(host[0])
+
+        def main(ordered):
+            a = fakegpu.Stream()
+            x, host = fakegpu.Array(0), fakegpu.Array(0)
+            fakegpu.copy(x, fakegpu.Array(7), stream=a)
+            if ordered:
+                fakegpu.synchronize()
+            print(time.perf_counter(), total(x))
+
+        main("--ordered" in sys.argv)
+        """,
+    )
+    plan = workshop.plan("passes_on.py", "fakegpu.copy(x", "print(")
+    (racing,) = workshop.confirm(sys.executable, str(script), plans=[plan])
+    assert racing.decision.verdict is Verdict.CONFIRMED, racing.decision
+    shown = racing.decision.difference
+    assert shown is not None
+    assert (shown.place, shown.reference, shown.gated) == ("result of call 2", "7.0", "0.0")
+    (ordered,) = workshop.confirm(sys.executable, str(script), "--ordered", plans=[plan])
+    assert ordered.decision.verdict is Verdict.ORDERED, ordered.decision

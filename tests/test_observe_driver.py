@@ -228,6 +228,19 @@ def test_parts_of_one_block_are_told_apart(process: Process, memory: Memory) -> 
     assert process.codes() == []
 
 
+def test_how_far_a_kernel_reads_is_not_known(process: Process, memory: Memory) -> None:
+    """``add(x[:100], 1, out=y[:100])`` gives what is there already; then ``y[100:] = 3`` elsewhere."""
+    half = SIZE // 2
+    memory.content[B + half] = bytes(half)
+
+    def writes() -> None:
+        memory.content[B + half] = b"\x07" * half
+
+    process.launch(A, B, ONE)
+    process.launch(A, B + half, TWO, during=writes)
+    assert process.codes() == [("SL102", "possible")]
+
+
 def test_a_kernel_of_another_size_is_not_taken_to_write_as_much(process: Process, memory: Memory) -> None:
     def writes() -> None:
         memory.content[B] = b"\x07" * SIZE

@@ -59,13 +59,14 @@ class Outcome:
         )
 
 
-def pair_of(seed: int, number: int) -> Pair:
+def pair_of(seed: int, number: int, *, returns: bool = False) -> Pair:
     rng = Random(f"{seed}:{number}")  # noqa: S311
     program = grown(rng)
     statements = ordering(program)
     changed = program.edited(rng.choice(statements).at, gone=True) if statements else program
     shape = "class" if program.is_class else "helpers" if program.functions else "in one function"
-    return Pair(number, program.library.value, shape, written(program), written(changed), verdict(changed))
+    right, wrong = (written(each, returns=returns) for each in (program, changed))
+    return Pair(number, program.library.value, shape, right, wrong, verdict(changed))
 
 
 def compare(pair: Pair, outcome: Outcome, told: Told) -> None:

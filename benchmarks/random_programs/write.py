@@ -106,11 +106,36 @@ MAKES = {
 BLOCKING = {Library.CUPY: "cp.cuda.Stream()", Library.RUNTIME: "check(cudart.cudaStreamCreate())"}
 
 
+TOTAL = """\
+
+
+def total(value):
+    if isinstance(value, list):
+        return float(sum(value))
+    return float(value.sum()) if hasattr(value, "sum") else value
+"""
+"""What programs that return what they computed call, on the host, when all is complete."""
+CONTENTS = {
+    Library.TORCH: TOTAL,
+    Library.CUPY: TOTAL,
+    Library.RUNTIME: f"""\
+{TOTAL}
+
+def content(pointer):
+    host = np.empty(SIZE, np.uint8)
+    check(cudart.cudaMemcpy(host.ctypes.data, pointer, SIZE, cudart.cudaMemcpyKind.cudaMemcpyDefault))
+    return float(host.sum())
+""",
+}
+
+
 @dataclass
 class Writer:
     """The lines of one program."""
 
     program: Program
+    returns: bool = False
+    """Whether `main` returns what memory holds at the end: it is compared when operations are held back."""
     lines: list[str] = field(default_factory=list)
     callbacks: int = 0
 
@@ -133,12 +158,18 @@ class Writer:
             for name, function in program.functions.items():
                 self.lines += ["", "", f"def {name}({', '.join(p for p, _ in function.parameters)}):"]
                 self.block(function.body, "    ", None)
+        if self.returns:
+            self.lines.append(CONTENTS[program.library].rstrip())
         self.lines += ["", "", "def main():"]
+        if self.returns:
+            self.lines.append("    OUT.clear()")
         if program.is_class:
             self.lines.append("    worker = Worker()")
         else:
             self.setup("    ", "")
         self.block(program.body, "    ", None)
+        if self.returns:
+            self.lines.append(f"    return [{', '.join(self.contents())}, sorted(map(total, OUT))]")
         return HEADS[program.library] + "\n".join(self.lines) + "\n"
 
     def setup(self, indent: str, prefix: str) -> None:
@@ -146,6 +177,18 @@ class Writer:
             self.lines.append(f"{indent}{prefix}{name} = {self.make(name, what)}")
         for name, (what, size) in self.program.rings.items():
             self.lines.append(f"{indent}{prefix}{name} = [{self.make(name, what)} for _ in range({size})]")
+
+    def contents(self) -> Iterator[str]:
+        """Expressions for what all memory holds that has a name of the program."""
+        memory = (What.DEVICE, What.HOST)
+        runtime = self.program.library is Library.RUNTIME
+        prefix, call = "worker." if self.program.is_class else "", "content" if runtime else "total"
+        for name, what in self.program.names.items():
+            if what in memory:
+                yield f"{call}({prefix}{name})"
+        for name, (what, _) in self.program.rings.items():
+            if what in memory:
+                yield f"[{call}(one) for one in {prefix}{name}]"
 
     def make(self, name: str, what: What) -> str:
         if what is What.STREAM and name in self.program.blocking:
@@ -355,5 +398,5 @@ def _has_slots(block: Block) -> bool:
     return any(isinstance(operand, Slot) for statement in block for operand in operands(statement))
 
 
-def written(program: Program) -> str:
-    return Writer(program).written()
+def written(program: Program, *, returns: bool = False) -> str:
+    return Writer(program, returns).written()

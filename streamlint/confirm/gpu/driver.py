@@ -225,7 +225,7 @@ class Driver:
         self.must("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
         return function
 
-    def load_image(self, image: bytes, *, library: bool) -> int:
+    def load_image(self, image: ctypes.Array[ctypes.c_char], *, library: bool) -> int:
         """A module or library with all of its kernels; 0 if it cannot be loaded."""
         handle, none = ctypes.c_void_p(), (None, None, 0)
         options = (*none, *none) if library else ()

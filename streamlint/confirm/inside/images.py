@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import mmap
 import struct
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from streamlint.confirm.inside.calls import LOADS
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from streamlint.confirm.gpu.driver import Driver
     from streamlint.confirm.inside.cupti import Call
 
@@ -34,26 +35,61 @@ class _Load(ctypes.Structure):
     _fields_ = (("handle", ctypes.POINTER(ctypes.c_void_p)), ("image", ctypes.c_void_p))
 
 
-def content(address: int) -> bytes | None:
-    """The bytes of a cubin, a fat binary or a text of PTX; ``None`` for all else, and what is too large."""
+@dataclass(frozen=True, slots=True)
+class Image:
+    """Where a file has an image: a library that is mapped, or one that was written for it."""
+
+    file: str
+    offset: int
+    size: int
+
+
+def extent(address: int) -> tuple[int, int] | None:
+    """Where a cubin, a fat binary or a text of PTX begins, and its size; ``None`` for all else."""
     magic: int = struct.unpack("<I", ctypes.string_at(address, 4))[0]
     if magic == _WRAPPER:
-        return content(struct.unpack("<Q", ctypes.string_at(address + 8, 8))[0])
+        return extent(struct.unpack("<Q", ctypes.string_at(address + 8, 8))[0])
     if magic == _FATBIN:
         header, rest = struct.unpack("<HQ", ctypes.string_at(address + 6, 10))
-        return _limited(address, header + rest)
+        return address, header + rest
     if ctypes.string_at(address, 4) == _ELF:
         head = ctypes.string_at(address, 64)
         programs, sections = struct.unpack_from("<QQ", head, 32)
         program_size, program_count, section_size, section_count = struct.unpack_from("<HHHH", head, 54)
-        end = max(programs + program_size * program_count, sections + section_size * section_count)
-        return _limited(address, end)
-    text = ctypes.string_at(address, 2)
-    return ctypes.string_at(address) + b"\0" if text in (b"//", b".v", b"\n/", b"\n.") else None
+        return address, max(programs + program_size * program_count, sections + section_size * section_count)
+    if ctypes.string_at(address, 2) in (b"//", b".v", b"\n/", b"\n."):
+        return address, len(ctypes.string_at(address)) + 1
+    return None
 
 
-def _limited(address: int, size: int) -> bytes | None:
-    return ctypes.string_at(address, size) if size <= _MOST_BYTES else None
+def located(address: int, folder: Path) -> Image | None:
+    """The image at an address: in the library that it was mapped from, or by its content in ``folder``.
+
+    Those of cuBLAS have hundreds of megabytes, which nobody wants to copy; what is compiled has few.
+    """
+    found = extent(address)
+    if found is None:
+        return None
+    mapped = _mapped(*found)
+    if mapped is not None:
+        return mapped
+    start, size = found
+    if size > _MOST_BYTES:
+        return None
+    name = hashlib.sha256(ctypes.string_at(start, size)).hexdigest()
+    return Image(str(folder / name), 0, size)
+
+
+def _mapped(start: int, size: int) -> Image | None:
+    for line in Path("/proc/self/maps").read_text("utf-8", "replace").splitlines():
+        first, _, rest = line.partition("-")
+        end, _, rest = rest.partition(" ")
+        if int(first, 16) <= start and start + size <= int(end, 16):
+            _, offset, _, _, *name = rest.split(maxsplit=4)
+            path = name[0] if name else ""
+            is_file = path.startswith("/") and Path(path).is_file()
+            return Image(path, int(offset, 16) + start - int(first, 16), size) if is_file else None
+    return None
 
 
 def _list_of(folder: Path, finding: int, turn: int) -> Path:
@@ -62,33 +98,49 @@ def _list_of(folder: Path, finding: int, turn: int) -> Path:
 
 def keep(call: Call, folder: Path, turns: list[tuple[int, int]]) -> None:
     """Before a module is loaded: write down what it is, for the turns that have begun."""
-    image = call.arguments(_Load).image
-    found = content(image) if image and turns else None
+    address = call.arguments(_Load).image
+    found = located(address, folder) if address and turns else None
     if found is None:
         return
-    name = hashlib.sha256(found).hexdigest()
-    path = folder / name
-    if not path.exists():
-        path.write_bytes(found)
+    path = Path(found.file)
+    if path.parent == folder and not path.exists():
+        path.write_bytes(ctypes.string_at(*(extent(address) or (0, 0))))
+    kind = _kind(call)
     for finding, turn in turns:
         with _list_of(folder, finding, turn).open("a", encoding="utf-8") as file:
-            file.write(f"{'library' if 'Library' in call.name else 'module'} {name}\n")
+            file.write(f"{kind} {found.offset} {found.size} {found.file}\n")
+
+
+def _kind(call: Call) -> str:
+    return "library" if "Library" in call.name else "module"
 
 
 class Shelf:
     """Modules of one turn that are loaded already; each is handed out once."""
 
     def __init__(self, driver: Driver, folder: Path, finding: int, turn: int) -> None:
-        self._ready: dict[tuple[str, str], list[int]] = {}
+        self._folder = folder
+        self._ready: dict[tuple[str, Image], list[int]] = {}
         self._due: dict[int, int] = {}
         self._nothing = ctypes.create_string_buffer(64)
+        self._read: list[object] = []
+        """What modules were loaded from: a kernel may be fetched from there when it is launched."""
         listed = _list_of(folder, finding, turn)
         lines = listed.read_text("utf-8").splitlines() if listed.exists() else []
         for line in lines[:_MOST_KEPT]:
-            kind, name = line.split()
-            handle = driver.load_image((folder / name).read_bytes(), library=kind == "library")
+            kind, offset, size, file = line.split(maxsplit=3)
+            image = Image(file, int(offset), int(size))
+            handle = driver.load_image(self._content(image), library=kind == "library")
             if handle:
-                self._ready.setdefault((kind, name), []).append(handle)
+                self._ready.setdefault((kind, image), []).append(handle)
+
+    def _content(self, image: Image) -> ctypes.Array[ctypes.c_char]:
+        with Path(image.file).open("rb") as file:
+            # A private view, which costs no memory where it is only read.
+            view = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        content = (ctypes.c_char * image.size).from_buffer(view, image.offset)
+        self._read.append(content)
+        return content
 
     def answer(self, call: Call, thread: int) -> None:
         """Before and after a call that loads a module."""
@@ -101,10 +153,10 @@ class Shelf:
                 arguments.handle[0] = handle
                 ctypes.c_int.from_address(call.result).value = 0
             return
-        found = content(arguments.image) if arguments.image and self._ready else None
+        found = located(arguments.image, self._folder) if arguments.image and self._ready else None
         if found is None:
             return
-        key = "library" if "Library" in call.name else "module", hashlib.sha256(found).hexdigest()
+        key = _kind(call), found
         if self._ready.get(key):
             self._due[thread] = self._ready[key].pop()
             arguments.image = None if key[0] == "library" else ctypes.addressof(self._nothing)

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 Leaves: TypeAlias = "list[tuple[str, str]]"
 
+RESULT: Final = "result of call "
+"""How the names of numbers begin that calls returned. Some are times, which no two runs have in common."""
+
 _LARGEST_NUMBER: Final = 1 << 32
 """Larger integers are addresses, which are others in every process."""
 
@@ -108,6 +111,17 @@ def sight_of(name: str, value: object, driver: Driver | None, depth: int = 0) ->
         return Sight(name, parts=tuple(part for part in parts if part is not None))
     pointer = _pointer(value)
     return _array_sight(name, value) if pointer is None else _number(name, pointer, driver)
+
+
+def result_of(number: int, value: object) -> Sight | None:
+    """What a call returned, if it is a number that may come from memory.
+
+    ``len(queue)``, ``event.query()`` and the like give plain integers, which depend on when they are asked.
+    """
+    numpy: Any = sys.modules.get("numpy")
+    if isinstance(value, float) or (numpy is not None and isinstance(value, getattr(numpy, "number", ()))):
+        return Sight(f"{RESULT}{number}", text=repr(float(value)))  # type: ignore[arg-type]
+    return None
 
 
 def _pointer(value: Any) -> int | None:  # noqa: ANN401

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from streamlint.confirm.inside.hold import Hold
+from streamlint.confirm.inside.sight import result_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,5 +98,13 @@ class Later:
     streams: list[int] = field(default_factory=list)
     queued: Statement | None = None
     """What it asked of the driver, where that is seen."""
+    results: list[Sight] = field(default_factory=list)
+    """Numbers that its calls returned: ``print(host.sum())`` keeps none of what it reads."""
     began: float = field(default_factory=time.monotonic)
     """Seconds, of the monotonic clock."""
+
+    def gave(self, result: Sight | None, value: object) -> None:
+        """A call of its statement returned ``value``, which ``result`` is the memory of."""
+        self.keys |= set() if result is None else result.keys()
+        number = result_of(len(self.results) + 1, value)
+        self.results += [] if number is None else [number]

@@ -165,9 +165,8 @@ class Watch:
                 # Within a statement, too: float(slot.copy_(x, non_blocking=True))
                 self._synchronize()
             result = sight_of("", value, self._driver) if active else None
-            if result is not None:
-                for number in active:
-                    self._touch(self._sites[number], result)
+            for number in active:
+                self._touch(self._sites[number], result, value)
         return value
 
     def raised(self, numbers: tuple[int, ...], error: BaseException) -> None:
@@ -312,6 +311,7 @@ class Watch:
         returned = sight_of("value", value, self._driver)
         if returned is not None:
             later.sights.append(returned)
+        later.sights += later.results
         for turn in [turn for turn in self._turns if turn.finding == finding]:
             self._pass_turn(turn, later, waited)
 
@@ -468,13 +468,13 @@ class Watch:
             execution.sights.append(sight)
             execution.keys |= sight.keys()
 
-    def _touch(self, site: Site, result: Sight) -> None:
-        """Compare its memory alone."""
+    def _touch(self, site: Site, result: Sight | None, value: object) -> None:
+        """Compare its memory alone; of a later operation numbers too."""
         match self._execution(site):
             case Turn() as turn:
-                turn.results.append(result)
+                turn.results += [] if result is None else [result]
             case Later() as later:
-                later.keys |= result.keys()
+                later.gave(result, value)
             case None:
                 pass
 

@@ -2,8 +2,9 @@
 
 No table has the kernels of a program. So the first launches of each are watched: the device becomes idle,
 the contents behind each pointer are kept, and compared when the launch is done. What changed was written;
-of what did not change nobody knows, and it counts as read. How many bytes a launch writes depends on its
-grid and on its numbers, so what is learnt holds for launches that have the same.
+of what did not change nobody knows, and it counts as read: at the pointer, and perhaps as far as its block
+goes. (``add(x[:100], 1, out=y[:100])`` has no pointer that says where it ends.) How many bytes a launch
+writes depends on its grid and on its numbers, so what is learnt holds for launches that have the same.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ _NOT_NAMED: Final = 1 << 16
 """Not the place of an argument in the source."""
 
 _OPAQUE: Final = frozenset({Doubt.OPAQUE})
+_PERHAPS_LESS: Final = frozenset({Doubt.OPAQUE, Doubt.ALIAS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +201,9 @@ def _touches(kernel: Kernel, kind: Kind, pointers: list[Pointer]) -> list[Touch]
         else:
             unsure = not kernel.looks or (not kind.looks and pointer.place in kernel.written)
             mode = Mode.UPDATE if unsure else Mode.READ
-            touches.append(Touch(pointer.block, mode, lo, end, operand=_NOT_NAMED, doubts=_OPAQUE))
+            for start, stop, doubts in ((lo, lo + 1, _OPAQUE), (lo + 1, end, _PERHAPS_LESS)):
+                if start < stop:
+                    touches.append(Touch(pointer.block, mode, start, stop, operand=_NOT_NAMED, doubts=doubts))
     return touches
 
 

@@ -25,6 +25,7 @@ def double(p, q, n, B: tl.constexpr):
 def main():
     side = torch.cuda.Stream()
     x, y = torch.empty(N, device="cuda"), torch.empty(N, device="cuda")
+    put[(N // 1024,)](x, N, B=1024)
     torch.cuda.synchronize()
     with torch.cuda.stream(side):
         double[(N // 1024,)](x, y, N, B=1024)
