@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Container, Iterator
 
 _SUCCESS: Final = 0
 _DRIVER_CALLS: Final = 1
@@ -50,9 +50,7 @@ class _Data(ctypes.Structure):
     )
 
 
-_Callback: Final = ctypes.CFUNCTYPE(
-    None, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.POINTER(_Data)
-)
+_Callback: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.c_void_p)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +73,25 @@ class Call:
 class Cupti:
     """A subscription to the driver calls whose names ``wanted`` matches."""
 
-    def __init__(self, wanted: re.Pattern[str], on_call: Callable[[Call], None]) -> None:
-        """:raises CuptiUnavailableError: there is no CUPTI, or somebody else uses it."""
+    def __init__(
+        self,
+        wanted: re.Pattern[str],
+        on_call: Callable[[Call], None],
+        aside: Container[int] = (),
+        always: Callable[[str], bool] = lambda _: True,
+    ) -> None:
+        """``aside``: threads of which only the calls that are wanted ``always`` are told.
+
+        :raises CuptiUnavailableError: there is no CUPTI, or somebody else uses it.
+        """
         if os.environ.get(OFF) == "0":
             raise CuptiUnavailableError(f"{OFF}=0 asks for no driver callbacks")
         self._cupti = _load()
         self._on_call = on_call
+        self._aside = aside
+        self._is_always_wanted = always
         self._names: dict[int, str] = {}
+        self._always: set[int] = set()
         self._busy: set[int] = set()
         self._callback = _Callback(self._called)
         self._subscriber = ctypes.c_void_p()
@@ -102,17 +112,18 @@ class Cupti:
             text = (name.value or b"").decode()
             if wanted.match(text):
                 self._names[number] = text
+                if self._is_always_wanted(text):
+                    self._always.add(number)
                 self._check(self._cupti.cuptiEnableCallback(1, self._subscriber, _DRIVER_CALLS, number))
 
-    def _called(self, user: object, domain: int, number: int, data: Any) -> None:  # noqa: ANN401
-        del user, domain
+    def _called(self, _user: object, _domain: int, number: int, data: int) -> None:
         thread = threading.get_ident()
-        # What we ask the driver within a callback is not the program's.
-        if thread in self._busy:
+        # Most calls of a training loop end here. What we ask the driver in a callback is not the program's.
+        if (thread in self._aside and number not in self._always) or thread in self._busy:
             return
         self._busy.add(thread)
         try:
-            seen = data.contents
+            seen = _Data.from_address(data)
             entering = seen.site == _ENTER
             symbol = (seen.symbol or b"").decode(errors="replace")
             self._on_call(Call(self._names[number], entering, seen.params, seen.result, symbol))

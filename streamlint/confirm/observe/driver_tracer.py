@@ -57,7 +57,7 @@ class DriverTracer(Calls):
 
         :raises CuptiUnavailableError: driver calls cannot be seen.
         """
-        return Cupti(WANTED, self.on_call)
+        return Cupti(WANTED, self.on_call, self._aside.depth, lambda name: plain_name(name) in ORDERS)
 
     def on_call(self, call: cupti.Call) -> None:
         thread = threading.get_ident()
