@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 import threading
 from typing import TYPE_CHECKING, Any, cast
 
@@ -277,3 +278,42 @@ def test_threads_are_told_apart(process: Process) -> None:
         thread.start()
         thread.join()
     assert (seen, process.aside.depth) == ([False], {})
+
+
+def test_a_kernel_reads_what_another_has_written(process: Process, memory: Memory) -> None:
+    def writes(address: int) -> None:
+        memory.content[address] = b"\x07" * SIZE
+
+    process.launch(A, B, ONE, during=lambda: writes(B))
+    process.launch(B, A, TWO, during=lambda: writes(A))
+    assert ("SL101", "likely") in process.codes()
+
+
+@pytest.mark.parametrize("number", ["<f", "<d"])
+def test_what_a_kernel_may_read_is_overwritten(process: Process, memory: Memory, number: str) -> None:
+    """``x.fill(5)`` where all was 1 changes the upper bytes of each number."""
+    memory.content[A] = struct.pack(number, 1) * (SIZE // struct.calcsize(number))
+
+    def writes() -> None:
+        memory.content[A] = struct.pack(number, 5) * (SIZE // struct.calcsize(number))
+
+    process.launch(A, B, ONE)
+    process.launch(A, B, TWO, grid=7, during=writes)
+    assert process.codes() == [("SL102", "likely")]
+
+
+def test_streams_that_were_destroyed_are_not_asked(process: Process, memory: Memory) -> None:
+    """The driver may crash over such a handle."""
+    asked: list[int] = []
+
+    def idle(handle: int) -> bool:
+        asked.append(handle)
+        return True
+
+    memory.idle = idle  # type: ignore[assignment, method-assign]
+    process.call("cuStreamDestroy_v2", ONE)
+    process.launch(A, B, TWO)
+    assert ONE not in asked
+    process.call("cuStreamCreate", NON_BLOCKING, result=ONE)
+    process.launch(A, B, TWO)
+    assert ONE in asked

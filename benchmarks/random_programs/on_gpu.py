@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,19 +84,21 @@ def observe(options: argparse.Namespace, folder: Path) -> None:
 
 def _observed(files: Sequence[str], jobs: int) -> Iterable[dict[str, Any]]:
     """A row for each file; each process runs its share one after the other."""
-    running = []
-    for number in range(jobs):
-        own = files[number::jobs]
-        command = [sys.executable, "-m", "benchmarks.random_programs.on_gpu", "run", *own]
-        running.append((own, subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True)))
-    for own, process in running:
-        left = set(own)
-        for line in process.stdout or ():
-            if line.startswith('{"file"'):
-                row = json.loads(line)
-                left.discard(row["file"])
-                yield row
-        yield from ({"file": file, "ended": process.wait()} for file in left)
+    with ThreadPoolExecutor(jobs) as pool:
+        for rows in pool.map(_share, [files[number::jobs] for number in range(jobs)]):
+            yield from rows
+
+
+def _share(files: Sequence[str]) -> list[dict[str, Any]]:
+    """Rows of these; what a program that crashes leaves undone the next process does."""
+    rows: list[dict[str, Any]] = []
+    while len(rows) < len(files):
+        command = [sys.executable, "-m", "benchmarks.random_programs.on_gpu", "run", *files[len(rows) :]]
+        done = subprocess.run(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True, check=False)
+        rows += [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"file"')]
+        if done.returncode and len(rows) < len(files):
+            rows.append({"file": files[len(rows)], "ended": done.returncode})
+    return rows
 
 
 def run(files: Sequence[str]) -> None:

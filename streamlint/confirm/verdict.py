@@ -17,7 +17,6 @@ else:  # not typing_extensions: the program under test may run where only its ow
 
 
 from streamlint.confirm.gpu.driver import NOT_READY
-from streamlint.confirm.inside.sight import RESULT
 from streamlint.witness import (
     ByDeadlock,
     ByError,
@@ -35,6 +34,9 @@ if TYPE_CHECKING:
     from streamlint.confirm.inside.order import Conflict
     from streamlint.confirm.inside.values import Snapshot
 
+
+RESULT: Final = "result of call "
+"""How the places of numbers begin that calls returned. Some are times, which no two runs have in common."""
 
 _LONGEST_KERNEL: Final = 60
 

@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from streamlint.confirm.inside.reuse import Block, block_of
 from streamlint.confirm.inside.values import snapshot
+from streamlint.confirm.verdict import RESULT
 
 if TYPE_CHECKING:
     from streamlint.confirm.gpu.driver import Driver
 
 Leaves: TypeAlias = "list[tuple[str, str]]"
-
-RESULT: Final = "result of call "
-"""How the names of numbers begin that calls returned. Some are times, which no two runs have in common."""
 
 _LARGEST_NUMBER: Final = 1 << 32
 """Larger integers are addresses, which are others in every process."""

@@ -32,6 +32,9 @@ _MOST_LOOKS: Final = 3
 _MOST_LOOKS_AT_ALL: Final = 24
 _MOST_BYTES: Final = 1 << 20
 _IDLE_S: Final = 0.5
+_ELEMENT: Final = 8
+"""Bytes that are read at a pointer, if any are. Of a number that was written only some may have changed."""
+
 _LOWEST_ADDRESS: Final = 1 << 16
 _NOT_NAMED: Final = 1 << 16
 """Not the place of an argument in the source."""
@@ -201,7 +204,8 @@ def _touches(kernel: Kernel, kind: Kind, pointers: list[Pointer]) -> list[Touch]
         else:
             unsure = not kernel.looks or (not kind.looks and pointer.place in kernel.written)
             mode = Mode.UPDATE if unsure else Mode.READ
-            for start, stop, doubts in ((lo, lo + 1, _OPAQUE), (lo + 1, end, _PERHAPS_LESS)):
+            near = min(lo + _ELEMENT, end)
+            for start, stop, doubts in ((lo, near, _OPAQUE), (near, end, _PERHAPS_LESS)):
                 if start < stop:
                     touches.append(Touch(pointer.block, mode, start, stop, operand=_NOT_NAMED, doubts=doubts))
     return touches

@@ -139,6 +139,8 @@ class Recorder:
         self._new = _Half()
         self._streams: dict[tuple[int, DeviceId], StreamInfo] = {}
         self._stream_infos: dict[StreamId, StreamInfo] = {}
+        self._gone: set[tuple[int, DeviceId]] = set()
+        """Streams that were destroyed, by handle, until another gets it."""
         self._events: dict[int, EventInfo] = {}
         self._event_infos: dict[EventId, EventInfo] = {}
         self._last_event = 0
@@ -166,7 +168,8 @@ class Recorder:
         self._stream_infos[stream].foreign = True
 
     def handles(self) -> list[int]:
-        return [handle for handle, _ in self._streams]
+        """Of streams that the driver may be asked about: of one that is gone it may crash."""
+        return [handle for handle, device in self._streams if (handle, device) not in self._gone]
 
     def pool_stream(self, handle: int, device: DeviceId, kind: StreamKind) -> None:
         """A library that is traced made a stream, for itself or to hand it out."""
@@ -201,9 +204,11 @@ class Recorder:
         self._stream_infos[info.id] = info
         for twin in twins:
             self._streams[twin, device] = info
+            self._gone.discard((twin, device))
         return info
 
     def destroy_stream(self, handle: int, device: DeviceId) -> None:
+        self._gone.add((handle, device))
         self._point(DestroyStream(_ANYWHERE, stream=self.stream(handle, device)))
 
     def event(self, handle: int, device: DeviceId) -> EventId:
