@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING
 
 from streamlint import __version__, api, notebook
 from streamlint.cache.folder import default_folder
+from streamlint.characters import plain
 from streamlint.errors import UserError
 from streamlint.files import MAX_BYTES, UnreadableError, absolute
 from streamlint.finding import Confidence
 from streamlint.output import Format, render, text
 from streamlint.output.places import Start, in_notebooks, shown_from
-from streamlint.output.style import Style, plain, wants_colors
+from streamlint.output.style import Style, wants_colors
 from streamlint.output.terminal import complain, save, write
 from streamlint.run import check
 from streamlint.run.progress import Progress
@@ -242,6 +243,8 @@ def _check(options: argparse.Namespace) -> int:
         outcome = check.run(request, progress)
     if not outcome.files and not outcome.errors and outcome.stop is None:
         write("streamlint: warning: no Python files there, or all of them are excluded\n", sys.stderr)
+    if options.output_format == Format.HTML.value and outcome.stop is None:
+        outcome = check.with_evidence(request, outcome)
     shown = _from_where(options, outcome)
     for error in shown.errors:
         place = f"{error.path}:{error.line}" if error.line else error.path  # line 0: the file as a whole

@@ -16,7 +16,7 @@ TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "streamlint"
 BENCHMARKS = TESTS.parent / "benchmarks"
 
-TEXT = {"source", "finding", "files", "errors", "notebook", "parsing", "patterns", "prefilter"}
+TEXT = {"characters", "source", "finding", "files", "errors", "notebook", "parsing", "patterns", "prefilter"}
 COMMANDS = {*TEXT, "trace", "run", "settings", "output"}
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -35,6 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "judging": {"interp", "models", "order", "rules", "trace", "finding", "source"},
     # Around the analysis.
     "errors": set(),
+    "characters": set(),
     "parsing": set(),
     "notebook": {"parsing"},
     "files": {"notebook"},
@@ -42,7 +43,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "prefilter": set(),
     "cache": {"errors", "files", "finding", "source"},
     "settings": {"errors", "files", "finding", "notebook", "patterns", "prefilter", "rules", "source"},
-    "output": {"errors", "files", "finding", "notebook", "settings", "source"},
+    "pictures": {*TEXT - {"parsing", "patterns", "prefilter"}, "judging", "order", "rules", "trace"},
+    "output": {"characters", "errors", "files", "finding", "notebook", "pictures", "settings", "source"},
     "run": {
         *TEXT,
         "cache",
@@ -61,9 +63,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli": {*COMMANDS - {"trace"}, "api", "cache"},
     "init": {"errors", "files", "output", "settings"},
     "server": {"api", "cache", "errors", "files", "finding", "interp", "rules", "run", "settings", "source"},
-    "graph": {*COMMANDS, "order", "ir", "lower", "models", "interp"},
+    "graph": {*COMMANDS, "ir", "pictures"},
     # The observed trace comes from the tables, and goes to the judge; what is captured, interp knows.
-    "confirm": {*COMMANDS, "api", "order", "graph", "interp", "judging", "models", "rules", "witness"},
+    "confirm": {*COMMANDS, "api", "order", "pictures", "interp", "judging", "models", "rules", "witness"},
     # In the user's own tests.
     "pytest_plugin": {"api", "confirm", "errors", "finding", "output", "run"},
     "__init__": {"api", "errors", "finding", "source"},
@@ -105,7 +107,7 @@ CIRCLES = {"interp/python": 6}
 
 HOMES = {
     "libcst": {"lower"},
-    "networkx": {"order", "graph"},
+    "networkx": {"order"},
     **{library: {"confirm"} for library in ("torch", "cupy", "numba", "cuda", "pycuda", "numpy")},
 }
 

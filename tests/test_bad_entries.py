@@ -265,14 +265,14 @@ def test_an_internal_error_costs_one_file(
     tree: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tree / "other.py").write_text(RACY)
-    module = Session._module
+    module = Session.module
 
     def fails(self: Session, path: Path) -> object:
         if path.name == "other.py":
             raise KeyError("x")
         return module(self, path)
 
-    monkeypatch.setattr(Session, "_module", fails)
+    monkeypatch.setattr(Session, "module", fails)
     result = check(capsys, tree)
     assert (result.status, "other.py: internal error: KeyError: 'x'" in result.err) == (2, True)
     assert "racy.py:10:" in result.out

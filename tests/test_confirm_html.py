@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
-from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -15,20 +16,21 @@ from streamlint import cli, confirm
 from streamlint.confirm import command
 from streamlint.confirm.plan.plans import Plan
 from streamlint.confirm.report import html
-from streamlint.confirm.report.timeline import Box, Part, Timeline, svg, timeline
+from streamlint.confirm.report.timeline import timeline
 from streamlint.confirm.reproduce.slicing import slice_of
 from streamlint.confirm.run.runner import Confirmation
 from streamlint.confirm.text.instrument import Place
 from streamlint.confirm.verdict import Decision, Difference, Verdict
+from streamlint.files import SourceFiles
+from streamlint.pictures.layout import laid_out
+from streamlint.pictures.model import Operation, Part, Picture
 from streamlint.run.engine import Settings, analyze
-from streamlint.trace import OpId
 from streamlint.witness import ByReuse, ByValue
+from tests.test_pictures import overlap
 from tests.test_synthesize import finding
 from tests.traces import Program
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from streamlint.finding import Finding
 
 SOURCE = """\
@@ -114,9 +116,9 @@ def test_a_confirmed_finding(source: Path) -> None:
     assert "serialized7.0" in text
     assert "<0.0>" in text
     assert "result[0]" in text
-    assert "E    9         x.fill_(7.0)" in text
-    assert "L   10     return x.sum().item()  # <&>" in text
-    assert "gate, up to 200 ms" in text
+    assert "A    9         x.fill_(7.0)" in text
+    assert "B   10     return x.sum().item()  # <&>" in text
+    assert "up to 200 ms" in text
     assert "GPU one" in text
     assert about.fingerprint in text
     assert "the run did not show it" not in text
@@ -151,8 +153,8 @@ def test_places_far_apart_are_shown_in_two_pieces(source: Path) -> None:
     source.write_text("\n".join(f"line_{n}" for n in range(1, 101)), "utf-8")
     plan = replace(shown(source, Verdict.ORDERED).plan, earlier=Place(10), later=Place(90))
     text = checked(html.page([Confirmation(plan, Decision(Verdict.ORDERED, "why"))], [], 200.0))
-    assert "E   10 line_10" in text
-    assert "L   90 line_90" in text
+    assert "A   10 line_10" in text
+    assert "B   90 line_90" in text
     assert re.findall(r"line_(\d+)", text) == [*map(str, range(7, 14)), *map(str, range(87, 94))]
 
 
@@ -169,18 +171,23 @@ def racing() -> tuple[Program, Finding]:
     return p, finding(p.trace(), write, read)
 
 
-def column(drawn: Timeline, op: int) -> Box:
-    return next(box for box in drawn.boxes if box.op == OpId(op))
+def the_timeline(about: Finding) -> Picture:
+    return timeline(slice_of(about), SourceFiles(Path("/nowhere")), "gate <1>")
+
+
+def lettered(drawn: Picture, letter: str) -> Operation:
+    return next(each for each in drawn.operations if each.letter == letter)
 
 
 def test_the_later_operation_runs_while_the_gate_holds_and_the_earlier_one_after_it() -> None:
     _, about = racing()
-    drawn = timeline(slice_of(about), "gate")
-    gate, earlier, later = (drawn.of(part) for part in (Part.GATE, Part.EARLIER, Part.LATER))
+    drawn = the_timeline(about)
+    earlier, later = lettered(drawn, "A"), lettered(drawn, "B")
+    (gate,) = (each for each in drawn.operations if each.part is Part.HELD)
     assert gate.lane == earlier.lane != later.lane
-    assert gate.first <= later.first <= gate.last < earlier.first
-    assert [label.partition(" (")[0] for label in drawn.lanes] == ["host", "s0", "s1"]
-    assert [(drawn.boxes[a].op, drawn.boxes[b].op) for a, b in drawn.links] == [(0, 2)]
+    assert gate.row <= later.row <= gate.last < earlier.row
+    assert [lane.name for lane in drawn.lanes] == ["`s0`", "`s1`"]
+    assert [(each.earlier, each.later) for each in drawn.arrows] == [(0, 2)]
 
 
 def test_what_waits_for_the_earlier_operation_comes_after_it() -> None:
@@ -193,39 +200,29 @@ def test_what_waits_for_the_earlier_operation_comes_after_it() -> None:
     middle = p.wait(between, late)
     p.wait(b, early)
     read = p.launch(b, reads=x)
-    drawn = timeline(slice_of(finding(p.trace(), write, read)), "gate")
-    order = [column(drawn, op).first for op in (second, read, write, first, middle)]
-    assert order == sorted(order)
+    piece = slice_of(finding(p.trace(), write, read))
+    drawn = timeline(piece, SourceFiles(Path("/nowhere")), "gate")
+    rows = [drawn.operations[piece.ops.index(op)].row for op in (second, read, write, first, middle)]
+    assert rows == sorted(rows)
 
 
 def test_a_wait_that_orders_nothing_says_so() -> None:
     p = Program()
     a, b, x = p.stream(), p.stream(), p.buffer()
     write = p.launch(a, writes=x)
-    wait = p.wait(b, p.event())
+    p.wait(b, p.event())
     read = p.launch(b, reads=x)
-    drawn = timeline(slice_of(finding(p.trace(), write, read)), "gate")
-    assert column(drawn, wait).detail.endswith("nothing was recorded")
-    assert drawn.links == ()
+    drawn = the_timeline(finding(p.trace(), write, read))
+    assert "waits for nothing: `e0` has not been recorded" in [each.effect for each in drawn.operations]
+    assert drawn.arrows == ()
 
 
-def test_no_two_boxes_of_a_lane_overlap_and_all_are_in_the_frame() -> None:
-    p, about = racing()
-    del p
-    root = ET.fromstring(svg(timeline(slice_of(about), "gate <1>")))  # noqa: S314 our own text
-    width, height = (float(root.attrib[name]) for name in ("width", "height"))
-    boxes = [
-        tuple(float(rect.attrib[k]) for k in ("x", "y", "width", "height")) for rect in root.iter("rect")
-    ]
-    assert len(boxes) == 5
-    for x, y, w, h in boxes:
-        assert x >= 0
-        assert x + w <= width
-        assert y + h <= height
-    for one in boxes:
-        for other in boxes:
-            if one < other and one[1] == other[1]:
-                assert one[0] + one[2] <= other[0]
+def test_no_two_cards_overlap_behind_a_gate() -> None:
+    _, about = racing()
+    cards = laid_out(the_timeline(about), 0).cards
+    assert len(cards) == 5
+    for one, other in itertools.combinations(cards, 2):
+        assert not overlap(one, other)
 
 
 def test_memory_that_is_given_back_is_not_drawn_behind_a_gate(source: Path) -> None:

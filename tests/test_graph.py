@@ -1,26 +1,16 @@
-"""Pictures of hand-written traces, and of one program through the command."""
+"""``streamlint graph``: one program through the command."""
 
 from __future__ import annotations
 
 import json
-import re
-import shutil
-import subprocess
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import networkx as nx
 import pytest
 
-from streamlint import graph
-from streamlint.graph import draw
-from streamlint.graph.picture import picture
-from streamlint.trace import StreamKind
-from tests.traces import Program
+from streamlint.cli import main
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from streamlint.trace import Trace
 
 PROGRAM = """\
 import torch
@@ -37,129 +27,69 @@ def fork():
     return total.item()
 
 
+class Loader:
+    def __init__(self):
+        self.staging = torch.empty(8, pin_memory=True)
+        self.batch = torch.empty(8, device="cuda")
+
+    def load(self, sample):
+        self.staging.numpy()[:] = sample
+        self.batch.copy_(self.staging, non_blocking=True)
+
+
 def nothing():
     return 1
 """
 
 
-def racing(*, joined: bool = False) -> Trace:
-    p = Program()
-    a, b = p.stream(), p.stream()
-    x, event = p.buffer(), p.event()
-    p.launch(a, writes=x)
-    p.record(a, event)
-    if joined:
-        p.wait(b, event)
-    p.launch(b, reads=x)
-    p.sync_device()
-    return p.trace()
+def run(tmp_path: Path, *arguments: str) -> int:
+    (tmp_path / "program.py").write_text(PROGRAM, "utf-8")
+    return main(["graph", f"{tmp_path / 'program.py'}{arguments[0]}", *arguments[1:]])
 
 
-def test_a_race_is_drawn_and_its_order_is_not() -> None:
-    bad, ok = picture(racing()), picture(racing(joined=True))
-    assert [(race.earlier, race.later, race.label) for race in bad.races] == [(0, 2, "read after write: b0")]
-    assert ok.races == ()
+def test_text_goes_to_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(tmp_path, "::fork") == 0
+    out = capsys.readouterr().out
+    assert "A   8  the current stream  x.fill_(7.0) " in out
+    assert "Nothing orders A and B." in out
 
 
-def test_columns_are_the_host_and_the_streams() -> None:
-    drawn = picture(racing())
-    kind = StreamKind.NON_BLOCKING.value
-    assert [column.label for column in drawn.columns] == ["host", f"s0 ({kind})", f"s1 ({kind})"]
-    assert [[node.op for node in column.nodes] for column in drawn.columns] == [[3], [0, 1], [2]]
+@pytest.mark.parametrize(
+    ("name", "begins"), [("x.svg", "<svg "), ("x.html", "<!DOCTYPE html>"), ("x.mmd", "flowchart TD")]
+)
+def test_the_name_of_the_file_tells_the_format(tmp_path: Path, name: str, begins: str) -> None:
+    assert run(tmp_path, "::fork", "-o", str(tmp_path / name)) == 0
+    assert (tmp_path / name).read_text("utf-8").startswith(begins)
 
 
-def test_a_stream_ordered_allocation_stands_in_its_stream() -> None:
-    p = Program()
-    stream, x, y = p.stream(), p.buffer(), p.buffer()
-    p.alloc(x, stream)
-    p.alloc(y)
-    columns = picture(p.trace()).columns
-    assert [[node.title for node in column.nodes] for column in columns] == [
-        ["allocation b1"],
-        ["allocation b0"],
+def test_a_picture_has_the_pair_that_check_reports(tmp_path: Path) -> None:
+    assert run(tmp_path, "::fork", "-o", str(tmp_path / "x.json")) == 0
+    (picture,) = json.loads((tmp_path / "x.json").read_text("utf-8"))["pictures"]
+    (missing,) = picture["missing"]
+    pair = [picture["operations"][missing[end]] for end in ("earlier", "later")]
+    assert [(each["place"], each["code"], each["letter"]) for each in pair] == [
+        ("8", "x.fill_(7.0)", "A"),
+        ("10", "x.sum()", "B"),
     ]
 
 
-def test_a_doubtful_edge_beside_a_sure_one_is_left_out() -> None:
-    p = Program()
-    current, x = p.stream(StreamKind.CURRENT), p.buffer()
-    p.alloc(x, current)
-    p.launch(current, writes=x)
-    drawn = picture(p.trace())
-    doubtful = {(e.earlier, e.later) for e in drawn.edges if e.doubts}
-    assert not doubtful & {(e.earlier, e.later) for e in drawn.edges if not e.doubts}
-
-
-@pytest.mark.parametrize("joined", [False, True])
-def test_dot_is_well_formed(joined: bool) -> None:
-    text = draw([racing(joined=joined)], "dot")
-    assert text.count("{") == text.count("}")
-    assert text.count("subgraph cluster_") == 3
-    declared = set(re.findall(r"^\s+(op\d+) \[", text, re.MULTILINE))
-    used = {end for edge in re.findall(r"(op\d+) -> (op\d+)", text) for end in edge}
-    assert used <= declared
-    assert ("color=red" in text) is not joined
-
-
-def test_dot_escapes_names() -> None:
-    p = Program()
-    stream = p.stream()
-    p.streams[stream] = type(p.streams[stream])(stream, StreamKind.BLOCKING, "cur", 's["a\\b"]')
-    p.launch(stream)
-    assert r'label="s[\"a\\b\"] (blocking stream)"' in draw([p.trace()], "dot")
-
-
-@pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed")
-def test_graphviz_accepts_it() -> None:
-    text = draw([racing(), racing(joined=True)], "dot")
-    done = subprocess.run(["dot", "-Tsvg"], input=text, capture_output=True, text=True, check=True)
-    assert "read after write: b0" in done.stdout
-    assert done.stderr == ""
-
-
-def test_json_is_node_link_data() -> None:
-    document: dict[str, Any] = json.loads(draw([racing()], "json"))
-    (data,) = document["graphs"]
-    loaded: nx.MultiDiGraph[int] = nx.MultiDiGraph(nx.node_link_graph(data, edges="edges"))
-    assert sorted(loaded.nodes) == [0, 1, 2, 3]
-    kinds: list[tuple[int, int, str]] = list(loaded.edges(data="kind"))
-    assert [(u, v) for u, v, kind in kinds if kind == "conflict"] == [(0, 2)]
-    assert loaded.nodes[0]["title"] == "kernel: writes b0"
-    # Whoever asks only what is ordered must be able to leave the conflicts out.
-    ordered: nx.DiGraph[int] = nx.DiGraph([(u, v) for u, v, kind in kinds if kind != "conflict"])
-    assert not nx.has_path(ordered, 0, 2)
-    assert nx.has_path(ordered, 0, 3)
-
-
-def test_mermaid_links_and_styles() -> None:
-    text = draw([racing()], "mermaid")
-    links = [line for line in text.splitlines() if re.match(r"\s+op\d+ <?-", line)]
-    assert '<-. "read after write: b0" .->' in links[-1]
-    assert f"linkStyle {len(links) - 1} " in text
-    assert text.count("subgraph") == text.count("  end")
-
-
-def test_unknown_notation_is_an_error() -> None:
-    with pytest.raises(KeyError):
-        draw([racing()], "svg")
-
-
-def run(tmp_path: Path, *arguments: str) -> int:
-    (tmp_path / "program.py").write_text(PROGRAM, "utf-8")
-    return graph.main([f"{tmp_path / 'program.py'}{arguments[0]}", *arguments[1:]])
-
-
-def test_command_draws_a_function(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(tmp_path, "::fork", "--format", "json") == 0
-    (data,) = json.loads(capsys.readouterr().out)["graphs"]
-    titles = {node["id"]: node["line"] for node in data["nodes"]}
-    (conflict,) = [edge for edge in data["edges"] if edge["kind"] == "conflict"]
-    assert (titles[conflict["source"]], titles[conflict["target"]]) == (8, 10)
+def test_a_method_is_drawn_with_the_call_before_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(tmp_path, "::Loader.load") == 0
+    out = capsys.readouterr().out
+    assert "--- call 1 of `Loader.load`" in out
+    assert "--- call 2 of `Loader.load`" in out
 
 
 @pytest.mark.parametrize(
     ("target", "reason"),
-    [("", "FILE::function"), ("::missing", "no function missing"), ("::nothing", "does no GPU work")],
+    [
+        ("", "FILE::function"),
+        ("::nothing", "does no GPU work"),
+        ("::forc", "has no function forc; it has fork,"),
+        ("::lod", "has no function lod; it has Loader.load,"),
+    ],
 )
 def test_command_refuses(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], target: str, reason: str
@@ -168,6 +98,26 @@ def test_command_refuses(
     assert reason in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["-o", "x.gif"], "x.gif: a name that ends in one of .txt,"),
+        (["--format", "png"], "a PNG goes into a file"),
+    ],
+)
+def test_command_wants_a_format_that_it_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], reason: str
+) -> None:
+    assert run(tmp_path, "::fork", *arguments) == 2
+    assert reason in capsys.readouterr().err
+
+
 def test_command_needs_a_file(capsys: pytest.CaptureFixture[str]) -> None:
-    assert graph.main(["nowhere.py::f"]) == 2
+    assert main(["graph", "nowhere.py::f"]) == 2
     assert "nowhere.py is not a file" in capsys.readouterr().err
+
+
+def test_command_tells_what_is_no_python(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "broken.py").write_text("import torch\ndef f(:\n", "utf-8")
+    assert main(["graph", f"{tmp_path / 'broken.py'}::f"]) == 2
+    assert "broken.py:2: " in capsys.readouterr().err

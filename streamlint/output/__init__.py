@@ -30,6 +30,10 @@ def render(form: Format, outcome: Outcome, style: Style) -> str:
             from streamlint.output import sarif
 
             return sarif.render(outcome)
+        case Format.HTML:
+            from streamlint.output import html
+
+            return html.render(outcome)
         case Format.GITHUB:
             from streamlint.output import github
 

@@ -14,7 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from streamlint.output.style import TAB, Style, plain, visible, width
+from streamlint.characters import plain, visible, width
+from streamlint.output.style import TAB, Style
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streamlint.characters import visible
 from streamlint.finding import Severity
-from streamlint.output.style import visible
 from streamlint.output.text import told
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
-from streamlint.output.style import visible
+from streamlint.characters import for_xml
 from streamlint.output.text import told
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def render(outcome: Outcome) -> str:
 def _suite(root: ET.Element, path: str, failures: int, errors: int) -> ET.Element:
     tests = max(failures + errors, 1)
     counts = {"tests": str(tests), "failures": str(failures), "errors": str(errors), "skipped": "0"}
-    return ET.SubElement(root, "testsuite", {"name": _text(path), **counts})
+    return ET.SubElement(root, "testsuite", {"name": for_xml(path), **counts})
 
 
 def _finding(suite: ET.Element, finding: Finding) -> None:
@@ -57,15 +57,9 @@ def _error(suite: ET.Element, error: SourceError) -> None:
 
 def _case(suite: ET.Element, name: str, line: int, function: str = "") -> ET.Element:
     path = suite.attrib["name"]
-    where = {"classname": _text(function) or path, "file": path, "line": str(max(line, 1))}
-    return ET.SubElement(suite, "testcase", {"name": _text(name), **where})
+    where = {"classname": for_xml(function) or path, "file": path, "line": str(max(line, 1))}
+    return ET.SubElement(suite, "testcase", {"name": for_xml(name), **where})
 
 
 def _failed(case: ET.Element, kind: str, what: str, message: str, said: str = "") -> None:
-    ET.SubElement(case, kind, {"type": what, "message": _text(message)}).text = _text(said or message)
-
-
-def _text(text: str) -> str:
-    """Leave out what XML 1.0 cannot hold (https://www.w3.org/TR/xml/#charsets)."""
-    shown = (char if char == "\n" else visible(char) for char in text)
-    return "".join("\ufffd" if char in "\ufffe\uffff" else char for char in shown)
+    ET.SubElement(case, kind, {"type": what, "message": for_xml(message)}).text = for_xml(said or message)

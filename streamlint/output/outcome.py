@@ -21,6 +21,7 @@ class Format(Enum):
     CONCISE = "concise"
     JSON = "json"
     SARIF = "sarif"
+    HTML = "html"
     GITHUB = "github"
     GITLAB = "gitlab"
     JUNIT = "junit"

@@ -16,7 +16,7 @@ from streamlint.source import Span
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from streamlint.finding import Finding, SourceError
+    from streamlint.finding import Finding, Occurrence, SourceError
     from streamlint.notebook import Notebook
     from streamlint.output.outcome import Outcome
 
@@ -141,5 +141,14 @@ def _placed(finding: Finding, moved: Callable[[Span], Span]) -> Finding:
         finding,
         primary=moved(finding.primary),
         earlier=moved(finding.earlier) if finding.earlier is not None else None,
+        evidence=_evidence_at(finding.evidence, moved) if finding.evidence is not None else None,
         related=tuple(replace(related, span=moved(related.span)) for related in finding.related),
     )
+
+
+def _evidence_at(evidence: Occurrence, moved: Callable[[Span], Span]) -> Occurrence:
+    ops = tuple(
+        replace(op, at=replace(op.at, span=moved(op.at.span), calls=tuple(map(moved, op.at.calls))))
+        for op in evidence.trace.ops
+    )
+    return replace(evidence, trace=replace(evidence.trace, ops=ops))

@@ -7,7 +7,6 @@ pre-commit environment, carries a rendering library, and frames need exact contr
 from __future__ import annotations
 
 import os
-import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -61,24 +60,3 @@ def wants_colors(choice: str, stream: TextIO | None, environment: Mapping[str, s
     # Emacs hands on the name of its own terminal, and shows what colours are made of in `M-x compile`.
     plain = environment.get("TERM") == "dumb" or environment.get("INSIDE_EMACS", "").endswith(",compile")
     return stream is not None and stream.isatty() and not plain
-
-
-def width(char: str) -> int:
-    """Return the columns that a printable character takes in a terminal."""
-    if unicodedata.category(char) in {"Mn", "Me"}:
-        return 0
-    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
-
-
-def visible(char: str) -> str:
-    """Return the character, or a stand-in if it moves the cursor, colours the text or turns it around."""
-    category = unicodedata.category(char)
-    if category == "Cc":
-        code = ord(char)
-        return chr(0x2400 + code) if code < 0x20 else "\u2421" if code == 0x7F else "\ufffd"
-    return "\ufffd" if category in {"Cf", "Cs", "Zl", "Zp"} else char
-
-
-def plain(text: str) -> str:
-    """Make text from outside (a path, a message) safe to print on one line."""
-    return "".join(map(visible, text))

@@ -9,9 +9,9 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from streamlint.characters import plain
 from streamlint.errors import UserError
 from streamlint.files import write_whole
-from streamlint.output.style import plain
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from streamlint.characters import plain
 from streamlint.finding import Confidence, Seen
 from streamlint.output.frame import Mark, frame
-from streamlint.output.style import Style, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from streamlint.finding import Finding
     from streamlint.output.outcome import Outcome
+    from streamlint.output.style import Style
 
 
 def concise(outcome: Outcome, style: Style) -> str:
@@ -69,29 +70,31 @@ def told(finding: Finding) -> list[str]:
 
 def summary(outcome: Outcome, style: Style) -> str:
     """Return the closing lines: how much was found, in how much code."""
-    files = _count(outcome.files if outcome.stop is None else outcome.stop.done, "file")
+    files = counted(outcome.files if outcome.stop is None else outcome.stop.done, "file")
     looked = f"{files}, {outcome.analyzed} with GPU streams, in {outcome.seconds:.2f} s"
     if outcome.findings:
         levels = Counter(finding.confidence for finding in outcome.findings)
         parts = [f"{levels[level]} {level.value}" for level in reversed(Confidence) if levels[level]]
-        found = _count(len(outcome.findings), "finding")
+        found = counted(len(outcome.findings), "finding")
         lines = [f"{style.strong(f'Found {found}')} ({', '.join(parts)}) in {looked}."]
         codes = sorted({finding.code for finding in outcome.findings})
         lines.append(f"`streamlint explain {codes[0]}` tells more about a rule.")
     else:
         lines = [f"{style.strong('No findings')} in {looked}."]
     if outcome.known:
-        lines.append(f"{_count(outcome.known, 'known finding')} hidden by the baseline.")
+        lines.append(f"{counted(outcome.known, 'known finding')} hidden by the baseline.")
     if outcome.stale:
         known = "1 entry" if len(outcome.stale) == 1 else f"{len(outcome.stale)} entries"
         lines.append(f"{known} of the baseline found no more; `--prune-baseline` drops what is gone.")
     if outcome.unchanged:
-        lines.append(f"{_count(outcome.unchanged, 'finding')} hidden: no place of them is in a changed line.")
+        lines.append(
+            f"{counted(outcome.unchanged, 'finding')} hidden: no place of them is in a changed line."
+        )
     if cut := outcome.statistics.cut + outcome.statistics.skipped:
         were = "function was" if cut == 1 else "functions were"
         lines.append(f"{cut} {were} too large or too deep to follow to the end{_named(outcome)}.")
     if outcome.errors:
-        lines.append(f"{_count(len(outcome.errors), 'file')} could not be analyzed; see above.")
+        lines.append(f"{counted(len(outcome.errors), 'file')} could not be analyzed; see above.")
     if outcome.stop is not None:
         lines.append(f"This is not all: {outcome.stop.message}.")
     return "\n".join(lines) + "\n"
@@ -102,10 +105,10 @@ def observation(outcome: Outcome, events: int, blind: str, style: Style) -> str:
     unseen = f"\nOnly PyTorch and cuda-python were seen: {plain(blind)}." if blind else ""
     if not events:
         return f"Nothing was observed: the program used no GPU.{unseen}"
-    found = _count(len(outcome.findings), "finding") if outcome.findings else "No findings"
+    found = counted(len(outcome.findings), "finding") if outcome.findings else "No findings"
     only = sum(finding.seen is Seen.OBSERVED for finding in outcome.findings)
     aside = f", {only} of them seen only at run time," if only else ""
-    return f"{style.strong(found)}{aside} in {_count(events, 'observed event')}.{unseen}"
+    return f"{style.strong(found)}{aside} in {counted(events, 'observed event')}.{unseen}"
 
 
 def statistics(outcome: Outcome) -> str:
@@ -135,5 +138,6 @@ def _named(outcome: Outcome) -> str:
     return f" ({first}{', ...' if len(names) > 3 else ''})" if first else ""
 
 
-def _count(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """``1 file``, ``2 files``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -98,6 +98,24 @@ def analyzed(
     return report, focus, stop
 
 
+def with_evidence(request: Request, found: Outcome) -> Outcome:
+    """Return an outcome whose findings have the traces that show them.
+
+    They are large, and kept of no run: the files that have findings are analyzed once more.
+    """
+    paths = {request.root / finding.primary.path for finding in found.findings}
+    if not paths:
+        return found
+    focus = tuple(sorted(paths))
+    settings = Settings(default_stream=request.config.default_stream)
+    report = engine.analyze(request.root, _index(request, focus), settings, focus, request.texts.overlay)
+    evidence = {finding.pair: finding.evidence for finding in report.findings}
+    return replace(
+        found,
+        findings=tuple(replace(each, evidence=evidence.get(each.pair)) for each in found.findings),
+    )
+
+
 def _until(stop: KeyboardInterrupt) -> tuple[Report, tuple[Path, ...]]:
     """What was found before a run was stopped, and the files that it was done with."""
     if isinstance(stop, Stopped):

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from streamlint import ir, notebook
 from streamlint.finding import Confidence, Finding, LeftOut, Severity, SourceError, Statistics
 from streamlint.interp.entries import starts
-from streamlint.interp.entries.runs import run_entry
 from streamlint.interp.facts import relevance, text_order, touching
 from streamlint.interp.state.budgets import Budgets, FileCut, OutOfResources
 from streamlint.interp.state.project import Project
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from streamlint.interp.entries.runs import Run
     from streamlint.run.searches import Search
     from streamlint.source import Span
-    from streamlint.trace import Event, Trace
+    from streamlint.trace import Event
 
 MOST_INDEXED = 4_000_000
 """Characters of source that are kept indexed from file to file."""
@@ -125,7 +124,7 @@ class Session:
         plain = of_plain_file(self.tree, path, parsed=self.names.get(path) in self._modules)
         if plain is not None:
             return plain
-        module = self._module(path)
+        module = self.module(path)
         if module is None:
             return FileResult(errors=self.tree.errors_of(path), reads=self._reads())
         if not starts.mentions_streams(self.project, module):
@@ -135,7 +134,7 @@ class Session:
     def _reads(self) -> Reads:
         return Reads(frozenset(self._looked_up), self._searched)
 
-    def _module(self, path: Path) -> ir.Module | None:
+    def module(self, path: Path) -> ir.Module | None:
         name = self.names.get(path)
         if name is None:
             return self.tree.index(path, path.stem, is_package=path.name == "__init__.py")
@@ -349,24 +348,3 @@ def _statistics(project: Project, module: ir.Module, covered: set[str], approxim
         else:
             exact += 1
     return Statistics(exact=exact, cut=cut, skipped=skipped)
-
-
-def traces_of(root: Path, file: Path, function: str, settings: Settings | None = None) -> list[Trace]:
-    """All traces of one function (or ``Class.method``) of a file.
-
-    Raises ``ir.LoweringError`` if the file cannot be used, ``LookupError`` for an unknown name.
-    """
-    session = Session(root, (file,), settings or Settings(), {})
-    module = session._module(file)
-    if module is None:
-        error = next(iter(session.tree.errors.values()))
-        raise ir.LoweringError(error.path, error.line, error.message)
-    head, _, rest = function.partition(".")
-    if head in module.functions:
-        entry = starts.function_entry(session.project, module, module.functions[head])
-        return run_entry(session.project, entry, session.settings.default_kind).traces
-    cls = module.classes.get(head)
-    if cls is None or rest not in cls.methods:
-        raise LookupError(function)
-    runs = starts.module_runs(session.project, module, session.settings.default_kind)
-    return [trace for run in runs if run.entry.label == function for trace in run.traces]

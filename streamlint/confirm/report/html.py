@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from html import escape
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from streamlint.confirm.report.timeline import svg, timeline
+from streamlint.confirm.report.timeline import timeline
 from streamlint.confirm.reproduce.slicing import NothingToReplayError, slice_of
 from streamlint.confirm.verdict import Verdict
 from streamlint.files import SourceFiles
+from streamlint.pictures import page as pages
+from streamlint.pictures import svg
+from streamlint.pictures.page import escaped, marked
+from streamlint.pictures.story import sentence
 from streamlint.witness import treatment
 
 if TYPE_CHECKING:
@@ -20,11 +22,6 @@ if TYPE_CHECKING:
     from streamlint.confirm.text.instrument import Place
     from streamlint.finding import Finding
 
-_AROUND = 3
-"""Lines of source shown before the first and after the last of the two places."""
-_FAR = 24
-"""Places further apart than this are shown in two pieces."""
-
 _MEANING = {
     Verdict.CONFIRMED: "A wrong value, an error or a wait was witnessed.",
     Verdict.UNORDERED: "The later operation overtook the earlier one, yet the value was right this time.",
@@ -33,8 +30,6 @@ _MEANING = {
     Verdict.NOISY: "The program returns different values even when it is serialized.",
     Verdict.NOT_RUN: "There was nothing to compare.",
 }
-
-_STYLE = (Path(__file__).parent / "report.css").read_text("utf-8")
 
 
 def page(confirmations: Sequence[Confirmation], findings: Sequence[Finding], delay_ms: float) -> str:
@@ -45,25 +40,8 @@ def page(confirmations: Sequence[Confirmation], findings: Sequence[Finding], del
         for number, each in enumerate(confirmations, 1)
         for line in _card(number, each, by_mark.get(each.plan.fingerprint), delay_ms)
     ]
-    lines = [
-        "<!DOCTYPE html>",
-        '<html lang="en">',
-        "<head>",
-        '<meta charset="utf-8">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        '<meta name="color-scheme" content="light dark">',
-        "<title>streamlint confirm</title>",
-        f"<style>\n{_STYLE}</style>",
-        "</head>",
-        "<body>",
-        *_head(confirmations),
-        *_table(confirmations),
-        *cards,
-        *_foot(confirmations),
-        "</body>",
-        "</html>",
-    ]
-    return "\n".join(lines) + "\n"
+    body = [*_head(confirmations), *_table(confirmations), *cards, *_foot(confirmations)]
+    return pages.document("streamlint confirm", body)
 
 
 def _head(confirmations: Sequence[Confirmation]) -> Iterator[str]:
@@ -81,7 +59,7 @@ def _head(confirmations: Sequence[Confirmation]) -> Iterator[str]:
         environment |= confirmation.environment
     if environment:
         listed = ", ".join(f"{name} {version}" for name, version in environment.items())
-        yield f'<p class="muted">{escape(listed)}</p>'
+        yield f'<p class="muted">{escaped(listed)}</p>'
     yield "</header>"
 
 
@@ -93,8 +71,8 @@ def _table(confirmations: Sequence[Confirmation]) -> Iterator[str]:
     for number, each in enumerate(confirmations, 1):
         plan = each.plan
         link = f'<a href="#c{number}">{_name(plan)}</a>'
-        lines, seen = _places(plan.earlier, plan.later), escape(_evidence(each))
-        yield _row("td", (_chip(each), escape(plan.code), link, lines, seen))
+        lines, seen = _places(plan.earlier, plan.later), escaped(_evidence(each))
+        yield _row("td", (_chip(each), escaped(plan.code), link, lines, seen))
     yield "</tbody></table></div>"
 
 
@@ -104,19 +82,20 @@ def _row(tag: str, cells: Sequence[str]) -> str:
 
 def _card(number: int, each: Confirmation, finding: Finding | None, delay_ms: float) -> Iterator[str]:
     plan = each.plan
-    code = f"{escape(plan.code)} " if plan.code else ""
+    code = f"{escaped(plan.code)} " if plan.code else ""
     yield f'<section id="c{number}">'
     yield f"<h2>{_chip(each)} {code}<code>{_name(plan)}</code></h2>"
     if finding is not None:
         sure = f'<span class="muted">({finding.confidence.value})</span>'
-        yield f'<p class="message">{_marked(finding.message)} {sure}</p>'
-    yield f"<p>{escape(_MEANING[each.decision.verdict])} <b>{escape(_sentence(each.decision.reason))}</b></p>"
+        yield f'<p class="message">{marked(finding.message)} {sure}</p>'
+    meaning, reason = _MEANING[each.decision.verdict], sentence(each.decision.reason)
+    yield f"<p>{escaped(meaning)} <b>{escaped(reason)}</b></p>"
     yield from _difference(each)
     yield from _timeline(each, finding, delay_ms)
     yield from _source(plan, plan.earlier, plan.later)
     if finding is not None:
-        yield f'<p class="help"><b>Help:</b> {_marked(finding.help)}</p>'
-        yield f'<p class="muted">Fingerprint {escape(finding.fingerprint)}</p>'
+        yield f'<p class="help"><b>Help:</b> {marked(finding.help)}</p>'
+        yield f'<p class="muted">Fingerprint {escaped(finding.fingerprint)}</p>'
     yield "</section>"
 
 
@@ -135,11 +114,11 @@ def _difference(each: Confirmation) -> Iterator[str]:
         ("serialized", wrong.reference, "right"),
         (_WRONG[treatment(each.plan.witness)], wrong.gated, "wrong"),
     ):
-        yield f'<div class="value {style}"><span>{label}</span><code>{escape(value)}</code></div>'
+        yield f'<div class="value {style}"><span>{label}</span><code>{escaped(value)}</code></div>'
     yield "</div>"
     if wrong.place:
         where = f"result{wrong.place}" if wrong.place.startswith("[") else wrong.place
-        yield f'<p class="muted">The first place that differs: <code>{escape(where)}</code></p>'
+        yield f'<p class="muted">The first place that differs: <code>{escaped(where)}</code></p>'
 
 
 def _timeline(each: Confirmation, finding: Finding | None, delay_ms: float) -> Iterator[str]:
@@ -149,49 +128,24 @@ def _timeline(each: Confirmation, finding: Finding | None, delay_ms: float) -> I
         piece = slice_of(finding)
     except NothingToReplayError:
         return  # an error, a wait of the host: there are no two operations to draw
-    drawn = timeline(piece, gate=f"gate, up to {delay_ms:g} ms")
-    yield "<figure>"
-    yield f'<div class="wide">{svg(drawn)}</div>'
-    yield f"<figcaption>{_caption(each.decision.verdict, waits=bool(drawn.links))}</figcaption>"
-    yield "</figure>"
+    drawn = timeline(piece, SourceFiles(each.plan.root), gate=f"up to {delay_ms:g} ms")
+    yield from pages.figure(svg.element(drawn), _caption(each.decision.verdict))
 
 
-def _caption(verdict: Verdict, *, waits: bool) -> str:
+def _caption(verdict: Verdict) -> str:
     story = (
-        "The schedule that the gate forces, drawn from the analysis: <b>L</b> does not wait for <b>E</b>. "
-        "The red line joins the two operations that nothing orders."
+        "The schedule that the gate forces, drawn from the analysis; time runs down, and has no scale. "
+        "<b>B</b> does not wait for <b>A</b>: the red line joins the two operations that nothing orders."
     )
-    story += " Blue lines lead from records to the waits that see them." if waits else ""
     if verdict in (Verdict.CONFIRMED, Verdict.UNORDERED):
         return story
     return f"{story} This is the prediction; the run did not show it."
 
 
 def _source(plan: Plan, earlier: Place | None, later: Place | None) -> Iterator[str]:
-    marks = {place.line: letter for place, letter in ((later, "L"), (earlier, "E")) if place is not None}
+    letters = {place.line: letter for place, letter in ((later, "B"), (earlier, "A")) if place is not None}
     lines = SourceFiles(plan.path.parent).lines(plan.path.name)
-    if not marks or not lines:
-        return
-    # One line: in a <pre>, a line break between blocks would be an empty line.
-    shown = [f'<span class="file">{escape(_path(plan))}</span>']
-    for number in _shown(sorted(marks), len(lines) - (not lines[-1])):
-        if number is None:
-            shown.append("<span><i></i><u>    :</u></span>")
-            continue
-        letter = marks.get(number, "")
-        style = {"E": ' class="earlier"', "L": ' class="later"'}.get(letter, "")
-        text = escape(lines[number - 1].expandtabs(4))
-        shown.append(f"<span{style}><i>{letter}</i><u>{number:5}</u> {text}</span>")
-    yield f'<div class="wide"><pre class="source">{"".join(shown)}</pre></div>'
-
-
-def _shown(marked: Sequence[int], total: int) -> Iterator[int | None]:
-    """Numbers of the lines to show; ``None`` stands for lines that are left out."""
-    pieces = [marked] if marked[-1] - marked[0] <= _FAR else [[line] for line in marked]
-    for number, piece in enumerate(pieces):
-        if number:
-            yield None
-        yield from range(max(1, piece[0] - _AROUND), min(total, piece[-1] + _AROUND) + 1)
+    yield from pages.listing(_path(plan), lines, letters)
 
 
 def _foot(confirmations: Sequence[Confirmation]) -> Iterator[str]:
@@ -223,7 +177,7 @@ def _path(plan: Plan) -> str:
 
 
 def _name(plan: Plan) -> str:
-    return f"{escape(plan.path.name)}::{escape(plan.function)}"
+    return f"{escaped(plan.path.name)}::{escaped(plan.function)}"
 
 
 def _places(earlier: Place | None, later: Place | None) -> str:
@@ -234,17 +188,5 @@ def _places(earlier: Place | None, later: Place | None) -> str:
 def _evidence(each: Confirmation) -> str:
     wrong = each.decision.difference
     if wrong is None:
-        return _sentence(each.decision.reason)
-    return f"{_sentence(each.decision.reason)} {wrong.gated} instead of {wrong.reference}."
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
-
-
-def _marked(text: str) -> str:
-    """Words between backticks as code."""
-    return "".join(
-        f"<code>{escape(part)}</code>" if odd % 2 else escape(part)
-        for odd, part in enumerate(text.split("`"))
-    )
+        return sentence(each.decision.reason)
+    return f"{sentence(each.decision.reason)} {wrong.gated} instead of {wrong.reference}."

@@ -1,0 +1,206 @@
+"""A finding told in its own names: what runs where, what is wrong, and how it goes wrong, step by step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from streamlint.order.conflicts import ConflictKind
+from streamlint.order.hb import Verdict
+from streamlint.pictures import words
+from streamlint.pictures.lanes import lane_of, stream_at
+from streamlint.trace import Alloc, Free, HostAccess, Role, Wait
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from streamlint.finding import Finding
+    from streamlint.pictures.build import Scene
+    from streamlint.trace import Doubt, Op, OpId
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """One of the operations that a finding is about."""
+
+    letter: str
+    place: str
+    lane: str
+    code: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """Sentences with names in backticks."""
+
+    actors: tuple[Actor, ...]
+    wrong: tuple[str, ...]
+    """What is not ordered, or what else is wrong."""
+    heading: str
+    steps: tuple[str, ...]
+    """An execution in which it goes wrong; of a finding about no pair what is issued, in order."""
+    remedy: str
+    assumed: tuple[str, ...]
+
+
+def story(scene: Scene, finding: Finding) -> Story:
+    pair = scene.focus.pairs[0] if scene.focus.pairs else None
+    steps = (_told(scene, number) for number in scene.shown) if pair is None else _race(scene, *pair)
+    return Story(
+        actors=tuple(_actor(scene, number) for number in scene.focus.racing),
+        wrong=tuple(_wrong(scene, finding, pair)),
+        heading="What is issued, in order" if pair is None else "How it goes wrong",
+        steps=tuple(steps),
+        remedy=sentence(finding.help),
+        assumed=tuple(_assumed(scene, pair)),
+    )
+
+
+def sentence(text: str) -> str:
+    """A message that stands by itself."""
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}." if text else ""
+
+
+def _actor(scene: Scene, number: OpId) -> Actor:
+    op = scene.judged.op(number)
+    span = op.at.span
+    return Actor(
+        letter=scene.letter(number),
+        place=f"{span.path}:{span.line}",
+        lane=_where(scene, op),
+        code=words.code_of(op, scene.sources),
+        effect=words.effect_of(scene.judged, number, scene.focus.buffers),
+    )
+
+
+def _where(scene: Scene, op: Op) -> str:
+    lane = lane_of(scene.judged, op)
+    return f"{lane.name} ({lane.kind})" if lane.kind else lane.name
+
+
+def _wrong(scene: Scene, finding: Finding, pair: tuple[OpId, OpId] | None) -> Iterator[str]:
+    yield sentence(finding.message)
+    if pair is not None:
+        a, b = (scene.letter(number) for number in pair)
+        earlier, later = (lane_of(scene.judged, scene.judged.op(number)).name for number in pair)
+        if earlier != later:
+            yield f"No event, wait or synchronization makes {later} wait for {earlier} between {a} and {b}."
+    racing = {scene.judged.op(number).at.span for number in scene.focus.racing}
+    for related in finding.related:
+        if related.span not in racing:
+            yield f"Line {related.span.line}: {related.message}."
+
+
+# ----------------------------------------------------------------------------- the execution
+
+
+def _race(scene: Scene, earlier: OpId, later: OpId) -> Iterator[str]:
+    judged = scene.judged
+    a, b = scene.letter(earlier), scene.letter(later)
+    first, second = (lane_of(judged, judged.op(number)).name for number in (earlier, later))
+    for number in (each for each in scene.shown if each < earlier):
+        yield _told(scene, number)
+    if judged.op(earlier).role is Role.BEFORE_CALL:
+        yield f"{a}: before the call, the caller has queued work on {first}, which has not run yet."
+    else:
+        yield f"{_line(scene, earlier)}{a} is queued on {first}. It has not run yet: the stream is busy."
+    for number in (each for each in scene.shown if earlier < each < later):
+        yield _between(scene, earlier, number, a)
+    yield f"{_line(scene, later)}{_begins(judged.op(later), b, second, first)}"
+    yield _harm(scene, earlier, later)
+
+
+def _told(scene: Scene, number: OpId) -> str:
+    op = scene.judged.op(number)
+    letter = f", {scene.letter(number)}" if number in scene.focus.racing else ""
+    code, lane = words.code_of(op, scene.sources), lane_of(scene.judged, op)
+    effect = words.effect_of(scene.judged, number, scene.focus.buffers)
+    if op.role is not Role.CODE:
+        return f"{code.capitalize()}: {effect}."
+    on = f" on {lane.name}" if stream_at(op) is not None else ""
+    return f"Line {op.at.span.line}{letter}: `{code}`{on}: {effect}."
+
+
+def _between(scene: Scene, earlier: OpId, number: OpId, letter: str) -> str:
+    told = _told(scene, number)
+    after = scene.judged.hb.ordered(earlier, number).verdict is Verdict.YES
+    if isinstance(scene.judged.op(number), Wait):
+        return f"{told} That is after {letter}." if after else f"{told} That does not cover {letter}."
+    return told
+
+
+def _line(scene: Scene, number: OpId) -> str:
+    op = scene.judged.op(number)
+    return "" if op.role is not Role.CODE else f"Line {op.at.span.line}: "
+
+
+def _begins(op: Op, letter: str, lane: str, other: str) -> str:
+    if isinstance(op, HostAccess):
+        return f"the host does not wait for {other}, and does {letter} at once."
+    if isinstance(op, Free | Alloc):
+        return f"the allocator does not wait for {other}, and {letter} happens at once."
+    if op.role in (Role.AFTER_CALL, Role.AFTER_YIELD):
+        return f"{letter}: the caller goes on, on {lane}, which does not wait for {other}."
+    return f"{letter} is queued on {lane}, which has nothing to wait for: {letter} runs."
+
+
+def _harm(scene: Scene, earlier: OpId, later: OpId) -> str:
+    judged = scene.judged
+    a, b = scene.letter(earlier), scene.letter(later)
+    kinds = {
+        conflict.kind: conflict.buffer
+        for conflict in judged.conflicts
+        if (conflict.earlier, conflict.later) == (earlier, later)
+        and (not scene.focus.buffers or conflict.buffer in scene.focus.buffers)
+    }
+    for kind, buffer in kinds.items():
+        name = words.buffer_name(judged, buffer)
+        match kind:
+            case ConflictKind.READ_AFTER_WRITE:
+                return f"{b} has read {name} as it was before {a}, or half of it. {a} runs too late."
+            case ConflictKind.WRITE_AFTER_READ:
+                return f"Only now {a} reads {name}, and finds what {b} has written, or half of it."
+            case ConflictKind.WRITE_AFTER_WRITE:
+                return f"Only now {a} writes {name}, over what {b} has written: {a} has the last word."
+    names = " and ".join(words.buffer_name(judged, buffer) for buffer in sorted(scene.focus.buffers))
+    if isinstance(judged.op(later), Free | Alloc):
+        return f"Only now {a} uses {names or 'the memory'}, which is somebody else's by now."
+    return f"Only now {a} runs, after {b}."
+
+
+# ----------------------------------------------------------------------------- what it rests on
+
+
+def _assumed(scene: Scene, pair: tuple[OpId, OpId] | None) -> Iterator[str]:
+    judged = scene.judged
+    doubts: set[Doubt] = set()
+    for number in scene.focus.racing:
+        doubts |= judged.op(number).doubts
+    for conflict in judged.conflicts:
+        if (conflict.earlier, conflict.later) == pair:
+            doubts |= conflict.doubts
+    yield from dict.fromkeys(judged.trace.path)
+    yield from sorted(doubt.value for doubt in doubts)
+
+
+def text(told: Story, headline: str) -> str:
+    """The story for a terminal, in lines."""
+    lines = [
+        headline,
+        *_section("What runs where", (line for actor in told.actors for line in _actor_lines(actor))),
+        *_section("What is wrong", told.wrong),
+        *_section(told.heading, (f"{number}. {step}" for number, step in enumerate(told.steps, 1))),
+        *_section("What would mend it", [told.remedy] if told.remedy else []),
+        *_section("What was assumed", told.assumed),
+    ]
+    return "\n".join(lines)
+
+
+def _section(title: str, lines: Iterable[str]) -> list[str]:
+    indented = [f"  {line}" for line in lines]
+    return ["", title, *indented] if indented else []
+
+
+def _actor_lines(actor: Actor) -> tuple[str, ...]:
+    return (f"{actor.letter}  {actor.code}", f"   {actor.effect}; on {actor.lane}, {actor.place}")

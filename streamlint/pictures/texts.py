@@ -1,0 +1,112 @@
+"""Texts that must fit: how wide they are about, shortened in the middle, broken into lines.
+
+No font is at hand. Widths are those of DejaVu, which is wider than what browsers use.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from streamlint.characters import width
+
+
+@dataclass(frozen=True, slots=True)
+class Font:
+    size: float
+    fixed: bool
+
+
+CODE: Final = Font(12.5, fixed=True)
+SMALL: Final = Font(12, fixed=False)
+TITLE: Final = Font(15, fixed=False)
+
+_FIXED = 0.603
+_NARROW, _WIDE = frozenset(" .,:;'|!ijlI()[]f`"), frozenset("mwMW@%")
+_MARK = "…"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A stretch of text; ``code`` was between backticks."""
+
+    text: str
+    code: bool = False
+
+
+Line: TypeAlias = tuple[Piece, ...]
+
+
+def measure(text: str, font: Font) -> float:
+    """About how wide a text is; what stands between backticks is in the font of code."""
+    return sum(_wide(piece, font) for piece in pieces(text))
+
+
+def _wide(piece: Piece, font: Font) -> float:
+    if font.fixed or piece.code:
+        return sum(map(width, piece.text)) * font.size * _FIXED
+    return sum(map(_share, piece.text)) * font.size
+
+
+def _share(char: str) -> float:
+    if char in _NARROW:
+        return 0.38
+    if char in _WIDE:
+        return 0.96
+    return 1.05 if width(char) > 1 else 0.7 if char.isupper() else 0.62
+
+
+def pieces(text: str) -> Line:
+    parts = text.split("`")
+    return tuple(Piece(part, bool(odd % 2)) for odd, part in enumerate(parts) if part)
+
+
+def shortened(text: str, font: Font, room: float) -> str:
+    """A text without its middle, if it is too wide: both ends of an expression tell which one it is."""
+    if _wide(Piece(text), font) <= room:
+        return text
+    keep = len(text) - 1
+    while keep > 2 and _wide(Piece(_without_middle(text, keep)), font) > room:
+        keep -= 1
+    return _without_middle(text, keep)
+
+
+def _without_middle(text: str, keep: int) -> str:
+    head = (keep + 1) * 3 // 5
+    return f"{text[:head].rstrip()}{_MARK}{text[len(text) - (keep - head) :].lstrip()}"
+
+
+def lines_of(text: str, font: Font, room: float, most: int) -> tuple[Line, ...]:
+    """A text broken between words into ``most`` lines at most; the last has a mark if there is more."""
+    words = [Piece(word, piece.code) for piece in pieces(text) for word in _words(piece)]
+    lines: list[list[Piece]] = [[]]
+    for word in words:
+        fitting = _fitting(word, font, room)
+        if lines[-1] and sum(_wide(each, font) for each in (*lines[-1], fitting)) > room:
+            lines.append([])
+        if lines[-1] or fitting.text.strip():
+            lines[-1].append(fitting)
+    if len(lines) > most:
+        lines = [*lines[: most - 1], [*_room_for_mark(lines[most - 1], font, room), Piece(_MARK)]]
+    return tuple(tuple(line) for line in lines if line)
+
+
+def _room_for_mark(line: list[Piece], font: Font, room: float) -> list[Piece]:
+    kept = list(line)
+    while len(kept) > 1 and sum(_wide(each, font) for each in (*kept, Piece(_MARK))) > room:
+        kept.pop()
+    return kept
+
+
+def _fitting(word: Piece, font: Font, room: float) -> Piece:
+    return Piece(shortened(word.text, Font(font.size, font.fixed or word.code), room), word.code)
+
+
+def _words(piece: Piece) -> list[str]:
+    """Words with the blank before them, so that putting them together again gives the text."""
+    if piece.code:
+        return [piece.text]
+    found: list[str] = []
+    for part in piece.text.split(" "):
+        found += [" ", part] if found else [part]
+    return [part for part in found if part]
