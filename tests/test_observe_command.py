@@ -11,10 +11,15 @@ import pytest
 
 from streamlint import cli
 from streamlint.finding import Seen
+from tests.cli_support import Result, run
 from tests.cuda_package import write_package
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+    from typing import TypeAlias
+
+    Observe: TypeAlias = Callable[..., Result]
 
 RACE = """\
 import sys
@@ -58,47 +63,45 @@ def program(tmp_path: Path) -> Path:
     return path
 
 
-def observe(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "streamlint", "confirm", "--observe", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+@pytest.fixture
+def observe(capfd: pytest.CaptureFixture[str]) -> Observe:
+    """The command, in this process; the program runs in another, and prints to the same streams."""
+    return lambda *arguments: run(capfd, "confirm", "--observe", *arguments)
 
 
 needs_columns = pytest.mark.skipif(sys.version_info < (3, 11), reason="code objects have no columns")
 
 
 @needs_columns
-def test_a_race_is_shown_with_its_source(program: Path) -> None:
+def test_a_race_is_shown_with_its_source(program: Path, observe: Observe) -> None:
     done = observe(program, "first", "second")
-    assert done.returncode == 1, done.stderr
-    assert "done first second" in done.stdout
-    assert "SL101" in done.stdout
-    assert "`a` is read on `two` while `one` may still be writing it" in done.stdout
-    assert "1 finding" in done.stdout
+    assert done.status == 1, done.err
+    assert "done first second" in done.out
+    assert "SL101" in done.out
+    assert "`a` is read on `two` while `one` may still be writing it" in done.out
+    assert "1 finding" in done.out
 
 
-def test_the_same_program_with_its_wait(program: Path) -> None:
+def test_the_same_program_with_its_wait(program: Path, observe: Observe) -> None:
     done = observe(program, "wait")
-    assert (done.returncode, "No findings" in done.stdout) == (0, True), done.stdout + done.stderr
+    assert (done.status, "No findings" in done.out) == (0, True), done.out + done.err
 
 
-def test_json_is_not_mixed_with_what_the_program_prints(program: Path) -> None:
+def test_json_is_not_mixed_with_what_the_program_prints(program: Path, observe: Observe) -> None:
     done = observe("--output-format", "json", program)
-    (finding,) = json.loads(done.stdout)["findings"]
-    assert "done" in done.stderr
+    (finding,) = json.loads(done.out)["findings"]
+    assert "done" in done.err
     assert (finding["code"], finding["path"], finding["function"]) == ("SL101", "program.py", "race")
 
 
-def test_a_prediction_has_the_same_fingerprint(program: Path) -> None:
+def test_a_prediction_has_the_same_fingerprint(
+    program: Path, observe: Observe, capfd: pytest.CaptureFixture[str]
+) -> None:
     program.write_text(RACE.replace("{wait}", "pass"))
-    seen = json.loads(observe("--output-format", "json", program).stdout)["findings"]
+    seen = json.loads(observe("--output-format", "json", program).out)["findings"]
     assert [finding["seen"] for finding in seen] == [Seen.BOTH.value]
-    checked = subprocess.run(
-        [sys.executable, "-m", "streamlint", "check", "--output-format", "json", str(program)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    predicted: list[dict[str, Any]] = json.loads(checked.stdout)["findings"]
+    checked = run(capfd, "check", "--output-format", "json", program)
+    predicted: list[dict[str, Any]] = json.loads(checked.out)["findings"]
     assert [f["fingerprint"] for f in predicted] == [f["fingerprint"] for f in seen]
 
 
@@ -131,54 +134,55 @@ run(json.loads(sys.argv[1]))
 """
 
 
-def test_sarif_says_where_a_finding_comes_from(program: Path) -> None:
-    (run,) = json.loads(observe("--output-format", "sarif", program).stdout)["runs"]
-    assert [result["properties"]["seen"] for result in run["results"]] == [Seen.BOTH.value]
+def test_sarif_says_where_a_finding_comes_from(program: Path, observe: Observe) -> None:
+    (shown,) = json.loads(observe("--output-format", "sarif", program).out)["runs"]
+    assert [result["properties"]["seen"] for result in shown["results"]] == [Seen.BOTH.value]
 
 
-def test_a_program_without_a_gpu_library(tmp_path: Path) -> None:
+def test_a_program_without_a_gpu_library(tmp_path: Path, observe: Observe) -> None:
     (tmp_path / "plain.py").write_text("import sys; print(sys.argv[1:], __name__)\n")
     done = observe(tmp_path / "plain.py", "--", "-v")
-    assert done.returncode == 0
-    assert "['-v'] __main__" in done.stdout
-    assert "Nothing was observed" in done.stdout
+    assert done.status == 0
+    assert "['-v'] __main__" in done.out
+    assert "Nothing was observed" in done.out
 
 
-def test_what_only_the_run_shows_is_marked(program: Path) -> None:
+def test_what_only_the_run_shows_is_marked(
+    program: Path, observe: Observe, capfd: pytest.CaptureFixture[str]
+) -> None:
     program.write_text(STAGES)
-    checked = cli.main(["check", str(program)])
-    assert checked == 0
+    assert run(capfd, "check", program).status == 0
     plan = [["fill", "one"], ["copy", "two"]]
-    (finding,) = json.loads(observe("--output-format", "json", program, json.dumps(plan)).stdout)["findings"]
+    (finding,) = json.loads(observe("--output-format", "json", program, json.dumps(plan)).out)["findings"]
     assert (finding["code"], finding["function"], finding["seen"]) == ("SL101", "copy", Seen.OBSERVED.value)
-    assert observe(program, json.dumps([["fill", "one"], ["copy", "one"]])).returncode == 0
+    assert observe(program, json.dumps([["fill", "one"], ["copy", "one"]])).status == 0
 
 
-def test_one_function(program: Path) -> None:
+def test_one_function(program: Path, observe: Observe) -> None:
     done = observe(f"{program}::ends_badly")
-    assert done.returncode == 1
-    assert "ended with status 3" in done.stderr
-    assert "SL101" in done.stdout
+    assert done.status == 1
+    assert "ended with status 3" in done.err
+    assert "SL101" in done.out
 
 
 @pytest.mark.parametrize("leaves", ["import os; os._exit(0)", "raise ValueError('x')", "sys.exit(0)"])
-def test_programs_that_leave_in_their_own_way(program: Path, leaves: str) -> None:
+def test_programs_that_leave_in_their_own_way(program: Path, leaves: str, observe: Observe) -> None:
     program.write_text(program.read_text() + f"    {leaves}\n")
     done = observe(program)
-    assert "SL101" in done.stdout, done.stderr
+    assert "SL101" in done.out, done.err
 
 
-def test_a_program_that_is_killed(program: Path) -> None:
+def test_a_program_that_is_killed(program: Path, observe: Observe) -> None:
     program.write_text(program.read_text() + "    import os; os.kill(os.getpid(), 9)\n")
     done = observe(program)
-    assert done.returncode == 2
-    assert "was ended by signal 9 and left no record" in done.stderr
+    assert done.status == 2
+    assert "was ended by signal 9 and left no record" in done.err
 
 
-def test_comments_silence_what_was_observed(program: Path) -> None:
+def test_comments_silence_what_was_observed(program: Path, observe: Observe) -> None:
     line = "    cudart.cudaMemcpyAsync(b, a, 64, D2D, two)"
     program.write_text(program.read_text().replace(line, f"{line}  # streamlint: ignore[SL101]"))
-    assert observe(program).returncode == 0
+    assert observe(program).status == 0
 
 
 def test_modules_and_forks(program: Path) -> None:
