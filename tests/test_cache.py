@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -23,7 +22,6 @@ from streamlint.run import engine, session
 from streamlint.run.results import FileResult, Settings
 from streamlint.run.session import Session
 from tests.cli_support import run
-from tests.test_same_bytes import FIXTURES, shown
 from tests.test_tree import written
 
 if TYPE_CHECKING:
@@ -97,19 +95,7 @@ def project(tmp_path: Path) -> tuple[Path, Path]:
 # ----------------------------------------------------------------------------- the same bytes
 
 
-@pytest.mark.slow
-def test_all_fixtures_give_the_same_bytes(tmp_path: Path) -> None:
-    options = ["--cache-dir", str(tmp_path)]
-    without = shown(FIXTURES, jobs=1, seed=1)
-    assert "[possible]" in without
-    assert shown(FIXTURES, jobs=2, seed=2, options=options) == without
-    assert shown(FIXTURES, jobs=1, seed=3, options=options) == without
-    with sqlite3.connect(tmp_path / NAME) as database:
-        reports = database.execute("DELETE FROM results WHERE reads = x''").rowcount
-    database.close()
-    assert reports == 1
-    assert shown(FIXTURES, jobs=2, seed=4, options=options) == without, "file by file"
-
+# What fixtures give: tests/test_same_bytes.py, tests/test_fixtures.py
 
 TEXTS = {
     "helper.py": (

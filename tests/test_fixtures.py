@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,6 +20,7 @@ from tests.expectations import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from streamlint.finding import Report
@@ -34,19 +34,26 @@ every_file = pytest.mark.parametrize(
 )
 
 
-def analyze(file: Path) -> Report:
-    report = engine.analyze(ROOT, [file], engine.Settings())
-    return replace(report, findings=leading(report.findings))
+PLAIN = engine.Settings(evidence=False)
+
+
+@pytest.fixture(scope="session")
+def analyzed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Report]:
+    """What is found in a file; it is analyzed once, and then kept, as for who runs `check` again."""
+    folder = tmp_path_factory.mktemp("kept")
+    return lambda file: engine.analyze(ROOT, [file], PLAIN, cache=folder)
 
 
 @every_file
-def test_findings_are_the_expected_ones(file: Path) -> None:
+def test_findings_are_the_expected_ones(file: Path, analyzed: Callable[[Path], Report]) -> None:
     source = file.read_text(encoding="utf-8")
     path = file.relative_to(ROOT).as_posix()
-    report = analyze(file)
+    report = analyzed(file)
     assert not report.errors
-    findings = [one for one in report.findings if one.primary.path == path]
-    elsewhere = [str(one.primary) for one in report.findings if one.primary.path != path]
+    assert analyzed(file) == report, "what is kept is what was found"
+    shown = leading(report.findings)
+    findings = [one for one in shown if one.primary.path == path]
+    elsewhere = [str(one.primary) for one in shown if one.primary.path != path]
     assert not elsewhere
     mismatches = compare(parse(source), findings)
     if mismatches:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
+from streamlint.cache.store import NAME
 from streamlint.output import Format
 from streamlint.run import parallel
 
@@ -56,11 +60,19 @@ def shown(paths: list[Path], jobs: int, seed: int, options: Sequence[str] = ()) 
     return re.sub("|".join(TIMES), "", done.stdout)
 
 
-def test_the_same_files_give_the_same_bytes() -> None:
+@pytest.mark.slow
+def test_the_same_files_give_the_same_bytes(tmp_path: Path) -> None:
+    """With what an earlier run has found, too."""
     some = FIXTURES[::4]
     assert sum(path.stat().st_size for path in some) > parallel.WORTH_A_POOL, "enough for several processes"
     once = shown(some, jobs=1, seed=1)
-    again = shown(some[::-1], jobs=2, seed=2)
     assert all(f"== {each.value}\n" in once for each in Format)
     assert "[possible]" in once
-    assert once == again
+    options = ["--cache-dir", str(tmp_path)]
+    assert shown(some[::-1], jobs=2, seed=2, options=options) == once
+    assert shown(some, jobs=1, seed=3, options=options) == once, "all is known"
+    with sqlite3.connect(tmp_path / NAME) as database:
+        reports = database.execute("DELETE FROM results WHERE reads = x''").rowcount
+    database.close()
+    assert reports == 1
+    assert shown(some, jobs=2, seed=4, options=options) == once, "each file is known"

@@ -108,6 +108,7 @@ def _forked(request: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _child(request: dict[str, Any], writing: int) -> None:
     """Never returns."""
+    gc.freeze()  # what the server has loaded is no garbage: to look at it would copy its pages
     os.setsid()
     log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     nothing = os.open(os.devnull, os.O_RDONLY)
