@@ -9,6 +9,6 @@ from streamlint.cache.folder import VARIABLE
 # No test finds what another one left, and none writes into the user's own folder: this is no folder.
 os.environ[VARIABLE] = os.devnull
 
-# Hundreds of processes are started. Where Python is told not to keep what it compiles, each of them would compile
+# Hundreds of processes are started. Where Python is told not to keep what it compiles, each of them compiles
 # all that it imports, which takes longer than most of these tests.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

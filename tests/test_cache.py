@@ -153,8 +153,9 @@ def test_edits_of_a_tree_give_what_they_give_without(
         else:
             file.parent.mkdir(exist_ok=True)
             file.write_text(text)
-        assert report(root, cache) == report(root, None)
-        assert report(root, cache) == report(root, None), "and once more"
+        without = report(root, None)
+        assert report(root, cache) == without
+        assert report(root, cache) == without, "and once more"
 
 
 # ----------------------------------------------------------------------------- what is done again

@@ -44,9 +44,10 @@ pytestmark = [
 ]
 
 
-def git(folder: Path, *arguments: str) -> None:
+def git(folder: Path, *arguments: str) -> str:
     identity = ("-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false")
-    subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True)
+    command = ["git", *identity, *arguments]
+    return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def repository(folder: Path) -> Path:
@@ -78,29 +79,31 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return inherited | {"PRE_COMMIT_HOME": str(tmp_path_factory.mktemp("pre-commit"))}
 
 
-def try_hook(user: Path, hook: Path, environment: dict[str, str]) -> tuple[int, str]:
+def run_hook(user: Path, environment: dict[str, str]) -> tuple[int, str]:
+    """What is staged; the environment of the hook is made the first time."""
     git(user, "add", ".")
-    command = [sys.executable, "-m", "pre_commit", "try-repo", str(hook), "streamlint", "--verbose"]
-    done = subprocess.run(
-        [*command, "--color", "never"], cwd=user, env=environment, capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-m", "pre_commit", "run", "--verbose", "--color", "never"]
+    done = subprocess.run(command, cwd=user, env=environment, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 
 
 def test_hook(tmp_path: Path, hook: Path, environment: dict[str, str]) -> None:
     user = repository(tmp_path / "user")
+    (user / ".pre-commit-config.yaml").write_text(
+        f"repos:\n- repo: {hook}\n  rev: {git(hook, 'rev-parse', 'HEAD')}\n  hooks:\n  - id: streamlint\n"
+    )
     (user / "clean.py").write_text(CLEAN)
     (user / "notes.txt").write_text("not Python\n")
-    status, output = try_hook(user, hook, environment)
+    status, output = run_hook(user, environment)
     assert status == 0, output
     assert "No findings in 1 file," in output
 
     (user / "racy.py").write_text(RACY)
-    status, output = try_hook(user, hook, environment)
+    status, output = run_hook(user, environment)
     assert status == 1, output
     assert "racy.py:10:" in output
     assert "SL101" in output
 
     (user / "pyproject.toml").write_text('[tool.streamlint]\nexclude = ["racy.py"]\n')
-    status, output = try_hook(user, hook, environment)
+    status, output = run_hook(user, environment)
     assert status == 0, "what the configuration excludes is excluded in the hook too\n" + output
