@@ -8,20 +8,22 @@ import os
 import socket
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import libcst
 import pytest
 
+import streamlint
 from streamlint import cli
 from streamlint.cli import main
-from streamlint.files import UnreadableError, decoded, read
+from streamlint.files import MAX_BYTES, UnreadableError, decoded, read
 from streamlint.run.discover import DEEPEST, discover
 from streamlint.run.session import Session
 from tests.cli_support import Result, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 RACY = """\
 import torch
@@ -206,18 +208,27 @@ def test_a_file_that_grows_is_too_large(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_large_file_is_not_read_for_its_comments(
     tree: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Nor for anything else. Larger files that are read are the analyzer's own: results are kept by them."""
     large(tree)
-    opened: list[int] = []
-    fdopen = os.fdopen
+    names: dict[int, str] = {}
+    read_from: dict[str, int] = {}
+    opening, fdopen = os.open, os.fdopen
+
+    def noting_names(path: str | Path, flags: int, mode: int = 0o777) -> int:
+        descriptor = opening(path, flags, mode)
+        names[descriptor] = os.fspath(path)
+        return descriptor
 
     def noting(descriptor: int, mode: str, *, closefd: bool) -> object:
-        opened.append(os.fstat(descriptor).st_size)
+        read_from[names[descriptor]] = os.fstat(descriptor).st_size
         return fdopen(descriptor, mode, closefd=closefd)
 
+    monkeypatch.setattr(os, "open", noting_names)
     monkeypatch.setattr(os, "fdopen", noting)
     assert check(capsys, tree).status == 2
-    assert opened
-    assert (tree / "large.py").stat().st_size not in opened  # what the cache is keyed by is opened too
+    assert str(tree / "racy.py") in read_from
+    own = tuple(str(Path(module.__file__ or "").parent) for module in (streamlint, libcst))
+    assert [path for path, size in read_from.items() if size > MAX_BYTES and not path.startswith(own)] == []
 
 
 def test_a_coding_comment_is_heeded(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
