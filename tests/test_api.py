@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import weakref
 from typing import TYPE_CHECKING
 
 import pytest
 
 import streamlint
 from streamlint import Confidence, UserError, check_paths, check_source
+from streamlint.run import collector
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,6 +26,21 @@ def train(x):
         y = x * 2
     return y + 1
 """
+
+
+def test_a_run_collects_what_the_one_before_kept() -> None:
+    """A language server begins one with each edit, all day."""
+
+    class Kept:
+        itself: Kept
+
+    with collector.by_hand():
+        kept = Kept()
+        kept.itself = kept
+        gone = weakref.ref(kept)
+        del kept
+    with collector.by_hand():
+        assert gone() is None
 
 
 def test_a_text(tmp_path: Path) -> None:

@@ -9,10 +9,15 @@ from __future__ import annotations
 
 import gc
 from contextlib import contextmanager
+from itertools import count
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+_runs = count()
+"""How many runs this process has begun: a language server begins one with each edit."""
 
 
 def start() -> None:
@@ -25,6 +30,8 @@ def start() -> None:
 def by_hand() -> Iterator[None]:
     """Inside, garbage is collected by ``collect`` only; afterwards as before."""
     enabled = gc.isenabled()
+    if next(_runs):  # what the run before kept is garbage by now, and is not to be frozen with what is alive
+        gc.collect()
     start()
     try:
         yield
