@@ -17,7 +17,7 @@ docs: .venv/.stamp-core  ## Rewrite docs/rules and docs/models.md from the rules
 	$(BIN)/python -m streamlint.docs
 
 site: .venv/.stamp-docs  ## Build the documentation as a site, in build/site; a broken link fails.
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build  # not --quiet: what is not shown is not counted, and does not fail
 
 clean:
 	rm -rf .venv

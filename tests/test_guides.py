@@ -168,6 +168,11 @@ def test_the_output_on_a_page_is_what_is_printed(
             position = at + len(part)
 
 
+def test_every_page_is_in_the_navigation_of_the_site() -> None:
+    navigation = (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
+    assert {page.name for page in DOCS.glob("*.md")} <= set(re.findall(r": (\S+\.md)", navigation))
+
+
 LISTS = re.compile(r"`(streamlint(?:\.[a-z]\w*)*)\.([A-Z_]\w*)`")
 
 
