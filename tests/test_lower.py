@@ -146,7 +146,7 @@ def test_lambda_is_a_function_of_one_return() -> None:
 
 def test_simple_statements() -> None:
     text = "a = b = c; d += 1; e: int; g: int = 2; del h, (i, j[0]); pass; assert k, l; raise M from n"
-    assign, augmented, declare, annotated, delete, asserted, raised = body(text)
+    assign, augmented, declare, annotated, said, delete, asserted, raised = body(text)
     assert isinstance(assign, ir.Assign)
     assert [show(t) for t in assign.targets] == ["a", "b"]
     assert isinstance(augmented, ir.AugAssign)
@@ -154,6 +154,8 @@ def test_simple_statements() -> None:
     assert isinstance(declare, ir.Declare)
     assert (show(declare.target), show(declare.annotation)) == ("e", "int")
     assert isinstance(annotated, ir.Assign)
+    assert isinstance(said, ir.Declare)
+    assert (show(said.target), show(said.annotation)) == ("g", "int")
     assert isinstance(delete, ir.Delete)
     assert [show(t) for t in delete.targets] == ["h", "i", "j[0]"]
     assert isinstance(asserted, ir.Assert)
@@ -341,8 +343,9 @@ class Ring(nn.Module, Generic[T], make(), metaclass=M):
     assert cls.setters["stream"].span.line == 9
     assert cls.inner["Slot"].qualname == "Ring.Slot"
     assert cls.span == Span("src/mod.py", 3, 0, 3, 55)
-    first, guarded, _, after = cls.load_body()
+    first, said, guarded, _, after = cls.load_body()
     assert isinstance(first, ir.Assign)
+    assert isinstance(said, ir.Declare)
     assert isinstance(guarded, ir.If)
     assert after.span == Span("src/mod.py", 18, 13, 18, 22)
     local = cls.methods["copy"].load().body[0]

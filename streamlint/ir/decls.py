@@ -35,6 +35,8 @@ class Function:
     decorators: tuple[Expr, ...] = ()
     is_generator: bool = False
     is_async: bool = False
+    returns: Expr | None = None
+    """What its annotation says of the result."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -251,7 +251,7 @@ class AugAssign:
 
 @dataclass(frozen=True, slots=True)
 class Declare:
-    """``target: annotation`` with no value (matters for dataclasses)."""
+    """``target: annotation``; the value that stands with it was assigned before."""
 
     span: Span
     target: Expr

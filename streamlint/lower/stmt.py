@@ -38,6 +38,7 @@ def lower_def(cx: Context, node: cst.FunctionDef) -> ir.Function:
     qualname = cx.scope.prefix + name
     decorators = tuple(lower_expr(cx, decorator.decorator) for decorator in node.decorators)
     params = lower_params(cx, node.params)
+    returns = _optional(cx, node.returns.annotation if node.returns is not None else None)
     with cx.function(qualname) as scope:
         body = _suite(cx, node.body)
     return ir.Function(
@@ -50,6 +51,7 @@ def lower_def(cx: Context, node: cst.FunctionDef) -> ir.Function:
         decorators=decorators,
         is_generator=scope.yields,
         is_async=node.asynchronous is not None,
+        returns=returns,
     )
 
 
@@ -73,6 +75,7 @@ def _small(cx: Context, node: cst.BaseSmallStatement) -> Iterator[ir.Stmt]:  # n
             yield ir.Declare(span, lower_expr(cx, target), annotation)
         case cst.AnnAssign(target=target, value=cst.BaseExpression() as value):
             yield ir.Assign(span, (lower_expr(cx, target),), lower_expr(cx, value))
+            yield ir.Declare(span, lower_expr(cx, target), lower_expr(cx, node.annotation.annotation))
         case cst.AugAssign(target=target, operator=operator, value=value):
             op = AUGMENTED.get(type(operator), "?")
             yield ir.AugAssign(span, op, lower_expr(cx, target), lower_expr(cx, value))

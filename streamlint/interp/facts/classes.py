@@ -83,7 +83,7 @@ def dataclass_fields(m: Machine, decl: ir.ClassDecl) -> dict[str, ir.Expr | None
         for statement in cls.load_body():
             match statement:
                 case ir.Declare(target=ir.Name(id=name)):
-                    fields[name] = None
+                    fields.setdefault(name)
                 case ir.Assign(targets=(ir.Name(id=name),), value=value):
                     fields[name] = value
                 case _:

@@ -12,7 +12,7 @@ from streamlint.models import torch as torch_model
 from streamlint.trace import Evidence, Space
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from streamlint.interp.state.project import Project
 
@@ -93,33 +93,36 @@ _HOLD_OTHERS = frozenset(
 )
 
 
-def annotated(annotation: ir.Expr | None) -> Fact:
-    """``x: torch.Tensor``, ``rank: int``, ``group: ProcessGroup | None``, ``page: np.ndarray``."""
+def annotated(annotation: ir.Expr | None, of_class: Callable[[str], Fact] = lambda _: NOTHING) -> Fact:
+    """``x: torch.Tensor``, ``rank: int``, ``group: ProcessGroup | None``, ``page: np.ndarray``.
+
+    ``of_class`` says what objects of a class of the tree are, by its name.
+    """
     match annotation:
         case ir.Const(value=str() as text):
-            return _named(text.rpartition(".")[2], text)
+            return _named(text.rpartition(".")[2], text, of_class)
         case ir.Name(id=name):
-            return _named(name, name)
+            return _named(name, name, of_class)
         case ir.Attr(value=ir.Name(id=owner), name=name):
-            return _named(name, f"{owner}.{name}")
+            return _named(name, f"{owner}.{name}", of_class)
         case ir.Attr(name=name):
-            return _named(name, name)
+            return _named(name, name, of_class)
         case ir.Binary(op="|", left=left, right=right):
-            return joined(annotated(part) for part in (left, right) if not _is_none(part))
+            return joined(annotated(part, of_class) for part in (left, right) if not _is_none(part))
         case ir.Index(value=ir.Name(id="Optional") | ir.Attr(name="Optional"), index=inner):
-            return annotated(inner)
+            return annotated(inner, of_class)
         case ir.Index(value=ir.Name(id="Callable" | "Literal") | ir.Attr(name="Callable" | "Literal")):
             return PLAIN
         case ir.Index(value=ir.Name(id=holder) | ir.Attr(name=holder), index=held) if holder in _HOLD_OTHERS:
             # tuple[float, int], dict[str, bool]: nothing in it is memory.
             parts = held.items if isinstance(held, ir.Seq) else (held,)
-            plain = all(annotated(part).kind is Kind.PLAIN for part in parts if not _is_ellipsis(part))
-            return PLAIN if plain else NOTHING
+            inside = [annotated(part, of_class) for part in parts if not _is_ellipsis(part)]
+            return PLAIN if all(fact.kind is Kind.PLAIN for fact in inside) else NOTHING
         case _:
             return NOTHING
 
 
-def _named(name: str, dotted: str) -> Fact:
+def _named(name: str, dotted: str, of_class: Callable[[str], Fact]) -> Fact:
     if name in _PLAIN_TYPES:
         return PLAIN
     if name in ("Tensor", "Parameter"):
@@ -128,7 +131,7 @@ def _named(name: str, dotted: str) -> Fact:
         return tensor(Space.PAGEABLE, Evidence.ASSUMED)
     if dotted in ("cp.ndarray", "cupy.ndarray"):
         return tensor(Space.DEVICE)
-    return NOTHING
+    return of_class(dotted)
 
 
 def _is_none(e: ir.Expr) -> bool:

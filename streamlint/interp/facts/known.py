@@ -15,7 +15,7 @@ from streamlint.interp.facts import kinds, places, scopes, writes
 from streamlint.interp.facts.kinds import NOTHING, PLAIN, Fact, Kind, joined, surest
 from streamlint.interp.facts.relevance import all_classes
 from streamlint.interp.facts.scopes import Scope, Target
-from streamlint.interp.state.values import FuncV
+from streamlint.interp.state.values import ClassV, FuncV
 from streamlint.models import torch as torch_model
 from streamlint.trace import Evidence, Space
 
@@ -69,7 +69,7 @@ class Facts:
         )
         if param is None:
             return NOTHING
-        said = kinds.annotated(param.annotation)
+        said = self.of_annotation(scope.module.name, param.annotation)
         usual = places.of_constant(param.default) if param.default is not None else NOTHING
         used = kinds.uses(self.project, scope.function).get(name, NOTHING)
         target = scopes.target_of(scope)
@@ -121,7 +121,11 @@ class Facts:
 
     def _field(self, cls: ir.ClassDecl, name: str) -> Fact:
         order = self.project.ancestors(cls)[0]
-        said = [fact for owner in order for fact in _declared(owner, name)]
+        said = [
+            self.of_annotation(owner.module, annotation)
+            for owner in order
+            for annotation in _declared(owner).get(name, ())
+        ]
         return surest((*said[:1], joined(self._stored(order, name))))
 
     def _stored(self, order: Iterable[ir.ClassDecl], name: str) -> Iterator[Fact]:
@@ -138,6 +142,34 @@ class Facts:
                 for value in writes.on_receiver(self.project, scope, name, inside=False):
                     if not _is_none(value):
                         yield self.of_expression(scope, value)
+
+    def of_annotation(self, module: str, annotation: ir.Expr | None) -> Fact:
+        """What an annotation says; also that an object of a class of the tree holds no memory."""
+        return kinds.annotated(annotation, lambda name: self._of_class(module, name))
+
+    def _of_class(self, module: str, name: str) -> Fact:
+        found = self.project.member(module, name)
+        if not isinstance(found, ClassV):
+            return NOTHING
+        question = ("class", found.decl.module, found.decl.span, "")
+        return self._once(question, lambda: self._object(found.decl))
+
+    def _object(self, cls: ir.ClassDecl) -> Fact:
+        """Members of an enum, and objects of which all fields are numbers and the like."""
+        order, complete = self.project.ancestors(cls)
+        bases = {base.rpartition(".")[2] for one in order for base in one.bases}
+        if bases & _ENUMS:
+            return PLAIN
+        fields = [
+            (one, annotation) for one in order for found in _declared(one).values() for annotation in found
+        ]
+        own = any(name for one in order for decl in one.methods.values() for name, _ in decl.given)
+        if not fields or own or not (complete or bases <= {"NamedTuple", "TypedDict"}):
+            return NOTHING
+        plain = all(
+            self.of_annotation(one.module, annotation).kind is Kind.PLAIN for one, annotation in fields
+        )
+        return PLAIN if plain else NOTHING
 
     def of_member(self, module: ir.Module, name: str) -> Fact:
         """The attribute of an unknown object: what the classes of the module that have one keep there."""
@@ -157,6 +189,9 @@ class Facts:
     def _return(self, scope: Scope | None) -> Fact:
         if scope is None or scope.function.is_generator or scope.function.is_async:
             return NOTHING
+        said = self.of_annotation(scope.module.name, scope.function.returns)
+        if said.kind is Kind.PLAIN:
+            return said
         returned = writes.of_function(self.project, scope.function).returned
         return joined(self.of_expression(scope, e) for e in returned if not _is_none(e))
 
@@ -325,6 +360,7 @@ class Facts:
 
 
 _DEEPEST = 24
+_ENUMS = frozenset({"Enum", "IntEnum", "StrEnum", "Flag", "IntFlag"})
 _NUMBERS = frozenset("int float bool str len range round abs ord hash repr id".split())
 _NUMBER_CALLS = tuple(f"{name}(" for name in sorted(_NUMBERS))
 """``int(rate * seconds)`` is a number, whatever it was computed from."""
@@ -336,13 +372,16 @@ def _is_none(e: ir.Expr) -> bool:
     return isinstance(e, ir.Const) and e.value is None
 
 
-def _declared(cls: ir.ClassDecl, name: str) -> Iterator[Fact]:
+def _declared(cls: ir.ClassDecl) -> dict[str, list[ir.Expr]]:
+    """The annotations of a class by the fields that have them."""
+    found: dict[str, list[ir.Expr]] = {}
     for statement in cls.load_body():
         match statement:
-            case ir.Declare(target=ir.Name(id=declared), annotation=annotation) if declared == name:
-                yield kinds.annotated(annotation)
+            case ir.Declare(target=ir.Name(id=name), annotation=annotation):
+                found.setdefault(name, []).append(annotation)
             case _:
                 pass
+    return found
 
 
 def _part(whole: Fact) -> Fact:

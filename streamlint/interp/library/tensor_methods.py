@@ -154,6 +154,9 @@ def method(
         return m.fresh(f"{name}()", span)
     if name in model.NEW_METHODS:
         return factories.make(m, name, args, kwargs, span, like=view)
+    if name == "contiguous" and m.space(view).on_host:
+        # It is the tensor itself, unless that is strided. Who looks at it next reads it in any case.
+        return view
     if name == "clone" and m.space(view) is Space.PINNED:
         tensors.operate(m, span, name, [view])
         return m.new_buffer("", Space.PAGEABLE, Origin.RESULT, Flavor.TORCH, span)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.facts import classes, kinds, modules, touching
-from streamlint.interp.library import arrays, escape, kernels, tensors, unresolved
+from streamlint.interp.facts import classes, kinds, known, modules, touching
+from streamlint.interp.library import annotated, arrays, escape, kernels, tensors, unresolved
 from streamlint.interp.python import caching, calls, containers, stmt
 from streamlint.interp.state import bounded, callers, names
 from streamlint.interp.state.budgets import LIMITS
@@ -28,7 +28,6 @@ from streamlint.interp.state.values import (
     Value,
 )
 from streamlint.models.schema import Lib
-from streamlint.trace import Evidence
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -153,7 +152,13 @@ def _not_followed(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, 
     if touching.may_touch(m.project, func.function):
         escape.barrier(m, list(m.current.values()), span, func.name)
     bound = [func.receiver, *args] if func.receiver is not None else args
-    return unresolved.opaque(m, func.name, bound, kwargs, span)
+    result = unresolved.opaque(m, func.name, bound, kwargs, span)
+    module = m.project.module(func.function.module)
+    if module is not None and isinstance(func.function, ir.FunctionDecl):
+        owner = classes.class_of(m, func, args)
+        if known.facts_of(m.project).of_return(module, func.function, owner).kind is kinds.Kind.PLAIN:
+            annotated.is_plain(m, result)
+    return result
 
 
 def _is_context_manager(function: ir.Function) -> bool:
@@ -187,6 +192,7 @@ def run_function(
     try:
         stmt.run_block(m, function.body)
     except Returned as result:
+        annotated.says(m, function.module, function.returns, result.value)
         return result.value
     finally:
         m.calls.pop()
@@ -231,8 +237,8 @@ def bind(
             case _:
                 env.names[param.name] = _default(m, func, function, param)
     for param in function.params:
-        if not param.kind.startswith("*") and kinds.annotated(param.annotation).kind is kinds.Kind.PLAIN:
-            _is_plain(m, names.settle(m, env.names[param.name]))
+        if not param.kind.startswith("*"):
+            annotated.says(m, function.module, param.annotation, env.names[param.name])
     for name, told in kinds.uses(m.project, function).items():
         value = names.settle(m, env.names[name]) if name in env.names else NONE
         if told.kind is not kinds.Kind.MEMORY:
@@ -242,20 +248,6 @@ def bind(
         if isinstance(value, BufferV):
             m.is_memory(value, told.by)
             m.lives(value, told.space, told.residence)
-
-
-def _is_plain(m: Machine, value: Value) -> None:
-    """An argument of which its parameter says that it is a number or the like: ``temperature: float``.
-
-    Also where it was taken for a tensor before, because it took part in arithmetic with one.
-    """
-    match value:
-        case SymV(key):
-            m.plain.add(key)
-        case BufferV(number) if m.buffers[number].kind is Evidence.ASSUMED:
-            m.objects.add(number)
-        case _:
-            pass
 
 
 def _default(m: Machine, func: FuncV, function: ir.Function, param: ir.Param) -> Value:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import assert_never
 
 from streamlint import ir
-from streamlint.interp.library import callbacks, escape, in_place
+from streamlint.interp.library import annotated, callbacks, escape, in_place
 from streamlint.interp.python import (
     binding,
     conditions,
@@ -99,6 +99,8 @@ def run(m: Machine, s: ir.Stmt) -> None:
             binding.store(m, s.function.name, callbacks.decorated(m, s.function, made))
         case ir.ClassDef():
             binding.store(m, s.cls.name, ClassV(s.cls))
+        case ir.Declare(target=ir.Name(id=name)) if name in m.frame.env.names:
+            annotated.says(m, m.frame.env.module, s.annotation, m.frame.env.names[name])
         case ir.Declare():
             pass
         case ir.Unread():

@@ -1,0 +1,35 @@
+"""What annotations say of the values that are bound to them, or that functions return."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.interp.facts import known
+from streamlint.interp.facts.kinds import Kind
+from streamlint.interp.state import names
+from streamlint.interp.state.values import BufferV, SymV, Value
+from streamlint.trace import Evidence
+
+if TYPE_CHECKING:
+    from streamlint import ir
+    from streamlint.interp.state.machine import Machine
+
+
+def says(m: Machine, module: str, annotation: ir.Expr | None, value: Value) -> None:
+    """Notes what an annotation shows to be no memory: ``temperature: float``, ``def width(self) -> int``."""
+    if known.facts_of(m.project).of_annotation(module, annotation).kind is Kind.PLAIN:
+        is_plain(m, names.settle(m, value))
+
+
+def is_plain(m: Machine, value: Value) -> None:
+    """A number or the like; also where it was taken for a tensor before.
+
+    It may have taken part in arithmetic with a tensor, or unresolved code made it of one.
+    """
+    match value:
+        case SymV(key):
+            m.plain.add(key)
+        case BufferV(number) if m.buffers[number].kind is not Evidence.SHOWN:
+            m.objects.add(number)
+        case _:
+            pass
