@@ -58,12 +58,10 @@ def declared_in(cls: ir.ClassDecl) -> Iterator[ir.FunctionDecl]:
 
 
 def kept(node: ast.AST) -> Iterator[ast.AST]:
-    """What of a function reaches the IR: no return annotations, assert messages, causes, nested classes."""
+    """What of a function reaches the IR: no assert messages, causes, nested classes."""
     yield node
     for name, value in ast.iter_fields(node):
         left_out = {
-            ("FunctionDef", "returns"),
-            ("AsyncFunctionDef", "returns"),
             ("FunctionDef", "type_params"),
             ("AsyncFunctionDef", "type_params"),
             ("Assert", "msg"),
@@ -72,8 +70,6 @@ def kept(node: ast.AST) -> Iterator[ast.AST]:
         if (type(node).__name__, name) in left_out:
             continue
         if isinstance(node, ast.NamedExpr) and name == "target":
-            continue
-        if isinstance(node, ast.AnnAssign) and name == "annotation" and node.value is not None:
             continue
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, ast.AST) and not isinstance(child, (ast.ClassDef, ast.JoinedStr)):
