@@ -77,6 +77,8 @@ class Occurrence:
     earlier: OpId
     later: OpId
     buffer: BufferId | None
+    explains: frozenset[tuple[OpId, OpId]] = frozenset()
+    """The pairs that are unordered because of it."""
 
 
 Pair: TypeAlias = "tuple[str, Span, Span | None]"

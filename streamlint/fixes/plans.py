@@ -1,27 +1,37 @@
-"""What a finding calls for: the missing order, said at a place where both sides can be named."""
+"""What a finding calls for, by its rule."""
 
 from __future__ import annotations
 
-import ast
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.finding import Edit, Fix
-from streamlint.fixes import words
+from streamlint.fixes import order, statements, words
+from streamlint.fixes.places import Scene
 from streamlint.fixes.replay import replay
 from streamlint.fixes.text import Source
-from streamlint.source import Span
-from streamlint.trace import Alloc, Callback, Copy, Free, HostAccess, Launch, Record, Wait
+from streamlint.interp.state.values import Flavor
+from streamlint.models.schema import Lib
+from streamlint.trace import (
+    BeginCapture,
+    CudaCall,
+    DestroyEvent,
+    DestroyStream,
+    EndCapture,
+    Record,
+    SyncDevice,
+    SyncEvent,
+    SyncStream,
+    Wait,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from streamlint.finding import Finding, Occurrence, Pair
-    from streamlint.fixes.replay import Onlooker
-    from streamlint.fixes.sight import Sight
     from streamlint.interp.entries.runs import Run
     from streamlint.interp.state.project import Project
-    from streamlint.trace import OpId, StreamId, StreamKind, Trace
+    from streamlint.trace import Op, StreamKind, Trace
 
 
 def fixes_of(
@@ -31,7 +41,7 @@ def fixes_of(
     default_stream: StreamKind,
     text: Callable[[str], str | None],
 ) -> dict[Pair, tuple[Fix, ...]]:
-    """What would mend the findings of a file.
+    """What would mend the findings of a file, the best first.
 
     The path of each is run once more: only then it is known what the places around can name.
     """
@@ -43,145 +53,271 @@ def fixes_of(
             parsed[path] = Source.of(path, content) if content is not None else None
         return parsed[path]
 
-    by_trace: dict[int, list[Occurrence]] = {}
-    wanted = [(finding, finding.evidence) for finding in findings if finding.evidence is not None]
-    for _, evidence in wanted:
-        by_trace.setdefault(id(evidence.trace), []).append(evidence)
-    owners = {id(trace): run for run in runs for trace in run.traces}
-    looked: dict[int, Onlooker | None] = {}
-    for key, evidences in by_trace.items():
-        numbers = frozenset(number for one in evidences for number in (one.earlier, one.later))
-        if key in owners:
-            trace = evidences[0].trace
-            looked[key] = replay(project, owners[key], trace, numbers, default_stream, source)
-    fixes: dict[Pair, tuple[Fix, ...]] = {}
+    wanted = [
+        (finding, finding.evidence)
+        for finding in findings
+        if finding.evidence is not None and finding.code in _PLANS
+    ]
+    numbers: dict[int, set[int]] = {}
     for finding, evidence in wanted:
-        onlooker = looked.get(id(evidence.trace))
-        if onlooker is not None:
-            fixes[finding.pair] = tuple(_fixes(finding.code, evidence, onlooker))
-    return fixes
+        numbers.setdefault(id(evidence.trace), set()).update(_needed(finding.code, evidence))
+    scenes: dict[int, Scene] = {}
+    for run in runs:
+        for trace in run.traces:
+            if id(trace) in numbers:
+                onlooker = replay(project, run, trace, frozenset(numbers[id(trace)]), default_stream, source)
+                if onlooker is not None:
+                    scenes[id(trace)] = Scene(trace, onlooker)
+    return {
+        finding.pair: tuple(_PLANS[finding.code](scenes[id(evidence.trace)], evidence))
+        for finding, evidence in wanted
+        if id(evidence.trace) in scenes
+    }
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a line can be put, and what can be named there."""
-
-    source: Source
-    statement: ast.stmt
-    sight: Sight
-    behind: bool = False
-    """Whether the line comes behind the statement."""
-
-    def insertion(self, lines: Sequence[str]) -> Edit:
-        indent = self.source.indent(self.statement) or ""
-        line = self.source.line_before(self.statement)
-        text = "".join(f"{indent}{each}\n" for each in lines)
-        if self.behind:
-            line = self.source.line_after(self.statement) or line
-            if line > len(self.source.lines) and not self.source.lines[-1].endswith(("\r", "\n")):
-                text = "\n" + text.removesuffix("\n")
-        return Edit(Span(self.source.path, line, 0, line, 0), text)
-
-    def fresh(self, name: str) -> str:
-        """A name that nothing in the function has."""
-        taken = self.source.names(self.source.scope(self.statement)) | set(self.sight.apis.values())
-        return next(
-            each
-            for number in range(1, 1000)
-            if (each := f"{name}_{number}" if number > 1 else name) not in taken
-        )
-
-    def is_sure(self, named: words.Named) -> bool:
-        if not named.simple:
-            return True
-        expression = ast.parse(named.text, mode="eval").body
-        return self.source.is_sure(expression, self.statement, behind=self.behind)
+def _needed(code: str, evidence: Occurrence) -> Iterator[int]:
+    """The operations whose places a plan asks for."""
+    trace, later = evidence.trace, evidence.later
+    yield evidence.earlier
+    yield later
+    match code:
+        case "SL101" | "SL102" | "SL201" | "SL202" | "SL204":
+            yield from (
+                number for number in (_early_record(evidence), _wait_between(evidence)) if number is not None
+            )
+        case "SL103":
+            yield from (number for pair in _explained(evidence) for number in pair)
+        case "SL404":
+            yield from _destroyed(trace, later)
+        case "SL502" | "SL503" | "SL505":
+            yield from _capture_around(trace, later)
+        case _:
+            pass
 
 
-def _places(onlooker: Onlooker, earlier: OpId, later: OpId) -> Iterator[Place]:
-    """Where what a line queues comes after one operation and before another, the nearest first."""
-    for stage in onlooker.stages.get(later, ()):
-        for statement in stage.statements:
-            sight = stage.before.get(stage.key(statement))
-            if sight is None or not earlier < sight.issued <= later or not sight.is_main:
-                continue
-            if stage.source.indent(statement) is not None:
-                yield Place(stage.source, statement, sight)
-    for stage in onlooker.stages.get(earlier, ()):
-        for statement in stage.statements:
-            ends = onlooker.after.get((stage.frame, stage.key(statement)), ())
-            sight = next((each for each in ends if earlier < each.issued <= later), None)
-            if sight is not None and sight.is_main and stage.source.stands_alone(statement):
-                yield Place(stage.source, statement, sight, behind=True)
+# ----------------------------------------------------------------------------- order
 
 
-_NO_ORDER = frozenset({"SL405"})
-"""Rules about two operations of which nothing is to be ordered."""
-_OF_DEVICES = frozenset({"SL105"})
-"""Rules whose findings a wait for the current device is the mistake of."""
-
-
-def _fixes(code: str, evidence: Occurrence, onlooker: Onlooker) -> Iterator[Fix]:
-    trace = evidence.trace
-    first = _stream(trace, evidence.earlier)
-    second = _stream(trace, evidence.later)
-    if evidence.earlier == evidence.later or first is None or code in _NO_ORDER:
+def _race(scene: Scene, evidence: Occurrence) -> Iterator[Fix]:
+    if evidence.earlier == evidence.later:
         return
-    places = list(_places(onlooker, evidence.earlier, evidence.later))
-    found = None
-    if second is not None:
-        found = _best(_stream_waits(place, first, second) for place in places)
-    if found is None:
-        found = _best(_host_waits(place, first) for place in places)
-    if found is None and code not in _OF_DEVICES:
-        found = _best(_device_waits(place) for place in places)
-    if found is not None:
-        yield found
+    yield from _record_moved(scene, evidence)
+    yield from _only(order.fixed(scene, evidence.earlier, evidence.later))
 
 
-def _best(found: Iterator[Fix | None]) -> Fix | None:
-    """The first that is safe, or the first."""
-    all_found = [fix for fix in found if fix is not None]
-    return next((fix for fix in all_found if fix.safe), all_found[0] if all_found else None)
+def _wrong_device(scene: Scene, evidence: Occurrence) -> Iterator[Fix]:
+    """A wait for the current device is the mistake itself."""
+    yield from _only(order.fixed(scene, evidence.earlier, evidence.later, whole_device=False))
 
 
-def _stream_waits(place: Place, first: StreamId, second: StreamId) -> Fix | None:
-    event = place.fresh(words.EVENT)
-    for waiter in words.names_of(place.sight, second):
-        for waited in words.names_of(place.sight, first):
-            lines = words.stream_waits(place.sight, waiter, waited, event)
-            if lines is not None:
-                safe = place.is_sure(waiter) and place.is_sure(waited)
-                return Fix(f"Make `{waiter.text}` wait for `{waited.text}`", (place.insertion(lines),), safe)
+def _only(fix: Fix | None) -> Iterator[Fix]:
+    if fix is not None:
+        yield fix
+
+
+def _early_record(evidence: Occurrence) -> int | None:
+    """The record that a wait for the later operation sees, if it was made before the earlier one."""
+    trace = evidence.trace
+    first, second = (order.stream_at(trace, number) for number in (evidence.earlier, evidence.later))
+    for number in range(evidence.later - 1, evidence.earlier, -1):
+        wait = trace.ops[number]
+        if (isinstance(wait, Wait) and wait.stream == second) or isinstance(wait, SyncEvent):
+            seen = (n for n in range(number - 1, -1, -1) if _records(trace.ops[n], wait))
+            record = next(seen, None)
+            if record is not None and record < evidence.earlier:
+                return record if order.stream_at(trace, record) == first else None
     return None
 
 
-def _host_waits(place: Place, first: StreamId) -> Fix | None:
-    for waited in words.names_of(place.sight, first):
-        line = words.host_waits(place.sight, waited)
-        if line is not None:
-            edit = place.insertion((line,))
-            return Fix(f"Make the host wait for `{waited.text}`", (edit,), place.is_sure(waited))
-    return None
+def _records(op: Op, wait: Wait | SyncEvent) -> bool:
+    return isinstance(op, Record) and op.event == wait.event
 
 
-def _device_waits(place: Place) -> Fix | None:
-    line = words.host_waits_for_all(place.sight)
-    return (
-        None if line is None else Fix("Make the host wait for the device", (place.insertion((line,)),), False)
+def _record_moved(scene: Scene, evidence: Occurrence) -> Iterator[Fix]:
+    """``done.record()`` behind the work that it should cover, in one block: the stream is the same there."""
+    number = _early_record(evidence)
+    record = scene.statement(number) if number is not None else None
+    if number is None or record is None or not statements.is_only(record, scene.trace.ops[number].at.span):
+        return
+    block = record.source.block(record.statement)
+    for place in scene.behind(evidence.earlier, evidence.later):
+        if place.source is record.source and place.statement in block:
+            edits = statements.moved(record.source, record.statement, place)
+            if edits is not None:
+                yield Fix("Record the event behind the work that it should cover", edits, safe=False)
+            return
+
+
+def _wait_between(evidence: Occurrence) -> int | None:
+    """The last wait of a stream for an event before the later operation."""
+    ops = evidence.trace.ops
+    between = range(evidence.later - 1, evidence.earlier, -1)
+    return next((number for number in between if isinstance(ops[number], Wait)), None)
+
+
+def _host_is_meant(scene: Scene, evidence: Occurrence) -> Iterator[Fix]:
+    """``event.synchronize()`` for ``event.wait()``; what is safe is to wait on the host as well."""
+    number = _wait_between(evidence)
+    wait = scene.statement(number) if number is not None else None
+    if number is not None and wait is not None:
+        op = scene.trace.ops[number]
+        assert isinstance(op, Wait)
+        if statements.is_only(wait, op.at.span):
+            for text, event in wait.sight.events(op.event):
+                line = words.host_waits_event(wait.sight, event.lib, text) if event.lib is not None else None
+                if line is not None:
+                    title = f"Make the host wait for `{text}`, and no stream"
+                    yield Fix(title, (Edit(op.at.span, line),), safe=False)
+                    break
+    yield from _race(scene, evidence)
+
+
+def _explained(evidence: Occurrence) -> list[tuple[int, int]]:
+    """The pairs that a wait for nothing leaves open, one for each two streams: the first of them."""
+    trace = evidence.trace
+    found: dict[object, tuple[int, int]] = {}
+    for earlier, later in sorted(evidence.explains, key=lambda pair: (pair[1], -pair[0])):
+        found.setdefault((order.stream_at(trace, earlier), order.stream_at(trace, later)), (earlier, later))
+    return list(found.values())
+
+
+def _waits_for_nothing(scene: Scene, evidence: Occurrence) -> Iterator[Fix]:
+    """The wait taken out, and one for the streams in its place that were meant."""
+    wait = scene.statement(evidence.later)
+    if wait is None or not statements.is_only(wait, scene.trace.ops[evidence.later].at.span):
+        return
+    orders = [order.fixed(scene, *pair, whole_device=False) for pair in _explained(evidence)]
+    known = [fix for fix in orders if fix is not None]
+    if len(known) < len(orders):
+        return
+    edits = dict.fromkeys(
+        (statements.removal(wait.source, wait.statement), *(e for fix in known for e in fix.edits))
+    )
+    title = known[0].title if known else "Take out the wait"
+    yield Fix(
+        f"{title} instead of for an event that is not recorded" if known else title, tuple(edits), safe=False
     )
 
 
-def _stream(trace: Trace, number: OpId) -> StreamId | None:
-    """The stream of device work, and of what a host function does that is queued on one."""
-    op = trace.ops[number]
-    match op:
-        case Launch(stream=stream) | Copy(stream=stream) | Record(stream=stream) | Wait(stream=stream):
-            return stream
-        case Alloc(stream=stream) | Free(stream=stream):
-            return stream
-        case HostAccess(lane=lane):
-            bodies = (each.stream for each in trace.ops if isinstance(each, Callback) and each.body == lane)
-            return next(bodies, None)
-        case _:
-            return None
+# ----------------------------------------------------------------------------- lifetimes
+
+
+def _kept_alive(scene: Scene, evidence: Occurrence) -> Iterator[Fix]:
+    """``x.record_stream(side)``; where there is no such call, the allocating stream waits."""
+    user = order.stream_at(scene.trace, evidence.earlier)
+    if user is not None and evidence.buffer is not None:
+        for place in scene.places(evidence.earlier, evidence.later):
+            tensors = (
+                text for text, value in place.sight.buffers(evidence.buffer) if value.flavor is Flavor.TORCH
+            )
+            tensor = next(tensors, None)
+            streams = (
+                each for each in words.names_of(place.sight, user) if each.lib is Lib.TORCH and not each.raw
+            )
+            stream = next(streams, None)
+            if tensor is not None and stream is not None:
+                safe = place.mentions(tensor) and place.is_sure(stream)
+                edit = place.insertion((f"{tensor}.record_stream({stream.text})",))
+                yield Fix(f"Keep `{tensor}` until `{stream.text}` is done with it", (edit,), safe)
+                break
+    yield from _race(scene, evidence)
+
+
+def _destroyed(trace: Trace, later: int) -> Iterator[int]:
+    """Where the stream or event of an operation was destroyed before it."""
+    op = trace.ops[later]
+    for number in range(later - 1, -1, -1):
+        other = trace.ops[number]
+        if (isinstance(other, DestroyStream) and other.stream == getattr(op, "stream", None)) or (
+            isinstance(other, DestroyEvent) and other.event == getattr(op, "event", None)
+        ):
+            yield number
+            return
+
+
+def _destroyed_later(scene: Scene, evidence: Occurrence) -> Iterator[Fix]:
+    """Destroyed behind the last use, and once."""
+    use, op = scene.statement(evidence.later), scene.trace.ops[evidence.later]
+    number = next(_destroyed(scene.trace, evidence.later), None)
+    destroyed = scene.statement(number) if number is not None else None
+    if use is None or number is None or destroyed is None:
+        return
+    if isinstance(op, (DestroyStream, DestroyEvent)):
+        yield from _taken_out(scene, evidence)
+        return
+    block = destroyed.source.block(destroyed.statement)
+    if statements.is_only(destroyed, scene.trace.ops[number].at.span) and use.statement in block:
+        edits = statements.moved(destroyed.source, destroyed.statement, replace(use, behind=True))
+        if edits is not None:
+            yield Fix("Destroy it behind its last use", edits, safe=False)
+
+
+# ----------------------------------------------------------------------------- captures
+
+
+def _capture_around(trace: Trace, number: int) -> tuple[int, int] | tuple[()]:
+    """Where the capture begins and ends that an operation falls into."""
+    begin = next((n for n in range(number, -1, -1) if isinstance(trace.ops[n], BeginCapture)), None)
+    end = next((n for n in range(number, len(trace.ops)) if isinstance(trace.ops[n], EndCapture)), None)
+    return () if begin is None or end is None else (begin, end)
+
+
+def _joined_to_capture(scene: Scene, evidence: Occurrence) -> Iterator[Fix]:
+    around = _capture_around(scene.trace, evidence.later)
+    if around:
+        yield from _only(order.joined(scene, evidence.later, around[1]))
+
+
+def _forked_from_capture(scene: Scene, evidence: Occurrence) -> Iterator[Fix]:
+    around = _capture_around(scene.trace, evidence.later)
+    if not around:
+        return
+    fork = order.joined(scene, around[0], evidence.later)
+    join = order.joined(scene, evidence.later, around[1])
+    if fork is not None and join is not None:
+        title = f"{fork.title}, and the other way round behind it"
+        yield Fix(title, (*fork.edits, *join.edits), safe=False)
+
+
+def _waits_before_capture(scene: Scene, evidence: Occurrence) -> Iterator[Fix]:
+    """The wait in front of the capture: what the graph runs on comes after it there."""
+    around = _capture_around(scene.trace, evidence.later)
+    wait = scene.statement(evidence.later)
+    begin = scene.statement(around[0]) if around else None
+    if wait is None or begin is None or not statements.is_only(wait, scene.trace.ops[evidence.later].at.span):
+        return
+    edits = statements.moved(wait.source, wait.statement, begin)
+    if edits is not None and begin.sees(wait):
+        yield Fix("Wait before the capture begins", edits, safe=False)
+
+
+_ORDERING = (SyncStream, SyncEvent, SyncDevice)
+
+
+def _not_in_capture(scene: Scene, evidence: Occurrence) -> Iterator[Fix]:
+    """A synchronization or a query whose answer nobody uses is taken out."""
+    if isinstance(scene.trace.ops[evidence.later], (*_ORDERING, CudaCall)):
+        yield from _taken_out(scene, evidence)
+
+
+def _taken_out(scene: Scene, evidence: Occurrence) -> Iterator[Fix]:
+    call = scene.statement(evidence.later)
+    if call is not None and statements.is_only(call, scene.trace.ops[evidence.later].at.span):
+        yield Fix("Take out the call", (statements.removal(call.source, call.statement),), safe=False)
+
+
+_PLANS: dict[str, Callable[[Scene, Occurrence], Iterator[Fix]]] = {
+    **dict.fromkeys(("SL101", "SL102", "SL104", "SL201", "SL202", "SL303"), _race),
+    **dict.fromkeys(("SL402", "SL403", "SL504", "SL601", "SL602", "SL701"), _race),
+    "SL103": _waits_for_nothing,
+    "SL105": _wrong_device,
+    "SL204": _host_is_meant,
+    "SL401": _kept_alive,
+    "SL404": _destroyed_later,
+    "SL405": _taken_out,
+    "SL501": _not_in_capture,
+    "SL502": _joined_to_capture,
+    "SL503": _waits_before_capture,
+    "SL505": _forked_from_capture,
+    "SL905": _taken_out,
+}

@@ -78,6 +78,13 @@ class Sight:
             rest = f".{last}{rest}"
         return None
 
+    def path_of(self, text: str) -> str | None:
+        """The dotted path of what is written here as ``cudart.cudaStreamSynchronize``."""
+        for path, name in self.apis.items():
+            if text == name or text.startswith(f"{name}."):
+                return path + text[len(name) :]
+        return None
+
 
 def seen_by(m: Machine, expressions: Iterable[tuple[str, ast.expr]], imported: Iterable[str]) -> Sight:
     """What the innermost frame can name now. Nothing is evaluated that could do something."""

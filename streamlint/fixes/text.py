@@ -114,7 +114,25 @@ class Source:
     def stands_alone(self, statement: ast.stmt) -> bool:
         return self.indent(statement) is not None and self.line_after(statement) is not None
 
+    def block(self, statement: ast.stmt) -> list[ast.stmt]:
+        """The statements among which one stands."""
+        return next((block for block in _blocks(self.owners[statement]) if statement in block), [statement])
+
     # ------------------------------------------------------------------ names
+
+    def is_mentioned(self, expression: ast.expr, place: ast.stmt, *, behind: bool = False) -> bool:
+        """Whether every way to a place has bound an expression, or used it."""
+        wanted = ast.dump(expression)
+        scope = self.scope(place)
+        if isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)) and ast.unparse(expression) in {
+            arg.arg for arg in ast.walk(scope.args) if isinstance(arg, ast.arg)
+        }:
+            return True
+        return any(
+            isinstance(node, ast.expr) and _loaded(node) == wanted
+            for before in self._on_every_way(place, behind=behind)
+            for node in _unconditional(before)
+        )
 
     def names(self, scope: ast.AST) -> frozenset[str]:
         """All names in the text of a scope."""
@@ -232,6 +250,8 @@ def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
         block = getattr(node, name, None)
         if isinstance(block, list):
             yield block
+    for arm in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+        yield arm.body
 
 
 def _unconditional(node: ast.AST) -> Iterator[ast.AST]:

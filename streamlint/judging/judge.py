@@ -336,5 +336,6 @@ def _finding(candidate: Candidate, follows: tuple[Pair, ...] = ()) -> Finding:
             problem.earlier if problem.earlier is not None else problem.later,
             problem.later,
             problem.buffer,
+            problem.explains,
         ),
     )

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir, notebook
-from streamlint.finding import Confidence, Finding, LeftOut, Severity, SourceError, Statistics
+from streamlint.finding import Confidence, Finding, LeftOut, SourceError, Statistics
 from streamlint.interp.entries import starts
 from streamlint.interp.facts import relevance, text_order, touching
 from streamlint.interp.state.budgets import Budgets, FileCut, OutOfResources
@@ -193,7 +193,6 @@ class Session:
             finding
             for finding in findings
             if (finding.confidence is not Confidence.POSSIBLE or self.settings.fix_possible)
-            and finding.severity is not Severity.ADVICE
             and not finding.primary.path.endswith(notebook.SUFFIX)
         ]
         if not wanted:

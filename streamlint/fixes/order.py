@@ -1,0 +1,112 @@
+"""The order that is missing between two operations: a stream waits for a stream, or the host does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.finding import Fix
+from streamlint.fixes import words
+from streamlint.trace import (
+    Alloc,
+    BeginCapture,
+    Callback,
+    CallbackEnd,
+    Copy,
+    EndCapture,
+    Free,
+    HostAccess,
+    Launch,
+    Record,
+    Wait,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from streamlint.fixes.places import Place, Scene
+    from streamlint.trace import StreamId, Trace
+
+
+def fixed(scene: Scene, earlier: int, later: int, *, whole_device: bool = True) -> Fix | None:
+    """A line that makes the later operation come after the earlier one."""
+    first, second = stream_at(scene.trace, earlier), stream_at(scene.trace, later)
+    if first is None:
+        return None
+    places = list(scene.places(earlier, later))
+    found = _best(_work_waits(place, scene.trace, earlier) for place in places)
+    if found is None and second is not None:
+        found = _best(_stream_waits(place, first, second) for place in places)
+    if found is None:
+        found = _best(_host_waits(place, first) for place in places)
+    if found is None and whole_device:
+        found = _best(_device_waits(place) for place in places)
+    return found
+
+
+def joined(scene: Scene, earlier: int, later: int) -> Fix | None:
+    """The same where only a stream may wait: the host must not during a capture."""
+    first, second = stream_at(scene.trace, earlier), stream_at(scene.trace, later)
+    if first is None or second is None:
+        return None
+    return _best(_stream_waits(place, first, second) for place in scene.places(earlier, later))
+
+
+def _best(found: Iterator[Fix | None]) -> Fix | None:
+    """The first that is safe, or the first."""
+    all_found = [fix for fix in found if fix is not None]
+    return next((fix for fix in all_found if fix.safe), all_found[0] if all_found else None)
+
+
+def _stream_waits(place: Place, first: StreamId, second: StreamId) -> Fix | None:
+    event = place.event()
+    for waiter in words.names_of(place.sight, second):
+        for waited in words.names_of(place.sight, first):
+            lines = words.stream_waits(place.sight, waiter, waited, event)
+            if lines is not None:
+                safe = place.is_sure(waiter) and place.is_sure(waited)
+                return Fix(f"Make `{waiter.text}` wait for `{waited.text}`", (place.insertion(lines),), safe)
+    return None
+
+
+def _host_waits(place: Place, first: StreamId) -> Fix | None:
+    for waited in words.names_of(place.sight, first):
+        line = words.host_waits(place.sight, waited)
+        if line is not None:
+            edit = place.insertion((line,))
+            return Fix(f"Make the host wait for `{waited.text}`", (edit,), place.is_sure(waited))
+    return None
+
+
+def _work_waits(place: Place, trace: Trace, earlier: int) -> Fix | None:
+    """``work.wait()`` before what an asynchronous collective writes is used."""
+    op = trace.ops[earlier]
+    if not isinstance(op, Launch) or op.completes is None:
+        return None
+    for text, _ in place.sight.events(op.completes):
+        edit = place.insertion((f"{text}.wait()",))
+        return Fix(f"Wait for `{text}`", (edit,), place.has_surely(text))
+    return None
+
+
+def _device_waits(place: Place) -> Fix | None:
+    line = words.host_waits_for_all(place.sight)
+    if line is None:
+        return None
+    return Fix("Make the host wait for the device", (place.insertion((line,)),), safe=False)
+
+
+def stream_at(trace: Trace, number: int) -> StreamId | None:
+    """The stream of device work, and of what a host function does that is queued on one."""
+    op = trace.ops[number]
+    match op:
+        case (
+            Launch() | Copy() | Record() | Wait() | Callback() | CallbackEnd() | BeginCapture() | EndCapture()
+        ):
+            return op.stream
+        case Alloc(stream=stream) | Free(stream=stream):
+            return stream
+        case HostAccess(lane=lane):
+            bodies = (each.stream for each in trace.ops if isinstance(each, Callback) and each.body == lane)
+            return next(bodies, None)
+        case _:
+            return None

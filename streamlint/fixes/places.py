@@ -1,0 +1,100 @@
+"""Where a line comes after one operation and before another, and what it can name there."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from streamlint.finding import Edit
+from streamlint.fixes.words import EVENT
+from streamlint.source import Span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from streamlint.fixes.replay import Onlooker
+    from streamlint.fixes.sight import Sight
+    from streamlint.fixes.text import Source
+    from streamlint.fixes.words import Named
+    from streamlint.trace import OpId, Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Before a statement or behind it."""
+
+    source: Source
+    statement: ast.stmt
+    sight: Sight
+    behind: bool = False
+
+    def insertion(self, lines: Sequence[str]) -> Edit:
+        indent = self.source.indent(self.statement) or ""
+        line = self.source.line_before(self.statement)
+        text = "".join(f"{indent}{each}\n" for each in lines)
+        if self.behind:
+            line = self.source.line_after(self.statement) or line
+            if line > len(self.source.lines) and not self.source.lines[-1].endswith(("\r", "\n")):
+                text = "\n" + text.removesuffix("\n")
+        return Edit(Span(self.source.path, line, 0, line, 0), text)
+
+    def event(self) -> str:
+        """A name for a new event that nothing in the function has."""
+        taken = self.source.names(self.source.scope(self.statement)) | set(self.sight.apis.values())
+        names = (EVENT, *(f"{EVENT}_{number}" for number in range(2, len(taken) + 3)))
+        return next(each for each in names if each not in taken)
+
+    def is_sure(self, named: Named) -> bool:
+        return not named.simple or self.has_surely(named.text)
+
+    def has_surely(self, text: str) -> bool:
+        """Whether an expression stands for what it does here on every way to the place."""
+        expression = ast.parse(text, mode="eval").body
+        return self.source.is_sure(expression, self.statement, behind=self.behind)
+
+    def sees(self, other: Place) -> bool:
+        """Whether the names in the statement of another place stand for the same here."""
+        names = {node.id for node in ast.walk(other.statement) if isinstance(node, ast.Name)}
+        return all(self.sight.values.get(each) == other.sight.values.get(each) for each in names)
+
+    def mentions(self, text: str) -> bool:
+        """Whether every way to the place has bound a name, or used it."""
+        expression = ast.parse(text, mode="eval").body
+        return self.source.is_mentioned(expression, self.statement, behind=self.behind)
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A path, and what could be named along it."""
+
+    trace: Trace
+    onlooker: Onlooker
+
+    def places(self, earlier: int, later: int) -> Iterator[Place]:
+        """Where what a line does comes after one operation and before another, the nearest to that first."""
+        for stage in self.onlooker.stages.get(later, ()):
+            for statement in stage.statements:
+                sight = stage.before.get(stage.key(statement))
+                if sight is None or not earlier < sight.issued <= later or not sight.is_main:
+                    continue
+                if stage.source.indent(statement) is not None:
+                    yield Place(stage.source, statement, sight)
+        yield from self.behind(earlier, later)
+
+    def behind(self, earlier: int, later: int) -> Iterator[Place]:
+        """The places behind one operation that come before another, the innermost first."""
+        for stage in self.onlooker.stages.get(earlier, ()):
+            for statement in stage.statements:
+                ends = self.onlooker.after.get((stage.frame, stage.key(statement)), ())
+                sight = next((each for each in ends if earlier < each.issued <= later), None)
+                if sight is not None and sight.is_main and stage.source.stands_alone(statement):
+                    yield Place(stage.source, statement, sight, behind=True)
+
+    def statement(self, number: int | OpId) -> Place | None:
+        """The statement that issues an operation, in the function in which it stands."""
+        for stage in self.onlooker.stages.get(number, ())[:1]:
+            sight = stage.before.get(stage.key(stage.statements[0]))
+            if sight is not None:
+                return Place(stage.source, stage.statements[0], sight)
+        return None

@@ -1,0 +1,134 @@
+"""The fixtures with their fixes: ``python -m tests.mending FOLDER`` writes them there, to be run on a GPU.
+
+A wrong function in which nothing is left to find is called ``..._fixed_ok`` there, and runs as right ones do;
+the others, and the right twins, have names by which ``tests/test_confirm_gpu.py`` runs nothing:
+
+    cp -r tests streamlint FOLDER; cd FOLDER; PYTHONPATH=. pytest tests/test_confirm_gpu.py
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from streamlint.finding import Confidence, Finding, Severity, leading
+from streamlint.fixes.edits import applied, compatible
+from streamlint.run import engine
+from tests.expectations import FIXTURES, fixture_files, functions
+from tests.test_confirm_gpu import _lines as reachable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from streamlint.finding import Report
+
+ROOT = FIXTURES.parent
+MOST_ROUNDS = 6
+
+
+@dataclass(slots=True)
+class Mending:
+    """A fixture, fixed round by round; what did not hold is kept as ``faults``."""
+
+    file: Path
+    text: str
+    found: Counter[str] = field(default_factory=Counter)
+    """Findings by rule; those with a fix, and with a safe one."""
+    fixed: Counter[str] = field(default_factory=Counter)
+    safe: Counter[str] = field(default_factory=Counter)
+    left: tuple[Finding, ...] = ()
+    faults: list[str] = field(default_factory=list)
+
+
+def mend(file: Path) -> Mending:
+    """Applies the first fix of each finding, as far as they go together, until nothing has one."""
+    mending = Mending(file, file.read_text(encoding="utf-8"))
+    report = _analyzed(file, None)
+    shown = _shown(report)
+    mending.found.update(each.code for each in shown)
+    mending.fixed.update(each.code for each in shown if each.fixes)
+    mending.safe.update(each.code for each in shown if any(fix.safe for fix in each.fixes))
+    for _ in range(MOST_ROUNDS):
+        fixes = compatible(each.fixes[0] for each in shown if each.fixes)
+        if not fixes:
+            break
+        todo = Counter(_what(each) for each in shown if each.fixes and each.fixes[0] in fixes)
+        mending.text = applied(mending.text, fixes)
+        after = _analyzed(file, mending.text)
+        shown = _shown(after)
+        mending.faults += _faults(todo, report, after, shown)
+        report = after
+    else:
+        mending.faults.append(f"{file}: fixes without end")
+    mending.left = shown
+    return mending
+
+
+def _analyzed(file: Path, text: str | None) -> Report:
+    overlay = {} if text is None else {file: text.encode()}
+    return engine.analyze(ROOT, [file], engine.Settings(evidence=False), None, overlay)
+
+
+def _shown(report: Report) -> tuple[Finding, ...]:
+    """With all rules on, as the fixtures expect it."""
+    return leading(
+        [
+            each
+            for each in report.findings
+            if each.confidence is not Confidence.POSSIBLE or each.severity is Severity.ADVICE
+        ]
+    )
+
+
+def _what(finding: Finding) -> tuple[str, str, str]:
+    return finding.code, finding.function, re.sub(r"line \d+", "line", finding.message)
+
+
+def _faults(
+    todo: Counter[tuple[str, str, str]], before: Report, after: Report, shown: Sequence[Finding]
+) -> list[str]:
+    known, left = (Counter(map(_what, report.findings)) for report in (before, after))
+    faults = [f"{error.path}: {error.message}" for error in after.errors]
+    faults += [f"still there: {each}" for each in todo if left[each] > known[each] - todo[each]]
+    # What a wait for nothing explained comes to light behind it: the next round mends it.
+    return faults + [
+        f"new: {each.primary} {_what(each)}"
+        for each in shown
+        if left[_what(each)] > known[_what(each)] and each.severity is not Severity.ADVICE and not each.fixes
+    ]
+
+
+def as_right_ones(mending: Mending) -> str:
+    """The text with the names by which its fixed functions run as right ones."""
+    lines = {span.line for each in mending.left for span in (each.primary, *(r.span for r in each.related))}
+    text = mending.text
+    for name in functions(text):
+        if name.endswith("_bad"):
+            is_left = not lines.isdisjoint(reachable(mending.text, name))
+            other = f"{name}_left" if is_left else f"{name.removesuffix('_bad')}_fixed_ok"
+        elif name.endswith("_ok"):
+            other = f"{name}_twin"
+        else:
+            continue
+        text = re.sub(rf"\b{name}\b", other, text)
+    return text
+
+
+def main(folder: Path) -> None:
+    for file in fixture_files():
+        mending = mend(file)
+        place = folder / file.relative_to(ROOT)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(as_right_ones(mending), encoding="utf-8")
+        for fault in mending.faults:
+            sys.stdout.write(f"{fault}\n")
+        for each in mending.left:
+            sys.stdout.write(f"left: {each.primary} {each.code} {each.message}\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
