@@ -35,8 +35,6 @@ from streamlint.settings.catalog import (
     INVALID_SUPPRESSION,
     UNUSED_SUPPRESSION,
     catalog,
-    find_rule,
-    sentence,
     vocabulary,
 )
 
@@ -54,7 +52,7 @@ DESCRIPTION = "Finds missing stream ordering in Python GPU code, without running
 COMMANDS = {
     "check": "look for problems (the default: `streamlint PATH...` is `streamlint check PATH...`)",
     "rules": "list the rules",
-    "explain": "print a rule's documentation",
+    "explain": "tell what a rule means, or how a finding goes wrong",
     "cache": "tell about what is kept of earlier runs, or clear it",
     "graph": "draw what is ordered before what in a function",
     "confirm": "run code on a GPU and show that a finding is real",
@@ -67,6 +65,7 @@ ELSEWHERE = {
     "graph": "streamlint.graph",
     "confirm": "streamlint.confirm",
     "doctor": "streamlint.confirm.doctor",
+    "explain": "streamlint.explain",
     "init": "streamlint.init",
     "server": "streamlint.server",
 }
@@ -106,10 +105,8 @@ def _dispatch(arguments: list[str]) -> int:
     match options.command:
         case "rules":
             return _rules(options)
-        case "explain":
-            return _explain(options)
         case _:
-            return _check(options)
+            return _watch(options) if options.watch else _check(options)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -121,8 +118,6 @@ def _parser() -> argparse.ArgumentParser:
     _check_options(commands.add_parser("check", help=COMMANDS["check"], description=DESCRIPTION))
     rules = commands.add_parser("rules", help=COMMANDS["rules"])
     rules.add_argument("--output-format", choices=("text", "json"), default="text")
-    explain = commands.add_parser("explain", help=COMMANDS["explain"])
-    explain.add_argument("code", metavar="CODE", help="a code (SL101) or a name (unordered-read)")
     for name in ELSEWHERE:  # dispatched before parsing; here for the help text only
         commands.add_parser(name, help=COMMANDS[name], add_help=False)
     return parser
@@ -197,6 +192,7 @@ def _check_options(parser: argparse.ArgumentParser) -> None:
     running.add_argument("--config", type=Path, metavar="FILE", help="use this configuration file")
     running.add_argument("--jobs", type=_job_count, metavar="N", help=JOBS)
     running.add_argument("--stdin-filename", type=Path, metavar="NAME", help="the path that `-` stands for")
+    running.add_argument("--watch", action="store_true", help="look again each time a file has changed")
     running.add_argument("--no-cache", action="store_true", help="analyze all anew, and keep nothing")
     running.add_argument("--cache-dir", type=Path, metavar="FOLDER", help=CACHE_DIR)
 
@@ -229,10 +225,22 @@ def _rules(options: argparse.Namespace) -> int:
     return CLEAN
 
 
-def _explain(options: argparse.Namespace) -> int:
-    rule = find_rule(options.code, catalog())
-    write(f"# {rule.code} {rule.name}\n\n{sentence(rule.summary)}\n\n{rule.doc.strip()}\n", sys.stdout)
-    return CLEAN
+def _watch(options: argparse.Namespace) -> int:
+    from streamlint.watch import watch  # needs a library that no other run does
+
+    writing = {
+        "--write-baseline": options.write_baseline,
+        "--prune-baseline": options.prune_baseline,
+        "--add-ignore": options.add_ignore,
+        "--fix": options.fix,
+        "`-`": "-" in options.paths,
+    }
+    for name, given in writing.items():
+        if given:
+            raise UserError(f"--watch looks again and again: leave {name} out")
+    request = _request(options)
+    around = [request.root] if request.is_project else request.paths
+    return watch(lambda: _check(options), [*around, *request.paths], options.output)
 
 
 def _check(options: argparse.Namespace) -> int:

@@ -21,7 +21,7 @@ def concise(outcome: Outcome, style: Style) -> str:
     """Return one line a finding: ``path:line:col: CODE [confidence] message``."""
     return "".join(
         f"{style.strong(plain(finding.primary.path))}:{finding.primary.line}:{finding.primary.col + 1}: "
-        f"{_headline(finding, style)}\n"
+        f"{headline(finding, style)}\n"
         for finding in outcome.findings
     )
 
@@ -31,7 +31,8 @@ def full(outcome: Outcome, style: Style) -> str:
     return "".join("\n".join(_block(finding, outcome, style)) + "\n\n" for finding in outcome.findings)
 
 
-def _headline(finding: Finding, style: Style) -> str:
+def headline(finding: Finding, style: Style) -> str:
+    """``SL101 [certain] ...``."""
     code = style.severity(finding.code, finding.severity)
     confidence = style.faint(f"[{finding.confidence.value}]")
     seen = "" if finding.seen is Seen.PREDICTED else style.faint(f" ({finding.seen.value})")
@@ -39,7 +40,7 @@ def _headline(finding: Finding, style: Style) -> str:
 
 
 def _block(finding: Finding, outcome: Outcome, style: Style) -> Iterator[str]:
-    yield _headline(finding, style)
+    yield headline(finding, style)
     marks = [Mark(finding.primary, finding.label, finding.severity)]
     marks += [Mark(related.span, related.message, None) for related in finding.related]
     by_file: dict[str, list[Mark]] = {}

@@ -127,10 +127,13 @@ def _by_worth(judged: Judged, focus: Focus) -> Iterator[OpId]:
     uses = [n for n, op in enumerate(ops) if memory.intersection(_things(judged, op))]
     alike = [n for n, op in enumerate(ops) if _own(things).intersection(_things(judged, op))]
 
+    captures = [*_captures(judged, first)]
+
     def near(numbers: Iterable[int]) -> list[int]:
         return sorted(numbers, key=lambda n: min(abs(n - racing) for racing in focus.racing))
 
     ranked = [
+        *captures,
         *near(n for n in orders if first < n < last),
         *near(alike),
         *near(n for n in uses if first < n < last),
@@ -143,6 +146,15 @@ def _by_worth(judged: Judged, focus: Focus) -> Iterator[OpId]:
         if record is not None:
             yield record
         yield OpId(number)
+
+
+def _captures(judged: Judged, number: OpId) -> Iterator[int]:
+    """The beginnings and ends of the captures in which an operation stands."""
+    for begin in judged.numbers(BeginCapture, before=number):
+        streams = _things(judged, judged.op(begin))
+        ends = [n for n in judged.numbers(EndCapture, first=begin) if streams & _things(judged, judged.op(n))]
+        if not ends or ends[0] > number:
+            yield from (begin, *ends[:1])
 
 
 def _own(things: set[Thing]) -> set[Thing]:

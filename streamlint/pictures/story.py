@@ -12,7 +12,7 @@ from streamlint.pictures.lanes import lane_of, stream_at
 from streamlint.trace import Alloc, Free, HostAccess, Role, Wait
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from streamlint.finding import Finding
     from streamlint.pictures.build import Scene
@@ -80,12 +80,12 @@ def _where(scene: Scene, op: Op) -> str:
 
 
 def _wrong(scene: Scene, finding: Finding, pair: tuple[OpId, OpId] | None) -> Iterator[str]:
-    yield sentence(finding.message)
-    if pair is not None:
+    lanes = [lane_of(scene.judged, scene.judged.op(number)).name for number in pair or ()]
+    if pair is None or lanes[0] == lanes[1]:
+        yield sentence(finding.message)
+    else:
         a, b = (scene.letter(number) for number in pair)
-        earlier, later = (lane_of(scene.judged, scene.judged.op(number)).name for number in pair)
-        if earlier != later:
-            yield f"No event, wait or synchronization makes {later} wait for {earlier} between {a} and {b}."
+        yield f"No event, wait or synchronization makes {lanes[1]} wait for {lanes[0]} between {a} and {b}."
     racing = {scene.judged.op(number).at.span for number in scene.focus.racing}
     for related in finding.related:
         if related.span not in racing:
@@ -182,25 +182,3 @@ def _assumed(scene: Scene, pair: tuple[OpId, OpId] | None) -> Iterator[str]:
             doubts |= conflict.doubts
     yield from dict.fromkeys(judged.trace.path)
     yield from sorted(doubt.value for doubt in doubts)
-
-
-def text(told: Story, headline: str) -> str:
-    """The story for a terminal, in lines."""
-    lines = [
-        headline,
-        *_section("What runs where", (line for actor in told.actors for line in _actor_lines(actor))),
-        *_section("What is wrong", told.wrong),
-        *_section(told.heading, (f"{number}. {step}" for number, step in enumerate(told.steps, 1))),
-        *_section("What would mend it", [told.remedy] if told.remedy else []),
-        *_section("What was assumed", told.assumed),
-    ]
-    return "\n".join(lines)
-
-
-def _section(title: str, lines: Iterable[str]) -> list[str]:
-    indented = [f"  {line}" for line in lines]
-    return ["", title, *indented] if indented else []
-
-
-def _actor_lines(actor: Actor) -> tuple[str, ...]:
-    return (f"{actor.letter}  {actor.code}", f"   {actor.effect}; on {actor.lane}, {actor.place}")

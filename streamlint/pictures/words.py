@@ -55,7 +55,7 @@ _ROLES = {
     Role.AFTER_YIELD: "after the yield",
     Role.SET_UP: "before the first call",
 }
-_BLOCKS = {"with": "with {}", "leaving the block": "the end of with {}"}
+_BLOCKS = {"with": "with {}", "leaving the block": "with {}"}
 _VERBS = {Mode.READ: "reads", Mode.WRITE: "writes", Mode.UPDATE: "updates"}
 
 
