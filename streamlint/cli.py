@@ -54,6 +54,7 @@ COMMANDS = {
     "rules": "list the rules",
     "explain": "tell what a rule means, or how a finding goes wrong",
     "cache": "tell about what is kept of earlier runs, or clear it",
+    "completion": "print what a shell needs to complete commands and options",
     "graph": "draw what is ordered before what in a function",
     "confirm": "run code on a GPU and show that a finding is real",
     "init": "give a project a configuration and a hook",
@@ -62,6 +63,7 @@ COMMANDS = {
 }
 ELSEWHERE = {
     "cache": "streamlint.cache.command",
+    "completion": "streamlint.completion",
     "graph": "streamlint.graph",
     "confirm": "streamlint.confirm",
     "doctor": "streamlint.confirm.doctor",
@@ -94,14 +96,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _dispatch(arguments: list[str]) -> int:
     if not arguments:
-        _parser().print_help(sys.stderr)
+        parser().print_help(sys.stderr)
         return FAILED
     if arguments[0] in ELSEWHERE:
         module = importlib.import_module(ELSEWHERE[arguments[0]])
         return int(module.main(arguments[1:]))
     if arguments[0] not in (*COMMANDS, "-h", "--help", "--version"):
         arguments.insert(0, "check")
-    options = _parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     match options.command:
         case "rules":
             return _rules(options)
@@ -109,18 +111,18 @@ def _dispatch(arguments: list[str]) -> int:
             return _watch(options) if options.watch else _check(options)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
         prog="streamlint", description=DESCRIPTION, epilog=__doc__.split("\n\n")[1] if __doc__ else None
     )
-    parser.add_argument("--version", action="version", version=f"streamlint {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    made.add_argument("--version", action="version", version=f"streamlint {__version__}")
+    commands = made.add_subparsers(dest="command", metavar="COMMAND", required=True)
     _check_options(commands.add_parser("check", help=COMMANDS["check"], description=DESCRIPTION))
     rules = commands.add_parser("rules", help=COMMANDS["rules"])
     rules.add_argument("--output-format", choices=("text", "json"), default="text")
     for name in ELSEWHERE:  # dispatched before parsing; here for the help text only
         commands.add_parser(name, help=COMMANDS[name], add_help=False)
-    return parser
+    return made
 
 
 CACHE_DIR = "where what is found is kept (default: the user's cache folder)"

@@ -48,7 +48,7 @@ class Place:
 
 def main(argv: Sequence[str]) -> int:
     """Run ``streamlint explain``. Raises UserError where there is no such rule, and no finding there."""
-    options = _parser().parse_args(argv)
+    options = parser().parse_args(argv)
     style = Style(wants_colors(options.color, sys.stdout))
     match = _PLACE.fullmatch(options.what)
     if match is None:
@@ -146,14 +146,14 @@ def _section(title: str, texts: Sequence[str], style: Style) -> Iterator[str]:
             )
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
         prog="streamlint explain", description="Tell what a rule means, or how a finding goes wrong."
     )
-    parser.add_argument(
+    made.add_argument(
         "what",
         metavar="RULE|FILE:LINE",
         help="a code (SL101), a name (unordered-read), or the place of a finding (loader.py:29)",
     )
-    parser.add_argument("--color", choices=("auto", "always", "never"), default="auto")
-    return parser
+    made.add_argument("--color", choices=("auto", "always", "never"), default="auto")
+    return made

@@ -36,7 +36,7 @@ _MOST_NAMES = 8
 
 def main(argv: Sequence[str]) -> int:
     """Run ``streamlint graph``; 0: drawn. Raises UserError where the function cannot be found or analyzed."""
-    options = _parser().parse_args(argv)
+    options = parser().parse_args(argv)
     notation = _notation(options)
     walks = _walks(options)
     if not options.all_paths:
@@ -146,12 +146,12 @@ def _pictures(options: argparse.Namespace, walks: Sequence[Walk]) -> list[Pictur
     return drawn
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
         prog="streamlint graph",
         description="Draw what runs where in a function, what orders it, and what nothing orders.",
     )
-    add = parser.add_argument
+    add = made.add_argument
     add("target", metavar="FILE::FUNCTION", help="FILE::function or FILE::Class.method")
     add("-o", "--output", type=Path, metavar="FILE", help="write into a file; its name tells the format")
     add(
@@ -162,4 +162,4 @@ def _parser() -> argparse.ArgumentParser:
     add("--all-paths", action="store_true", help="one picture for each path")
     add("--all-operations", action="store_true", help="leave no operation out")
     add("--dark", action="store_true", help="a PNG for dark pages; SVG and HTML follow the reader's system")
-    return parser
+    return made

@@ -37,14 +37,18 @@ def main(argv: Sequence[str]) -> int:
 
     Raises UserError if something cannot be read or written.
     """
-    parser = argparse.ArgumentParser(prog="streamlint init", description=__doc__)
-    parser.add_argument("folder", nargs="?", type=Path, default=Path(), help="the project (default: here)")
-    folder: Path = parser.parse_args(argv).folder
+    folder: Path = parser().parse_args(argv).folder
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder")
     for said in (*_configuration(folder), *_hook(folder)):
         show(said)
     return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog="streamlint init", description=__doc__)
+    made.add_argument("folder", nargs="?", type=Path, default=Path(), help="the project (default: here)")
+    return made
 
 
 def _configuration(folder: Path) -> Iterator[str]:

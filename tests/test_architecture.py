@@ -61,6 +61,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "docs": {"settings", "models"},
     "api": COMMANDS - {"trace", "output", "notebook", "patterns", "source"},
     "cli": {*COMMANDS - {"trace"}, "api", "cache", "watch"},
+    "completion": {"output"},
     "watch": {"errors", "notebook", "output", "settings"},
     "explain": {*COMMANDS - {"trace"}, "api", "cache", "pictures"},
     "init": {"errors", "files", "output", "settings"},

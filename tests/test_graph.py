@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streamlint.cli import main
+from tests.drawn import draw
+from tests.test_guides import DOCS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -121,3 +123,12 @@ def test_command_tells_what_is_no_python(tmp_path: Path, capsys: pytest.CaptureF
     (tmp_path / "broken.py").write_text("import torch\ndef f(:\n", "utf-8")
     assert main(["graph", f"{tmp_path / 'broken.py'}::f"]) == 2
     assert "broken.py:2: " in capsys.readouterr().err
+
+
+def test_the_picture_of_the_documentation_is_what_is_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(DOCS.parent)
+    assert draw(tmp_path / "picture.svg") == 0
+    drawn = (tmp_path / "picture.svg").read_text("utf-8")
+    assert drawn == (DOCS / "picture.svg").read_text("utf-8"), "python -m tests.drawn"

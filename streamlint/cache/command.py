@@ -21,7 +21,7 @@ DESCRIPTION = (
 
 
 def main(arguments: Sequence[str]) -> int:
-    options = _parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     folder = absolute(options.cache_dir) if options.cache_dir is not None else default_folder()
     if folder is None:
         raise UserError(f"there is no cache folder: name one by --cache-dir or {VARIABLE}")
@@ -37,11 +37,11 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="streamlint cache", description=DESCRIPTION)
-    parser.add_argument("action", choices=("info", "dir", "clear"), help="tell, tell where, or remove it")
-    parser.add_argument("--cache-dir", type=Path, metavar="FOLDER", help="instead of the user's cache folder")
-    return parser
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog="streamlint cache", description=DESCRIPTION)
+    made.add_argument("action", choices=("info", "dir", "clear"), help="tell, tell where, or remove it")
+    made.add_argument("--cache-dir", type=Path, metavar="FOLDER", help="instead of the user's cache folder")
+    return made
 
 
 def _info(store: Store) -> str:

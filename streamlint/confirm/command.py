@@ -51,7 +51,7 @@ def main(argv: Sequence[str]) -> int:
     # After `--` comes the program, whatever it looks like.
     cut = words.index("--") if "--" in words else len(words)
     command = words[cut + 1 :] if cut < len(words) else None
-    options = _parser().parse_args(words[:cut])
+    options = parser().parse_args(words[:cut])
     if options.synthesize is not None:
         return _synthesize(options)
     # SIGTERM as Ctrl-C: what was started is ended first.
@@ -180,15 +180,15 @@ def _refuse(reason: str) -> int:
     return 2
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
         prog="streamlint confirm",
         usage="%(prog)s [options] TARGET... [-- COMMAND...]",
         description="Hold back the earlier operation of a finding on a GPU, and compare what is returned.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add = parser.add_argument
+    add = made.add_argument
     add("targets", nargs="+", metavar="TARGET", help="FILE, FOLDER or FILE::FUNCTION (without arguments)")
     add("--finding", action="append", default=[], metavar="FINGERPRINT", help="only this finding")
     add("--code", action="append", default=[], metavar="CODE", help="only findings of this rule or prefix")
@@ -209,7 +209,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--python", default=sys.executable, help="interpreter of the program's environment")
     add("--html", type=Path, metavar="FILE", help="also write a report with a picture of each racing run")
     add("--output-format", choices=("text", "json"), default="text")
-    return parser
+    return made
 
 
 def _planned(options: argparse.Namespace, command: list[str] | None) -> _Planned:

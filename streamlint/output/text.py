@@ -79,7 +79,8 @@ def summary(outcome: Outcome, style: Style) -> str:
         found = counted(len(outcome.findings), "finding")
         lines = [f"{style.strong(f'Found {found}')} ({', '.join(parts)}) in {looked}."]
         codes = sorted({finding.code for finding in outcome.findings})
-        lines.append(f"`streamlint explain {codes[0]}` tells more about a rule.")
+        rule = f"`streamlint explain {codes[0]}` tells more about a rule"
+        lines.append(f"{rule}, `streamlint explain FILE:LINE` about a finding.")
     else:
         lines = [f"{style.strong('No findings')} in {looked}."]
     if outcome.known:

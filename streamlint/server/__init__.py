@@ -13,12 +13,16 @@ if TYPE_CHECKING:
 
 def main(argv: Sequence[str]) -> int:
     """Serve until the editor says that it is done, or goes away. Raises UserError without pygls."""
-    parser = argparse.ArgumentParser(prog="streamlint server", description=__doc__)
-    parser.add_argument("--stdio", action="store_true", help="the only way; for editors that ask for it")
-    parser.parse_args(argv)
+    parser().parse_args(argv)
     try:
         from streamlint.server.language import serve
     except ModuleNotFoundError as error:
         raise UserError(f"the server needs {error.name}: install streamlint with its extra `lsp`") from error
     serve()
     return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog="streamlint server", description=__doc__)
+    made.add_argument("--stdio", action="store_true", help="the only way; for editors that ask for it")
+    return made

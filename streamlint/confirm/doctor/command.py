@@ -25,7 +25,7 @@ the host, and what fails. Exit status: 0 all holds, 1 something does not, 2 noth
 
 def main(argv: Sequence[str]) -> int:
     """Run ``streamlint doctor`` with these arguments and return the exit status."""
-    options = _parser().parse_args(argv)
+    options = parser().parse_args(argv)
     try:
         driver = Driver()
     except DriverUnavailableError as error:
@@ -45,19 +45,19 @@ def exit_status(found: Examination) -> int:
     return 0 if Verdict.HOLDS in verdicts else 2
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
         prog="streamlint doctor",
         description="Measure on this machine the facts that the analysis rests on.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
+    made.add_argument(
         "--python", default=sys.executable, help="interpreter that has the libraries to measure"
     )
-    parser.add_argument("--failures", action="store_true", help="leave out what holds")
-    parser.add_argument("--output-format", choices=("text", "json"), default="text")
-    return parser
+    made.add_argument("--failures", action="store_true", help="leave out what holds")
+    made.add_argument("--output-format", choices=("text", "json"), default="text")
+    return made
 
 
 def text(found: Examination, *, every: bool = True) -> str:
