@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from streamlint import models
-from streamlint.interp.state import names
+from streamlint.interp.state import names, symbols
 from streamlint.interp.state.values import (
     ApiV,
     BufferV,
@@ -20,7 +20,7 @@ from streamlint.interp.state.values import (
     SymV,
     TupleV,
     Value,
-    key_of,
+    symbol_of,
 )
 from streamlint.models.schema import Lib
 from streamlint.trace import CURRENT_DEVICE, MAIN_LANE, StreamKind
@@ -165,11 +165,11 @@ def _attribute(m: Machine, owner: Value, name: str) -> Value | None:
     match owner:
         case HeapV(number) if m.heap[number].shape is Shape.INSTANCE:
             found = m.heap[number].attrs.get(name)
-            if found is None and m.heap[number].key:
-                found = m.roles.get(f"{m.heap[number].key}.{name}")
+            if found is None:
+                found = m.roles.get(symbols.Attr(m.symbol_of_object(owner), name))
             return None if found is None else _settled(m, found)
-        case SymV(key):
-            return m.roles.get(f"{key}.{name}")
+        case SymV(symbol):
+            return m.roles.get(symbols.Attr(symbol, name))
         case _:
             return None
 
@@ -182,7 +182,7 @@ def _element(m: Machine, owner: Value, at: Value) -> Value | None:
             items = tuple(m.heap[held].items)
             return _settled(m, items[number]) if -len(items) <= number < len(items) else None
         case HeapV(held), _ if m.heap[held].shape is Shape.DICT:
-            found = m.heap[held].attrs.get(key_of(at))
+            found = m.heap[held].entries.get(symbol_of(at))
             return None if found is None else _settled(m, found)
         case _:
             return None

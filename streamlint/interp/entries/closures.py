@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.interp.python import functions, unseen_caller
-from streamlint.interp.state.machine import Jumped, PathEnds, Returned
+from streamlint.interp.state.ends import Jumped, PathEnds, Returned
 from streamlint.trace import Role, SyncDevice
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from streamlint.interp.entries import repetition
 from streamlint.interp.facts import classes
 from streamlint.interp.python import instances, unseen_caller
-from streamlint.interp.state import snapshots
-from streamlint.interp.state.machine import Machine, PathEnds
+from streamlint.interp.state import snapshots, symbols
+from streamlint.interp.state.ends import PathEnds
 from streamlint.interp.state.values import (
     FuncV,
     HeapV,
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from streamlint import ir
     from streamlint.interp.entries.repetition import State
     from streamlint.interp.state.decisions import Decision
+    from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.symbols import Symbol
     from streamlint.trace import Op
 
 
@@ -32,7 +34,7 @@ class _Kept:
     """The object's numbers and flags after the constructor."""
     state: dict[str, object]
     taken: tuple[Decision, ...]
-    memo: dict[str, int]
+    memo: dict[Symbol, int]
 
     @property
     def chosen(self) -> tuple[int, ...]:
@@ -104,7 +106,8 @@ class Construction:
         # What belongs to no function is said to be the entry's: what its caller did before.
         m.ops[:] = [op if op.at.calls else replace(op, at=replace(op.at, function=m.entry)) for op in m.ops]
         m.oracle.taken[:] = kept.taken
-        m.oracle.memo.update(kept.memo)
+        for key, chosen in kept.memo.items():
+            m.oracle.answer(key, chosen)
         return kept
 
 
@@ -123,7 +126,7 @@ def _construct(m: Machine, cls: ir.ClassDecl) -> HeapV:
         pass
     finally:
         m.constructing = False
-    m.heap[made.id].key = "self"
+    m.heap[made.id].symbol = symbols.SELF
     # Between the calls only the outside caller holds the object, and with it all that it keeps alive.
     m.life.outside.append(made)
     return made

@@ -114,4 +114,4 @@ def meets_itself(m: Machine) -> bool:
     ):
         return False
     used = {access.buffer for op in m.ops if isinstance(op, (Launch, Copy)) for access in op.accesses}
-    return bool(reach.reached(m, m.globals.values(), used))
+    return bool(reach.reached(m, (*m.globals.values(), *m.remembered.values()), used))

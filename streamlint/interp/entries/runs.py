@@ -13,14 +13,8 @@ from streamlint.interp.python.whole import PYTHON
 from streamlint.interp.state import callers
 from streamlint.interp.state.budgets import LIMITS
 from streamlint.interp.state.decisions import Exploration, Oracle
-from streamlint.interp.state.machine import (
-    Cut,
-    Frame,
-    Jumped,
-    Machine,
-    PathEnds,
-    Returned,
-)
+from streamlint.interp.state.ends import Cut, Jumped, PathEnds, Returned
+from streamlint.interp.state.machine import Frame, Machine
 from streamlint.interp.state.values import Env
 from streamlint.trace import (
     Alloc,

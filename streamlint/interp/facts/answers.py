@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.state import names
+from streamlint.interp.state import names, symbols
 from streamlint.interp.state.values import (
     ApiV,
     BufferV,
@@ -29,14 +29,13 @@ from streamlint.interp.state.values import (
     SymV,
     TupleV,
     Value,
-    comparison_key,
-    question,
 )
 from streamlint.models import torch
 from streamlint.models.cuda_runtime import SUCCESS_NAMES
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.symbols import Symbol
 
 
 def constant(m: Machine, value: Value) -> bool | None:
@@ -51,7 +50,7 @@ def constant(m: Machine, value: Value) -> bool | None:
             held = m.heap[value.id]
             if held.shape is Shape.INSTANCE:
                 return True
-            return True if (held.items or held.attrs) else (None if held.open else False)
+            return True if (held.items or held.attrs or held.entries) else (None if held.open else False)
         case (
             StreamV()
             | EventV()
@@ -71,12 +70,11 @@ def constant(m: Machine, value: Value) -> bool | None:
             return not path.endswith(SUCCESS_NAMES)
         case BufferV(flavor=Flavor.POINTER):
             return True
-        case SymV(key):
-            plain, negated = question(key)
-            if plain in m.compared:
-                return negated if is_excluded(m, plain) else None
-            call = plain.rfind("()")
-            return negated if call > 0 and plain.endswith(torch.FALSE_ON_CUDA, 0, call) else None
+        case SymV(symbol):
+            asked, negated = symbols.question(symbol)
+            if asked in m.compared:
+                return negated if is_excluded(m, asked) else None
+            return negated if _is_other_accelerator(asked) else None
         case BufferV() | QueryV() | MethodV():
             # An attribute without a row may be a property: `if stream.is_blocking:`
             return None
@@ -87,15 +85,24 @@ def taken(m: Machine, value: Value) -> bool | None:
     known = constant(m, value)
     if known is not None or not isinstance(value, SymV):
         return known
-    plain, negated = question(value.key)
+    plain, negated = symbols.question(value.symbol)
     answer = m.oracle.memo.get(plain)
     return None if answer is None else (answer == 0) != negated
 
 
-def is_excluded(m: Machine, key: str) -> bool:
+def _is_other_accelerator(asked: Symbol) -> bool:
+    """``torch.npu.is_available()``"""
+    match asked:
+        case symbols.Fresh(symbols.Call(symbols.Name(path), _)):
+            return path in torch.FALSE_ON_CUDA
+        case _:
+            return False
+
+
+def is_excluded(m: Machine, key: Symbol) -> bool:
     """Whether the path has taken something that a comparison with a constant contradicts."""
     if key not in m.compared:
         return False
     side, other = m.compared[key]
-    unequal = (m.oracle.memo.get(comparison_key(op, side, other)) == 0 for op in "<>")
+    unequal = (m.oracle.memo.get(symbols.Compare(op, side, other)) == 0 for op in "<>")
     return m.equal.get(side, other) != other or any(unequal)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.facts import modules, scopes
-from streamlint.interp.state import names
+from streamlint.interp.state import names, symbols
 from streamlint.interp.state.values import (
     NONE,
     ClassV,
@@ -44,7 +44,7 @@ def _class_variable(m: Machine, cls: ir.ClassDecl, name: str) -> Value | None:
         return None
     module = m.project.module(cls.module)
     value = modules.at_import(m, module, written) if module is not None else None
-    found = value if value is not None else SymV(f"{cls.qualname}.{name}")
+    found = value if value is not None else SymV(symbols.Attr(symbols.Name(cls.qualname), name))
     m.globals[f"{cls.module}:{cls.qualname}", name] = found
     return found
 
@@ -60,7 +60,7 @@ def method(m: Machine, value: HeapV, name: str) -> FuncV | None:
 
 def new(m: Machine, decl: ir.ClassDecl) -> HeapV:
     """``Class.__new__(Class)``: an object without attributes of its own."""
-    return m.new_object(Shape.INSTANCE, cls=decl, key=f"{decl.name}{len(m.heap)}")
+    return m.new_object(Shape.INSTANCE, cls=decl, symbol=symbols.Thing(decl.name, len(m.heap)))
 
 
 def dataclass_fields(m: Machine, decl: ir.ClassDecl) -> dict[str, ir.Expr | None] | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import known
 from streamlint.interp.facts.kinds import Kind
-from streamlint.interp.state import flavors
+from streamlint.interp.state import flavors, symbols
 from streamlint.interp.state.values import (
     BufferV,
     ConstV,
@@ -37,11 +37,12 @@ from streamlint.trace import (
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.symbols import Symbol
     from streamlint.source import Span
     from streamlint.trace import StreamId
 
-_ADDRESSES = ("ptr", "ptr()", "handle", "address", "offset")
-"""Ends of expressions that are numbers: ``array.data.ptr + offset``."""
+_ADDRESSES = ("ptr", "handle", "address", "offset")
+"""Ends of names of what are numbers: ``array.data.ptr + offset``."""
 
 _OPERATORS = frozenset({"+", "-", "*", "/", "@", "**", "//"})
 
@@ -51,7 +52,7 @@ class Guess:
     """One operator whose operands are unknown."""
 
     op: int
-    result: str
+    result: Symbol
     operands: tuple[Value, ...]
     flavor: Flavor = Flavor.TORCH
     kind: Evidence = Evidence.ASSUMED
@@ -68,11 +69,20 @@ def evidence(m: Machine, op: str, *operands: Value) -> Evidence:
     """
     if op not in _OPERATORS:
         return Evidence.ASSUMED
-    facts = [known.of_value(m, value.key) for value in operands if isinstance(value, SymV)]
+    facts = [known.of_value(m, value.symbol) for value in operands if isinstance(value, SymV)]
     shown = [fact.by for fact in facts if fact.kind is Kind.MEMORY]
     if m.frame.operators_only and not all(fact.kind is Kind.PLAIN for fact in facts):
         shown.append(Evidence.INFERRED)
     return max(shown, default=Evidence.ASSUMED)
+
+
+def _is_address(symbol: Symbol) -> bool:
+    """``array.data.ptr``, ``x.data_ptr()``"""
+    match symbol:
+        case symbols.Call(func, ()):
+            return symbols.last_name(func).endswith("ptr")
+        case _:
+            return symbols.last_name(symbol).endswith(_ADDRESSES)
 
 
 def is_captured(m: Machine) -> bool:
@@ -87,16 +97,16 @@ def _stream(m: Machine) -> StreamId:
 
 def note(m: Machine, op: str, left: Value, right: Value, result: SymV, span: Span) -> None:
     """Marks an operator that may be device work."""
-    if not m.frame.touches or op not in _OPERATORS or result.key in m.guesses or is_captured(m):
+    if not m.frame.touches or op not in _OPERATORS or result.symbol in m.guesses or is_captured(m):
         return
     if not all(isinstance(value, (SymV, ConstV)) for value in (left, right)):
         return
-    if any(isinstance(value, SymV) and value.key.endswith(_ADDRESSES) for value in (left, right)):
+    if any(isinstance(value, SymV) and _is_address(value.symbol) for value in (left, right)):
         return
     flavor = Flavor.DEVICE_ARRAY if m.project.is_cupy(m.frame.env.module) else Flavor.TORCH
     number = m.emit(Launch(m.site(span), m.lane, stream=_stream(m), accesses=(), name=f"operator {op}"))
     kind = evidence(m, op, left, right)
-    m.guesses[result.key] = Guess(number, result.key, (left, right), flavor, kind)
+    m.guesses[result.symbol] = Guess(number, result.symbol, (left, right), flavor, kind)
 
 
 def buffer(m: Machine, guess: Guess) -> BufferV:
@@ -115,7 +125,7 @@ def computed_aside(m: Machine, result: Value) -> None:
     ``with torch.cuda.stream(self.side): y = self.kept * self.score``, then ``return y``.
     """
     for value in result.items if isinstance(result, TupleV) else (result,):
-        guess = m.guesses.get(value.key) if isinstance(value, SymV) else None
+        guess = m.guesses.get(value.symbol) if isinstance(value, SymV) else None
         if guess is not None and guess.result not in m.roles:
             op = m.ops[guess.op]
             if isinstance(op, Launch) and op.stream != m.current_stream(Lib.TORCH).id:
@@ -196,24 +206,24 @@ def _is_host_array(m: Machine, value: Value | None) -> bool:
 def _operands_are_tensors(m: Machine, guess: Guess) -> None:
     unknown = [value for value in guess.operands if isinstance(value, SymV)]
     for value in unknown:
-        made = m.guesses.get(value.key)
-        if value.key not in m.roles and made is not None:
+        made = m.guesses.get(value.symbol)
+        if value.symbol not in m.roles and made is not None:
             buffer(m, made)
             continue
-        fact = known.of_value(m, value.key)
-        only = len(unknown) == 1 and "(" not in value.key and fact.kind is not Kind.PLAIN
-        if value.key not in m.roles and (only or fact.kind is Kind.MEMORY):
-            view = m.roles[value.key] = m.argument(value.key, kind=fact.by)
+        fact = known.of_value(m, value.symbol)
+        only = len(unknown) == 1 and not symbols.is_computed(value.symbol) and fact.kind is not Kind.PLAIN
+        if value.symbol not in m.roles and (only or fact.kind is Kind.MEMORY):
+            view = m.roles[value.symbol] = m.argument(value.symbol, kind=fact.by)
             m.lives(view, fact.space, fact.residence)
 
 
 def _operands_are_host_arrays(m: Machine, guess: Guess) -> None:
     """What numpy computes comes from numpy: ``torch.from_numpy(positions + offsets)``."""
     for value in guess.operands:
-        made = m.guesses.get(value.key) if isinstance(value, SymV) else None
+        made = m.guesses.get(value.symbol) if isinstance(value, SymV) else None
         if made is not None and made.result not in m.roles:
             m.is_host_array(buffer(m, made))
 
 
 def _role(m: Machine, value: Value) -> Value | None:
-    return m.roles.get(value.key) if isinstance(value, SymV) else None
+    return m.roles.get(value.symbol) if isinstance(value, SymV) else None

@@ -15,6 +15,7 @@ from streamlint.interp.facts import kinds, places, scopes, writes
 from streamlint.interp.facts.kinds import NOTHING, PLAIN, Fact, Kind, joined, surest
 from streamlint.interp.facts.relevance import all_classes
 from streamlint.interp.facts.scopes import Scope, Target
+from streamlint.interp.state import symbols
 from streamlint.interp.state.values import ClassV, FuncV
 from streamlint.models import torch as torch_model
 from streamlint.trace import Evidence, Space
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.project import Project
+    from streamlint.interp.state.symbols import Symbol
     from streamlint.source import Span
 
 _Question: TypeAlias = "tuple[str, str, Span | str, str]"
@@ -362,7 +364,6 @@ class Facts:
 _DEEPEST = 24
 _ENUMS = frozenset({"Enum", "IntEnum", "StrEnum", "Flag", "IntFlag"})
 _NUMBERS = frozenset("int float bool str len range round abs ord hash repr id".split())
-_NUMBER_CALLS = tuple(f"{name}(" for name in sorted(_NUMBERS))
 """``int(rate * seconds)`` is a number, whatever it was computed from."""
 _GIVES_OTHERS = frozenset({"load", "compile", "save", "stack_trace", "get_rng_state"})
 _MAKE_TENSORS = torch_model.ONLY_TENSORS_HAVE - torch_model.META_METHODS - {"record_stream", "data_ptr"}
@@ -415,27 +416,31 @@ def facts_of(project: Project) -> Facts:
     return project.facts
 
 
-def of_value(m: Machine, key: str) -> Fact:
-    """What the text says of an unknown value of a path, by its key: ``0:x``, ``batch.lens_cpu[0]``."""
-    if key in m.plain:
+def of_value(m: Machine, symbol: Symbol) -> Fact:
+    """What the text says of an unknown value of a path: ``x``, ``batch.lens_cpu[0]``."""
+    if symbol in m.plain:
         return PLAIN
-    base, _, index = key.partition("[")
-    if index:
-        return _part(of_value(m, base))
+    chain = (symbol, *symbols.owners(symbol))
+    if any(symbols.function_called(one) in _NUMBERS for one in chain):
+        return PLAIN
+    for one in reversed(chain):
+        if isinstance(one, symbols.Item):
+            return _part(of_value(m, one.of))
     facts = facts_of(m.project)
-    if key.startswith(_NUMBER_CALLS):
-        return PLAIN
-    if key in m.parameters:
-        scope, name = m.parameters[key]
+    if symbol in m.parameters:
+        scope, name = m.parameters[symbol]
         return facts.of_param(scope, name)
-    if key in m.owners:
-        cls, name = m.owners[key]
+    if symbol in m.owners:
+        cls, name = m.owners[symbol]
         return facts.of_field(cls, name)
-    owner, _, name = key.rpartition(".")
     module = m.project.module(m.frame.env.module) if m.frames else None
-    if not owner or not name.isidentifier() or module is None:
+    if module is None:
         return NOTHING
-    holder = of_value(m, owner) if owner in m.parameters or owner in m.owners else NOTHING
-    if holder.kind is Kind.MEMORY:
-        return _read(holder, name)
-    return facts.of_member(module, name)
+    match symbol:
+        case symbols.Attr(owner, name):
+            holder = of_value(m, owner) if owner in m.parameters or owner in m.owners else NOTHING
+            return _read(holder, name) if holder.kind is Kind.MEMORY else facts.of_member(module, name)
+        case symbols.Name(path) if "." in path:
+            return facts.of_member(module, symbols.last_name(symbol))
+        case _:
+            return NOTHING

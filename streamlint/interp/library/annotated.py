@@ -27,8 +27,8 @@ def is_plain(m: Machine, value: Value) -> None:
     It may have taken part in arithmetic with a tensor, or unresolved code made it of one.
     """
     match value:
-        case SymV(key):
-            m.plain.add(key)
+        case SymV(symbol):
+            m.plain.add(symbol)
         case BufferV(number) if m.buffers[number].kind is not Evidence.SHOWN:
             m.objects.add(number)
         case _:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.state import names
-from streamlint.interp.state.values import NONE, BufferV, ConstV, HeapV, Shape, StreamV, TupleV, Value, key_of
+from streamlint.interp.state import names, symbols
+from streamlint.interp.state.values import NONE, BufferV, HeapV, Shape, StreamV, TupleV, Value
 from streamlint.trace import SyncStream
 
 if TYPE_CHECKING:
@@ -23,11 +23,11 @@ def memory_of(m: Machine, value: Value, span: Span) -> Value:
     interface = names.settle(m, m.python.attribute(m, value, "__cuda_array_interface__", span))
     if not isinstance(interface, HeapV) or m.heap[interface.id].shape is not Shape.DICT:
         return value
-    entries = m.heap[interface.id].attrs
-    stream = names.settle(m, entries.get(key_of(ConstV("stream")), NONE))
+    entries = m.heap[interface.id].entries
+    stream = names.settle(m, entries.get(symbols.constant("stream"), NONE))
     if isinstance(stream, StreamV):
         m.emit(SyncStream(m.site(span), m.lane, stream=stream.id, name="array interface"))
-    match names.settle(m, entries.get(key_of(ConstV("data")), NONE)):
+    match names.settle(m, entries.get(symbols.constant("data"), NONE)):
         case TupleV((BufferV() as address, *_)):
             return address
         case _:

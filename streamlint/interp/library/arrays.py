@@ -17,7 +17,7 @@ from streamlint.interp.library import (
     triton,
     unresolved,
 )
-from streamlint.interp.state import flavors, names
+from streamlint.interp.state import flavors, names, symbols
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -33,7 +33,8 @@ from streamlint.interp.state.values import (
     SymV,
     TupleV,
     Value,
-    key_of,
+    given_by,
+    symbol_of,
 )
 from streamlint.models import cuda_core as core_model
 from streamlint.models import cupy as cupy_model
@@ -81,7 +82,7 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
     if name in ("T", "real", "imag", "base", "data", "mT", "flat", "mem"):
         return view
     if name in _meta(view):
-        return SymV(f"{key_of(view)}.{name}")
+        return SymV(symbols.Attr(symbol_of(view), name))
     return MethodV(view, name)
 
 
@@ -102,10 +103,10 @@ def method(
     if name in cupy_model.SPLITS:
         return _parts(m, view)
     if view.flavor in (Flavor.CORE_BUFFER, Flavor.RMM_BUFFER) or name in _meta(view):
-        return m.fresh(f"{key_of(view)}.{name}()", span)
+        return m.result(symbols.Attr(symbol_of(view), name), span)
     if name in cupy_model.HOST_READS:
         tensors.read_on_host(m, view, span, f"{name}()")
-        return m.fresh(f"{name}()", span)
+        return m.result(name, span)
     if name in cupy_model.IN_PLACE:
         _in_place(m, view, name, args, span)
         return NONE
@@ -144,9 +145,9 @@ def cupy_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, Va
     if last in ("ElementwiseKernel()", "ReductionKernel()"):
         return _elementwise(m, last[:-2], args, kwargs, span)
     if last[:1].isupper() or (len(parts) > 2 and not cupy_model.QUIET_PARTS.isdisjoint(parts[1:-1])):
-        return m.fresh(f"{path}()", span)
+        return m.result(path, span)
     if last in cupy_model.META | cupy_model.QUIET_PARTS or _is_scalar_type(last):
-        return SymV(f"{path}({','.join(key_of(a) for a in args)})")
+        return given_by(path, *args)
     if last in cupy_model.FACTORIES:
         return _factory(m, last, args, kwargs, span)
     if last in cupy_model.LIKE_FACTORIES:
@@ -250,7 +251,7 @@ def operator(
             handoffs.by_interface(m, view, Lib.CUPY, span, name)
     targets = tensors.buffers_in(m, [out])
     if not sources and not targets and not any(isinstance(names.settle(m, v), SymV) for v in operands):
-        return m.fresh(f"{name}()", span)
+        return m.result(name, span)
     other = next((v for v in sources if v.flavor in flavors.DEVICE_FLAVORS - {Flavor.DEVICE_ARRAY}), None)
     stream = _current(m, other) if other is not None else m.current_stream(Lib.CUPY)
     stream = on or stream
@@ -393,9 +394,9 @@ def _configured_stream(m: Machine, config: Value) -> Value:
             items = held
         case HeapV(number) if m.heap[number].shape is not Shape.INSTANCE:
             items = m.heap[number].items
-        case SymV(key):
+        case SymV(symbol):
             # The whole configuration comes from outside, and a stream may be in it.
-            return SymV(f"{key}.stream")
+            return SymV(symbols.Attr(symbol, "stream"))
         case _:
             pass
     return names.settle(m, items[2]) if len(items) > 2 else NONE

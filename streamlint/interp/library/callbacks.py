@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.state.machine import Cut, PathEnds, Returned
+from streamlint.interp.state.ends import Cut, PathEnds, Returned
 from streamlint.interp.state.values import (
     NONE,
     ApiV,

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import answers
 from streamlint.interp.library import tensors
-from streamlint.interp.state.values import NONE, BufferV, StreamV, Value, key_of
+from streamlint.interp.state import symbols
+from streamlint.interp.state.values import NONE, BufferV, StreamV, Value, symbol_of
 from streamlint.models.schema import Lib
 from streamlint.trace import (
     Access,
@@ -22,6 +23,7 @@ from streamlint.trace import (
 if TYPE_CHECKING:
     from streamlint.interp.library.effects import Call
     from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.symbols import Symbol
     from streamlint.models import schema as fx
     from streamlint.trace import StreamId
 
@@ -46,7 +48,7 @@ def run(call: Call, effect: fx.Communicates) -> Value:
     ]
     accesses = [Access(view.id, mode, view.region) for view, mode in used]
     aside = effect.flag is None or answers.taken(m, call.value(effect.flag))
-    unresolved = m.fresh(f"{call.name()}()", call.span)
+    unresolved = m.result(call.name(), call.span)
     if aside is None:
         return unresolved
     if not aside:
@@ -58,16 +60,22 @@ def run(call: Call, effect: fx.Communicates) -> Value:
     return _aside(call, effect, accesses, [view for view, _ in used])
 
 
-def ordered_by(m: Machine, key: str) -> list[StreamV]:
+def ordered_by(m: Machine, symbol: Symbol) -> list[StreamV]:
     """The streams that a wait for an unknown value orders, if it comes from ``torch.distributed``; else none.
 
     ``for work in dist.batch_isend_irecv(ops): work.wait()`` makes the current stream wait for the
     communication, and for no stream that the program makes.
     """
-    if not key.startswith("torch.distributed."):
-        return []
-    others = [role for name, role in m.roles.items() if name.startswith("communication of ")]
+    match symbols.root(symbol):
+        case symbols.Name(path) if path.startswith("torch.distributed."):
+            pass
+        case _:
+            return []
+    others = [role for key, role in m.roles.items() if symbols.function_called(key) == _COMMUNICATION]
     return [m.current_stream(Lib.TORCH), *(stream for stream in others if isinstance(stream, StreamV))]
+
+
+_COMMUNICATION = "communication of"
 
 
 def _aside(call: Call, effect: fx.Communicates, accesses: list[Access], views: list[BufferV]) -> Value:
@@ -112,8 +120,9 @@ def _follow_group(call: Call, effect: fx.Communicates) -> None:
         _waits(call, waiting=current, other=known.id, doubts=_OBSERVED)
 
 
-def _key(call: Call, effect: fx.Communicates) -> str:
-    return f"communication of {key_of(call.value(effect.group))} on {call.m.device}"
+def _key(call: Call, effect: fx.Communicates) -> Symbol:
+    group, where = symbol_of(call.value(effect.group)), symbols.constant(call.m.device)
+    return symbols.call(_COMMUNICATION, group, where)
 
 
 def _waits(call: Call, *, waiting: StreamId, other: StreamId, doubts: frozenset[Doubt] = frozenset()) -> None:

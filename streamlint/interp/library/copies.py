@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 from streamlint.interp.facts import answers
 from streamlint.interp.library import addresses, devices, tensors
-from streamlint.interp.state import flavors, names
-from streamlint.interp.state.machine import PathEnds
+from streamlint.interp.state import flavors, names, symbols
+from streamlint.interp.state.ends import PathEnds
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -24,8 +24,7 @@ from streamlint.interp.state.values import (
     Flavor,
     SymV,
     Value,
-    key_of,
-    question,
+    symbol_of,
 )
 from streamlint.models.copying import explicit_effect, host_effect
 from streamlint.models.schema import Lib
@@ -58,7 +57,7 @@ def is_true(m: Machine, value: Value, span: Span, name: str) -> bool:
     known = answers.constant(m, value)
     if known is not None:
         return known
-    key, negated = question(key_of(value))
+    key, negated = symbols.question(symbol_of(value))
     return (m.oracle.choose(key, name, relevant=False) == 0) != negated
 
 
@@ -125,7 +124,7 @@ def _copy_in(m: Machine, view: BufferV, source: Value, span: Span, *, blocking: 
     elif blocking:
         tensors.write_on_host(m, view, span, "copy_")
     else:
-        unknown = m.argument(key_of(source), Space.DEVICE)
+        unknown = m.argument(symbol_of(source), Space.DEVICE)
         copy(m, view, unknown, span, blocking=False, name="copy_")
 
 
@@ -176,8 +175,8 @@ def is_dtype(value: Value) -> bool:
     match value:
         case ApiV(path):
             return path.startswith(("torch.", "numpy."))
-        case SymV(key):
-            return "dtype" in key
+        case SymV(symbol):
+            return "dtype" in symbols.text_of(symbol)
         case _:
             return False
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import known, places
-from streamlint.interp.state import names
+from streamlint.interp.state import names, symbols
 from streamlint.interp.state.values import (
     ApiV,
     BufferV,
@@ -18,13 +18,13 @@ from streamlint.interp.state.values import (
     StreamV,
     SymV,
     Value,
-    key_of,
-    negation,
+    symbol_of,
 )
 from streamlint.trace import CURRENT_DEVICE, DeviceId, Evidence, Space
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.symbols import Symbol
 
 _CURRENT = ("?current", "?cuda")
 """What stands for the current device: ``None``, and ``"cuda"`` without a number."""
@@ -42,22 +42,27 @@ def as_device(m: Machine, value: Value) -> DeviceV:
             return numbered(number)
         case ConstV(None):
             return DeviceV("?current")
-        case ApiV(path):
-            return DeviceV(f"?{path}", by=Evidence.ASSUMED)
-        case SymV(key):
-            return _told(m, key)
+        case ApiV():
+            return _open(symbol_of(value))
+        case SymV(symbol):
+            return _told(m, symbol)
         case BufferV():
             return of_memory(m, value)
         case _:
-            return DeviceV(f"?{key_of(value)}", by=Evidence.ASSUMED)
+            return _open(symbol_of(value))
 
 
-def _told(m: Machine, key: str) -> DeviceV:
+def _open(symbol: Symbol, by: Evidence = Evidence.ASSUMED) -> DeviceV:
+    """A device of which only is known what names it."""
+    return DeviceV(f"?{symbols.text_of(symbol)}", by=by, symbol=symbol)
+
+
+def _told(m: Machine, symbol: Symbol) -> DeviceV:
     """The device that an unknown value stands for, by what the text says of it."""
-    fact = known.of_value(m, key)
+    fact = known.of_value(m, symbol)
     if fact.space.on_host and fact.residence is Evidence.SHOWN:
         return DeviceV("cpu")
-    return DeviceV(f"?{key}", by=fact.residence if fact.space is Space.DEVICE else Evidence.ASSUMED)
+    return _open(symbol, fact.residence if fact.space is Space.DEVICE else Evidence.ASSUMED)
 
 
 def of_memory(m: Machine, view: BufferV) -> DeviceV:
@@ -67,7 +72,7 @@ def of_memory(m: Machine, view: BufferV) -> DeviceV:
         return DeviceV("cpu", by=placed.residence)
     if placed.space in (Space.DEVICE, Space.MANAGED):
         return DeviceV(placed.device, by=placed.residence)
-    return DeviceV(f"?{key_of(view)}.device", by=Evidence.ASSUMED)
+    return _open(symbols.Attr(symbol_of(view), "device"))
 
 
 def _named(text: str) -> DeviceV:
@@ -89,8 +94,8 @@ def made(m: Machine, number: Value) -> DeviceV:
             return numbered(index)
         case DeviceV() as known:
             return known
-        case SymV(key):
-            return _told(m, key)
+        case SymV(symbol):
+            return _told(m, symbol)
         case ConstV(str() as text):
             return _named(text)
         case _:
@@ -105,8 +110,8 @@ def attribute(device: DeviceV, name: str) -> Value | None:
         return None
     if not device.id.startswith("?"):
         return ConstV(device.is_host == (name == "is_cpu"))
-    key = f"{device.id.removeprefix('?')}.is_cuda"
-    return SymV(key if name == "is_cuda" else negation(key))
+    asked = symbols.Attr(device.symbol or symbol_of(device), "is_cuda")
+    return SymV(asked if name == "is_cuda" else symbols.negation(asked))
 
 
 def current(m: Machine) -> DeviceV:

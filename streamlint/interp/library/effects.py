@@ -20,7 +20,7 @@ from streamlint.interp.library import (
     stream_values,
     tensors,
 )
-from streamlint.interp.state import captures, elements, names
+from streamlint.interp.state import captures, elements, names, symbols
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -38,7 +38,7 @@ from streamlint.interp.state.values import (
     SymV,
     TupleV,
     Value,
-    key_of,
+    symbol_of,
 )
 from streamlint.models import cuda_driver, cuda_runtime
 from streamlint.models import schema as fx
@@ -138,9 +138,9 @@ class Call:
                 return kept.get(name, NONE)
             case HeapV(number):
                 held = self.m.heap[number]
-                return held.attrs.get(key_of(ConstV(name)), held.attrs.get(name, NONE))
-            case SymV(key):
-                return names.settle(self.m, SymV(f"{key}.{name}"))
+                return held.entries.get(symbols.constant(name), held.attrs.get(name, NONE))
+            case SymV(symbol):
+                return names.settle(self.m, SymV(symbols.Attr(symbol, name)))
             case _:
                 return NONE
 
@@ -156,7 +156,7 @@ class Call:
                 return stream_values.handle_stream(self.m, handle, self.lib)
             case ApiV() if self.lib in (fx.Lib.RUNTIME, fx.Lib.DRIVER):
                 return self.m.default(self.m.default_stream, self.lib)
-            case SymV(key) if self.lib is fx.Lib.CORE and key.endswith(".default_stream"):
+            case SymV(symbols.Attr(_, "default_stream")) if self.lib is fx.Lib.CORE:
                 return self.m.default(StreamKind.LEGACY, self.lib)
             case _:
                 return stream_values.as_stream(self.m, value, self.span, self.lib)
@@ -192,7 +192,7 @@ class Call:
             return view
         match view.region:
             case ():
-                whole = self.m.sizes.get(view.id) in (None, key_of(size))
+                whole = self.m.sizes.get(view.id) in (None, symbol_of(size))
                 return view if whole else BufferV(view.id, (Interval(0, size.value),), view.flavor)
             case (Interval(lo),):
                 return BufferV(view.id, (Interval(lo, lo + size.value),), view.flavor)
@@ -298,8 +298,8 @@ class Call:
             case fx.Launches(kernel, lists, stream):
                 return memory.launch_python(self, kernel, lists, stream)
             case fx.Binds(name, address):
-                own = m.bound.setdefault(key_of(self.value("self")), {})
-                own[key_of(self.value(name))] = self.value(address)
+                own = m.bound.setdefault(symbol_of(self.value("self")), {})
+                own[symbol_of(self.value(name))] = self.value(address)
                 return None
             case fx.Background():
                 return background.run(self, effect)
@@ -329,8 +329,8 @@ class Call:
                 m.emit(SyncDevice(m.site(span), m.lane, memory.OBSERVED, device=m.device, name=self.name()))
                 return None
             case fx.GlobalMemory(module, name):
-                variable = ".".join(key_of(self.value(one)) for one in (*module, name))
-                return memory.of_module(m, variable, self.lib, span)
+                variable = (symbol_of(self.value(one)) for one in (*module, name))
+                return memory.of_module(m, symbols.call("variable", *variable), self.lib, span)
             case fx.Struct():
                 return m.fresh(self.name(), span)
             case fx.KeepsAlive(buffer, stream):
@@ -377,9 +377,8 @@ class Call:
                 capturing = captures.predicate(m, self.name(), self.value("self"), self.lib)
                 if capturing is not None:
                     return ConstV(capturing)
-                return SymV(
-                    f"{self.name()}({','.join(key_of(v) for k, v in self.bound.items() if k != 'self')})"
-                )
+                given = (symbol_of(value) for name, value in self.bound.items() if name != "self")
+                return SymV(symbols.call(self.name(), *given))
             case _:
                 assert_never(effect)
 

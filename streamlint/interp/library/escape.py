@@ -142,7 +142,7 @@ def _reached(m: Machine, values: Iterable[Value]) -> list[_Orders]:
     while waiting:
         value = waiting.pop()
         if isinstance(value, SymV):
-            value = m.roles.get(value.key, value)
+            value = m.roles.get(value.symbol, value)
         if isinstance(value, (HeapV, SymV)):
             if isinstance(value, SymV) and not value.holds:
                 continue
@@ -160,7 +160,7 @@ def _inside(m: Machine, value: Value, scopes: set[int]) -> Iterable[Value]:
     match value:
         case HeapV(number):
             held = m.heap[number]
-            return (*held.attrs.values(), *held.items, *held.extra.values())
+            return (*held.named, *held.items, *held.extra.values())
         case CallbackV(func=func):
             return (func,)
         case _:

@@ -33,4 +33,4 @@ def method(
         return NONE
     if name != "pool":
         graphs.changed(m, graph)
-    return SymV(f"graph{graph.id}.{name}()")
+    return SymV(graphs.symbol_of_call(graph, name))

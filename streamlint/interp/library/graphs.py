@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import assert_never
 
 from streamlint.interp.library import escape, stream_values, tensors
-from streamlint.interp.state import captures, elements, names
+from streamlint.interp.state import captures, elements, names, symbols
 from streamlint.interp.state.values import (
     NONE,
     BufferV,
@@ -24,7 +24,7 @@ from streamlint.interp.state.values import (
     StreamV,
     TupleV,
     Value,
-    key_of,
+    symbol_of,
 )
 from streamlint.models import schema as fx
 from streamlint.models.schema import Lib
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
     from streamlint.interp.library.effects import Call
     from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.symbols import Symbol
     from streamlint.source import Span
     from streamlint.trace import BufferId, Region, StreamId
 
@@ -98,7 +99,7 @@ def _split(call: Call, count: Value) -> Value:
     """``trunk, twig = root.split(2)``: the first is the one that is split."""
     m, root = call.m, call.stream("self")
     if not isinstance(count, ConstV) or not isinstance(count.value, int):
-        return m.fresh("split()", call.span, (root,))
+        return m.result("split", call.span, (root,))
     others = [
         m.new_stream(StreamKind.NON_BLOCKING, "a branch", call.span, call.lib) for _ in range(count.value - 1)
     ]
@@ -116,7 +117,7 @@ def _joined(call: Call, builders: list[Value]) -> Value:
         escape.barrier(m, escape.all_streams(m), call.span, call.name())
     for other in streams[1:]:
         stream_values.waits(m, streams[0].id, other.id, call.span, call.name())
-    return streams[0] if streams else m.fresh("join()", call.span)
+    return streams[0] if streams else m.result("join", call.span)
 
 
 def _entered(call: Call, effect: fx.EnterCapture) -> ContextV:
@@ -155,21 +156,38 @@ def end(
         m.recordings[graph.id] = recording
 
 
+def symbol_of_call(graph: GraphV, name: str) -> Symbol:
+    """What a method of a graph gives, the same each time."""
+    return symbols.Call(symbols.Attr(symbol_of(graph), name), ())
+
+
+def _is_pool(symbol: Symbol) -> bool:
+    """``first.pool()``, ``torch.cuda.graph_pool_handle()``"""
+    match symbol:
+        case symbols.Call(symbols.Attr(_, "pool"), ()):
+            return True
+        case _:
+            chain = (symbol, *symbols.owners(symbol))
+            return any(
+                "graph_pool_handle" in (symbols.last_name(one), symbols.last_called(one)) for one in chain
+            )
+
+
 def _pool(m: Machine, graph: GraphV, given: Value) -> tuple[BufferId, Region, frozenset[Doubt]]:
     """The memory that a capture of PyTorch allocates from: two graphs may have one pool, for temporaries too.
 
     ``torch.cuda.graph(second, pool=first.pool())``. An unknown value may as well be ``None``.
     """
     given = names.settle(m, given)
-    own = f"graph{graph.id}.pool()"
-    key = own if given == NONE else key_of(given)
-    if f"pool:{key}" not in m.roles:
-        m.roles[f"pool:{key}"] = m.new_buffer(
+    asked = symbol_of_call(graph, "pool") if given == NONE else symbol_of(given)
+    place = symbols.call("pool", asked)
+    if place not in m.roles:
+        m.roles[place] = m.new_buffer(
             "the shared memory pool", Space.DEVICE, Origin.RESULT, Flavor.TORCH, None
         )
-    pool = m.roles[f"pool:{key}"]
+    pool = m.roles[place]
     assert isinstance(pool, BufferV)
-    sure = given == NONE or "graph_pool_handle" in key or key.endswith(".pool()")
+    sure = given == NONE or _is_pool(asked)
     return (pool.id, WHOLE, frozenset() if sure else frozenset({Doubt.ALIAS}))
 
 

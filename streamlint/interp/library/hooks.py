@@ -9,12 +9,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.interp.library import storage
-from streamlint.interp.state.values import NONE, FuncV, PartialV, Shape, SymV, TupleV, Value, key_of
+from streamlint.interp.state import symbols
+from streamlint.interp.state.values import (
+    NONE,
+    BufferV,
+    FuncV,
+    PartialV,
+    Shape,
+    SymV,
+    TupleV,
+    Value,
+    symbol_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.symbols import Symbol
     from streamlint.source import Span
 
 BEFORE = "register_forward_pre_hook"
@@ -28,7 +40,7 @@ OF_MODULES = frozenset({BEFORE, AFTER})
 OF_TENSORS = frozenset({GRADIENT, ACCUMULATED})
 OF_OPTIMIZERS = frozenset({BEFORE_STEP, AFTER_STEP})
 
-_ENGINE = SymV("the engine of autograd")
+_ENGINE = SymV(symbols.Name("the engine of autograd"))
 
 
 def register(m: Machine, owner: Value, name: str, args: list[Value], span: Span) -> Value | None:
@@ -37,8 +49,8 @@ def register(m: Machine, owner: Value, name: str, args: list[Value], span: Span)
         case [FuncV() as hook, *_]:
             # What a hook of a parameter gets is the parameter, of which it takes the gradient.
             known = PartialV(hook, (owner,), {}) if name == ACCUMULATED else hook
-            m.hooks.setdefault(f"{name} of {key_of(owner)}", []).append(known)
-            return m.fresh(f"{name}()", span)
+            m.hooks.setdefault((name, symbol_of(owner)), []).append(known)
+            return m.result(name, span)
         case _:
             return None
 
@@ -53,25 +65,29 @@ def around_step(
 ) -> Value:
     """``optimizer.step()`` with the hooks that were registered for it."""
     given: list[Value] = [optimizer, TupleV(tuple(args)), m.new_object(Shape.DICT)]
-    for hook in m.hooks.get(f"{BEFORE_STEP} of {optimizer.key}", ()):
+    for hook in m.hooks.get((BEFORE_STEP, optimizer.symbol), ()):
         m.python.call(m, hook, given, {}, span)
     result = step()
-    for hook in m.hooks.get(f"{AFTER_STEP} of {optimizer.key}", ()):
+    for hook in m.hooks.get((AFTER_STEP, optimizer.symbol), ()):
         m.python.call(m, hook, given, {}, span)
     return result
 
 
 def before_call(m: Machine, module: SymV, args: list[Value], span: Span) -> None:
-    for hook in m.hooks.get(f"{BEFORE} of {module.key}", ()):
+    for hook in m.hooks.get((BEFORE, module.symbol), ()):
         m.python.call(m, hook, [module, TupleV(tuple(args))], {}, span)
 
 
 def after_call(m: Machine, module: SymV, args: list[Value], result: Value, span: Span) -> Value:
     """A hook may put something else in place of what the module gives."""
-    for hook in m.hooks.get(f"{AFTER} of {module.key}", ()):
+    for hook in m.hooks.get((AFTER, module.symbol), ()):
         given = m.python.call(m, hook, [module, TupleV(tuple(args)), result], {}, span)
         result = result if given == NONE else given
     return result
+
+
+def _gradient(m: Machine, owner: Symbol) -> BufferV:
+    return storage.gradient(m, symbols.call("gradient of", owner), f"gradient of {symbols.text_of(owner)}")
 
 
 def in_backward(m: Machine, span: Span) -> Value:
@@ -79,11 +95,10 @@ def in_backward(m: Machine, span: Span) -> Value:
 
     What a hook queues for the end comes last.
     """
-    for place, found in list(m.hooks.items()):
-        name, _, owner = place.partition(" of ")
+    for (name, owner), found in list(m.hooks.items()):
         for hook in found if name in OF_TENSORS else ():
-            gradient: list[Value] = [storage.gradient(m, f"gradient of {owner}")] if name == GRADIENT else []
+            gradient: list[Value] = [_gradient(m, owner)] if name == GRADIENT else []
             m.python.call(m, hook, gradient, {}, span)
-    for hook in m.hooks.pop(f"{AT_END} of {_ENGINE.key}", ()):
+    for hook in m.hooks.pop((AT_END, _ENGINE.symbol), ()):
         m.python.call(m, hook, [], {}, span)
     return NONE

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.interp.library import arrays, handoffs, tensors
-from streamlint.interp.state import elements
+from streamlint.interp.state import elements, symbols
 from streamlint.interp.state.values import (
     NONE,
     BufferV,
@@ -17,7 +17,7 @@ from streamlint.interp.state.values import (
     SymV,
     TupleV,
     Value,
-    key_of,
+    symbol_of,
 )
 from streamlint.models import host
 from streamlint.models.schema import Lib
@@ -32,7 +32,7 @@ def method(
     m: Machine, view: BufferV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
 ) -> Value:
     if name in host.ARRAY_META:
-        return SymV(f"{key_of(view)}.{name}")
+        return SymV(symbols.Attr(symbol_of(view), name))
     if name in host.ARRAY_VIEWS:
         return view
     if name in host.ARRAY_WRITES:
@@ -134,5 +134,5 @@ def function(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value],
     for view in tensors.buffers_in(m, [out] if out is not None else [], unknown=False):
         tensors.write_on_host(m, view, span, path.rpartition(".")[2])
     if reads and not kwargs.get("dtype"):
-        return m.fresh(f"{path}()", span)
-    return out if out is not None else m.fresh(f"{path}()", span)
+        return m.result(path, span)
+    return out if out is not None else m.result(path, span)

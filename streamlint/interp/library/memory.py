@@ -15,7 +15,7 @@ from streamlint.interp.library import (
     stream_values,
     tensors,
 )
-from streamlint.interp.state import elements, flavors
+from streamlint.interp.state import elements, flavors, symbols
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -29,7 +29,7 @@ from streamlint.interp.state.values import (
     SymV,
     TupleV,
     Value,
-    key_of,
+    symbol_of,
 )
 from streamlint.models import schema as fx
 from streamlint.trace import (
@@ -51,13 +51,14 @@ if TYPE_CHECKING:
 
     from streamlint.interp.library.effects import Call
     from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.symbols import Symbol
     from streamlint.source import Span
     from streamlint.trace import StreamId
 
 OBSERVED = frozenset({Doubt.OBSERVED})
 _OPAQUE = frozenset({Doubt.OPAQUE})
 
-ADDRESS_ATTRIBUTES = (".handle", ".ptr", ".data_ptr")
+ADDRESS_ATTRIBUTES = frozenset({"handle", "ptr", "data_ptr"})
 """What is passed as a kernel argument under such a name is memory: ``buffer.handle``."""
 
 
@@ -303,13 +304,14 @@ def _pointed_to(m: Machine, views: list[BufferV], addressed: bool) -> list[Buffe
 
 
 def _address(call: Call, item: SymV) -> list[BufferV]:
-    for ending in ADDRESS_ATTRIBUTES:
-        base = item.key.removesuffix(ending)
-        if base != item.key and not any(mark in base for mark in "(#%@"):
-            return [
-                tensors.as_buffer(call.m, SymV(base), flavors.flavor_of(call.lib, Space.DEVICE), call.told)
-            ]
-    return []
+    match item.symbol:
+        case symbols.Attr(base, name) if name in ADDRESS_ATTRIBUTES:
+            if symbols.is_computed(base) or symbols.is_made(base):
+                return []
+            flavor = flavors.flavor_of(call.lib, Space.DEVICE)
+            return [tensors.as_buffer(call.m, SymV(base), flavor, call.told)]
+        case _:
+            return []
 
 
 def _asks_driver(call: Call) -> bool:
@@ -335,7 +337,7 @@ def allocate(call: Call, effect: fx.Allocates) -> Value:
     if effect.pool is not None:
         call.m.buffers[made.id] = replace(call.m.buffers[made.id], pool=effect.pool)
     if effect.size in call.bound:
-        call.m.sizes[made.id] = key_of(call.bound[effect.size])
+        call.m.sizes[made.id] = symbol_of(call.bound[effect.size])
     if flavor is Flavor.ARRAY and not isinstance(call.value("shape"), TupleV) and "shape" in call.bound:
         call.m.flat.add(made.id)
     if effect.filled:
@@ -356,7 +358,7 @@ def _space(call: Call, space: Space, pinned: str | None) -> Space:
 
 def _bound(call: Call) -> list[Access]:
     """What the receiver was told to use; which of it the work only reads is not known."""
-    held = call.m.bound.get(key_of(call.value("self")), {})
+    held = call.m.bound.get(symbol_of(call.value("self")), {})
     views = tensors.buffers_in(call.m, held.values())
     return [Access(view.id, Mode.UPDATE, view.region, _OPAQUE) for view in views]
 
@@ -400,13 +402,12 @@ def launch_python(call: Call, kernel: str, lists: Sequence[str], stream: str) ->
     return arrays.launch(call.m, call.value(kernel), config, args, call.span)
 
 
-def of_module(m: Machine, where: str, lib: fx.Lib, span: Span) -> BufferV:
+def of_module(m: Machine, variable: Symbol, lib: fx.Lib, span: Span) -> BufferV:
     """A variable of a loaded module, the same each time: ``cuModuleGetGlobal(module, b"table")``."""
-    key = f"variable {where}"
-    known = m.roles.get(key)
+    known = m.roles.get(variable)
     if isinstance(known, BufferV):
         return known
     flavor = Flavor.POINTER if lib is not fx.Lib.CORE else Flavor.CORE_BUFFER
     made = m.new_buffer("", Space.DEVICE, Origin.ALLOCATED, flavor, span)
-    m.roles[key] = made
+    m.roles[variable] = made
     return made

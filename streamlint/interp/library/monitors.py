@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
 
-KEY = "monitor"
-"""The key of an object that is only known as a lock or a flag."""
+ROLE = "monitor"
+"""The role of an object that is only known as a lock or a flag."""
 
 
 def make(m: Machine, path: str, span: Span) -> HeapV | None:
@@ -26,7 +26,7 @@ def make(m: Machine, path: str, span: Span) -> HeapV | None:
     kind = host.MONITORS.get(path)
     if kind is None:
         return None
-    made = m.new_object(Shape.INSTANCE, key=KEY)
+    made = m.new_object(Shape.INSTANCE, role=ROLE)
     watch(m, made, kind, span)
     return made
 

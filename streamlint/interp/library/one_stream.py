@@ -43,7 +43,7 @@ def merged(m: Machine, trace: Trace) -> Trace:
 
 def _stream(m: Machine, side: Value, same: dict[StreamId, StreamId]) -> StreamId | None:
     """The stream that one side of a comparison stands for, as the path showed in the end."""
-    found = m.roles.get(side.key) if isinstance(side, SymV) else side
+    found = m.roles.get(side.symbol) if isinstance(side, SymV) else side
     return same.get(found.id, found.id) if isinstance(found, StreamV) else None
 
 

@@ -27,7 +27,7 @@ from streamlint.interp.state.values import (
     Shape,
     SymV,
     Value,
-    key_of,
+    given_by,
 )
 from streamlint.models import torch as model
 from streamlint.models.schema import Lib
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 def _as_tensor(m: Machine, value: Value) -> Value:
     """The first argument of an operator, or the elements of a list of them, are tensors."""
     match names.settle(m, value):
-        case SymV() as unknown if known.of_value(m, unknown.key).kind is Kind.PLAIN:
+        case SymV() as unknown if known.of_value(m, unknown.symbol).kind is Kind.PLAIN:
             return unknown
         case SymV() as unknown:
             return tensors.as_buffer(m, unknown, kind=Evidence.INFERRED)
@@ -77,20 +77,16 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
             return tensor_methods.method(m, tensors.buffers_in(m, args[:1])[0], last, args[1:], kwargs, span)
     if path == "torch.load":
         target = devices.as_device(m, kwargs.get("map_location", args[1] if len(args) > 1 else NONE))
-        return m.fresh(model.LOADED_TO_HOST if target.is_host else f"{path}()", span)
+        return m.fresh(model.LOADED_TO_HOST, span) if target.is_host else m.result(path, span)
     if path == "torch.utils.data.DataLoader" and _yields_pageable(m, kwargs, span):
         return m.fresh(model.UNPINNED_LOADER, span)
     if last in model.PURE_FUNCTIONS:
-        return (
-            SymV(f"{path}({','.join(key_of(a) for a in args)})")
-            if last != "device"
-            else devices.as_device(m, args[0] if args else NONE)
-        )
+        return given_by(path, *args) if last != "device" else devices.as_device(m, args[0] if args else NONE)
     if last == "pin_memory" and args and tensors.buffers_in(m, args[:1]):
         # An accelerator's pin_memory is a function, not a method of the tensor.
         return copies.method(m, tensors.buffers_in(m, args[:1])[0], last, args[1:], kwargs, span)
     if path.startswith("torch.distributed."):
-        return m.fresh(f"{path}()", span)
+        return m.result(path, span)
     if path.startswith(
         (
             "torch.nn.",
@@ -111,7 +107,7 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
     out = kwargs.pop("out", None)
     sources = tensors.buffers_in(m, [*args, *kwargs.values()])
     if not sources and out is None:
-        return m.fresh(f"{path}()", span)
+        return m.result(path, span)
     if last.endswith("_") and sources:
         return in_place.method(m, sources[0], last, list(sources[1:]), {}, span)
     if (last.startswith("_foreach_") and last.endswith("_")) or last == "_foreach_copy_":

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamlint.interp.state import lifetime
+from streamlint.interp.state import lifetime, symbols
 from streamlint.interp.state.values import BufferV, ConstV, Flavor, TupleV, Value
 from streamlint.models.schema import Lib
 from streamlint.trace import WHOLE, Access, Evidence, Launch, Mode, Origin, Space, Symbol
@@ -81,11 +81,11 @@ def _anew(m: Machine, view: BufferV, span: Span) -> BufferV:
     return made
 
 
-def gradient(m: Machine, name: str) -> BufferV:
+def gradient(m: Machine, symbol: symbols.Symbol, name: str = "") -> BufferV:
     """``p.grad``: written by the last ``backward()``, on the stream that was current there."""
     backward = m.ops[m.last_backward] if m.last_backward is not None else None
     if m.last_backward is None or not isinstance(backward, Launch):
-        return m.argument(name, Space.DEVICE, kind=Evidence.INFERRED)
-    made = m.new_buffer(name, Space.DEVICE, Origin.RESULT, Flavor.TORCH, None)
+        return m.argument(symbol, Space.DEVICE, kind=Evidence.INFERRED, name=name)
+    made = m.new_buffer(name or symbols.text_of(symbol), Space.DEVICE, Origin.RESULT, Flavor.TORCH, None)
     m.ops[m.last_backward] = replace(backward, accesses=(*backward.accesses, Access(made.id, Mode.WRITE)))
     return made

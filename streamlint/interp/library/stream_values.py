@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import classes
 from streamlint.interp.library import devices
-from streamlint.interp.state import arguments, names
+from streamlint.interp.state import arguments, names, symbols
 from streamlint.interp.state.values import (
     NONE,
     BufferV,
@@ -18,7 +18,7 @@ from streamlint.interp.state.values import (
     SymV,
     TupleV,
     Value,
-    key_of,
+    symbol_of,
 )
 from streamlint.models import cuda_runtime
 from streamlint.models.schema import Lib
@@ -63,13 +63,13 @@ def as_stream(m: Machine, value: Value, span: Span | None, lib: Lib | None = Non
         if len(wrapped) == 1:
             # Stream(ptr=torch.cuda.current_stream().cuda_stream), with a namedtuple as Stream.
             return StreamV(wrapped.pop(), lib)
-        passed = m.python.stream_of(m, value.key)
+        passed = m.python.stream_of(m, value.symbol)
         stream = (
             StreamV(passed.id, passed.lib)
             if isinstance(passed, StreamV)
-            else m.new_stream(StreamKind.UNKNOWN, value.key, None, lib, passed=arguments.passed(value.key))
+            else _from_outside(m, value.symbol, lib)
         )
-        m.roles[value.key] = stream
+        m.roles[value.symbol] = stream
         return stream
     if isinstance(value, HeapV) and m.heap[value.id].shape is Shape.INSTANCE:
         protocol = classes.method(m, value, "__cuda_stream__")
@@ -84,12 +84,17 @@ def as_stream(m: Machine, value: Value, span: Span | None, lib: Lib | None = Non
         if len(held) == 1:
             return held.pop()
     # What it is, is not known; but the same object is the same stream each time.
-    key = f"the stream of {key_of(value)}"
+    key = symbols.call("the stream of", symbol_of(value))
     if key not in m.roles:
         m.roles[key] = m.new_stream(StreamKind.UNKNOWN, "a stream", None, lib)
     found = m.roles[key]
     assert isinstance(found, StreamV)
     return StreamV(found.id, lib)
+
+
+def _from_outside(m: Machine, symbol: symbols.Symbol, lib: Lib | None) -> StreamV:
+    name, passed = symbols.text_of(symbol), arguments.passed(symbol)
+    return m.new_stream(StreamKind.UNKNOWN, name, None, lib, passed=passed)
 
 
 def handle_stream(m: Machine, handle: int, lib: Lib | None) -> StreamV:
@@ -98,7 +103,7 @@ def handle_stream(m: Machine, handle: int, lib: Lib | None) -> StreamV:
         return m.default(StreamKind.PER_THREAD, lib)
     if handle in cuda_runtime.LEGACY_HANDLES:
         return m.default(StreamKind.LEGACY if handle == 1 else m.default_stream, lib)
-    return as_stream(m, SymV(f"stream handle {handle}"), None, lib)
+    return as_stream(m, SymV(symbols.Thing("stream handle ", handle)), None, lib)
 
 
 def as_event(m: Machine, value: Value, span: Span) -> EventV:
@@ -107,15 +112,16 @@ def as_event(m: Machine, value: Value, span: Span) -> EventV:
     value = names.settle(m, value)
     if isinstance(value, EventV):
         return value
-    key = key_of(value)
-    role = m.roles.get(f"event:{key}")
+    symbol = symbol_of(value)
+    place = symbols.call("event", symbol)
+    role = m.roles.get(place)
     if isinstance(role, EventV):
         return role
-    passed = m.python.stream_of(m, key) if isinstance(value, SymV) else None
-    made = passed if isinstance(passed, EventV) else m.new_event(key, None, None)
-    m.roles[f"event:{key}"] = made
+    passed = m.python.stream_of(m, symbol) if isinstance(value, SymV) else None
+    made = passed if isinstance(passed, EventV) else m.new_event(symbols.text_of(symbol), None, None)
+    m.roles[place] = made
     if isinstance(value, SymV):
-        m.roles[value.key] = made
+        m.roles[symbol] = made
     return made
 
 

@@ -22,7 +22,7 @@ from streamlint.interp.library import (
     torch_modules,
     unresolved,
 )
-from streamlint.interp.state import elements, flavors, names
+from streamlint.interp.state import elements, flavors, names, symbols
 from streamlint.interp.state.values import (
     BufferV,
     ConstV,
@@ -31,7 +31,7 @@ from streamlint.interp.state.values import (
     StreamV,
     SymV,
     Value,
-    key_of,
+    symbol_of,
 )
 from streamlint.models import host, members
 from streamlint.models import torch as model
@@ -54,7 +54,8 @@ _ARRAY_ATTRIBUTES = host.ARRAY_VIEWS - frozenset(
 
 
 def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
-    stored = m.roles.get(f"buffer{view.id}.{name}")
+    place = symbols.Attr(symbols.Thing("buffer", view.id), name)
+    stored = m.roles.get(place)
     if stored is not None:
         return stored
     if view.flavor in flavors.DEVICE_FLAVORS:
@@ -62,8 +63,8 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
     if view.flavor is Flavor.POINTER and name in ("value", "ptr", "handle", "device_pointer"):
         return view
     if name == "grad" and view.flavor in (Flavor.TORCH, Flavor.OPAQUE):
-        made = storage.gradient(m, f"{m.buffers[view.id].name}.grad")
-        m.roles[f"buffer{view.id}.grad"] = made
+        made = storage.gradient(m, place, f"{m.buffers[view.id].name}.grad")
+        m.roles[place] = made
         return made
     if view.flavor is Flavor.OPAQUE:
         if name in model.VIEW_ATTRIBUTES:
@@ -71,7 +72,7 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
         if name in ("ptr", "handle"):
             return BufferV(view.id, view.region, Flavor.POINTER)
         if members.is_number(name):
-            return SymV(f"{key_of(view)}.{name}")
+            return SymV(symbols.Attr(symbol_of(view), name))
         return MethodV(view, name) if members.is_tensor_method(name) else _part(view, name)
     if view.flavor is Flavor.ARRAY and name == "ctypes":
         # page.ctypes.data + 8: an address, of which arithmetic gives another one
@@ -88,7 +89,7 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
     if name in ("is_cuda", "is_cpu") and m.space(view) is not Space.UNKNOWN:
         return ConstV(m.space(view).on_host == (name == "is_cpu"))
     if name in model.META_ATTRIBUTES or name in host.ARRAY_META:
-        return SymV(f"{key_of(view)}.{name}")
+        return SymV(symbols.Attr(symbol_of(view), name))
     if name in model.VIEW_ATTRIBUTES or name in ("handle", "ptr", "data_ptr_"):
         return view
     return MethodV(view, name)
@@ -146,12 +147,12 @@ def method(
         return ConstV(m.space(view) is Space.PINNED)
     if name in model.META_METHODS:
         taken = hooks.register(m, view, name, args, span) if name in hooks.OF_TENSORS else None
-        return taken or SymV(f"{key_of(view)}.{name}({','.join(key_of(a) for a in args)})")
+        return taken or SymV(symbols.Call(symbols.Attr(symbol_of(view), name), tuple(map(symbol_of, args))))
     if name in ("to", "cpu", "cuda", "pin_memory", "copy_", "numpy"):
         return copies.method(m, view, name, args, kwargs, span)
     if name in model.HOST_READ_METHODS:
         tensors.read_on_host(m, view, span, f"{name}()")
-        return m.fresh(f"{name}()", span)
+        return m.result(name, span)
     if name in model.NEW_METHODS:
         return factories.make(m, name, args, kwargs, span, like=view)
     if name == "contiguous" and m.space(view).on_host:

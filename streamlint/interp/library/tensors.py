@@ -10,7 +10,7 @@ from streamlint.interp.facts.kinds import Kind
 from streamlint.interp.library import (
     storage,
 )
-from streamlint.interp.state import flavors, names
+from streamlint.interp.state import flavors, names, symbols
 from streamlint.interp.state.values import (
     BufferV,
     Flavor,
@@ -59,27 +59,28 @@ def as_buffer(
 
 
 def _as_buffer(m: Machine, value: SymV, flavor: Flavor) -> BufferV:
-    role = m.roles.get(value.key)
+    role = m.roles.get(value.symbol)
     if isinstance(role, BufferV):
         return role
-    guess = m.guesses.get(value.key)
+    guess = m.guesses.get(value.symbol)
     if guess is not None and flavor is Flavor.POINTER:
         return _moved_pointer(m, guess)
     if guess is not None:
         return guesses.buffer(m, guess)
     if flavor is Flavor.TORCH and m.project.is_cupy(m.frame.env.module):
         flavor = Flavor.DEVICE_ARRAY
-    if value.key.startswith(model.ON_HOST):
-        view = m.new_buffer(value.key, Space.PAGEABLE, Origin.RESULT, flavor, None)
-    elif value.key.endswith(".grad"):
-        view = storage.gradient(m, value.key)
+    symbol = value.symbol
+    if _is_on_host(symbol):
+        view = m.new_buffer(symbols.text_of(symbol), Space.PAGEABLE, Origin.RESULT, flavor, None)
+    elif isinstance(symbol, symbols.Attr) and symbol.name == "grad":
+        view = storage.gradient(m, symbol)
     else:
-        view = m.argument(value.key, flavor=flavor)
-        told = known.of_value(m, value.key)
+        view = m.argument(symbol, flavor=flavor)
+        told = known.of_value(m, symbol)
         if told.kind is Kind.MEMORY:
             m.is_memory(view, told.by)
             m.lives(view, told.space, told.residence)
-    m.roles[value.key] = view
+    m.roles[symbol] = view
     return view
 
 
@@ -87,20 +88,31 @@ def _moved_pointer(m: Machine, guess: guesses.Guess) -> BufferV:
     """``dst + offset`` where a call takes an address: a part of what ``dst`` points to."""
     base = next((value for value in guess.operands if isinstance(value, SymV)), None)
     view = as_buffer(m, base, Flavor.POINTER) if base is not None else m.argument(guess.result)
-    return BufferV(view.id, (*view.region, Symbol(guess.result)), Flavor.POINTER)
+    return BufferV(view.id, (*view.region, Symbol(symbols.text_of(guess.result))), Flavor.POINTER)
 
 
-def _is_plain(key: str) -> bool:
+def _is_on_host(symbol: symbols.Symbol) -> bool:
+    """Whether what it came from gives tensors in pageable memory."""
+    match symbols.root(symbol):
+        case symbols.Name(what):
+            return what in model.ON_HOST
+        case _:
+            return False
+
+
+def _is_plain(symbol: symbols.Symbol) -> bool:
     """Whether a symbolic value may be a tensor handed in from outside: ``x``, ``batch.ids``, ``xs[0]``."""
-    if any(mark in key for mark in "(#%@"):
+    if symbols.is_computed(symbol) or symbols.is_made(symbol):
         return False
-    parts = key.replace("[", ".").split(".")[1:]
-    return not any(members.is_number(part) for part in parts)
+    chain = (symbol, *symbols.owners(symbol))
+    return not any(isinstance(one, symbols.Attr) and members.is_number(one.name) for one in chain)
 
 
 def holds_stream(m: Machine, value: SymV) -> bool:
     """Whether an attribute of an unknown value is a stream: what has ``alt_stream`` is no tensor."""
-    return any(isinstance(role, StreamV) and key.startswith(f"{value.key}.") for key, role in m.roles.items())
+    return any(
+        isinstance(role, StreamV) and symbols.is_under(key, value.symbol) for key, role in m.roles.items()
+    )
 
 
 def buffers_in(m: Machine, values: Iterable[Value], *, unknown: bool = True, depth: int = 3) -> list[BufferV]:
@@ -115,17 +127,17 @@ def buffers_in(m: Machine, values: Iterable[Value], *, unknown: bool = True, dep
                 found += buffers_in(m, items, unknown=unknown, depth=depth - 1)
             case HeapV(number) if depth and m.heap[number].shape is not Shape.INSTANCE:
                 held = m.heap[number]
-                inside = [*held.items, *held.attrs.values()] + (
+                inside = [*held.items, *held.named] + (
                     [held.sample] if held.open and held.sample is not None else []
                 )
                 found += buffers_in(m, inside, unknown=unknown, depth=depth - 1)
-            case SymV(key) as symbol if (
+            case SymV(symbol) as value if (
                 unknown
-                and _is_plain(key)
-                and known.of_value(m, key).kind is not Kind.PLAIN
-                and not holds_stream(m, symbol)
+                and _is_plain(symbol)
+                and known.of_value(m, symbol).kind is not Kind.PLAIN
+                and not holds_stream(m, value)
             ):
-                found.append(as_buffer(m, symbol, Flavor.OPAQUE))
+                found.append(as_buffer(m, value, Flavor.OPAQUE))
             case _:
                 pass
     return list(dict.fromkeys(found))

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import classes
 from streamlint.interp.library import devices, tensors
-from streamlint.interp.state import elements, lifetime
-from streamlint.interp.state.machine import PathEnds, Returned
+from streamlint.interp.state import arguments, elements, lifetime
+from streamlint.interp.state.ends import PathEnds, Returned
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -23,7 +23,6 @@ from streamlint.interp.state.values import (
     MethodV,
     PartialV,
     Shape,
-    SymV,
     TupleV,
     Value,
 )
@@ -46,7 +45,7 @@ _JOINS = frozenset({"join", "result", "get", "exception"})
 
 def make(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> HeapV:
     """``threading.Thread(target=f, args=(...), kwargs={...})``"""
-    made = m.new_object(Shape.INSTANCE, key=_THREAD)
+    made = m.new_object(Shape.INSTANCE, role=_THREAD)
     held = m.heap[made.id]
     held.attrs = dict(kwargs)
     if "target" not in kwargs and len(args) > 1:
@@ -55,7 +54,7 @@ def make(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> HeapV:
 
 
 def is_thread(m: Machine, value: HeapV) -> bool:
-    return m.heap[value.id].key == _THREAD
+    return m.heap[value.id].role == _THREAD
 
 
 def is_method(m: Machine, value: HeapV, name: str) -> bool:
@@ -81,7 +80,7 @@ def runs_code(value: Value) -> bool:
 
 def submit(m: Machine, args: list[Value], kwargs: dict[str, Value], span: Span) -> HeapV:
     """``executor.submit(f, x)``: the future stands for the thread."""
-    made = m.new_object(Shape.INSTANCE, key=_THREAD)
+    made = m.new_object(Shape.INSTANCE, role=_THREAD)
     m.heap[made.id].attrs[_RESULT] = _run(m, made, args[0], args[1:], kwargs, span)
     return made
 
@@ -99,7 +98,7 @@ def of_asyncio(
             return submit(m, args, kwargs, span)
         case "run_in_executor", [_, target, *rest] if runs_code(target):
             return submit(m, [target, *rest], kwargs, span)
-        case "gather", [_, *_] if not any(isinstance(arg, SymV) and arg.key.startswith("*") for arg in args):
+        case "gather", [_, *_] if not any(arguments.is_rest(arg) for arg in args):
             return TupleV(tuple(args))
         case _, [first, *_] if name in _HANDS_ON:
             return first
@@ -139,7 +138,7 @@ def _named(m: Machine, given: Value | None) -> dict[str, Value]:
     if not isinstance(given, HeapV):
         return {}
     held = m.heap[given.id]
-    return {str(key.value): held.attrs[text] for text, key in held.keys.items() if isinstance(key, ConstV)}
+    return {str(key.value): held.entries[at] for at, key in held.keys.items() if isinstance(key, ConstV)}
 
 
 class Blocked(Exception):

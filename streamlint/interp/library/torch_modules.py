@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.interp.library import tensors, unresolved
-from streamlint.interp.state import names
-from streamlint.interp.state.values import BufferV, Flavor, HeapV, SymV, TupleV, Value, key_of
+from streamlint.interp.state import names, symbols
+from streamlint.interp.state.values import BufferV, Flavor, HeapV, SymV, TupleV, Value, symbol_of
 from streamlint.models import torch as model
 from streamlint.trace import WHOLE, Access, Doubt, Evidence, Mode
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.symbols import Symbol
     from streamlint.source import Span
 
 
@@ -43,9 +44,9 @@ def method(
     if name in model.MODULE_RETURNS_SELF:
         return view
     if name in model.MODULE_LISTINGS:
-        return listed(m, key_of(view), name)
+        return listed(m, symbol_of(view), name)
     if name in model.FILLS_MODULE:
-        fills_own(m, key_of(view), span)
+        fills_own(m, symbol_of(view), span)
     return unresolved.opaque(m, f"{m.buffers[view.id].name or 'module'}.{name}", args, kwargs, span)
 
 
@@ -53,19 +54,21 @@ MOST_LISTED = 6
 """Parameters that are told apart: more than a loop has passes."""
 
 
-def listed(m: Machine, owner: str, name: str) -> HeapV:
+def listed(m: Machine, owner: Symbol, name: str) -> HeapV:
     """``net.parameters()``, ``net.named_buffers()``: the same tensors each time that they are listed."""
     kind, named = model.MODULE_LISTINGS[name]
-    owned = [SymV(f"{owner}.{kind}[{number}]") for number in range(MOST_LISTED)]
+    all_of = symbols.Attr(owner, kind)
+    owned = [SymV(_nth(all_of, number)) for number in range(MOST_LISTED)]
     items: list[Value] = list(owned)
     if named:
-        items = [TupleV((SymV(f"{owner}.{kind}.name[{i}]"), tensor)) for i, tensor in enumerate(owned)]
+        named_so = symbols.Attr(all_of, "name")
+        items = [TupleV((SymV(_nth(named_so, i)), tensor)) for i, tensor in enumerate(owned)]
     made = m.new_list(items)
     m.heap[made.id].open = True
     return made
 
 
-def reads_own(m: Machine, owner: str, span: Span, *, layer: bool = False) -> None:
+def reads_own(m: Machine, owner: Symbol, span: Span, *, layer: bool = False) -> None:
     """Calling a module reads what it owns by then, on the current stream: ``net.bias.data = b; net(x)``."""
     # A module of which nothing is known may leave out some of it; it keeps none of it anew.
     doubts = frozenset() if layer else frozenset({Doubt.OPAQUE})
@@ -74,27 +77,45 @@ def reads_own(m: Machine, owner: str, span: Span, *, layer: bool = False) -> Non
         tensors.launch(m, span, accesses, "calling the module")
 
 
-def fills_own(m: Machine, owner: str, span: Span, *, layer: bool = False) -> None:
+def fills_own(m: Machine, owner: Symbol, span: Span, *, layer: bool = False) -> None:
     """``net.load_state_dict(state)`` copies into what the module owns, on the current stream."""
     views = _own(m, owner, layer=layer)
     if not views:
         # What is loaded is there, though nothing has listed it yet.
-        views = [tensors.as_buffer(m, SymV(f"{owner}.parameters[0]"), kind=Evidence.INFERRED)]
+        views = [
+            tensors.as_buffer(m, SymV(_nth(symbols.Attr(owner, "parameters"), 0)), kind=Evidence.INFERRED)
+        ]
     accesses = [Access(v.id, Mode.WRITE, v.region) for v in views]
     tensors.launch(m, span, accesses, "load_state_dict")
 
 
-def _own(m: Machine, owner: str, *, layer: bool) -> list[BufferV]:
+def _own(m: Machine, owner: Symbol, *, layer: bool) -> list[BufferV]:
     """The tensors of a module that the path has come by."""
     found = (
         names.settle(m, role)
         for key, role in m.roles.items()
-        if isinstance(role, BufferV) and key.startswith(f"{owner}.") and _is_owned(owner, key, layer=layer)
+        if isinstance(role, BufferV) and _is_owned(owner, key, layer=layer)
     )
     return list(dict.fromkeys(view for view in found if isinstance(view, BufferV)))
 
 
-def _is_owned(owner: str, key: str, *, layer: bool) -> bool:
-    """Whether an attribute is a parameter or a buffer: of others than layers, what was listed."""
-    rest = key.removeprefix(f"{owner}.")
-    return rest.startswith(("parameters[", "buffers[")) or (layer and rest in ("weight", "bias"))
+def _is_owned(owner: Symbol, symbol: Symbol, *, layer: bool) -> bool:
+    """Whether something is a parameter or a buffer: of others than layers, what was listed."""
+    match symbol:
+        case symbols.Attr(of, "weight" | "bias") if layer and of is owner:
+            return True
+        case _:
+            above = (symbol, *symbols.owners(symbol))
+            return any(isinstance(one, symbols.Item) and _lists(owner, one.of) for one in above)
+
+
+def _lists(owner: Symbol, symbol: Symbol) -> bool:
+    match symbol:
+        case symbols.Attr(of, "parameters" | "buffers"):
+            return of is owner
+        case _:
+            return False
+
+
+def _nth(of: Symbol, number: int) -> Symbol:
+    return symbols.Item(of, symbols.constant(number))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.library.kernels import Use, mode_of
+from streamlint.interp.state import arguments, symbols
 from streamlint.interp.state.values import ConstV, FuncV, SymV, Value
 from streamlint.trace import Mode
 
@@ -70,7 +71,7 @@ def _constants(
     Left out are those that the body assigns.
     """
     positional = {param.name: value for param, value in zip(function.params, args, strict=False)}
-    if any(isinstance(value, SymV) and value.key.startswith("*") for value in args):
+    if any(arguments.is_rest(value) for value in args):
         positional = {}
     assigned = set(_assigned(function.body))
     known: dict[str, object] = {}
@@ -261,7 +262,9 @@ class _Body:
 
 
 def _as_value(found: object) -> Value:
-    return ConstV(found) if isinstance(found, (bool, int, float, str, type(None))) else SymV("?")
+    return (
+        ConstV(found) if isinstance(found, (bool, int, float, str, type(None))) else SymV(symbols.Name("?"))
+    )
 
 
 def _last(called: ir.Expr) -> str:

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from streamlint.interp.library import escape, graphs, tensors
-from streamlint.interp.state import lifetime, names
+from streamlint.interp.state import lifetime, names, symbols
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.symbols import Symbol
     from streamlint.source import Span
 
 
@@ -36,7 +37,7 @@ _ASSUMED = frozenset({Doubt.OPAQUE})
 
 def opaque(
     m: Machine,
-    name: str,
+    function: str | Symbol,
     args: list[Value],
     kwargs: dict[str, Value],
     span: Span,
@@ -52,6 +53,7 @@ def opaque(
     Python's own library, which works on no tensors but those that are known to be some
     (``os.path.exists(path)``).
     """
+    name = function if isinstance(function, str) else symbols.text_of(function)
     last = name.rpartition(".")[2]
     if _signals(last):
         escape.barrier(m, escape.all_streams(m), span, name, Doubt.SIGNAL)
@@ -62,7 +64,7 @@ def opaque(
     if last in host.FILLS:
         for view in tensors.buffers_in(m, values, unknown=False):
             tensors.write_on_host(m, view, span, last)
-        return m.fresh(f"{name}()", span)
+        return m.result(function, span)
     tensors_given = tensors.buffers_in(m, values, unknown=not of_python)
     lifetime.escapes(m, tensors_given)
     if last == "set_result" and tensors_given:
@@ -74,8 +76,8 @@ def opaque(
         on_host = all(m.space(view).on_host for view in tensors_given)
         escape.through(m, [*values, *holds], span, name, handles=on_host)
     if last in host.HANDOFF_METHODS or not tensors_given or _is_class(last) or _is_getter(m, last, values):
-        return m.fresh(
-            f"{name}()",
+        return m.result(
+            function,
             span,
             tuple(value for value in (*values, *holds) if not isinstance(value, ConstV))[:6],
         )
@@ -84,9 +86,9 @@ def opaque(
     if all(m.space(view).on_host and view.flavor is Flavor.ARRAY for view in tensors_given):
         for view in tensors_given:
             tensors.read_on_host(m, view, span, last, opaque=True)
-        return m.fresh(f"{name}()", span)
+        return m.result(function, span)
     if escape.carries_order(m, values):
-        return m.fresh(f"{name}()", span, tuple(values[:6]))
+        return m.result(function, span, tuple(values[:6]))
     return tensors.opaque_work(m, last, tensors_given, span)
 
 
@@ -137,7 +139,7 @@ def _takes_pointers(m: Machine, name: str, values: list[Value], views: list[Buff
         m.emit(Launch(m.site(span), m.lane, _ASSUMED, stream=streams[0].id, accesses=accesses, name=name))
     else:
         escape.through(m, values, span, name)
-    return m.fresh(f"{name}()", span, tuple(values[:6]))
+    return m.result(name, span, tuple(values[:6]))
 
 
 def _status_check(values: list[Value]) -> Value | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from streamlint.interp.state import elements, symbols
 from streamlint.interp.state.values import (
     Born,
     BufferV,
@@ -16,10 +17,11 @@ from streamlint.interp.state.values import (
     Value,
 )
 from streamlint.models.schema import Lib
-from streamlint.trace import BufferId, Interval, Symbol
+from streamlint.trace import BufferId
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.symbols import Symbol
     from streamlint.trace import Selector
 
 DEPTH = 2
@@ -30,7 +32,7 @@ def now(m: Machine) -> Born:
     return Born(len(m.streams), len(m.events), len(m.buffers), len(m.heap))
 
 
-def like(m: Machine, sample: Value, key: str, born: Born | None = None, *, apart: bool = False) -> Value:
+def like(m: Machine, sample: Value, key: Symbol, born: Born | None = None, *, apart: bool = False) -> Value:
     """Another element of the same making as ``sample``.
 
     ``[Slot() for _ in range(n)]`` makes as many streams as slots. Elements share what was there before
@@ -44,10 +46,14 @@ def like(m: Machine, sample: Value, key: str, born: Born | None = None, *, apart
 @dataclass(slots=True)
 class _Another:
     m: Machine
-    key: str
+    key: Symbol
     born: Born | None
     apart: bool
     made: dict[Value, Value] = field(default_factory=dict)
+
+    @property
+    def told(self) -> str:
+        return symbols.text_of(self.key)
 
     def of(self, value: Value, depth: int) -> Value:
         match value:
@@ -65,11 +71,15 @@ class _Another:
             case TupleV(items):
                 return TupleV(tuple(self.of(item, depth) for item in items))
             case SymV(base, holds):
-                # What was made for the element has its place in its key, or stands for each of something.
-                shared = self.born is not None and "[each]" not in base and "#" not in base
-                return value if shared else SymV(f"{base}[{self.key}]", holds)
+                return value if self._is_one(base) else SymV(symbols.Item(base, self.key), holds)
             case _:
                 return value
+
+    def _is_one(self, symbol: Symbol) -> bool:
+        """What was made for the element has its place in its symbol, or stands for each of something."""
+        return self.born is not None and not symbols.has(
+            symbol, symbols.Each, symbols.Fresh, symbols.Function
+        )
 
     def _is_shared(self, value: StreamV | EventV | HeapV) -> bool:
         if self.born is None:
@@ -95,9 +105,9 @@ class _Another:
         old = self.m.streams[value.id]
         if not old.span:
             return value
-        name, passed = f"{old.name}[{self.key}]", old.passed
+        name, passed = f"{old.name}[{self.told}]", old.passed
         if passed is not None:
-            passed = replace(passed, part=f"{passed.part}[{self.key}]")
+            passed = replace(passed, part=f"{passed.part}[{self.told}]")
         return self.m.new_stream(old.kind, name, old.span, value.lib, old.device, old.made_on, passed)
 
     def _event(self, value: EventV) -> Value:
@@ -105,7 +115,7 @@ class _Another:
             # One stands for all that a loop started: [all_reduce(t, async_op=True) for t in ts]
             return value
         old = self.m.events[value.id]
-        made = self.m.new_event(f"{old.name}[{self.key}]", old.span, value.lib)
+        made = self.m.new_event(f"{old.name}[{self.told}]", old.span, value.lib)
         self.m.events[made.id] = replace(
             self.m.events[made.id], function=old.function, timing=old.timing, earlier=old.earlier
         )
@@ -124,15 +134,18 @@ class _Another:
 
     def _object(self, value: HeapV, depth: int) -> Value:
         held = self.m.heap[value.id]
-        made = self.m.new_object(held.shape, cls=held.cls, key=f"{held.key}[{self.key}]")
+        made = self.m.new_object(
+            held.shape, cls=held.cls, symbol=symbols.Item(self.m.symbol_of_object(value), self.key)
+        )
         self.made[value] = made
         copy = self.m.heap[made.id]
         inside = depth if self.born is not None else depth - 1
         copy.attrs = {name: self.of(item, inside) for name, item in held.attrs.items()}
+        copy.entries = {at: self.of(item, inside) for at, item in held.entries.items()}
         copy.keys = dict(held.keys)
         copy.items = [self.of(item, inside) for item in held.items]
         copy.open, copy.sample, copy.kind, copy.born = held.open, held.sample, held.kind, held.born
         return made
 
     def _selector(self) -> Selector:
-        return Interval(int(self.key), int(self.key) + 1) if self.key.isdigit() else Symbol(self.key)
+        return elements.selector_of(self.key)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.python import containers, objects, variables
-from streamlint.interp.state import elements, names, naming
+from streamlint.interp.state import elements, names, naming, symbols
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -17,7 +17,7 @@ from streamlint.interp.state.values import (
     Flavor,
     SymV,
     Value,
-    key_of,
+    given_by,
 )
 from streamlint.models import members
 
@@ -47,7 +47,7 @@ def module_name(m: Machine, module: str, name: str) -> Value:
         return found
     declared = m.project.module(module)
     if declared is not None and name in declared.assigned:
-        m.globals[module, name] = SymV(f"{module}.{name}")
+        m.globals[module, name] = SymV(symbols.Attr(symbols.Name(module), name))
         m.globals[module, name] = variables.first_value(m, declared, name)
         naming.rename(m, m.globals[module, name], name)
         return m.globals[module, name]
@@ -58,10 +58,11 @@ def store(m: Machine, name: str, value: Value) -> None:
     env = m.frame.env
     if isinstance(value, BufferV) and value.flavor is Flavor.OPAQUE and members.is_number(name):
         # task_id = connector.store(tensor): what unresolved code returned is no tensor.
-        value = SymV(f"{name}({key_of(value)})")
+        value = given_by(name, value)
     naming.rename(m, value, name)
-    if isinstance(value, SymV) and value.key in m.guesses:
-        m.guesses[value.key] = replace(m.guesses[value.key], name=m.guesses[value.key].name or name)
+    if isinstance(value, SymV) and value.symbol in m.guesses:
+        guess = m.guesses[value.symbol]
+        m.guesses[value.symbol] = replace(guess, name=guess.name or name)
     if name in env.outer:
         m.set_global(env.module, name, value)
         return
@@ -100,7 +101,7 @@ def _unpack(m: Machine, targets: tuple[ir.Expr, ...], value: Value) -> None:
     starred = next((i for i, t in enumerate(targets) if isinstance(t, ir.Star)), None)
     if items is None or (starred is None and len(items) != len(targets)) or len(items) < len(targets) - 1:
         for position, target in enumerate(targets):
-            assign(m, target, containers.element(m, value, str(position), target.span))
+            assign(m, target, containers.element(m, value, symbols.constant(position), target.span))
         return
     if starred is None:
         for target, item in zip(targets, items, strict=True):

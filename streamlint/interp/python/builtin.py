@@ -16,7 +16,8 @@ from streamlint.interp.python import (
     objects,
     text,
 )
-from streamlint.interp.state import bounded, elements, names
+from streamlint.interp.state import bounded, elements, names, symbols
+from streamlint.interp.state.ends import PathEnds
 from streamlint.interp.state.values import (
     NONE,
     TRUE,
@@ -38,7 +39,8 @@ from streamlint.interp.state.values import (
     SymV,
     TupleV,
     Value,
-    key_of,
+    given_by,
+    symbol_of,
 )
 from streamlint.models import host
 from streamlint.trace import MonitorKind
@@ -88,7 +90,7 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
     if path in host.SAYS_TYPE and len(args) == 2 and _is_order(args):
         return args[1]
     if path == "ctypes.sizeof":
-        return SymV(f"sizeof({','.join(key_of(a) for a in args)})")
+        return given_by("sizeof", *args)
     if path in host.VIEW_FUNCTIONS:
         return host_arrays.view(m, path, args, kwargs, span)
     if path in host.ALLOCATORS:
@@ -109,7 +111,7 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
     if path == "random.choice" and args:
         return containers.index(m, args[0], m.fresh("choice", span), span)
     if path.startswith(("time.", "logging.")):
-        return m.fresh(f"{path}()", span)
+        return m.result(path, span)
     return None
 
 
@@ -170,7 +172,7 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
             items = elements.listed(m, first)
             if items is not None:
                 return ConstV(len(items))
-            return text.converted(name, args) or SymV(f"len({key_of(first)})")
+            return text.converted(name, args) or given_by("len", first)
         case "cycle":
             return iterators.cycle(m, first)
         case "count":
@@ -183,7 +185,11 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
             if items:
                 return items[0]
             step = objects.following(m, first)
-            return m.python.call(m, step, [], {}, span) if step else m.fresh(f"next({key_of(first)})", span)
+            return (
+                m.python.call(m, step, [], {}, span)
+                if step
+                else SymV(m.unlike_any(symbols.call("next", symbol_of(first)), span))
+            )
         case "getattr" if len(args) > 1 and isinstance(args[1], ConstV) and isinstance(args[1].value, str):
             return objects.attribute(m, first, args[1].value, span)
         case "getattr":
@@ -219,10 +225,8 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
             return m.new_list(results)
         case "id" | "hash":
             # events[id(tensor)]: the same thing has the same key.
-            return SymV(f"{name}({key_of(first)})")
+            return given_by(name, first)
         case "exit" | "quit":
-            from streamlint.interp.state.machine import PathEnds
-
             raise PathEnds
         case (
             "type"
@@ -240,7 +244,7 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
             | "object"
             | "property"
         ):
-            return m.fresh(f"{name}()", span)
+            return m.result(name, span)
         case _:
             return None
 
@@ -254,7 +258,7 @@ def _zipped(m: Machine, args: list[Value], span: Span) -> Value:
         return containers.lazy(m, "zip", args)
     rows = [
         [
-            column[at] if column is not None else containers.element(m, arg, str(at), span)
+            column[at] if column is not None else containers.element(m, arg, symbols.constant(at), span)
             for arg, column in zip(args, columns, strict=True)
         ]
         for at in range(min(known, default=0))
@@ -267,7 +271,7 @@ def _arith(op: str, args: list[Value]) -> Value:
         case [ConstV(int() as a), ConstV(int() as b)] if b:
             return ConstV(a // b if op == "//" else a % b)
         case _:
-            return SymV(f"({key_of(args[0])}{op}{key_of(args[1])})")
+            return SymV(symbols.Binary(op, symbol_of(args[0]), symbol_of(args[1])))
 
 
 def _text(m: Machine, name: str, args: list[Value], span: Span) -> Value:
@@ -276,10 +280,10 @@ def _text(m: Machine, name: str, args: list[Value], span: Span) -> Value:
             return (
                 ConstV("cpu" if device == "cpu" else "cuda")
                 if not device.startswith("?")
-                else SymV(f"str({device})")
+                else given_by("str", args[0])
             )
         case [other, *_]:
-            return SymV(f"{name}({key_of(other)})")
+            return given_by(name, other)
         case _:
             return m.fresh(name, span)
 
@@ -299,7 +303,7 @@ def _range(m: Machine, args: list[Value], span: Span) -> Value:
     step = args[2] if len(args) > 2 else ConstV(1)
     if isinstance(start, ConstV) and isinstance(step, ConstV):
         return containers.lazy(m, "range", [start, step])
-    return SymV(f"range({','.join(key_of(a) for a in args)})")
+    return given_by("range", *args)
 
 
 def _container(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
@@ -333,7 +337,7 @@ def _of_unknown_length(m: Machine, source: Value, name: str, kind: str) -> Value
     """``list(xs)``: other lists of the same elements are told apart by what is put into them."""
     held = m.heap[source.id] if isinstance(source, HeapV) else None
     if held is not None and (
-        name in ("iter", "chain", "reversed") or held.shape is not Shape.LIST or held.key
+        name in ("iter", "chain", "reversed") or held.shape is not Shape.LIST or held.role or held.symbol
     ):
         return source
     made = m.new_list(held.items if held is not None else (), kind=kind)
@@ -342,7 +346,7 @@ def _of_unknown_length(m: Machine, source: Value, name: str, kind: str) -> Value
     if held is not None:
         copy.sample, copy.extra, copy.born = held.sample, held.extra, held.born
     else:
-        copy.key = key_of(source)
+        copy.symbol = symbol_of(source)
     return made
 
 
@@ -378,10 +382,10 @@ def _hasattr(m: Machine, value: Value, name: Value) -> Value:
     match value, name:
         case HeapV(), ConstV(str() as attribute) if attribute in m.heap[value.id].attrs:
             return TRUE
-        case SymV(key), ConstV(str() as attribute) if f"{key}.{attribute}" in m.roles:
+        case SymV(of), ConstV(str() as attribute) if symbols.Attr(of, attribute) in m.roles:
             return TRUE
         case _:
-            return SymV(f"hasattr({key_of(value)},{key_of(name)})")
+            return given_by("hasattr", value, name)
 
 
 def _queries(m: Machine, value: Value) -> list[QueryV]:
@@ -402,7 +406,7 @@ def _number(m: Machine, name: str, args: list[Value], span: Span) -> Value:
         tensors.read_on_host(m, view, span, f"{name}()")
     if len(args) == 1 and isinstance(first, ConstV) and name in ("int", "bool", "float"):
         return m.fresh(name, span)
-    computed = isinstance(first, SymV) and first.key in m.guesses
+    computed = isinstance(first, SymV) and first.symbol in m.guesses
     if name == "int" and not isinstance(first, (ConstV, BufferV)) and len(args) == 1 and not computed:
         return first
     numbers = [a.value for a in args if isinstance(a, ConstV) and isinstance(a.value, (int, float))]
@@ -410,4 +414,4 @@ def _number(m: Machine, name: str, args: list[Value], span: Span) -> Value:
         return ConstV(max(numbers) if name == "max" else min(numbers))
     if name in ("any", "all", "sum", "max", "min") and isinstance(first, GeneratorV):
         _drain(m, first, span)
-    return SymV(f"{name}({','.join(key_of(a) for a in args)})")
+    return given_by(name, *args)

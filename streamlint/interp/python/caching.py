@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.state import naming
-from streamlint.interp.state.values import FuncV, Value, key_of
+from streamlint.interp.state import naming, symbols
+from streamlint.interp.state.values import FuncV, Value, symbol_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,13 +25,14 @@ def remembered(
     """
     if not is_cached(func):
         return run()
-    given = [value for value in (func.receiver, *args) if value is not None]
-    texts = [key_of(value) for value in given] + [f"{name}={key_of(kwargs[name])}" for name in sorted(kwargs)]
-    place = (f"{func.function.module}:{func.function.qualname}", f"({','.join(texts)})")
-    if place not in m.globals:
-        m.globals[place] = run()
-        naming.rename(m, m.globals[place], f"{func.function.name}()")
-    return m.globals[place]
+    given = [symbol_of(value) for value in (func.receiver, *args) if value is not None]
+    named = [symbols.call(name, symbol_of(kwargs[name])) for name in sorted(kwargs)]
+    function = symbols.Local(func.function.module, func.function.qualname)
+    place = symbols.Call(function, (*given, *named))
+    if place not in m.remembered:
+        m.remembered[place] = run()
+        naming.rename(m, m.remembered[place], f"{func.function.name}()")
+    return m.remembered[place]
 
 
 def is_cached(func: FuncV) -> bool:

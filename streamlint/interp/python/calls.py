@@ -36,7 +36,7 @@ from streamlint.interp.python import (
     instances,
     text,
 )
-from streamlint.interp.state import elements, flavors, names
+from streamlint.interp.state import elements, flavors, names, symbols
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -62,7 +62,7 @@ from streamlint.interp.state.values import (
     SymV,
     TupleV,
     Value,
-    key_of,
+    symbol_of,
 )
 from streamlint.models import host, members, vocabulary
 from streamlint.models import torch as torch_model
@@ -77,7 +77,7 @@ if TYPE_CHECKING:
 
 def evaluate_call(m: Machine, e: ir.Call) -> Value:
     if isinstance(e.func, ir.Name) and e.func.id == "super" and not e.args:
-        return SymV("super()")
+        return SymV(symbols.call("super"))
     if _is_super_call(e):
         return _super_call(m, e)
     func = names.settle(m, expr.evaluate(m, e.func))
@@ -93,12 +93,12 @@ def arguments(m: Machine, e: ir.Call) -> tuple[list[Value], dict[str, Value]]:
         value = expr.evaluate(m, argument.value)
         if argument.star == "*":
             listed = elements.listed(m, value)
-            args.extend(listed if listed is not None else [SymV(f"*{key_of(value)}")])
+            args.extend(listed if listed is not None else [SymV(symbols.Spread(symbol_of(value)))])
         elif argument.star == "**":
             if isinstance(value, HeapV):
                 held = m.heap[value.id]
                 kwargs.update(
-                    {str(k.value): held.attrs[key] for key, k in held.keys.items() if isinstance(k, ConstV)}
+                    {str(k.value): held.entries[at] for at, k in held.keys.items() if isinstance(k, ConstV)}
                 )
             if not isinstance(value, HeapV) or m.heap[value.id].open:
                 m.spread.add(e.span)
@@ -180,37 +180,37 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
                 method = classes.method(m, func, name)
                 if method is not None:
                     return call(m, method, args, kwargs, span)
-            return unresolved.opaque(m, m.heap[func.id].key, [func, *args], kwargs, span)
-        case SymV(key) if key.startswith("(ctypes.") and key.endswith(")"):
+            return unresolved.opaque(m, m.symbol_of_object(func), [func, *args], kwargs, span)
+        case SymV(symbols.Binary("*", symbols.Name(path))) if path.startswith("ctypes."):
             # (ctypes.c_int32 * 1)(): an array of the host
             made = m.new_buffer("", Space.PAGEABLE, Origin.ALLOCATED, Flavor.ARRAY, span)
             m.flat.add(made.id)
             return made
         case SymV(computes=function) if function:
             hooks.before_call(m, func, args, span)
-            torch_modules.reads_own(m, func.key, span, layer=True)
+            torch_modules.reads_own(m, func.symbol, span, layer=True)
             for operand in tensors.buffers_in(m, args[:1]):
                 # What a layer of torch.nn is given, and what it makes, are tensors by its documentation.
                 m.is_memory(operand, Evidence.SHOWN)
             output = operators.torch_function(m, f"torch.nn.functional.{function}", args, kwargs, span)
             return hooks.after_call(m, func, args, output, span)
-        case SymV(key) if m.makers.get(key) in host.MAKE_CLASSES:
+        case SymV(symbol) if m.makers.get(symbol) in host.MAKE_CLASSES:
             # Handle = namedtuple("Handle", "ptr"): an object that keeps what it is given.
             return m.fresh("object", span, (*args, *kwargs.values())[:6])
-        case SymV(key, holds):
-            torch_modules.reads_own(m, key, span)
-            if key.rpartition(".")[2] in torch_model.HANDLE_METHODS or key.rpartition(".")[2] == "stream":
-                return _handle_call(m, func, args, kwargs, span)
-            head, _, last = key.rpartition(".")
-            if head and "(" not in last:
-                return call_method(m, SymV(head, holds), last, args, kwargs, span)
-            return unresolved.opaque(m, key, args, kwargs, span, holds=holds)
+        case SymV(symbols.Attr(of, name) as symbol, holds):
+            torch_modules.reads_own(m, symbol, span)
+            if name in torch_model.HANDLE_METHODS or name == "stream":
+                return _handle_call(m, symbol, args, kwargs, span)
+            return call_method(m, SymV(of, holds), name, args, kwargs, span)
+        case SymV(symbol, holds):
+            torch_modules.reads_own(m, symbol, span)
+            return unresolved.opaque(m, symbol, args, kwargs, span, holds=holds)
         case BufferV(region=(*owner, Symbol(part))) if part.startswith("."):
             # A method of an unresolved result: symm_mem.get_buffer(...)
             return call_method(m, BufferV(func.id, tuple(owner), func.flavor), part[1:], args, kwargs, span)
         case BufferV():
             torch_modules.called(m, func)
-            torch_modules.reads_own(m, key_of(func), span)
+            torch_modules.reads_own(m, symbol_of(func), span)
             return unresolved.opaque(m, m.buffers[func.id].name or "call", [func, *args], kwargs, span)
         case (
             ConstV()
@@ -225,7 +225,7 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
             | SliceV()
             | HeapV()
         ):
-            return unresolved.opaque(m, key_of(func), args, kwargs, span)
+            return unresolved.opaque(m, symbol_of(func), args, kwargs, span)
 
 
 # ----------------------------------------------------------------------------- outside names and methods
@@ -260,7 +260,7 @@ def call_api(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value],
         return unresolved.unknown_runtime_call(m, path, args, span)
     of_python = path.partition(".")[0] in sys.stdlib_module_names
     made = unresolved.opaque(m, path, args, kwargs, span, of_python=of_python)
-    m.makers[key_of(made)] = path
+    m.makers[symbol_of(made)] = path
     return made
 
 
@@ -285,17 +285,17 @@ def call_method(
             name in escape.WAITING | vocabulary.ONLY_STREAMS_HAVE | vocabulary.ONLY_EVENTS_HAVE | {_RECORD}
         ):
             # The unresolved result was a future, an event or a stream.
-            return symbolic_method(m, SymV(key_of(receiver), (receiver,)), name, args, kwargs, span)
+            return symbolic_method(m, SymV(symbol_of(receiver), (receiver,)), name, args, kwargs, span)
         case BufferV(flavor=Flavor.OPAQUE) if name in torch_model.HANDLE_METHODS:
             # It was a device module: get_handle(device).current_stream()
-            return symbolic_method(m, SymV(key_of(receiver), (receiver,)), name, args, kwargs, span)
+            return symbolic_method(m, SymV(symbol_of(receiver), (receiver,)), name, args, kwargs, span)
         case BufferV():
             return tensor_methods.method(m, receiver, name, args, kwargs, span)
         case DeviceV():
             row = models.find_method(Role.DEVICE, None, name)
             if row is not None:
                 return effects.apply(m, row[0], row[1], receiver, args, kwargs, span)
-            return unresolved.opaque(m, f"{key_of(receiver)}.{name}", args, kwargs, span)
+            return unresolved.opaque(m, symbols.Attr(symbol_of(receiver), name), args, kwargs, span)
         case PartialV(func=ApiV(path)) if models.find_function(f"{path}.{name}") is not None:
             # module.get_function("name"), where the module keeps its source.
             return call_api(m, f"{path}.{name}", args, {**receiver.kwargs, **kwargs}, span)
@@ -305,7 +305,7 @@ def call_method(
             held = m.heap[receiver.id]
             if receiver.id in m.monitors:
                 waited = monitors.method(m, receiver, name, args, kwargs, span)
-                if held.key == monitors.KEY:
+                if held.role == monitors.ROLE:
                     return waited
             if held.shape is not Shape.INSTANCE:
                 if receiver.id in m.monitors:
@@ -326,8 +326,10 @@ def call_method(
             if threads.is_method(m, receiver, name):
                 return threads.method(m, receiver, name, span)
             if name in torch_model.MODULE_LISTINGS:
-                return torch_modules.listed(m, held.key, name)
-            return unresolved.opaque(m, f"{held.key}.{name}", [receiver, *args], kwargs, span)
+                return torch_modules.listed(m, m.symbol_of_object(receiver), name)
+            return unresolved.opaque(
+                m, symbols.Attr(m.symbol_of_object(receiver), name), [receiver, *args], kwargs, span
+            )
         case SymV():
             return symbolic_method(m, receiver, name, args, kwargs, span)
         case ContextV() if contexts.is_by_hand(receiver, name, args):
@@ -343,7 +345,7 @@ def call_method(
                 return unresolved.opaque(m, name, args, kwargs, span)
             return call(m, FuncV(forward.function, forward.closure, m.fresh("ctx", span)), args, kwargs, span)
         case _:
-            return unresolved.opaque(m, f"{key_of(receiver)}.{name}", args, kwargs, span)
+            return unresolved.opaque(m, symbols.Attr(symbol_of(receiver), name), args, kwargs, span)
 
 
 _RECORD = "record"
@@ -375,9 +377,9 @@ def _symbolic_method(
         if taken is not None:
             return taken
     if name in torch_model.MODULE_LISTINGS:
-        return torch_modules.listed(m, receiver.key, name)
+        return torch_modules.listed(m, receiver.symbol, name)
     if name in torch_model.FILLS_MODULE:
-        torch_modules.fills_own(m, receiver.key, span, layer=bool(receiver.computes))
+        torch_modules.fills_own(m, receiver.symbol, span, layer=bool(receiver.computes))
     told = models.find_telling(name, kwargs)
     if told is not None and _is_in_use(m, told[1]):
         known = makers.by_name(m, receiver, told[1])
@@ -386,7 +388,7 @@ def _symbolic_method(
     if name in torch_model.HANDLE_METHODS or (
         name == "stream" and args and names.is_stream_like(names.settle(m, args[0]))
     ):
-        return _handle_call(m, SymV(f"{receiver.key}.{name}"), args, kwargs, span)
+        return _handle_call(m, symbols.Attr(receiver.symbol, name), args, kwargs, span)
     if name in ("from_address", "from_buffer"):
         return host_arrays.view(m, "numpy.frombuffer", args, kwargs, span)
     if name == "submit" and args and threads.runs_code(names.settle(m, args[0])):
@@ -416,9 +418,10 @@ def _symbolic_method(
         return containers.index(m, receiver, args[0], span)
     if name in escape.WAITING:
         # An unknown thing is waited for: it may be any event or stream seen so far.
-        streams = collectives.ordered_by(m, receiver.key) or escape.all_streams(m)
-        escape.barrier(m, streams, span, f"{receiver.key}.{name}")
-        return m.fresh(f"{receiver.key}.{name}()", span, receiver.holds)
+        streams = collectives.ordered_by(m, receiver.symbol) or escape.all_streams(m)
+        func = symbols.Attr(receiver.symbol, name)
+        escape.barrier(m, streams, span, symbols.text_of(func))
+        return m.result(func, span, receiver.holds)
     out = names.settle(m, kwargs["out"]) if "out" in kwargs else None
     if isinstance(out, BufferV) and out.flavor is Flavor.ARRAY:
         # rows.sum(axis=0, out=page): what writes into an array of NumPy is one.
@@ -428,9 +431,9 @@ def _symbolic_method(
         view = tensors.as_buffer(m, receiver, kind=shown)
         return tensor_methods.method(m, view, name, args, kwargs, span)
     # worker = object.__new__(Worker); worker.event = e: what was stored in it goes along.
-    stored = [value for key, value in m.roles.items() if key.startswith(f"{receiver.key}.")]
+    stored = [value for key, value in m.roles.items() if symbols.is_under(key, receiver.symbol)]
     holds = (*receiver.holds, *stored[:8])
-    return unresolved.opaque(m, f"{receiver.key}.{name}", args, kwargs, span, holds=holds)
+    return unresolved.opaque(m, symbols.Attr(receiver.symbol, name), args, kwargs, span, holds=holds)
 
 
 def _is_in_use(m: Machine, framework: Framework) -> bool:
@@ -446,31 +449,32 @@ def _as_role(m: Machine, receiver: SymV, role: Role, lib: Lib, span: Span, known
             return stream_values.as_event(m, receiver, span)
         case Role.GRAPH:
             graph = m.new_graph(span, lib)
-            m.roles[receiver.key] = graph
+            m.roles[receiver.symbol] = graph
             return graph
         case Role.BUFFER:
             return tensors.as_buffer(m, receiver, flavors.flavor_of(lib, Space.DEVICE), known)
         case Role.DEVICE:
             device = DeviceV(m.device)
-            m.roles[receiver.key] = device
+            m.roles[receiver.symbol] = device
             return device
         case Role.OBJECT:
             return receiver
 
 
 def _named_like(receiver: SymV, word: str) -> bool:
-    return word in receiver.key.rpartition(".")[2].lower()
+    return word in symbols.said(receiver.symbol).lower()
 
 
-def _handle_call(m: Machine, func: SymV, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
+def _handle_call(
+    m: Machine, func: symbols.Attr, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value:
     """``device_module.current_stream()``: the method's name shows that the receiver is a device module."""
-    owner, _, name = func.key.rpartition(".")
-    row = models.find_function(f"torch.cuda.{name}")
-    if name != "set_stream":
-        m.device_modules.add(owner)
-    elif owner not in m.device_modules:
+    row = models.find_function(f"torch.cuda.{func.name}")
+    if func.name != "set_stream":
+        m.device_modules.add(func.of)
+    elif func.of not in m.device_modules:
         # communicator.set_stream(side) keeps the stream for itself: others have such a method too.
         row = None
     if row is None:
-        return unresolved.opaque(m, func.key, args, kwargs, span)
+        return unresolved.opaque(m, func, args, kwargs, span)
     return effects.apply(m, row[0], row[1], None, args, kwargs, span)

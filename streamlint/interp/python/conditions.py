@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 from streamlint.interp.facts import answers
 from streamlint.interp.library import tensors
-from streamlint.interp.state import names
+from streamlint.interp.state import names, symbols
 from streamlint.interp.state.values import (
     ApiV,
     BufferV,
@@ -25,16 +25,14 @@ from streamlint.interp.state.values import (
     SymV,
     TupleV,
     Value,
-    comparison_key,
-    key_of,
-    negation,
-    question,
+    symbol_of,
 )
 from streamlint.models.cuda_runtime import SUCCESS_NAMES
 from streamlint.trace import SyncEvent, SyncStream
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.symbols import Symbol
     from streamlint.source import Span
 
 _NEGATED = {"!=": "==", "is not": "is", "not in": "in"}
@@ -84,17 +82,17 @@ def truth(
             flip = negated != status
             return _query(m, of, e.span, want if want is None else want != flip) != flip
         case BufferV(flavor=Flavor.OPAQUE):
-            return ask(m, f"bool({key_of(value)})", e, want)
+            return ask(m, symbols.call("bool", symbol_of(value)), e, want)
         case BufferV():
             tensors.read_on_host(m, value, e.span, "truth test")
-            return ask(m, m.fresh("truth", e.span).key, e, want)
+            return ask(m, m.fresh("truth", e.span).symbol, e, want)
         case _:
-            return ask(m, key_of(value), e, want, lasting=lasting, first=first)
+            return ask(m, symbol_of(value), e, want, lasting=lasting, first=first)
 
 
 def _query(m: Machine, of: StreamV | EventV, span: Span, want: bool | None) -> bool:
     """``query()`` that answered true is a host synchronization; false orders nothing."""
-    key = m.fresh(f"query {key_of(of)}", span).key
+    key = m.unlike_any(symbols.call("query", symbol_of(of)), span)
     done = m.oracle.choose(key, "query()", default=0 if want is None or want else 1) == 0
     if want is not None:
         done = want
@@ -108,7 +106,7 @@ def _query(m: Machine, of: StreamV | EventV, span: Span, want: bool | None) -> b
 
 def ask(
     m: Machine,
-    key: str,
+    key: Symbol,
     e: ir.Expr,
     want: bool | None = None,
     *,
@@ -116,12 +114,12 @@ def ask(
     first: bool | None = None,
 ) -> bool:
     """Decides what nothing is known of; equal keys get equal answers on a path."""
-    key, negated = question(key)
+    key, negated = symbols.question(key)
     if answers.is_excluded(m, key):
         return negated
     if want is not None and key not in m.oracle.memo:
         if lasting:
-            m.oracle.memo[key] = int(want == negated)
+            m.oracle.answer(key, int(want == negated))
         return want
     relevant = m.frame.touches and not m.constructing
     default = _default(m, key) if first is None else int(first == negated)
@@ -136,7 +134,7 @@ def ask(
 _UNLIKELY = ("is_compiling", "capturing", "isinstance", "cpu", "debug", "TYPE_CHECKING")
 
 
-def _default(m: Machine, key: str) -> int:
+def _default(m: Machine, key: Symbol) -> int:
     """The arm explored first: values are present, streams differ, nothing is being compiled or captured."""
     match m.comparisons.get(key):
         case Comparison("is", _, ConstV(None)):
@@ -144,7 +142,7 @@ def _default(m: Machine, key: str) -> int:
         case Comparison("==" | "is", StreamV(), _) | Comparison("==" | "is", _, StreamV()):
             return 1
         case _:
-            return int(any(word in key for word in _UNLIKELY))
+            return int(any(word in symbols.text_of(key) for word in _UNLIKELY))
 
 
 def negate(m: Machine, e: ir.Unary) -> Value:
@@ -153,7 +151,7 @@ def negate(m: Machine, e: ir.Unary) -> Value:
     if known is not None:
         return ConstV(not known)
     if isinstance(value, SymV):
-        return SymV(negation(value.key))
+        return SymV(symbols.negation(value.symbol))
     if isinstance(value, QueryV):
         return replace(value, negated=not value.negated)
     return ConstV(not truth(m, value, e.operand))
@@ -166,13 +164,13 @@ def known_comparison(m: Machine, op: str, left: Value, right: Value) -> bool | N
     return answer if answer is None or base == op else not answer
 
 
-_NEVER_NONE = ("len(", "id(", "hash(", "int(", "float(", "str(")
+_NEVER_NONE = frozenset({"len", "id", "hash", "int", "float", "str"})
 """Calls that never return ``None``: ``n = len(xs)``, then ``if n is None``."""
 
 
 def _known(m: Machine, op: str, left: Value, right: Value) -> bool | None:
     match op, left, right:
-        case "is" | "==", SymV(key), ConstV(None) if key.startswith(_NEVER_NONE) and key.endswith(")"):
+        case "is" | "==", SymV(symbols.Call(symbols.Name(called))), ConstV(None) if called in _NEVER_NONE:
             return False
         case "is" | "==", ConstV(None), _ if not isinstance(right, SymV):
             return isinstance(right, ConstV) and right.value is None
@@ -197,13 +195,13 @@ def _known(m: Machine, op: str, left: Value, right: Value) -> bool | None:
             return a in b
         case "in", _, HeapV():
             held = m.heap[right.id]
-            if held.shape is Shape.DICT and key_of(left) in held.attrs:
+            if held.shape is Shape.DICT and symbol_of(left) in held.entries:
                 return True
             if held.open or held.shape is Shape.INSTANCE:
                 return None
             if isinstance(left, ConstV) and held.shape is Shape.DICT:
-                return key_of(left) in held.attrs
-            return None if held.attrs or held.items else False
+                return symbol_of(left) in held.entries
+            return None if held.named or held.items else False
         case _:
             return None
 
@@ -220,29 +218,38 @@ def comparison(m: Machine, op: str, left: Value, right: Value) -> Value:
     base = _NEGATED.get(op, op)
     if base == "==" and right == ConstV(None):
         base = "is"
-    key = comparison_key(base, key_of(left), key_of(right))
+    key = symbols.Compare(base, symbol_of(left), symbol_of(right))
     if key not in m.comparisons:
         m.comparisons[key] = Comparison(base, left, right)
-    return SymV(key if op not in _NEGATED else negation(key))
+    return SymV(key if op not in _NEGATED else symbols.negation(key))
 
 
 def against_constant(m: Machine, made: Value, left: Value, right: Value) -> None:
     """Notes an open comparison with a literal or a member of an enum: two of them do not hold at once."""
     # The shape of a tensor is asked for by its memory: x.dim() may be 2, and x.reshape(-1).dim() 1.
-    if isinstance(made, SymV) and isinstance(left, SymV) and "buffer" not in left.key and _is_constant(right):
-        key, _ = question(made.key)
-        m.compared[key] = (left.key, key_of(right))
+    if (
+        isinstance(made, SymV)
+        and isinstance(left, SymV)
+        and not symbols.has(left.symbol, symbols.Memory)
+        and _is_constant(right)
+    ):
+        key, _ = symbols.question(made.symbol)
+        m.compared[key] = (left.symbol, symbol_of(right))
 
 
-_MEMBER = re.compile(r"[A-Z]\w*\.[A-Z][A-Z0-9_]*")
+_ENUM = re.compile(r"[A-Z]\w*")
+_MEMBER = re.compile(r"[A-Z][A-Z0-9_]*")
 
 
 def _is_constant(value: Value) -> bool:
     match value:
         case ConstV(str() | int()):
             return True
-        case SymV(key) | ApiV(key):
-            return _MEMBER.fullmatch(key) is not None
+        case SymV(symbols.Attr(symbols.Name(owner), name)):
+            return _ENUM.fullmatch(owner) is not None and _MEMBER.fullmatch(name) is not None
+        case ApiV(path):
+            owner, _, name = path.partition(".")
+            return _ENUM.fullmatch(owner) is not None and _MEMBER.fullmatch(name) is not None
         case _:
             return False
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.python.alike import like
 from streamlint.interp.python.containers import SLICE, extra, lazy, put
-from streamlint.interp.state import bounded
+from streamlint.interp.state import bounded, symbols
 from streamlint.interp.state.elements import listed
 from streamlint.interp.state.values import (
     NONE,
@@ -20,7 +20,9 @@ from streamlint.interp.state.values import (
     SymV,
     TupleV,
     Value,
-    key_of,
+    each_of,
+    symbol_of,
+    told,
 )
 
 if TYPE_CHECKING:
@@ -31,15 +33,18 @@ if TYPE_CHECKING:
 def with_rest(m: Machine, known: tuple[Value, ...], rest: Value) -> HeapV:
     """``(first,) + rest``, where of ``rest`` only is known that it is a tuple."""
     made = m.new_list(known, kind="tuple")
-    m.heap[made.id].open, m.heap[made.id].sample = True, SymV(f"{key_of(rest)}[each]", (rest,))
+    m.heap[made.id].open, m.heap[made.id].sample = (
+        True,
+        SymV(symbols.Item(symbol_of(rest), symbols.EACH), (rest,)),
+    )
     return made
 
 
 def joined(m: Machine, a: HeapV, b: HeapV) -> HeapV:
     """``a + b``: ``(hops[1:] + [None])[k]`` is ``hops[k + 1]``, as long as there is one."""
     first = m.heap[a.id]
-    if first.open and (first.key == SLICE or not first.items):
-        made = lazy(m, SLICE, list(first.items) if first.key == SLICE else [a, ConstV(0)])
+    if first.open and (first.role == SLICE or not first.items):
+        made = lazy(m, SLICE, list(first.items) if first.role == SLICE else [a, ConstV(0)])
         m.heap[made.id].kind, m.heap[made.id].sample = first.kind, first.sample or m.heap[b.id].sample
         return made
     made = m.new_list(chain(m.heap[a.id].items, m.heap[b.id].items))
@@ -70,28 +75,26 @@ def method(
         case (("pop" | "popleft" | "popitem" | "get_nowait"), _):
             return _pop(m, held, receiver, name, args)
         case "get", [at, *rest] if held.shape is Shape.DICT:
-            found = held.attrs.get(key_of(at))
+            found = held.entries.get(symbol_of(at))
             if found is not None:
                 return found
             if held.open or _may_hit(m, held, receiver, at):
-                return extra(m, held, receiver, key_of(at))
+                return extra(m, held, receiver, symbol_of(at))
             return rest[0] if rest else NONE
         case "get", _ if held.shape is Shape.LIST and held.sample is not None and not held.items:
             # A queue that other code fills.
-            return like(m, held.sample, f"get{m.steps}", held.born)
+            return like(m, held.sample, symbols.Thing("get", m.steps), held.born)
         case "setdefault", [at, *rest]:
-            if key_of(at) not in held.attrs:
+            if symbol_of(at) not in held.entries:
                 put(m, held, at, rest[0] if rest else NONE)
-            return held.attrs[key_of(at)]
+            return held.entries[symbol_of(at)]
         case "values", _:
-            return _like_list(m, held, list(held.attrs.values()))
+            return _like_list(m, held, list(held.entries.values()))
         case "keys", _:
-            return _like_list(m, held, list(held.keys.values()), sample=SymV(f"object{receiver.id}.key"))
+            return _like_list(m, held, list(held.keys.values()), sample=_any_key(receiver))
         case "items", _:
-            pairs = [bounded.new_tuple(m, (held.keys[key], held.attrs[key])) for key in held.attrs]
-            sample = (
-                TupleV((SymV(f"object{receiver.id}.key"), held.sample)) if held.sample is not None else None
-            )
+            pairs = [bounded.new_tuple(m, (held.keys[key], held.entries[key])) for key in held.entries]
+            sample = TupleV((_any_key(receiver), held.sample)) if held.sample is not None else None
             listed_pairs = _like_list(m, held, pairs, sample=sample)
             m.heap[listed_pairs.id].extra = {
                 key: TupleV((SymV(key), item)) for key, item in held.extra.items()
@@ -99,7 +102,7 @@ def method(
             return listed_pairs
         case "clear", _:
             held.items.clear()
-            held.attrs.clear()
+            held.entries.clear()
             held.keys.clear()
             held.extra.clear()
             held.open = False
@@ -107,7 +110,7 @@ def method(
         case "copy", _:
             made = m.new_object(held.shape, cls=held.cls)
             copied = m.heap[made.id]
-            copied.items, copied.attrs, copied.keys = list(held.items), dict(held.attrs), dict(held.keys)
+            copied.items, copied.entries, copied.keys = list(held.items), dict(held.entries), dict(held.keys)
             copied.open, copied.sample, copied.born = held.open, held.sample, held.born
             return made
         case ("insert", [_, item, *_]):
@@ -124,9 +127,13 @@ def method(
                 ) if held.items else None
             return NONE
         case (("index" | "count" | "__len__" | "issubset" | "union" | "difference"), _):
-            return SymV(f"object{receiver.id}.{name}")
+            return SymV(symbols.Attr(symbol_of(receiver), name))
         case _:
             return None
+
+
+def _any_key(table: HeapV) -> SymV:
+    return SymV(symbols.Attr(symbol_of(table), "key"))
 
 
 def _may_hit(m: Machine, held: HeapObject, owner: HeapV, at: Value) -> bool:
@@ -134,19 +141,19 @@ def _may_hit(m: Machine, held: HeapObject, owner: HeapV, at: Value) -> bool:
 
     ``group = self.groups.get(layer)``, then ``if group:``. A lazily made stream is made for each key.
     """
-    if not held.attrs or isinstance(at, ConstV):
+    if not held.entries or isinstance(at, ConstV):
         return False
-    key = f"({key_of(at)} in {key_of(owner)})"
-    orders = any(isinstance(value, (StreamV, EventV)) for value in held.attrs.values())
+    key = symbols.Compare("in", symbol_of(at), symbol_of(owner))
+    orders = any(isinstance(value, (StreamV, EventV)) for value in held.entries.values())
     relevant = orders and m.frame.touches and not m.constructing
-    return m.oracle.choose(key, f"{key_of(at)} is a key", default=1, relevant=relevant) == 0
+    return m.oracle.choose(key, f"{told(at)} is a key", default=1, relevant=relevant) == 0
 
 
 def _extend(m: Machine, receiver: HeapV, source: Value) -> Value:
     held = m.heap[receiver.id]
     if isinstance(source, HeapV) and m.heap[source.id].shape is Shape.DICT and held.shape is Shape.DICT:
         other = m.heap[source.id]
-        held.attrs.update(other.attrs)
+        held.entries.update(other.entries)
         held.keys.update(other.keys)
         held.open = held.open or other.open
         held.sample = held.sample or other.sample
@@ -155,7 +162,7 @@ def _extend(m: Machine, receiver: HeapV, source: Value) -> Value:
     if items is None:
         held.open = True
         held.sample = held.sample or (
-            m.heap[source.id].sample if isinstance(source, HeapV) else SymV(f"{key_of(source)}[each]")
+            m.heap[source.id].sample if isinstance(source, HeapV) else each_of(source)
         )
     else:
         bounded.fill(m, receiver, items)
@@ -164,9 +171,9 @@ def _extend(m: Machine, receiver: HeapV, source: Value) -> Value:
 
 def _pop(m: Machine, held: HeapObject, receiver: HeapV, name: str, args: list[Value]) -> Value:
     if held.shape is Shape.DICT:
-        key = key_of(args[0]) if args else next(iter(held.attrs), "")
+        key = symbol_of(args[0]) if args else next(iter(held.entries), symbols.EACH)
         held.keys.pop(key, None)
-        found = held.attrs.pop(key, None)
+        found = held.entries.pop(key, None)
         if found is not None:
             return found
         return extra(m, held, receiver, key) if held.open or len(args) < 2 else args[1]
@@ -174,8 +181,8 @@ def _pop(m: Machine, held: HeapObject, receiver: HeapV, name: str, args: list[Va
         first = name == "popleft" or (bool(args) and args[0] == ConstV(0))
         return held.items.pop(0 if first else -1)
     if held.open and held.sample is not None:
-        return like(m, held.sample, f"pop{m.steps}", held.born)
-    return SymV(f"object{receiver.id}.{name}#{m.steps}")
+        return like(m, held.sample, symbols.Thing("pop", m.steps), held.born)
+    return SymV(symbols.Fresh(symbols.Attr(symbol_of(receiver), name), 0, 0, m.steps, m.call, len(m.calls)))
 
 
 def _like_list(m: Machine, held: HeapObject, items: list[Value], sample: Value | None = None) -> HeapV:

@@ -7,14 +7,13 @@ element, other keys give other elements, each made like the container's sample. 
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import classes
 from streamlint.interp.library import arrays, devices, handoffs, in_place, sizes, tensors
 from streamlint.interp.python import alike
-from streamlint.interp.state import elements, names, rings
+from streamlint.interp.state import elements, names, rings, symbols
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -33,49 +32,51 @@ from streamlint.interp.state.values import (
     SymV,
     TupleV,
     Value,
-    key_of,
+    each_of,
+    symbol_of,
 )
-from streamlint.trace import Origin, Picked
+from streamlint.trace import Picked
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.symbols import Symbol
     from streamlint.source import Span
 
 
-def element(m: Machine, value: Value, key: str, span: Span) -> Value:
-    """An element of a value of unknown length, named by ``key``."""
+def element(m: Machine, value: Value, at: Symbol, span: Span) -> Value:
+    """An element of a value of unknown length; ``at`` is a number, or stands for any."""
     value = names.settle(m, value)
     match value:
         case HeapV():
             held = m.heap[value.id]
             if held.shape is Shape.INSTANCE:
-                return SymV(f"object{value.id}[{key}]")
-            if held.key == SLICE and isinstance(held.items[1], ConstV):
-                first = held.items[1].value
-                moved = str(int(key) + first) if key.isdigit() and isinstance(first, int) else key
-                return element(m, held.items[0], moved, span)
-            return extra(m, held, value, key)
+                return SymV(symbols.Item(symbol_of(value), at))
+            if held.role == SLICE and isinstance(held.items[1], ConstV):
+                first, turn = held.items[1].value, symbols.number(at)
+                if turn is not None and isinstance(first, int):
+                    at = symbols.constant(first + turn)
+                return element(m, held.items[0], at, span)
+            return extra(m, held, value, at)
         case TupleV(items) if items:
             return items[0]
         case BufferV():
             if value.flavor is Flavor.ARRAY:
                 tensors.read_on_host(m, value, span, "iteration")
-                return SymV(f"{key_of(value)}[{key}]")
-            return BufferV(
-                value.id,
-                (*value.region, elements.selector(ConstV(int(key)) if key.isdigit() else SymV(key))),
-                value.flavor,
-            )
+                return SymV(symbols.Item(symbol_of(value), at))
+            return BufferV(value.id, (*value.region, elements.selector_of(at)), value.flavor)
         case SymV(base, holds):
-            return SymV(f"{base}[{key}]", holds)
+            return SymV(symbols.Item(base, at), holds)
         case _:
             return m.fresh("element", span)
+
+
+_FIRST = symbols.constant(0)
 
 
 def any_of(m: Machine, source: Value, span: Span) -> Value:
     """An element that stands for all: one that a loop has come by shows what it did to each of them."""
     held = m.heap[source.id] if isinstance(source, HeapV) else None
-    walked = held is not None and held.open and not held.key and "0" in held.extra
+    walked = held is not None and held.open and not held.role and held.symbol is None and _FIRST in held.extra
     return nth(m, source, 0 if walked else None, span)
 
 
@@ -87,71 +88,73 @@ def nth(m: Machine, source: Value, turn: int | None, span: Span) -> Value:
     source = names.settle(m, source)
     held = m.heap[source.id] if isinstance(source, HeapV) else None
     match held:
-        case HeapObject(key="range", items=[ConstV(int() as start), ConstV(int() as step)]):
-            return ConstV(start + step * turn) if turn is not None else SymV(f"{key_of(source)}[each]")
-        case HeapObject(key="enumerate", items=[ConstV(int() as start), inner]):
-            count: Value = ConstV(start + turn) if turn is not None else SymV(f"{key_of(source)}[each]")
+        case HeapObject(role="range", items=[ConstV(int() as start), ConstV(int() as step)]):
+            return ConstV(start + step * turn) if turn is not None else each_of(source)
+        case HeapObject(role="enumerate", items=[ConstV(int() as start), inner]):
+            count: Value = ConstV(start + turn) if turn is not None else each_of(source)
             return TupleV((count, nth(m, inner, turn, span)))
-        case HeapObject(key="slice", items=[inner, ConstV(int() as first), *_]):
+        case HeapObject(role="slice", items=[inner, ConstV(int() as first), *_]):
             return nth(m, inner, None if turn is None else first + turn, span)
-        case HeapObject(key="zip", items=parts):
+        case HeapObject(role="zip", items=parts):
             return TupleV(tuple(nth(m, part, turn, span) for part in parts))
-        case HeapObject(key="cycle" | "count"):
+        case HeapObject(role="cycle" | "count"):
             return around(m, held, turn, span)
         case _:
             items = elements.listed(m, source)
             if items is not None:
                 return items[turn or 0] if (turn or 0) < len(items) else m.fresh("item", span)
-            return element(m, source, "each" if turn is None else str(turn), span)
+            return element(m, source, symbols.EACH if turn is None else symbols.constant(turn), span)
 
 
 def around(m: Machine, held: HeapObject, turn: int | None, span: Span) -> Value:
     """What ``itertools.cycle`` or ``itertools.count`` gives in a turn: ``zip(batches, cycle(streams))``."""
     match held:
-        case HeapObject(key="count", items=[ConstV(int() as start), ConstV(int() as step)]) if (
+        case HeapObject(role="count", items=[ConstV(int() as start), ConstV(int() as step)]) if (
             turn is not None
         ):
             return ConstV(start + step * turn)
-        case HeapObject(key="cycle", items=[source]):
+        case HeapObject(role="cycle", items=[source]):
             items = elements.listed(m, source)
             return nth(m, source, turn % len(items) if items and turn is not None else turn, span)
         case _:
-            return m.fresh(held.key, span)
+            return m.fresh(held.role, span)
 
 
 def lazy(m: Machine, kind: str, items: list[Value]) -> HeapV:
     """``range``, ``enumerate`` or ``zip`` over something of unknown length."""
-    made = m.new_object(Shape.LIST, key=kind)
+    made = m.new_object(Shape.LIST, role=kind)
     m.heap[made.id].kind = kind
     m.heap[made.id].items.extend(items)
     m.heap[made.id].open = True
     return made
 
 
-def extra(m: Machine, held: HeapObject, owner: HeapV, key: str) -> Value:
-    if key not in held.extra:
-        if held.sample is not None and (held.open or not (held.items or held.attrs)):
-            held.extra[key] = alike.like(m, held.sample, key, held.born, apart=bool(held.attrs))
-        elif held.items or held.attrs:
-            known = held.items or list(held.attrs.values())
-            used = sum(1 for taken in held.extra if taken != key)
-            held.extra[key] = _picked(known[min(used, len(known) - 1)], key if len(known) > 1 else "")
+def extra(m: Machine, held: HeapObject, owner: HeapV, at: Symbol) -> Value:
+    if at not in held.extra:
+        if held.sample is not None and (held.open or not (held.items or held.entries)):
+            held.extra[at] = alike.like(m, held.sample, at, held.born, apart=bool(held.entries))
+        elif held.items or held.entries:
+            known = held.items or list(held.entries.values())
+            used = len(held.extra)
+            by = symbols.text_of(at) if len(known) > 1 else ""
+            held.extra[at] = _picked(known[min(used, len(known) - 1)], by)
         else:
-            held.extra[key] = SymV(f"{held.key or f'object{owner.id}'}[{key}]")
-        _note_choice(m, held, owner, key)
-    return held.extra[key]
+            held.extra[at] = SymV(symbols.Item(m.symbol_of_object(owner), at))
+        _note_choice(m, held, owner, at)
+    return held.extra[at]
 
 
-_KNOWN_KEY = re.compile(r"-?\d+$|['\"]")
-"""The number of an element, or the text that is its key: two of them name two elements."""
+def _is_known(at: Symbol) -> bool:
+    """The number of an element, or the text that is its key: two of them name two elements."""
+    return isinstance(at, symbols.Const) and at.kind in (int, str)
 
 
-def _note_choice(m: Machine, held: HeapObject, owner: HeapV, key: str) -> None:
+def _note_choice(m: Machine, held: HeapObject, owner: HeapV, at: Symbol) -> None:
     """``self.lanes[a]`` and ``self.lanes[b]`` may be one stream, if neither ``a`` nor ``b`` is known."""
-    chosen = held.extra[key]
-    if not isinstance(chosen, StreamV) or _KNOWN_KEY.match(key):
+    chosen = held.extra[at]
+    if not isinstance(chosen, StreamV) or _is_known(at):
         return
-    for other in (*held.items, *held.attrs.values(), *held.extra.values()):
+    for other in (*held.items, *held.entries.values(), *held.extra.values()):
         if isinstance(other, StreamV):
             picked = m.streams[other.id].chosen or other == chosen
             m.streams[other.id] = replace(m.streams[other.id], among=f"object{owner.id}", chosen=picked)
@@ -184,11 +187,11 @@ def index(m: Machine, value: Value, at: Value, span: Span) -> Value:
             return _heap_index(m, value, at, span)
         case BufferV(flavor=Flavor.TORCH | Flavor.OPAQUE), ConstV(str()):
             # `state["step"]`: what was taken for a tensor is a dict.
-            return SymV(f"{_key_before(m, value)}[{key_of(at)}]", (value,))
+            return SymV(symbols.Item(_before(m, value), symbol_of(at)), (value,))
         case BufferV(), _:
             return _view(m, value, at, span)
         case (SymV(base, holds), _):
-            return SymV(f"{base}[{key_of(at)}]", holds)
+            return SymV(symbols.Item(base, symbol_of(at)), holds)
         case MethodV(BufferV() as view, "__array_interface__"), ConstV("data"):
             return TupleV((BufferV(view.id, view.region, Flavor.POINTER), ConstV(False)))
         case MethodV(BufferV() as view, "__cuda_array_interface__"), ConstV("data"):
@@ -201,16 +204,15 @@ def index(m: Machine, value: Value, at: Value, span: Span) -> Value:
             return m.fresh("item", span)
 
 
-def _key_before(m: Machine, value: BufferV) -> str:
-    """The key of an argument as it was before a call showed that it may be memory."""
-    buffer = m.buffers[value.id]
-    return buffer.name if buffer.origin is Origin.ARGUMENT and not value.region else key_of(value)
+def _before(m: Machine, value: BufferV) -> Symbol:
+    """What an argument was before a call showed that it may be memory."""
+    return m.given.get(value.id, symbol_of(value)) if not value.region else symbol_of(value)
 
 
 def _heap_index(m: Machine, value: HeapV, at: Value, span: Span) -> Value:
     held = m.heap[value.id]
     if held.shape is Shape.DICT:
-        return held.attrs.get(key_of(at)) or extra(m, held, value, key_of(at))
+        return held.entries.get(symbol_of(at)) or extra(m, held, value, symbol_of(at))
     if held.shape is Shape.INSTANCE:
         fields = elements.fields(held)
         if fields and isinstance(at, ConstV) and isinstance(at.value, int) and at.value < len(fields):
@@ -219,7 +221,7 @@ def _heap_index(m: Machine, value: HeapV, at: Value, span: Span) -> Value:
         return (
             m.python.call(m, method, [at], {}, span)
             if method is not None
-            else SymV(f"object{value.id}[{key_of(at)}]")
+            else SymV(symbols.Item(symbol_of(value), symbol_of(at)))
         )
     if held.open:
         at = rings.slot(m, at)
@@ -229,13 +231,13 @@ def _heap_index(m: Machine, value: HeapV, at: Value, span: Span) -> Value:
         and -len(held.items) <= at.value < len(held.items)
     ):
         return held.items[at.value]
-    if held.key == SLICE:
+    if held.role == SLICE:
         return _of_slice(m, held, at, span)
     if held.open and isinstance(at, ConstV) and isinstance(at.value, int) and at.value < 0:
         # The last element of those that were asked for by their number: ``hops[-1]`` after a loop over them.
-        asked = max((int(key) for key in held.extra if key.isdigit()), default=0)
+        asked = max((number for key in held.extra if (number := symbols.number(key)) is not None), default=0)
         if asked and asked + 1 + at.value >= 0:
-            return extra(m, held, value, str(asked + 1 + at.value))
+            return extra(m, held, value, symbols.constant(asked + 1 + at.value))
     if isinstance(at, SliceV) and held.open and _is_rest(at):
         made = lazy(m, SLICE, [value, at.lo or ConstV(0)])
         m.heap[made.id].kind, m.heap[made.id].sample = held.kind, held.sample
@@ -250,7 +252,7 @@ def _heap_index(m: Machine, value: HeapV, at: Value, span: Span) -> Value:
                 held.extra,
             )
         return made
-    return extra(m, held, value, key_of(at))
+    return extra(m, held, value, symbol_of(at))
 
 
 SLICE = "slice"
@@ -301,13 +303,12 @@ def _view(m: Machine, value: BufferV, at: Value, span: Span) -> Value:
     if value.flavor is Flavor.ARRAY and value.id in m.flat and not isinstance(at, (SliceV, TupleV)):
         picked = BufferV(value.id, elements.selected(value, at), value.flavor)
         tensors.read_on_host(m, picked, span, "read")
-        return SymV(f"{key_of(picked)}.value")
+        return SymV(symbols.Attr(symbol_of(picked), "value"))
     return BufferV(value.id, elements.selected(value, at), value.flavor)
 
 
 def put(m: Machine, held: HeapObject, at: Value, value: Value) -> None:
     """Stores an element of a list or dict."""
-    key = key_of(at)
     if (
         held.shape is Shape.LIST
         and isinstance(at, ConstV)
@@ -316,10 +317,10 @@ def put(m: Machine, held: HeapObject, at: Value, value: Value) -> None:
     ):
         held.items[at.value] = value
     elif held.shape is Shape.DICT:
-        held.attrs[key] = value
-        held.keys[key] = at
+        key = symbol_of(at)
+        held.entries[key], held.keys[key] = value, at
     else:
-        held.extra[key] = value
+        held.extra[symbol_of(at)] = value
 
 
 def _has_more(m: Machine, table: HeapV, at: Value) -> None:
@@ -327,7 +328,7 @@ def _has_more(m: Machine, table: HeapV, at: Value) -> None:
     held = m.heap[table.id]
     known = isinstance(at, ConstV) or held.shape is not Shape.DICT or held.open
     if m.filling is not None and table.id < m.filling.objects and not known:
-        m.filled[table.id] = key_of(at)
+        m.filled[table.id] = symbol_of(at)
 
 
 def filled(m: Machine) -> None:
@@ -336,12 +337,12 @@ def filled(m: Machine) -> None:
     While it runs they hold just that, and what it takes out again it takes out in each pass:
     ``slot = self.loaded.pop(id(p), None)``.
     """
-    for table, key in m.filled.items():
+    for table, at in m.filled.items():
         held = m.heap[table]
-        if key in held.attrs:
-            value = held.attrs[key]
+        if at in held.entries:
+            value = held.entries[at]
             number = isinstance(value, ConstV) and not isinstance(value.value, bool)
-            sample = SymV(f"object{table}[each]") if number else value
+            sample = each_of(HeapV(table)) if number else value
             held.open, held.sample, held.born = True, sample, m.filling
     m.filled.clear()
 
@@ -361,8 +362,8 @@ def set_index(m: Machine, container: Value, at: Value, value: Value, span: Span)
             in_place.assign(m, target, value, span)
         case SymV(base):
             if isinstance(value, (BufferV, EventV, HeapV, TupleV)) or names.is_stream_like(value):
-                m.roles[f"{base}[{key_of(at)}]"] = value
-            elif m.roles.get(f"{base}[{key_of(at)}]") is not None:
-                m.roles.pop(f"{base}[{key_of(at)}]")
+                m.roles[symbols.Item(base, symbol_of(at))] = value
+            else:
+                m.roles.pop(symbols.Item(base, symbol_of(at)), None)
         case _:
             pass

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import models
 from streamlint.interp.library import arrays, devices, graphs, stream_values
-from streamlint.interp.state import captures, flavors, names
+from streamlint.interp.state import captures, flavors, names, symbols
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -19,7 +19,7 @@ from streamlint.interp.state.values import (
     StreamV,
     SymV,
     Value,
-    key_of,
+    symbol_of,
 )
 from streamlint.models.schema import Lib, Role
 from streamlint.trace import (
@@ -88,7 +88,7 @@ def enter(m: Machine, value: Value, span: Span) -> tuple[Value, _Restore]:
         # with kvikio.CuFile(path) as file:
         return value, restore
     if context is None:
-        return SymV(f"entering({key_of(names.settle(m, value))})"), restore
+        return SymV(symbols.call("entering", symbol_of(names.settle(m, value)))), restore
     match context.kind:
         case ContextKind.STREAM:
             if isinstance(context.value, StreamV):
@@ -159,7 +159,7 @@ def as_context(m: Machine, value: Value, span: Span) -> ContextV | None:
         case BufferV() if models.find_method(Role.BUFFER, flavors.library(value), "close") is not None:
             # with resource.allocate(n, stream=s) as block: the end of the block closes it
             return ContextV(ContextKind.CLOSING, value)
-        case SymV(key) if "stream" in key.rpartition(".")[2].lower() and "(" not in key:
+        case SymV(symbol) if "stream" in symbols.said(symbol).lower() and not symbols.is_computed(symbol):
             # with self.copy_stream_ctx: the attribute was set by code that was not seen.
             lib = arrays.guessed_library(m)
             return ContextV(ContextKind.STREAM, stream_values.as_stream(m, value, span, lib), lib)

@@ -21,7 +21,7 @@ from streamlint.interp.python import (
     objects,
     text,
 )
-from streamlint.interp.state import bounded, elements, loop_steps, names, rings
+from streamlint.interp.state import bounded, elements, loop_steps, names, rings, symbols
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -37,7 +37,7 @@ from streamlint.interp.state.values import (
     SymV,
     TupleV,
     Value,
-    key_of,
+    symbol_of,
 )
 from streamlint.trace import UNBOUNDED, Evidence, Interval, Symbol
 
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.symbols import Plain
 
 SURE_ELEMENTS = 8
 """Comprehensions over a known length are evaluated element by element up to this many, whatever they cost."""
@@ -138,7 +139,7 @@ def dictionary(m: Machine, e: ir.DictDisplay) -> Value:
         if key is None:
             source = evaluate(m, value)
             if isinstance(source, HeapV):
-                target.attrs.update(m.heap[source.id].attrs)
+                target.entries.update(m.heap[source.id].entries)
                 target.keys.update(m.heap[source.id].keys)
             target.open = True
             continue
@@ -160,7 +161,7 @@ def unary(m: Machine, e: ir.Unary) -> Value:
             made = tensors.operate(m, e.span, e.op, [value])
             return sizes.as_mask(m, made) if value.id in m.masks else made
         case _:
-            return SymV(f"({e.op}{key_of(value)})")
+            return SymV(symbols.Unary(e.op, symbol_of(value)))
 
 
 def binary(m: Machine, op: str, left: Value, right: Value, e: ir.Binary | ir.AugAssign) -> Value:
@@ -172,13 +173,13 @@ def binary(m: Machine, op: str, left: Value, right: Value, e: ir.Binary | ir.Aug
         case ConstV(a), ConstV(b) if op in _ARITHMETIC:
             return _constant(op, a, b)
         case ConstV(str() | bytes()), TupleV(items) if op == "%" and not tensors.buffers_in(m, items):
-            return text.filled(left, items) or SymV(f"({key_of(left)}%{key_of(right)})")
+            return text.filled(left, items) or SymV(symbols.Binary("%", symbol_of(left), symbol_of(right)))
         case (BufferV(flavor=Flavor.POINTER) as pointer, _) if op in "+-":
             return moved(pointer, right, op)
         case (_, BufferV(flavor=Flavor.POINTER) as pointer) if op == "+":
             return moved(pointer, left, "+")
         case (BufferV(flavor=Flavor.POINTER), _) | (_, BufferV(flavor=Flavor.POINTER)):
-            return SymV(f"({key_of(left)}{op}{key_of(right)})")
+            return SymV(symbols.Binary(op, symbol_of(left), symbol_of(right)))
         case (TupleV(a), BufferV(flavor=Flavor.OPAQUE) | SymV()) if op == "+":
             # (first,) + rest[1:]: what is added to a tuple is one, of a length that is not known
             return container_methods.with_rest(m, a, right)
@@ -220,7 +221,7 @@ def binary(m: Machine, op: str, left: Value, right: Value, e: ir.Binary | ir.Aug
                 # A graph takes it up now: it cannot wait for what later code shows.
                 views = [_captured(m, side) for side in (left, right)]
                 return tensors.operate(m, e.span, f"operator {op}", views)
-            result = SymV(f"({key_of(left)}{op}{key_of(right)})")
+            result = SymV(symbols.Binary(op, symbol_of(left), symbol_of(right)))
             guesses.note(m, op, left, right, result, e.span)
             return result
 
@@ -237,23 +238,24 @@ def moved(pointer: BufferV, by: Value, op: str) -> BufferV:
         case (Interval(lo, hi),), ConstV(int() as offset) if op == "+" and offset >= 0:
             return BufferV(pointer.id, (Interval(lo + offset, hi),), pointer.flavor)
         case _:
-            return BufferV(pointer.id, (*pointer.region, Symbol(f"{op}{key_of(by)}")), pointer.flavor)
+            return BufferV(
+                pointer.id, (*pointer.region, Symbol(f"{op}{symbols.text_of(symbol_of(by))}")), pointer.flavor
+            )
 
 
-def _constant(op: str, a: object, b: object) -> Value:
+def _constant(op: str, a: Plain, b: Plain) -> Value:
+    unknown = SymV(symbols.Binary(op, symbols.constant(a), symbols.constant(b)))
     if bounded.is_too_much(op, a, b):
-        return SymV(f"({a!r}{op}{b!r})")
+        return unknown
     if op in ("*", "%") and isinstance(a, (str, bytes)):
         folded = text.folded(lambda: a % b, a, b) if op == "%" else None
-        return folded or SymV(f"({a!r}{op}{b!r})")
+        return folded or unknown
     try:
         result = _ARITHMETIC[op](a, b)
     except (TypeError, ZeroDivisionError, ValueError, OverflowError):
-        return SymV(f"({a!r}{op}{b!r})")
+        return unknown
     return (
-        bounded.constant(result)
-        if isinstance(result, (int, float, complex, str, bytes, bool))
-        else SymV(f"({a!r}{op}{b!r})")
+        bounded.constant(result) if isinstance(result, (int, float, complex, str, bytes, bool)) else unknown
     )
 
 
@@ -313,7 +315,11 @@ def _contents(m: Machine, value: Value) -> Value:
     held = m.heap[value.id] if isinstance(value, HeapV) else None
     if held is not None and held.shape is Shape.DICT:
         known = None if held.open or not held.keys else list(held.keys.values())
-        return value if known is None else TupleV(tuple(sorted(known, key=key_of)))
+        return (
+            value
+            if known is None
+            else TupleV(tuple(sorted(known, key=lambda one: symbols.text_of(symbol_of(one)))))
+        )
     if not items or not all(isinstance(item, ConstV) for item in items):
         return value
     return TupleV(tuple(items))
@@ -363,7 +369,9 @@ def comprehension(m: Machine, e: ir.Comprehension) -> Value:
         m.heap[made.id].sample = collected[0][1] if collected else None
         m.heap[made.id].born = born
         if len(collected) > 1:
-            m.heap[made.id].extra = {str(turn): value for turn, (_, value) in enumerate(collected)}
+            m.heap[made.id].extra = {
+                symbols.constant(turn): value for turn, (_, value) in enumerate(collected)
+            }
     return made
 
 
@@ -425,7 +433,7 @@ def yielded(m: Machine, e: ir.Yield) -> Value:
     if frame.on_yield is None:
         return m.fresh("sent", e.span)
     if e.delegate:
-        for item in elements.listed(m, value) or [containers.element(m, value, "each", e.span)]:
+        for item in elements.listed(m, value) or [containers.element(m, value, symbols.EACH, e.span)]:
             frame.on_yield(item)
         return NONE
     return frame.on_yield(value)

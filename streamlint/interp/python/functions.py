@@ -8,9 +8,10 @@ from streamlint import ir
 from streamlint.interp.facts import classes, kinds, known, modules, touching
 from streamlint.interp.library import annotated, arrays, escape, kernels, tensors, unresolved
 from streamlint.interp.python import caching, calls, containers, stmt
-from streamlint.interp.state import bounded, callers, names
+from streamlint.interp.state import arguments, bounded, callers, names, symbols
 from streamlint.interp.state.budgets import LIMITS
-from streamlint.interp.state.machine import Frame, Machine, Returned
+from streamlint.interp.state.ends import Returned
+from streamlint.interp.state.machine import Frame, Machine
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -226,11 +227,7 @@ def bind(
                 for key, value in named.items():
                     containers.put(m, m.heap[made.id], ConstV(key), value)
                 env.names[param.name] = made
-            case _ if (
-                rest
-                and param.kind == "positional"
-                and not (isinstance(rest[0], SymV) and rest[0].key.startswith("*"))
-            ):
+            case _ if rest and param.kind == "positional" and not arguments.is_rest(rest[0]):
                 env.names[param.name] = rest.pop(0)
             case _ if param.name in named:
                 env.names[param.name] = named.pop(param.name)
@@ -252,14 +249,14 @@ def bind(
 
 def _default(m: Machine, func: FuncV, function: ir.Function, param: ir.Param) -> Value:
     if param.default is None:
-        return SymV(f"{function.qualname}:{param.name}")
+        return SymV(symbols.Local(function.qualname, param.name))
     module = m.project.module(function.module)
     if isinstance(param.default, ir.Const):
         return ConstV(None) if param.default.value is ... else ConstV(param.default.value)
     if func.closure is not None and param.name in func.closure.names:
         return func.closure.names[param.name]
     value = modules.at_import(m, module, param.default) if module is not None else None
-    return value if value is not None else SymV(f"{function.qualname}:{param.name}")
+    return value if value is not None else SymV(symbols.Local(function.qualname, param.name))
 
 
 def run_generator(m: Machine, value: GeneratorV, at_yield: Callable[[Value], Value], span: Span) -> None:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import classes, given_classes
 from streamlint.interp.python import instances, unseen_caller
-from streamlint.interp.state import arguments, naming
-from streamlint.interp.state.machine import PathEnds, Returned
+from streamlint.interp.state import arguments, naming, symbols
+from streamlint.interp.state.ends import PathEnds, Returned
 from streamlint.interp.state.values import NONE, EventV, HeapV, StreamV, SymV, Value
 
 if TYPE_CHECKING:
     from streamlint import ir
     from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.symbols import Symbol
 
 _FIRST_NUMBER = 1000
 """Arguments of the constructors of such objects are numbered apart from those of outside calls."""
@@ -25,7 +26,7 @@ def settled(m: Machine, value: Value) -> Value:
     ``def report(meter: Meter): meter.pull()``. It was made, and used, long before. What only its use shows is
     a decision of the path.
     """
-    passed = arguments.passed(value.key) if isinstance(value, SymV) else None
+    passed = arguments.passed(value.symbol) if isinstance(value, SymV) else None
     if not isinstance(value, SymV) or passed is None or not passed.is_argument:
         return value
     target = m.targets.get(passed.call)
@@ -33,11 +34,13 @@ def settled(m: Machine, value: Value) -> Value:
     if given is None or _is_being_made(m, given.cls):
         return value
     if not given.shown and m.oracle.choose(
-        f"class of {value.key}", f"`isinstance({passed.name}, {given.cls.name})`", relevant=False
+        symbols.call("class of", value.symbol),
+        f"`isinstance({passed.name}, {given.cls.name})`",
+        relevant=False,
     ):
         return value
-    made = _made(m, given.cls, value.key)
-    m.roles[value.key] = made
+    made = _made(m, given.cls, value.symbol)
+    m.roles[value.symbol] = made
     return made
 
 
@@ -49,10 +52,10 @@ def _is_being_made(m: Machine, cls: ir.ClassDecl) -> bool:
     return _place(cls) in m.globals
 
 
-def _made(m: Machine, cls: ir.ClassDecl, key: str) -> HeapV:
+def _made(m: Machine, cls: ir.ClassDecl, symbol: Symbol) -> HeapV:
     """An object as other code has made and used it: what its constructor queued is complete."""
     made = classes.new(m, cls)
-    m.heap[made.id].key = key
+    m.heap[made.id].symbol = symbol
     m.globals[_place(cls)] = NONE
     outer, constructing, m.constructing = m.calls, m.constructing, True
     m.calls = []
@@ -65,11 +68,11 @@ def _made(m: Machine, cls: ir.ClassDecl, key: str) -> HeapV:
         m.calls, m.constructing = outer, constructing
         del m.globals[_place(cls)]
     m.forget_ops(first)
-    _was_used(m, made, cls, key)
+    _was_used(m, made, cls, symbol)
     return made
 
 
-def _was_used(m: Machine, made: HeapV, cls: ir.ClassDecl, key: str) -> None:
+def _was_used(m: Machine, made: HeapV, cls: ir.ClassDecl, symbol: Symbol) -> None:
     """Other methods may have been called before; its streams and events are known to who passes it."""
     order, _ = m.project.ancestors(cls)
     names = {
@@ -79,7 +82,7 @@ def _was_used(m: Machine, made: HeapV, cls: ir.ClassDecl, key: str) -> None:
         if decl.name != "__init__"
         for name in decl.names
     }
-    unseen_caller.after_other_calls(m, made, frozenset(names), key)
+    unseen_caller.after_other_calls(m, made, frozenset(names), symbol)
     for name, value in m.heap[made.id].attrs.items():
         if isinstance(value, (StreamV, EventV)):
-            naming.keep(m, value, f"{key}.{name}")
+            naming.keep(m, value, symbols.Attr(symbol, name))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.python import containers
 from streamlint.interp.state import elements
-from streamlint.interp.state.machine import PathEnds
+from streamlint.interp.state.ends import PathEnds
 from streamlint.interp.state.values import ConstV, HeapObject, HeapV, Value
 
 if TYPE_CHECKING:
@@ -34,21 +34,21 @@ def _endless(m: Machine, kind: str, items: list[Value]) -> HeapV:
 def over(m: Machine, items: list[Value]) -> HeapV:
     """``iter(slots)``: the elements that are left."""
     made = m.new_list(items)
-    m.heap[made.id].key = ITER
+    m.heap[made.id].role = ITER
     return made
 
 
 def is_iterator(held: HeapObject) -> bool:
-    return held.key == ITER or (held.key in (CYCLE, COUNT) and _POSITION in held.attrs)
+    return held.role == ITER or (held.role in (CYCLE, COUNT) and _POSITION in held.attrs)
 
 
 def position(m: Machine, held: HeapObject) -> int:
     """Where an iterator is: one that goes in circles is at its start again after a round."""
     turn = _turn(held)
     match held:
-        case HeapObject(key="iter", items=left):
+        case HeapObject(role="iter", items=left):
             return len(left)
-        case HeapObject(key="cycle", items=[source]):
+        case HeapObject(role="cycle", items=[source]):
             around = elements.listed(m, source)
             return turn % len(around) if around else 0
         case _:
@@ -65,7 +65,7 @@ def _turn(held: HeapObject) -> int:
 
 def step(m: Machine, held: HeapObject, default: Value | None, span: Span) -> Value:
     """``next(iterator)``, ``next(iterator, default)``"""
-    if held.key != ITER:
+    if held.role != ITER:
         turn = _turn(held)
         held.attrs[_POSITION] = ConstV(turn + 1)
         return containers.around(m, held, turn, span)

@@ -17,10 +17,9 @@ from streamlint.interp.state.values import (
     HeapV,
     Shape,
     StreamV,
-    SymV,
     TupleV,
     Value,
-    key_of,
+    given_by,
 )
 from streamlint.models.schema import NewEvent, NewStream
 from streamlint.trace import Origin
@@ -64,7 +63,7 @@ def isinstance_of(m: Machine, args: list[Value]) -> Value:
     answers = [_is_a(m, value, option) for option in options]
     if True in answers or None not in answers:
         return ConstV(True in answers)
-    return SymV(f"isinstance({key_of(value)},{','.join(key_of(o) for o in options)})")
+    return given_by("isinstance", value, *options)
 
 
 def _is_a(m: Machine, value: Value, option: Value) -> bool | None:
@@ -123,14 +122,14 @@ def _of_library(m: Machine, value: Value, options: tuple[Value, ...]) -> Value |
             # A class of the program: isinstance(x, QuantizedTensor). What is declared a tensor is hardly one;
             # what was only taken for a tensor may well be.
             asked = "isinstance" if _is_declared(m, value) else "is_a"
-            return SymV(f"{asked}({key_of(value)},{','.join(key_of(o) for o in options)})")
+            return given_by(asked, value, *options)
     return None
 
 
 def _is_declared(m: Machine, value: Value) -> bool:
     """Whether a tensor is a parameter that says so: ``x: torch.Tensor``."""
     buffer = m.buffers[value.id] if isinstance(value, BufferV) else None
-    return buffer is not None and buffer.origin is Origin.ARGUMENT and buffer.name not in m.roles
+    return buffer is not None and buffer.origin is Origin.ARGUMENT and m.given.get(buffer.id) not in m.roles
 
 
 _OTHER_ACCELERATORS = ("torch.xpu.", "torch.npu.", "torch.musa.", "torch.mtia.", "torch_npu.")

@@ -8,7 +8,7 @@ from streamlint import ir
 from streamlint.interp.library import escape
 from streamlint.interp.python import alike, binding, conditions, containers, expr, objects, stmt
 from streamlint.interp.state import arrangement, elements, lifetime, loop_steps
-from streamlint.interp.state.machine import Jumped, Machine, PathEnds, Returned
+from streamlint.interp.state.ends import Jumped, PathEnds, Returned
 from streamlint.interp.state.values import NONE, ConstV, GeneratorV, HeapV, Value
 from streamlint.models import vocabulary
 from streamlint.trace import Copy, Doubt, HostEffect, Launch
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from streamlint.interp.state.arrangement import Arrangement
+    from streamlint.interp.state.machine import Machine
 
 UNKNOWN_LENGTH_TURNS = 2
 """Passes over a loop of unknown length: the second shows what one pass does to the next."""
@@ -66,7 +67,7 @@ def _turns(m: Machine, s: ir.For, source: Value) -> Iterator[Value]:
             yield item
             passes.end()
         return
-    counted = isinstance(source, HeapV) and m.heap[source.id].key in ("range", "enumerate")
+    counted = isinstance(source, HeapV) and m.heap[source.id].role in ("range", "enumerate")
     # for i in range(n): ring.push(i): the slots may be computed in what the loop calls.
     turns = INDEXED_TURNS if counted and m.loops == 1 else turns_for(m, s)
     asked = objects.asked_for(m, source)[:SURE_TURNS]

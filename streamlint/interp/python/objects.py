@@ -10,7 +10,7 @@ from streamlint.interp.facts import classes
 from streamlint.interp.library import devices, effects, tensor_methods, threads
 from streamlint.interp.library.hooks import OF_MODULES
 from streamlint.interp.python import given_objects, variables
-from streamlint.interp.state import lifetime, names, naming
+from streamlint.interp.state import lifetime, names, naming, symbols
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -77,9 +77,10 @@ def attribute(m: Machine, value: Value, name: str, span: Span) -> Value:
             return MethodV(value, name)
         case SymV() if name in models.ORDERING_IN_C:
             return ApiV(models.ORDERING_IN_C[name])
-        case SymV(key, holds):
-            stored = m.roles.get(f"{key}.{name}")
-            return stored if stored is not None else SymV(f"{key}.{name}", holds)
+        case SymV(of, holds):
+            symbol = symbols.Attr(of, name)
+            stored = m.roles.get(symbol)
+            return stored if stored is not None else SymV(symbol, holds)
         case QueryV(status=True) if name == "value":
             return value
         case PartialV() if name == "func":
@@ -132,7 +133,7 @@ def _instance_attribute(m: Machine, value: HeapV, name: str, span: Span) -> Valu
         found = names.settle(m, held.attrs[name])
         if isinstance(found, HeapV) and held.cls is not None:
             inside = m.heap[found.id]
-            if inside.shape is Shape.DICT and not inside.attrs:
+            if inside.shape is Shape.DICT and not inside.entries:
                 variables.add_stream_elements(m, value, held.cls, name, inside)
             variables.add_sample(m, m.project.ancestors(held.cls)[0], name, inside)
         elif held.attrs[name] == NONE and held.cls is not None and "stream" in name and not m.constructing:
@@ -141,7 +142,7 @@ def _instance_attribute(m: Machine, value: HeapV, name: str, span: Span) -> Valu
         return found
     if held.cls is None:
         waited = threads.is_thread(m, value) or value.id in m.monitors
-        return MethodV(value, name) if waited else SymV(f"{held.key}.{name}")
+        return MethodV(value, name) if waited else SymV(symbols.Attr(m.symbol_of_object(value), name))
     if name == "__class__":
         return ClassV(held.cls)
     member = classes.lookup(m, held.cls, name)
@@ -159,7 +160,7 @@ def _instance_attribute(m: Machine, value: HeapV, name: str, span: Span) -> Valu
         return member
     if threads.is_method(m, value, name):
         return MethodV(value, name)
-    held.attrs[name] = unknown_attribute(m, held, name)
+    held.attrs[name] = unknown_attribute(m, value, name)
     made = variables.stream_attribute(m, value, held.cls, name)
     if made is not None:
         held.attrs[name] = made
@@ -167,11 +168,11 @@ def _instance_attribute(m: Machine, value: HeapV, name: str, span: Span) -> Valu
     return held.attrs[name]
 
 
-def unknown_attribute(m: Machine, held: HeapObject, name: str) -> SymV:
-    key = f"{held.key}.{name}"
-    if held.cls is not None:
-        m.owners[key] = (held.cls, name)
-    return SymV(key)
+def unknown_attribute(m: Machine, value: HeapV, name: str) -> SymV:
+    symbol, cls = symbols.Attr(m.symbol_of_object(value), name), m.heap[value.id].cls
+    if cls is not None:
+        m.owners[symbol] = (cls, name)
+    return SymV(symbol)
 
 
 def is_property(decl: ir.FunctionDecl) -> bool:
@@ -191,7 +192,7 @@ def _class_attribute(m: Machine, decl: ir.ClassDecl, name: str) -> Value:
     if found is None and name == "apply" and classes.lookup(m, decl, "forward") is not None:
         # A subclass of torch.autograd.Function: Copy.apply(...) runs Copy.forward.
         return MethodV(ClassV(decl), name)
-    return found if found is not None else SymV(f"{decl.qualname}.{name}")
+    return found if found is not None else SymV(symbols.Attr(symbols.Name(decl.qualname), name))
 
 
 def iterated(m: Machine, value: Value, span: Span) -> Value:
@@ -231,21 +232,21 @@ def set_attribute(m: Machine, value: Value, name: str, new: Value, span: Span) -
             lifetime.move(m, value, new)
             lifetime.give_up(m, value)
         case BufferV():
-            _replace(m, f"buffer{value.id}.{name}", name, new)
-        case SymV(key) if name == "data" and isinstance(new, BufferV):
-            m.roles[key] = new
-            lifetime.give_up(m, m.roles.pop(f"{key}.data", None))
-        case SymV(key):
-            _replace(m, f"{key}.{name}", name, new)
+            _replace(m, symbols.Attr(symbols.Thing("buffer", value.id), name), new)
+        case SymV(of) if name == "data" and isinstance(new, BufferV):
+            m.roles[of] = new
+            lifetime.give_up(m, m.roles.pop(symbols.Attr(of, name), None))
+        case SymV(of):
+            _replace(m, symbols.Attr(of, name), new)
         case _:
             pass
 
 
-def _replace(m: Machine, key: str, name: str, new: Value) -> None:
+def _replace(m: Machine, symbol: symbols.Attr, new: Value) -> None:
     """``p.grad = None`` lets go of the gradient that ``p`` had; other values may be held elsewhere."""
-    old = m.roles.get(key)
-    m.roles[key] = new
-    if name == "grad" and old != new:
+    old = m.roles.get(symbol)
+    m.roles[symbol] = new
+    if symbol.name == "grad" and old != new:
         lifetime.give_up(m, old)
 
 
@@ -265,10 +266,10 @@ def asked_for(m: Machine, value: Value) -> list[Value]:
     """
     held = m.heap[value.id] if isinstance(value, HeapV) else None
     match held:
-        case HeapObject(key="enumerate", items=[_, inner]):
+        case HeapObject(role="enumerate", items=[_, inner]):
             return [TupleV((m.fresh("index"), item)) for item in asked_for(m, inner)]
         case HeapObject(shape=Shape.LIST, open=True, extra=extra):
-            unknown = (item for key, item in extra.items() if not key.isdigit())
+            unknown = (item for at, item in extra.items() if symbols.number(at) is None)
             return [item for item in unknown if isinstance(item, (StreamV, EventV, HeapV, TupleV))]
         case _:
             return []

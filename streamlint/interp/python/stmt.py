@@ -17,8 +17,8 @@ from streamlint.interp.python import (
     loops,
     with_statements,
 )
-from streamlint.interp.state import lifetime, names
-from streamlint.interp.state.machine import Jumped, Machine, PathEnds, Returned
+from streamlint.interp.state import lifetime, names, symbols
+from streamlint.interp.state.ends import Jumped, PathEnds, Returned
 from streamlint.interp.state.values import (
     NONE,
     BufferV,
@@ -26,11 +26,13 @@ from streamlint.interp.state.values import (
     ConstV,
     HeapV,
     Shape,
-    key_of,
+    symbol_of,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from streamlint.interp.state.machine import Machine
 
 
 def run_block(m: Machine, body: Sequence[ir.Stmt]) -> None:
@@ -154,8 +156,8 @@ def _delete(m: Machine, target: ir.Expr) -> None:
             at = expr.evaluate(m, target.index)
             if isinstance(owner, HeapV):
                 held = m.heap[owner.id]
-                held.attrs.pop(key_of(at), None)
-                held.keys.pop(key_of(at), None)
+                held.entries.pop(symbol_of(at), None)
+                held.keys.pop(symbol_of(at), None)
                 if (
                     isinstance(at, ConstV)
                     and isinstance(at.value, int)
@@ -208,7 +210,9 @@ def _match(m: Machine, s: ir.Match) -> None:
         elif case.guard is not None:
             matched = conditions.holds(m, case.guard)
         else:
-            matched = conditions.ask(m, f"match {key_of(subject)} {position}", s.subject)
+            matched = conditions.ask(
+                m, symbols.call("match", symbol_of(subject), symbols.constant(position)), s.subject
+            )
         if matched:
             run_block(m, case.body)
             return

@@ -8,7 +8,6 @@ makes a stream or an event. Nothing is run but that.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,11 +15,10 @@ from streamlint import ir
 from streamlint.interp.facts import classes, modules, scopes, touching, writes
 from streamlint.interp.facts.scopes import Scope, Target
 from streamlint.interp.python import containers
-from streamlint.interp.state import arguments, naming
+from streamlint.interp.state import arguments, naming, symbols
 from streamlint.interp.state.decisions import Oracle
-from streamlint.interp.state.machine import PathEnds
+from streamlint.interp.state.ends import PathEnds
 from streamlint.interp.state.values import (
-    NONE,
     ClassV,
     ConstV,
     ContextV,
@@ -39,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.symbols import Symbol
 
 MOST_STEPS = 10
 """Names, attributes and calls that are followed from an expression to what makes the stream."""
@@ -46,33 +45,33 @@ MOST_STEPS = 10
 MOST_ATTEMPTS = 4
 """Paths tried through the code that makes a stream."""
 
-_LAST = re.compile(r"(.+?)(\.\w+|\[-?\d+\]|\[-?\d*:-?\d*:\])")
-"""What is taken from a value, at the end of its key: ``0:streams[:2:][0]``, ``0:context.stream``."""
-
 
 # ----------------------------------------------------------------------------- arguments
 
 
-def of_key(m: Machine, key: str) -> StreamV | EventV | None:
-    """The stream or event that an unknown value with this key is, if other code of the module shows it.
+def of_symbol(m: Machine, symbol: Symbol) -> StreamV | EventV | None:
+    """The stream or event that an unknown value is, if other code of the module shows it.
 
     That is what a caller passes as an argument, what another method puts into an attribute, or what is in it.
     """
-    parts_, whole = [], key
+    taken: list[symbols.Attr | symbols.Item] = []
+    whole = symbol
     while (value := _origin(m, whole)) is None:
-        last = _LAST.fullmatch(whole)
-        if last is None:
+        if not isinstance(whole, (symbols.Attr, symbols.Item)):
             return None
-        whole = last[1]
-        parts_.append(last[2])
-    for part in reversed(parts_):
-        value = _part(m, value, part)
+        taken.append(whole)
+        whole = whole.of
+    for part in reversed(taken):
+        found = _part(m, value, part)
+        if found is None:
+            return None
+        value = found
     if isinstance(value, ContextV):
         value = value.value
     if not isinstance(value, (StreamV, EventV)):
         return None
     mark_used(m, value)
-    naming.keep(m, value, key)
+    naming.keep(m, value, symbol)
     return value
 
 
@@ -104,19 +103,19 @@ def mark_used(m: Machine, value: Value | None) -> None:
             for item in items:
                 mark_used(m, item)
         case HeapV(number) if m.heap[number].cls is None:
-            for item in (*m.heap[number].items, *m.heap[number].attrs.values()):
+            for item in (*m.heap[number].items, *m.heap[number].named):
                 mark_used(m, item)
         case _:
             pass
 
 
-def _origin(m: Machine, key: str) -> Value | None:
-    """What is made for the argument or the attribute with this key; None for any other key."""
-    given = arguments.passed(key)
+def _origin(m: Machine, symbol: Symbol) -> Value | None:
+    """What is made for an argument or an attribute; None for anything else."""
+    given = arguments.passed(symbol)
     target = m.targets.get(given.call) if given is not None and given.is_argument else None
     if given is not None and target is not None:
         return _passed(m, target, given.name, MOST_STEPS) or _of_annotated_class(m, target, given.name)
-    owner = m.owners.get(key)
+    owner = m.owners.get(symbol)
     return _attribute(m, *owner, MOST_STEPS) if owner is not None else None
 
 
@@ -133,20 +132,32 @@ def _of_annotated_class(m: Machine, target: Target, param: str) -> Value | None:
     return _once(m, f"annotation of {param} of {target.called.module}:{target.called.qualname}", find)
 
 
-def _part(m: Machine, value: Value, text: str) -> Value:
-    """``.name``, ``[-1]``, or a slice as ``key_of`` writes it: ``[:3:]``."""
+def _part(m: Machine, value: Value, part: symbols.Attr | symbols.Item) -> Value | None:
+    """``.name``, ``[-1]``, or a slice: ``[:3]``; None for an element that is not known."""
     span = next(frame.statement for frame in reversed(m.frames) if frame.statement is not None)
-    if text.startswith("."):
-        found = m.python.attribute(m, value, text[1:], span)
+    if isinstance(part, symbols.Attr):
+        found = m.python.attribute(m, value, part.name, span)
         cls = m.heap[value.id].cls if isinstance(value, HeapV) else None
         if not isinstance(found, SymV) or cls is None:
             return found
         # Ring(stream=torch.cuda.Stream()), where Ring is a dataclass
-        made = _attribute(m, cls, text[1:], MOST_STEPS) or _passed(m, Target(None, cls), text[1:], MOST_STEPS)
+        made = _attribute(m, cls, part.name, MOST_STEPS) or _passed(
+            m, Target(None, cls), part.name, MOST_STEPS
+        )
         return made if made is not None else found
-    bounds = [ConstV(int(part)) if part else None for part in text[1:-1].split(":")]
-    at = bounds[0] or NONE if len(bounds) == 1 else SliceV(*bounds)
-    return containers.index(m, value, at, span)
+    index = _index(part.at)
+    return containers.index(m, value, index, span) if index is not None else None
+
+
+def _index(at: Symbol) -> Value | None:
+    match at:
+        case symbols.Const(_, int() as number):
+            return ConstV(number)
+        case symbols.Slice(symbols.Const(_, int()) | None, symbols.Const(_, int()) | None, None):
+            lo, hi = (_index(bound) if bound is not None else None for bound in (at.lo, at.hi))
+            return SliceV(lo, hi, None)
+        case _:
+            return None
 
 
 def _passed(m: Machine, target: Target, param: str, steps: int) -> Value | None:
@@ -164,12 +175,15 @@ def _passed(m: Machine, target: Target, param: str, steps: int) -> Value | None:
     return _once(m, f"argument {param} of {target.called.module}:{target.called.qualname}", find)
 
 
+_UNKNOWN = SymV(symbols.Name("what is not known"))
+
+
 def _once(m: Machine, what: str, find: Callable[[], Value | None]) -> Value | None:
     """The same stream each time, and None while it is being looked for."""
     place = ("origin", what)
     if place not in m.globals:
-        m.globals[place] = SymV(what)
-        m.globals[place] = find() or SymV(what)
+        m.globals[place] = _UNKNOWN
+        m.globals[place] = find() or _UNKNOWN
     value = m.globals[place]
     return None if isinstance(value, SymV) else value
 
@@ -192,7 +206,8 @@ def _value(m: Machine, scope: Scope, e: ir.Expr, steps: int) -> Value | None:
             values = [_value(m, scope, item, steps) for item in items]
             if all(value is None for value in values):
                 return None
-            unknown = [SymV(f"{scope.name}:{e.span.line}[{i}]") for i in range(len(values))]
+            displayed = symbols.Item(symbols.Name(scope.name), symbols.constant(e.span.line))
+            unknown = [SymV(symbols.Item(displayed, symbols.constant(i))) for i in range(len(values))]
             known = [value if value is not None else unknown[i] for i, value in enumerate(values)]
             return TupleV(tuple(known)) if e.kind == "tuple" else m.new_list(known)
         case ir.Attr(value=ir.Name(id=owner), name=name) if owner == scope.receiver and scope.cls is not None:
@@ -307,7 +322,7 @@ def _made(m: Machine, scope: Scope, e: ir.Call | ir.Comprehension) -> Value | No
 
     def find() -> Value | None:
         local: dict[str, Value] = {
-            name: SymV(f"{scope.name}:{name}") for name in scopes.local_names(scope.function)
+            name: SymV(symbols.Local(scope.name, name)) for name in scopes.local_names(scope.function)
         }
         waiting: list[tuple[int, ...]] = [()]
         for attempt in range(MOST_ATTEMPTS):
@@ -377,7 +392,7 @@ def _holds_order(m: Machine, value: Value) -> bool:
             return cls is not None and _makes_streams(cls)
         case HeapV(number) if m.heap[number].shape is not Shape.INSTANCE:
             held = m.heap[number]
-            inside = (*held.items, *held.attrs.values(), *((held.sample,) if held.sample else ()))
+            inside = (*held.items, *held.named, *((held.sample,) if held.sample else ()))
             return any(_holds_order(m, item) for item in inside)
         case _:
             return False

@@ -10,8 +10,8 @@ import re
 from typing import TYPE_CHECKING
 
 from streamlint.interp.library import tensors
-from streamlint.interp.state import bounded, elements
-from streamlint.interp.state.values import BufferV, ConstV, SymV, TupleV, Value, key_of
+from streamlint.interp.state import bounded, elements, symbols
+from streamlint.interp.state.values import BufferV, ConstV, SymV, TupleV, Value, symbol_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -46,8 +46,8 @@ def formatted(m: Machine, e: ir.Opaque, values: list[Value]) -> Value:
         made = e.texts[0] + "".join(value + text for value, text in zip(plain, e.texts[1:], strict=True))
         if len(made) <= MOST:
             return ConstV(made)
-    around = "{}".join(e.texts) if e.texts else f"{e.span.path}:{e.span.line}:{e.span.col}"
-    return SymV(f"f{around!r}({','.join(map(key_of, values))})")
+    around = e.texts or (e.span.path, e.span.line, e.span.col)
+    return SymV(symbols.Formatted(tuple(around), tuple(map(symbol_of, values))))
 
 
 def method(

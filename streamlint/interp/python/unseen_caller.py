@@ -8,8 +8,8 @@ from streamlint import ir
 from streamlint.interp.facts import classes, guesses, kinds, scopes
 from streamlint.interp.facts.scopes import Scope
 from streamlint.interp.library import escape, tensors
-from streamlint.interp.state import arguments, callers
-from streamlint.interp.state.machine import Machine, PathEnds, Returned
+from streamlint.interp.state import arguments, callers, symbols
+from streamlint.interp.state.ends import PathEnds, Returned
 from streamlint.interp.state.values import (
     ConstV,
     FuncV,
@@ -21,6 +21,8 @@ from streamlint.interp.state.values import (
 )
 
 if TYPE_CHECKING:
+    from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.symbols import Symbol
     from streamlint.source import Span
 
 
@@ -58,13 +60,13 @@ def _handed_out(m: Machine, value: Value, span: Span) -> None:
     callers.hand_out(m, value, views, span)
 
 
-def after_other_calls(m: Machine, made: HeapV, names: frozenset[str], key: str = "self") -> None:
+def after_other_calls(m: Machine, made: HeapV, names: frozenset[str], symbol: Symbol = symbols.SELF) -> None:
     """Makes unknown what methods with these names in their text may have changed since the constructor.
 
     What is still ``None``, ``False``, empty or the name of a state (``self.state = "idle"``) in a new object,
     or in an object that it holds, says nothing about a used one.
     """
-    waiting = [(key, made)]
+    waiting = [(symbol, made)]
     seen: set[int] = set()
     while waiting:
         owner, value = waiting.pop()
@@ -73,7 +75,7 @@ def after_other_calls(m: Machine, made: HeapV, names: frozenset[str], key: str =
         seen.add(value.id)
         attributes = m.heap[value.id].attrs
         for name in sorted(attributes.keys() & names):
-            part = f"{owner}.{name}"
+            part = symbols.Attr(owner, name)
             match attributes[name]:
                 case ConstV(None | False | str()):
                     attributes[name] = SymV(part)
@@ -149,7 +151,7 @@ def _outside_value(m: Machine, param: ir.Param, number: int, scope: Scope | None
         case _:
             unknown = arguments.unknown(number, param.name)
             if scope is not None:
-                m.parameters[unknown.key] = (scope, param.name)
+                m.parameters[unknown.symbol] = (scope, param.name)
             said = kinds.annotated(param.annotation).kind
             is_tensor = param.default is None and said is kinds.Kind.MEMORY
             return tensors.as_buffer(m, unknown) if is_tensor else unknown

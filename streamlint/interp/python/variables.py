@@ -9,8 +9,8 @@ from streamlint import ir
 from streamlint.interp.facts import modules, scopes, touching
 from streamlint.interp.facts.relevance import all_functions
 from streamlint.interp.python import containers, stream_sources, unseen_caller
-from streamlint.interp.state import arguments, naming
-from streamlint.interp.state.machine import PathEnds
+from streamlint.interp.state import arguments, naming, symbols
+from streamlint.interp.state.ends import PathEnds
 from streamlint.interp.state.values import (
     NONE,
     ConstV,
@@ -47,7 +47,7 @@ def first_value(m: Machine, module: ir.Module, name: str) -> Value:
     by the time that other code runs, the application has been set up. A number or flag that some function
     sets may be any.
     """
-    unknown = SymV(f"{module.name}.{name}")
+    unknown = SymV(symbols.Attr(symbols.Name(module.name), name))
     written = scopes.assigned(module, name)
     value = modules.at_import(m, module, written) if written is not None else None
     stream_sources.mark_used(m, value)
@@ -102,7 +102,7 @@ def stream_attribute(m: Machine, made: HeapV, cls: ir.ClassDecl, name: str) -> V
         for found in _made(m, ancestor).get(name, ()):
             if found.key is None:
                 return _evaluate(m, made, ancestor, found)
-            table = m.new_object(Shape.DICT, key=f"{m.heap[made.id].key}.{name}")
+            table = m.new_object(Shape.DICT, symbol=symbols.Attr(m.symbol_of_object(made), name))
             m.heap[table.id].open = True
             add_stream_elements(m, made, cls, name, m.heap[table.id])
             return table
@@ -157,7 +157,7 @@ def add_stream_elements(m: Machine, made: HeapV, cls: ir.ClassDecl, name: str, h
 
 def add_sample(m: Machine, owners: Sequence[ir.ClassDecl | ir.Module], name: str, held: HeapObject) -> None:
     """What code puts into a container that is still empty stands for its elements, if they are asked for."""
-    if held.shape is Shape.INSTANCE or held.items or held.attrs or held.sample is not None:
+    if held.shape is Shape.INSTANCE or held.items or held.named or held.sample is not None:
         return
     for owner in owners:
         held.sample = stream_sources.element(m, owner, name)

@@ -13,5 +13,5 @@ PYTHON: Final = Python(
     attribute=objects.attribute,
     run_generator=functions.run_generator,
     module_name=binding.module_name,
-    stream_of=stream_sources.of_key,
+    stream_of=stream_sources.of_symbol,
 )

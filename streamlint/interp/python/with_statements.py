@@ -9,7 +9,7 @@ from streamlint.interp.facts import classes
 from streamlint.interp.library import escape, monitors
 from streamlint.interp.python import binding, contexts, expr, stmt
 from streamlint.interp.state import lifetime, names
-from streamlint.interp.state.machine import Jumped, PathEnds, Returned
+from streamlint.interp.state.ends import Jumped, PathEnds, Returned
 from streamlint.interp.state.values import (
     NONE,
     GeneratorV,

@@ -1,23 +1,46 @@
-"""What unseen callers pass: its key on a path, and what its trace says of it."""
+"""What unseen callers pass: how it is told apart on a path, and what its trace says of it."""
 
 from __future__ import annotations
 
-import re
-from functools import lru_cache
+from typing import TYPE_CHECKING
 
+from streamlint.interp.state import symbols
 from streamlint.interp.state.values import SymV
 from streamlint.trace import Passed
 
-_KEY = re.compile(r"(\*?)(\d+):(\w+)(.*)", re.DOTALL)
+if TYPE_CHECKING:
+    from streamlint.interp.state.symbols import Symbol
+    from streamlint.interp.state.values import Value
 
 
 def unknown(call: int, name: str, *, rest: bool = False) -> SymV:
     """The argument ``name`` of a call from outside; ``rest``: those that ``*name`` takes."""
-    return SymV(f"{'*' if rest else ''}{call}:{name}")
+    return SymV(symbols.Param(call, name, rest))
 
 
-@lru_cache(maxsize=4_096)
-def passed(key: str) -> Passed | None:
-    """What the caller of a call from outside passes, if the value with this key is that or a part of it."""
-    found = _KEY.fullmatch(key)
-    return Passed(int(found[2]), found[3], found[4], rest=bool(found[1])) if found is not None else None
+def passed(symbol: Symbol) -> Passed | None:
+    """What the caller of a call from outside passes, if an unknown value is that or a part of it."""
+    part = ""
+    while True:
+        match symbol:
+            case symbols.Param(call, name, rest):
+                return Passed(call, name, part, rest=rest)
+            case symbols.Attr(of, name):
+                symbol, part = of, f".{name}{part}"
+            case symbols.Item(of, at):
+                symbol, part = of, f"[{symbols.text_of(at)}]{part}"
+            case symbols.Call(of):
+                symbol, part = of, f"(){part}"
+            case symbols.Fresh(of):
+                symbol = of
+            case _:
+                return None
+
+
+def is_rest(value: Value) -> bool:
+    """Whether it stands for any number of arguments: ``*args`` of which nothing is known."""
+    match value:
+        case SymV(symbols.Spread() | symbols.Param(rest=True)):
+            return True
+        case _:
+            return False

@@ -5,13 +5,15 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from streamlint.interp.state.budgets import LIMITS, short
-from streamlint.interp.state.values import ConstV, HeapV, Plain, SymV, TupleV, Value, key_of
+from streamlint.interp.state import symbols
+from streamlint.interp.state.budgets import LIMITS
+from streamlint.interp.state.values import ConstV, HeapV, SymV, TupleV, Value, each_of, symbol_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.symbols import Plain
 
 _HELD = 64
 """Parts of a value too large that are kept, so that unknown code may order the streams among them."""
@@ -21,7 +23,7 @@ def constant(value: Plain) -> Value:
     """A number or text; one too large is a value of which nothing is known but that it is this one."""
     if fits(value):
         return ConstV(value)
-    return SymV(short(hex(value) if isinstance(value, int) else repr(value)))
+    return SymV(symbols.constant(value))
 
 
 def fits(value: object) -> bool:
@@ -55,8 +57,7 @@ def new_tuple(m: Machine, items: Iterable[Value]) -> Value:
     if made.size <= LIMITS.elements:
         return made
     m.project.budgets.left_out.add("elements of a tuple")
-    key = "(" + ",".join(key_of(item) for item in made.items) + ")"
-    return SymV(key, tuple(islice(dict.fromkeys(_leaves(made)), _HELD)))
+    return SymV(symbol_of(made), tuple(islice(dict.fromkeys(_leaves(made)), _HELD)))
 
 
 def _leaves(value: TupleV) -> Iterator[Value]:
@@ -78,4 +79,4 @@ def fill(m: Machine, made: HeapV, items: Iterable[Value]) -> None:
     if len(added) > room:
         m.project.budgets.left_out.add("elements of a list")
         held.open = True
-        held.sample = held.sample or SymV(f"object{made.id}[each]")
+        held.sample = held.sample or each_of(made)

@@ -33,7 +33,7 @@ class Limits:
     text: int = 4_096
     """Characters of a string, and bits of a number, that the program computes."""
     key: int = 1_000
-    """Characters of the text that stands for an unknown value."""
+    """Characters of the text that tells an unknown value in a message."""
     ancestors: int = 256
     """Classes that a class inherits from, near ones first."""
     path_cost: int = 500
@@ -102,10 +102,10 @@ class Budgets:
 
 
 def short(text: str) -> str:
-    """A text that stands for a value, bounded: equal texts stay equal, and others stay different.
+    """A text that tells a value, bounded: equal texts stay equal, and others stay different.
 
-    ``a = a + a`` forty times gives an unknown value a text of 10**12 characters. Beginning and end stay as
-    they are: they tell what the value was made of, and by what.
+    ``a = a + a`` forty times would be told in 10**12 characters. Beginning and end stay as they are: they
+    tell what the value was made of, and by what.
     """
     if len(text) <= LIMITS.key:
         return text

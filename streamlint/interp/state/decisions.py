@@ -12,15 +12,19 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from streamlint.interp.state import symbols
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from streamlint.interp.state.symbols import Symbol
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    key: str
+    key: Symbol
     label: str
     options: int
     chosen: int
@@ -35,10 +39,12 @@ class Oracle:
 
     forced: tuple[int, ...] = ()
     taken: list[Decision] = field(default_factory=list)
-    memo: dict[str, int] = field(default_factory=dict)
+    memo: dict[Symbol, int] = field(default_factory=dict)
+    absent: set[Symbol] = field(default_factory=set)
+    """What the path has taken to be ``None``."""
 
     def choose(
-        self, key: str, label: str, *, options: int = 2, default: int = 0, relevant: bool = True
+        self, key: Symbol, label: str, *, options: int = 2, default: int = 0, relevant: bool = True
     ) -> int:
         """The answer for ``key``; asking twice gives the same one."""
         if key in self.memo:
@@ -48,8 +54,17 @@ class Oracle:
         position = len(self.taken)
         chosen = self.forced[position] if position < len(self.forced) else default
         self.taken.append(Decision(key, label, options, chosen, relevant))
-        self.memo[key] = chosen
+        self.answer(key, chosen)
         return chosen
+
+    def answer(self, key: Symbol, chosen: int) -> None:
+        """Keeps an answer for the rest of the path."""
+        self.memo[key] = chosen
+        match key:
+            case symbols.Compare("is", of, symbols.NOTHING) if chosen == 0:
+                self.absent.add(of)
+            case _:
+                pass
 
     @property
     def path(self) -> tuple[str, ...]:
@@ -93,7 +108,7 @@ class Exploration(Generic[T]):
         busy = whole = False
         runs = others = 0
         outcomes: set[object] = set()
-        asked: set[str] = set()
+        asked: set[Symbol] = set()
         while waiting or again or ((busy or not whole) and later and others < self.quiet_limit):
             if runs >= (self.limit if busy else self.quiet_limit):
                 self.cut = len(waiting)

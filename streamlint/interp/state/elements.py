@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.state import names
+from streamlint.interp.state import names, symbols
+from streamlint.interp.state.symbols import text_of
 from streamlint.interp.state.values import (
     NONE,
     BufferV,
@@ -15,7 +16,7 @@ from streamlint.interp.state.values import (
     SliceV,
     TupleV,
     Value,
-    key_of,
+    symbol_of,
 )
 from streamlint.trace import UNBOUNDED, Interval, Region, Selector, Symbol, SymbolSlice
 
@@ -36,7 +37,7 @@ def listed(m: Machine, value: Value) -> list[Value] | None:
             if held.open:
                 return None
             if held.shape is Shape.DICT:
-                return [held.keys[key] for key in held.attrs]
+                return [held.keys[key] for key in held.entries]
             return list(held.items)
         case _:
             return None
@@ -64,13 +65,15 @@ def along(view: BufferV, name: str, args: list[Value]) -> BufferV:
         case "narrow", [ConstV(0), ConstV(int() as start), ConstV(int() as length)] if start >= 0:
             return BufferV(view.id, (*view.region, Interval(start, start + length)), view.flavor)
         case "narrow", [ConstV(0), start, length]:
-            end = key_of(length) if start == ConstV(0) else f"({key_of(start)}+{key_of(length)})"
-            lower = None if start == ConstV(0) else key_of(start)
-            return BufferV(view.id, (*view.region, SymbolSlice(lower, end)), view.flavor)
+            first, many = symbol_of(start), symbol_of(length)
+            if start == ConstV(0):
+                return BufferV(view.id, (*view.region, SymbolSlice(None, text_of(many))), view.flavor)
+            bounds = SymbolSlice(text_of(first), text_of(symbols.Binary("+", first, many)))
+            return BufferV(view.id, (*view.region, bounds), view.flavor)
         case "select", [ConstV(0), ConstV(int() as at)] if at >= 0:
             return BufferV(view.id, (*view.region, Interval(at, at + 1)), view.flavor)
         case "select", [ConstV(0), at]:
-            return BufferV(view.id, (*view.region, Symbol(key_of(at))), view.flavor)
+            return BufferV(view.id, (*view.region, Symbol(text_of(symbol_of(at)))), view.flavor)
         case _:
             return view
 
@@ -84,16 +87,33 @@ def selector(at: Value) -> Selector:
         case ConstV(int() as i) if i >= 0:
             return Interval(i, i + 1)
         case SliceV(lo, hi, _):
-            low = _bound(lo)
-            high = _bound(hi)
-            if (low is None or low.isdigit()) and high is not None and high.isdigit():
-                return Interval(int(low or 0), int(high))
-            if low is not None and low.isdigit() and low != "0" and high is None:
-                return Interval(int(low), UNBOUNDED)
-            return SymbolSlice(None if low == "0" else low, high)
+            first, end = 0 if _is_left_out(lo) else _number(lo), _number(hi)
+            if first is not None and end is not None:
+                return Interval(first, end)
+            if first and _is_left_out(hi):
+                return Interval(first, UNBOUNDED)
+            return SymbolSlice(None if first == 0 else _bound(lo), _bound(hi))
         case _:
-            return Symbol(key_of(at))
+            return Symbol(text_of(symbol_of(at)))
 
 
-def _bound(value: Value | None) -> str | None:
-    return None if value is None or value == NONE else key_of(value)
+def selector_of(at: symbols.Symbol) -> Selector:
+    """The same for an index of which only the symbol is there."""
+    number = symbols.number(at)
+    return Interval(number, number + 1) if number is not None else Symbol(text_of(at))
+
+
+def _is_left_out(bound: Value | None) -> bool:
+    return bound is None or bound == NONE
+
+
+def _number(bound: Value | None) -> int | None:
+    match bound:
+        case ConstV(int() as number) if number >= 0 and not isinstance(number, bool):
+            return number
+        case _:
+            return None
+
+
+def _bound(bound: Value | None) -> str | None:
+    return None if bound is None or bound == NONE else text_of(symbol_of(bound))

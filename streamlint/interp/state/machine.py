@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NoReturn
 
-from streamlint.interp.state import arguments, bounded
+from streamlint.interp.state import arguments, bounded, symbols
 from streamlint.interp.state.budgets import LIMITS
 from streamlint.interp.state.captures import Captures, Recording
+from streamlint.interp.state.ends import Cut
 from streamlint.interp.state.lifetime import Lifetimes, in_pinned_pool
 from streamlint.interp.state.values import (
     Born,
@@ -27,6 +28,7 @@ from streamlint.interp.state.values import (
     StreamV,
     SymV,
     Value,
+    symbol_of,
 )
 from streamlint.models.schema import Lib
 from streamlint.trace import (
@@ -68,33 +70,12 @@ if TYPE_CHECKING:
     from streamlint.interp.state.decisions import Oracle
     from streamlint.interp.state.project import Project
     from streamlint.interp.state.python import Python
+    from streamlint.interp.state.symbols import Symbol
     from streamlint.interp.state.watch import Watch
     from streamlint.source import Span
 
 _CURRENT = frozenset({Lib.TORCH, Lib.CUPY})
 """Libraries with a current stream that callers may have chosen; the others use the default stream."""
-
-
-class Cut(Exception):
-    """A budget ran out; the ops issued so far are still judged."""
-
-
-class PathEnds(Exception):
-    """The path cannot go on: an exception was raised, or the process exits."""
-
-
-class Returned(Exception):
-    def __init__(self, value: Value) -> None:
-        super().__init__()
-        self.value = value
-
-
-class Jumped(Exception):
-    """``break`` or ``continue``."""
-
-    def __init__(self, kind: str) -> None:
-        super().__init__()
-        self.kind = kind
 
 
 @dataclass(slots=True)
@@ -134,9 +115,11 @@ class Machine:
     events: dict[EventId, Event] = field(default_factory=dict)
     buffers: dict[BufferId, Buffer] = field(default_factory=dict)
     heap: dict[int, HeapObject] = field(default_factory=dict)
-    roles: dict[str, Value] = field(default_factory=dict)
-    """What a symbolic value turned out to be: a stream, an event, a buffer or an object, by key."""
+    roles: dict[Symbol, Value] = field(default_factory=dict)
+    """What a symbolic value turned out to be: a stream, an event, a buffer or an object."""
     globals: dict[tuple[str, str], Value] = field(default_factory=dict)
+    remembered: dict[Symbol, Value] = field(default_factory=dict)
+    """What functions gave that remember it: see ``python/caching.py``."""
     current: dict[tuple[Lib, DeviceId, LaneId], StreamV] = field(default_factory=dict)
     defaults: dict[tuple[StreamKind, DeviceId], StreamV] = field(default_factory=dict)
     device: DeviceId = CURRENT_DEVICE
@@ -162,32 +145,34 @@ class Machine:
     """Buffers known to have one axis: indexing a host view of them with an integer reads."""
     closures: dict[str, FuncV] = field(default_factory=dict)
     """Functions defined inside of others, by module and qualified name: see ``entries/closures.py``."""
-    parameters: dict[str, tuple[Scope, str]] = field(default_factory=dict)
-    """What unseen callers pass, by key: the function and the parameter."""
-    plain: set[str] = field(default_factory=set)
-    """Keys of unknown values that were passed where an annotation wants a number or the like."""
+    parameters: dict[Symbol, tuple[Scope, str]] = field(default_factory=dict)
+    """What unseen callers pass: the function and the parameter."""
+    plain: set[Symbol] = field(default_factory=set)
+    """Unknown values that were passed where an annotation wants a number or the like."""
     objects: set[BufferId] = field(default_factory=set)
     """What was taken for a tensor and turned out to be a module: ``build().cuda().eval()``."""
     spread: set[Span] = field(default_factory=set)
     """Calls with keywords that are not all known: ``DataLoader(dataset, **options)``."""
-    device_modules: set[str] = field(default_factory=set)
-    """Keys of unknown values whose methods have shown that they are device modules, like ``torch.cuda``."""
-    bound: dict[str, dict[str, Value]] = field(default_factory=dict)
-    """Addresses that objects keep for their later work, by the object's key and by name."""
+    device_modules: set[Symbol] = field(default_factory=set)
+    """Unknown values whose methods have shown that they are device modules, like ``torch.cuda``."""
+    bound: dict[Symbol, dict[Symbol, Value]] = field(default_factory=dict)
+    """Addresses that objects keep for their later work, by the object and by name."""
     addresses: dict[BufferId, tuple[Value, ...]] = field(default_factory=dict)
     """What host arrays were made of that hold addresses: ``np.array([int(pointer)], dtype=np.uint64)``."""
     assumed_device: bool = False
     """As in ``Trace``."""
     by_default: set[BufferId] = field(default_factory=set)
     """Tensors that no device was named for: on the host, unless the caller chose another default."""
-    sizes: dict[BufferId, str] = field(default_factory=dict)
+    sizes: dict[BufferId, Symbol] = field(default_factory=dict)
     """Sizes of allocations in bytes, as keys of the values given."""
     masks: set[BufferId] = field(default_factory=set)
     """Tensors of truth values: indexing with one gathers as many elements as are true."""
+    given: dict[BufferId, Symbol] = field(default_factory=dict)
+    """What memory from outside was, before it was used as memory."""
     made_of: dict[BufferId, BufferId] = field(default_factory=dict)
     """What was computed from one operand: what shows that one is a tensor shows it of the other."""
-    makers: dict[str, str] = field(default_factory=dict)
-    """What unseen functions gave, by key: the path of the function."""
+    makers: dict[Symbol, str] = field(default_factory=dict)
+    """The path of the unseen function that gave a value."""
     last_backward: int | None = None
     last_return: Span | None = None
     life: Lifetimes = field(default_factory=Lifetimes)
@@ -213,10 +198,10 @@ class Machine:
     """How many of the loops are of unknown length."""
     filling: Born | None = None
     """What there was before the outermost loop of unknown length that is open ..."""
-    filled: dict[int, str] = field(default_factory=dict)
+    filled: dict[int, Symbol] = field(default_factory=dict)
     """... and the dicts that it fills, with a key that a pass puts there."""
-    guesses: dict[str, Guess] = field(default_factory=dict)
-    """Operators on unknown values, by the key of their result: see ``interp/facts/guesses.py``."""
+    guesses: dict[Symbol, Guess] = field(default_factory=dict)
+    """Operators on unknown values, by their result: see ``interp/facts/guesses.py``."""
     captures: Captures = field(default_factory=Captures)
     entered: dict[ContextV, Callable[[], None]] = field(default_factory=dict)
     """What leaving a context does that was entered by hand."""
@@ -231,21 +216,21 @@ class Machine:
     """The static output of graphs that are called like the function that was captured."""
     asleep: dict[int, list[Sleeper]] = field(default_factory=dict)
     """Threads that wait for what is put into a queue, by its number on the heap."""
-    hooks: dict[str, list[FuncV | PartialV]] = field(default_factory=dict)
+    hooks: dict[tuple[str, Symbol], list[FuncV | PartialV]] = field(default_factory=dict)
     """Functions that PyTorch calls, by the method that took them and what it was called on."""
     monitors: dict[int, Monitor] = field(default_factory=dict)
     """Locks, flags and queues among the objects of the heap."""
     targets: dict[int, Target] = field(default_factory=dict)
     """What outside code calls, by call number; 0 is the constructor, if there is one."""
-    owners: dict[str, tuple[ir.ClassDecl, str]] = field(default_factory=dict)
-    """Class and name of the attributes of which nothing is known, by key."""
-    comparisons: dict[str, Comparison] = field(default_factory=dict)
-    """Open comparisons by their keys, whatever is compared."""
-    rests: dict[str, tuple[int, str]] = field(default_factory=dict)
-    """Numbers reduced by an unknown one, by the key of the result, and the key of that: ``k % lanes``."""
-    compared: dict[str, tuple[str, str]] = field(default_factory=dict)
-    equal: dict[str, str] = field(default_factory=dict)
-    """What the path took to be equal, of the open comparisons with constants (by key)."""
+    owners: dict[Symbol, tuple[ir.ClassDecl, str]] = field(default_factory=dict)
+    """Class and name of the attributes of which nothing is known."""
+    comparisons: dict[Symbol, Comparison] = field(default_factory=dict)
+    """The sides of open comparisons, whatever is compared."""
+    rests: dict[Symbol, tuple[int, Symbol]] = field(default_factory=dict)
+    """Numbers reduced by an unknown one, by the result, and what that is: ``k % lanes``."""
+    compared: dict[Symbol, tuple[Symbol, Symbol]] = field(default_factory=dict)
+    equal: dict[Symbol, Symbol] = field(default_factory=dict)
+    """What the path took to be equal, of the open comparisons with constants."""
     named: dict[tuple[str, int], int] = field(default_factory=dict)
     """The rank of the name that something has: see ``state/naming.py``."""
     replaced: dict[tuple[str, str], Value | None] = field(default_factory=dict)
@@ -354,10 +339,10 @@ class Machine:
             return found
         if lib is Lib.WARP:
             # Warp makes a blocking stream for each device (warp/native/warp.cu) and uses that.
-            key = f"Warp's stream of device {where}"
-            if key not in self.roles:
-                self.roles[key] = self.new_stream(StreamKind.BLOCKING, "Warp's stream", None, lib, where)
-            made = self.roles[key]
+            own = symbols.call("Warp's stream of device", symbols.constant(where))
+            if own not in self.roles:
+                self.roles[own] = self.new_stream(StreamKind.BLOCKING, "Warp's stream", None, lib, where)
+            made = self.roles[own]
             assert isinstance(made, StreamV)
             return made
         if lib not in _CURRENT or self.lane != MAIN_LANE:
@@ -394,14 +379,16 @@ class Machine:
 
     def argument(
         self,
-        key: str,
+        symbol: Symbol,
         space: Space = Space.UNKNOWN,
         flavor: Flavor = Flavor.TORCH,
         kind: Evidence = Evidence.ASSUMED,
+        name: str = "",
     ) -> BufferV:
         """The buffer behind an unknown value; it may still be pending on the entry's current stream."""
-        view = self.new_buffer(key, space, Origin.ARGUMENT, flavor, None)
-        given = arguments.passed(key)
+        view = self.new_buffer(name or symbols.text_of(symbol), space, Origin.ARGUMENT, flavor, None)
+        given = arguments.passed(symbol)
+        self.given[view.id] = symbol
         self.buffers[view.id] = replace(
             self.buffers[view.id], kind=kind, residence=Evidence.ASSUMED, passed=given
         )
@@ -450,10 +437,17 @@ class Machine:
             for accesses in self.pending.values():
                 accesses[:] = [access for access in accesses if access.buffer != view.id]
 
-    def new_object(self, shape: Shape, *, cls: ir.ClassDecl | None = None, key: str = "") -> HeapV:
+    def new_object(
+        self, shape: Shape, *, cls: ir.ClassDecl | None = None, symbol: Symbol | None = None, role: str = ""
+    ) -> HeapV:
         number = len(self.heap)
-        self.heap[number] = HeapObject(shape, cls, key=key)
+        self.heap[number] = HeapObject(shape, cls, symbol=symbol, role=role)
         return HeapV(number)
+
+    def symbol_of_object(self, value: HeapV) -> Symbol:
+        """What unseen code would call an object; what is only known by what it is for has that for a name."""
+        held = self.heap[value.id]
+        return held.symbol or (symbols.Name(held.role) if held.role else symbol_of(value))
 
     def new_list(self, items: Iterable[Value], *, shape: Shape = Shape.LIST, kind: str = "") -> HeapV:
         made = HeapV(len(self.heap))
@@ -461,13 +455,21 @@ class Machine:
         bounded.fill(self, made, items)
         return made
 
-    def fresh(self, label: str, span: Span | None = None, holds: tuple[Value, ...] = ()) -> SymV:
+    def fresh(self, what: str, span: Span | None = None, holds: tuple[Value, ...] = ()) -> SymV:
         """An unknown value that equals no other."""
+        return SymV(self.unlike_any(symbols.Name(what), span), holds)
+
+    def result(self, function: str | Symbol, span: Span | None = None, holds: tuple[Value, ...] = ()) -> SymV:
+        """What a call of an unseen function gives: each time something else."""
+        called = symbols.Name(function) if isinstance(function, str) else function
+        return SymV(self.unlike_any(symbols.Call(called, ()), span), holds)
+
+    def unlike_any(self, what: Symbol, span: Span | None) -> Symbol:
         turn = self.turns.get(span, 0) if span is not None else 0
         if span is not None:
             self.turns[span] = turn + 1
-        where = f"@{span.line}:{span.col}" if span is not None else ""
-        return SymV(f"{label}{where}#{turn}.{self.call}.{len(self.calls)}", holds)
+        line, col = (span.line, span.col) if span is not None else (0, 0)
+        return symbols.Fresh(what, line, col, turn, self.call, len(self.calls))
 
     def set_global(self, owner: str, name: str, value: Value) -> None:
         """Assigns to a variable of a module or a class."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import models
+from streamlint.interp.state import symbols
 from streamlint.interp.state.values import NONE, ApiV, BufferV, StreamV, SymV, Value
 
 if TYPE_CHECKING:
@@ -14,11 +15,10 @@ if TYPE_CHECKING:
 def settle(m: Machine, value: Value) -> Value:
     """A symbolic value as what it has turned out to be on this path (``if s is None:`` was taken, ...)."""
     if isinstance(value, SymV):
-        role = m.roles.get(value.key)
+        role = m.roles.get(value.symbol)
         if role is not None:
             return settle(m, role) if isinstance(role, BufferV) and m.life.moved else role
-        # As ``comparison_key`` writes it: every value that is used comes by here.
-        if m.oracle.memo.get(f"({value.key} is None)") == 0:
+        if value.symbol in m.oracle.absent:
             return NONE
     elif isinstance(value, BufferV):
         moved = m.life.moved.get(value.id)
@@ -35,4 +35,6 @@ def settle(m: Machine, value: Value) -> Value:
 
 
 def is_stream_like(value: Value) -> bool:
-    return isinstance(value, StreamV) or (isinstance(value, SymV) and "stream" in value.key.lower())
+    return isinstance(value, StreamV) or (
+        isinstance(value, SymV) and "stream" in symbols.text_of(value.symbol).lower()
+    )

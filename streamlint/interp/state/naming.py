@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamlint.interp.state import arguments
+from streamlint.interp.state import arguments, symbols
 from streamlint.interp.state.values import (
     BufferV,
     CallbackV,
@@ -21,6 +21,7 @@ from streamlint.trace import BufferId, Origin
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.symbols import Symbol
 
 
 def rename(m: Machine, value: Value, name: str, depth: int = 3) -> None:
@@ -62,19 +63,21 @@ def _rename_elements(m: Machine, items: tuple[Value, ...] | list[Value], name: s
 
 def _rename_contents(m: Machine, held: HeapObject, name: str, depth: int) -> None:
     _rename_elements(m, held.items, name, depth)
-    for key, item in held.attrs.items():
-        rename(m, item, f"{name}[{key}]" if len(held.attrs) > 1 else name, depth - 1)
+    keyed = {**held.attrs, **{symbols.text_of(at): item for at, item in held.entries.items()}}
+    for key, item in keyed.items():
+        rename(m, item, f"{name}[{key}]" if len(keyed) > 1 else name, depth - 1)
     if held.sample is not None:
         rename(m, held.sample, name, depth - 1)
 
 
-def keep(m: Machine, value: StreamV | EventV, key: str) -> None:
+def keep(m: Machine, value: StreamV | EventV, symbol: Symbol) -> None:
     """Names what a caller passes after the argument, as long as the path lasts."""
+    name = symbols.text_of(symbol)
     if isinstance(value, StreamV):
-        m.streams[value.id] = replace(m.streams[value.id], name=key, passed=arguments.passed(key))
+        m.streams[value.id] = replace(m.streams[value.id], name=name, passed=arguments.passed(symbol))
         m.named["stream", value.id] = 0
     else:
-        m.events[value.id] = replace(m.events[value.id], name=key)
+        m.events[value.id] = replace(m.events[value.id], name=name)
         m.named["event", value.id] = 0
 
 

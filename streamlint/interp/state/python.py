@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from streamlint import ir
     from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.symbols import Symbol
     from streamlint.interp.state.values import EventV, GeneratorV, StreamV, Value
     from streamlint.source import Span
 
@@ -28,5 +29,5 @@ class Python:
     """Runs the body of a generator, and something at each of its yields."""
     module_name: Callable[[Machine, str, str], Value]
     """A module's variable, which is evaluated when it is first needed."""
-    stream_of: Callable[[Machine, str], StreamV | EventV | None]
-    """The stream or event that an unknown value with this key is, if code that is not running shows it."""
+    stream_of: Callable[[Machine, Symbol], StreamV | EventV | None]
+    """The stream or event that an unknown value is, if code that is not running shows it."""

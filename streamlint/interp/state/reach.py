@@ -84,7 +84,14 @@ _HOLD = frozenset({BufferV, HeapV, TupleV, SymV, MethodV, ContextV, PartialV, Ge
 
 def _held_by(held: HeapObject) -> Iterable[Value]:
     sample = () if held.sample is None else (held.sample,)
-    return (*held.attrs.values(), *held.items, *held.extra.values(), *held.keys.values(), *sample)
+    return (
+        *held.attrs.values(),
+        *held.entries.values(),
+        *held.items,
+        *held.extra.values(),
+        *held.keys.values(),
+        *sample,
+    )
 
 
 def inside(value: Value, scopes: set[int]) -> Iterable[Value]:
@@ -133,6 +140,7 @@ def _roots(m: Machine) -> Iterator[Value]:
     yield from m.life.outside
     yield from m.life.lent
     yield from m.roles.values()
+    yield from m.remembered.values()
     yield from m.life.moved.values()
     # While a module's own body runs, its names are in the frame, and what others see lags behind.
     base = m.frames[0]

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streamlint.interp.state import symbols
 from streamlint.interp.state.values import ConstV, SymV, Value
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.symbols import Symbol
 
 ASSUMED_SLOTS = 2
 
@@ -26,22 +28,22 @@ def computed(m: Machine, op: str, left: Value, right: Value) -> SymV | None:
             return _rest(m, known[0], modulus) if known[1] == modulus else None
         case SymV(rest), ConstV(int() as step) if op in "+-" and rest in m.rests:
             number, modulus = m.rests[rest]
-            moved = SymV(f"({rest}{op}{step})")
-            m.rests[moved.key] = (number + step if op == "+" else number - step, modulus)
-            return moved
+            moved = symbols.Binary(op, rest, symbols.constant(step))
+            m.rests[moved] = (number + step if op == "+" else number - step, modulus)
+            return SymV(moved)
         case _:
             return None
 
 
-def _rest(m: Machine, number: int, modulus: str) -> SymV:
-    made = SymV(f"({number}%{modulus})")
-    m.rests[made.key] = (number, modulus)
-    return made
+def _rest(m: Machine, number: int, modulus: Symbol) -> SymV:
+    made = symbols.Binary("%", symbols.constant(number), modulus)
+    m.rests[made] = (number, modulus)
+    return SymV(made)
 
 
 def place(m: Machine, at: Value) -> int | None:
     """Which slot an index means that is such a rest."""
-    known = m.rests.get(at.key) if isinstance(at, SymV) else None
+    known = m.rests.get(at.symbol) if isinstance(at, SymV) else None
     return known[0] % ASSUMED_SLOTS if known is not None else None
 
 
@@ -50,6 +52,7 @@ def slot(m: Machine, at: Value) -> Value:
     number = place(m, at)
     if number is None or not isinstance(at, SymV):
         return at
-    modulus = m.rests[at.key][1]
-    m.oracle.choose(f"slots:{modulus}", f"{modulus} is {ASSUMED_SLOTS}", options=1)
+    modulus = m.rests[at.symbol][1]
+    told = f"{symbols.text_of(modulus)} is {ASSUMED_SLOTS}"
+    m.oracle.choose(symbols.call("slots", modulus), told, options=1)
     return ConstV(number)

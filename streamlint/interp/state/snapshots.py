@@ -56,6 +56,7 @@ def _copied(value: object) -> object:
             return replace(
                 value,
                 attrs=dict(value.attrs),
+                entries=dict(value.entries),
                 keys=dict(value.keys),
                 items=list(value.items),
                 extra=dict(value.extra),

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
-from streamlint.interp.state.budgets import short
+from streamlint.interp.state import symbols
 from streamlint.trace import (
     WHOLE,
     BufferId,
@@ -19,9 +19,8 @@ from streamlint.trace import (
 
 if TYPE_CHECKING:
     from streamlint import ir
+    from streamlint.interp.state.symbols import Plain, Symbol
     from streamlint.models.schema import Lib
-
-Plain: TypeAlias = "int | float | complex | str | bytes | bool | None"
 
 
 class Flavor(Enum):
@@ -89,6 +88,8 @@ class DeviceV:
     """As the code says it: a number, or ``"cur"`` where nothing was selected; None if it is not known."""
     by: Evidence = field(default=Evidence.SHOWN, compare=False)
     """How it is known that it is the host, or that it is a GPU."""
+    symbol: Symbol | None = field(default=None, compare=False)
+    """Which unknown value names it."""
 
     @property
     def is_host(self) -> bool:
@@ -224,19 +225,16 @@ class QueryV:
 
 @dataclass(frozen=True, slots=True)
 class SymV:
-    """An unknown value with an identity: equal keys are the same value.
+    """An unknown value with an identity: equal symbols are the same value.
 
     ``holds`` are values that unresolved code received when it made this one, so that a later call
     on it may order or use them: ``pool = Pool(stream); pool.flush()``.
     """
 
-    key: str
+    symbol: Symbol
     holds: tuple[Value, ...] = ()
     computes: str = ""
     """The function of ``torch.nn.functional`` that it computes if it is called: a layer of ``torch.nn``."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "key", short(self.key))
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +293,7 @@ class Born:
 class HeapObject:
     """A mutable object.
 
-    Instances keep attributes in ``attrs``; sequences their ``items``; dicts ``attrs`` by key text.
+    Instances keep attributes in ``attrs``, sequences their ``items``, dicts ``entries`` and their ``keys``.
     ``open`` says that there are more elements than those listed (a comprehension over something
     of unknown length): then ``sample`` stands for an element not listed, and asking for a new key
     makes one like it.
@@ -304,17 +302,26 @@ class HeapObject:
     shape: Shape
     cls: ir.ClassDecl | None = None
     attrs: dict[str, Value] = field(default_factory=dict)
-    keys: dict[str, Value] = field(default_factory=dict)
+    entries: dict[Symbol, Value] = field(default_factory=dict)
+    keys: dict[Symbol, Value] = field(default_factory=dict)
     items: list[Value] = field(default_factory=list)
     open: bool = False
     sample: Value | None = None
     born: Born | None = None
     """What there was before the sample was made, and what other elements therefore share with it."""
-    key: str = ""
+    symbol: Symbol | None = None
+    """What unseen code would call it; without one it is told apart by its number."""
+    role: str = ""
+    """What it is for the interpreter: ``range``, ``zip`` and their kin, a thread, a monitor."""
     kind: str = ""
     """The class, where it is not the one that the shape stands for: ``deque``, ``tuple``, ``Queue``."""
-    extra: dict[str, Value] = field(default_factory=dict)
-    """Elements of an open container that were asked for by an unknown index, by its key."""
+    extra: dict[Symbol, Value] = field(default_factory=dict)
+    """Elements of an open container that were asked for by an unknown index."""
+
+    @property
+    def named(self) -> list[Value]:
+        """What it holds under a name or a key."""
+        return [*self.attrs.values(), *self.entries.values()]
 
 
 @dataclass(slots=True)
@@ -345,72 +352,64 @@ class Comparison:
         return self.op in ("==", "is")
 
 
-_NOT = "not "
-
-
-def negation(key: str) -> str:
-    """The key of the opposite of an unknown condition."""
-    return f"{_NOT}{key}"
-
-
-def question(key: str) -> tuple[str, bool]:
-    """What an unknown condition asks, and whether it is the opposite: ``not ready`` asks ``ready``."""
-    negated = False
-    while key.startswith(_NOT):
-        key, negated = key[len(_NOT) :], not negated
-    return key, negated
-
-
-def comparison_key(op: str, left: str, right: str) -> str:
-    """The key of a comparison, by those of its sides."""
-    return f"({left} {op} {right})"
-
-
-def key_of(value: Value) -> str:
-    """A text that is equal for equal values: used to correlate conditions and symbolic indices.
-
-    It is the same in each run: never an address.
-    """
+def symbol_of(value: Value) -> Symbol:
+    """A symbol that is equal for equal values: it correlates conditions and unknown indices."""
     match value:
+        case SymV(symbol):
+            return symbol
         case ConstV(plain):
-            return short(repr(plain))
-        case SymV(key):
-            return key
+            return symbols.constant(plain)
         case StreamV(number):
-            return f"stream{number}"
+            return symbols.Thing("stream", number)
         case EventV(number):
-            return f"event{number}"
+            return symbols.Thing("event", number)
         case GraphV(number):
-            return f"graph{number}"
+            return symbols.Thing("graph", number)
         case CallbackV(number):
-            return f"callback{number}"
-        case BufferV(number, region):
-            return short(f"buffer{number}{region}")
-        case DeviceV(name):
-            return f"device:{name}"
-        case ApiV(path):
-            return path
-        case ModuleV(name):
-            return name
-        case ClassV(decl):
-            return decl.qualname
+            return symbols.Thing("callback", number)
         case HeapV(number):
-            return f"object{number}"
+            return symbols.Thing("object", number)
+        case BufferV(number, region):
+            return symbols.Memory(number, region)
+        case DeviceV(name):
+            return symbols.Thing("device:", name)
+        case ApiV(path) | ModuleV(path):
+            return symbols.Name(path)
+        case ClassV(decl):
+            return symbols.Name(decl.qualname)
         case TupleV(items):
-            return short("(" + ",".join(key_of(item) for item in items) + ")")
+            return symbols.Tuple(tuple(map(symbol_of, items)))
         case QueryV(of):
-            return f"query({key_of(of)})"
+            return symbols.call("query", symbol_of(of))
         case MethodV(receiver, name):
-            return short(f"{key_of(receiver)}.{name}")
+            return symbols.Attr(symbol_of(receiver), name)
         case SliceV(lo, hi, step):
-            return short(":".join("" if part is None else key_of(part) for part in (lo, hi, step)))
+            return symbols.Slice(*(None if part is None else symbol_of(part) for part in (lo, hi, step)))
         case FuncV(function, closure, receiver):
             at, number = function.span, closure.number if closure is not None else 0
-            made = f"{function.qualname}@{at.line}:{at.col}#{number}"
-            return made if receiver is None else short(f"{key_of(receiver)}.{made}")
+            owner = symbol_of(receiver) if receiver is not None else None
+            return symbols.Function(function.qualname, at.line, at.col, number, owner)
         case PartialV(func, args) | GeneratorV(func, args):
             # partial(f, f, f) thirty times: what is inside of one among the arguments tells nothing more.
-            given = ("..." if isinstance(arg, (PartialV, GeneratorV)) else key_of(arg) for arg in args)
-            return short(f"{key_of(func)}({','.join(given)})")
+            given = (_MORE if isinstance(arg, (PartialV, GeneratorV)) else symbol_of(arg) for arg in args)
+            return symbols.Call(symbol_of(func), tuple(given))
         case ContextV(kind, inner):
-            return short(f"{kind.value}({key_of(inner)})")
+            return symbols.call(kind.value, symbol_of(inner))
+
+
+def each_of(value: Value) -> SymV:
+    """What stands for all elements."""
+    return SymV(symbols.Item(symbol_of(value), symbols.EACH))
+
+
+def given_by(function: str, *args: Value) -> SymV:
+    """What a function gives that gives the same for the same: ``len(xs)``."""
+    return SymV(symbols.call(function, *map(symbol_of, args)))
+
+
+_MORE = symbols.Name("...")
+
+
+def told(value: Value) -> str:
+    """A value as a message tells it."""
+    return symbols.text_of(symbol_of(value))

@@ -1,0 +1,434 @@
+"""What tells one unknown value from another: the closed union ``Symbol``, never a text.
+
+``self.lanes[k].stream`` is ``Attr(Item(Attr(Name("self"), "lanes"), ...), "stream")``. Equal symbols are one
+object: to compare two, or to look one up, costs nothing, however long the expression is. ``text_of`` tells
+for messages what a symbol stands for; nothing takes that text apart again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, get_args
+from weakref import WeakValueDictionary
+
+from streamlint.interp.state.budgets import LIMITS, short
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from streamlint.trace import Region
+
+Plain: TypeAlias = "int | float | complex | str | bytes | bool | None"
+
+
+class _Once(type):
+    """Each symbol is made once, and forgotten with the last value that has it."""
+
+    _made: ClassVar[WeakValueDictionary[tuple[object, ...], Any]] = WeakValueDictionary()
+
+    if not TYPE_CHECKING:
+
+        def __call__(cls, *parts: object) -> object:
+            made = _Once._made.get((cls, *parts))
+            if made is None:
+                made = _Once._made[(cls, *parts)] = type.__call__(cls, *parts)
+                object.__setattr__(made, "_kinds", _kinds_in(made))
+            return made
+
+
+class _Symbol(metaclass=_Once):
+    __slots__ = ("__weakref__", "_kinds", "_text")
+
+    _kinds: int
+    """Which kinds of symbols it is made of, its own too: a bit for each."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Param(_Symbol):
+    """What unseen code passes in a call from outside; ``rest``: what ``*name`` takes."""
+
+    call: int
+    name: str
+    rest: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Local(_Symbol):
+    """A variable or a parameter of a function of the tree that nothing shows the value of."""
+
+    function: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Name(_Symbol):
+    """A name outside of functions, with dots: a variable of a module, what a library has, ``self``."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Const(_Symbol):
+    """A number or a text; ``kind`` tells ``1`` from ``True``."""
+
+    kind: type
+    value: Plain
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Thing(_Symbol):
+    """A stream, an event, a graph, a callback or an object of the path."""
+
+    kind: str
+    number: int | str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Memory(_Symbol):
+    """A view of a buffer of the path."""
+
+    number: int
+    region: Region
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Attr(_Symbol):
+    of: Symbol
+    name: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Item(_Symbol):
+    of: Symbol
+    at: Symbol
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spread(_Symbol):
+    """What ``*of`` passes to a call."""
+
+    of: Symbol
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Each(_Symbol):
+    """The index that stands for all."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slice(_Symbol):
+    lo: Symbol | None
+    hi: Symbol | None
+    step: Symbol | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tuple(_Symbol):
+    items: tuple[Symbol, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call(_Symbol):
+    """What a call gives that gives the same for the same, such as ``len(xs)``."""
+
+    func: Symbol
+    args: tuple[Symbol, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unary(_Symbol):
+    op: str
+    of: Symbol
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Binary(_Symbol):
+    op: str
+    left: Symbol
+    right: Symbol
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compare(_Symbol):
+    """Never ``!=`` and its kin, which are negations."""
+
+    op: str
+    left: Symbol
+    right: Symbol
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Not(_Symbol):
+    """The opposite of an unknown condition; never of an opposite."""
+
+    of: Symbol
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Formatted(_Symbol):
+    """An f-string: the texts around its values, and these."""
+
+    around: tuple[Plain, ...]
+    values: tuple[Symbol, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Function(_Symbol):
+    """A function of the tree, as one activation of the function around it made it."""
+
+    path: str
+    line: int
+    col: int
+    made_in: int
+    receiver: Symbol | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fresh(_Symbol):
+    """What equals no other: ``what`` gave it, at a place, in a turn of it, and in a call from outside."""
+
+    what: Symbol
+    line: int
+    col: int
+    turn: int
+    call: int
+    depth: int
+
+
+Symbol: TypeAlias = (
+    Param
+    | Local
+    | Name
+    | Const
+    | Thing
+    | Memory
+    | Attr
+    | Item
+    | Spread
+    | Each
+    | Slice
+    | Tuple
+    | Call
+    | Unary
+    | Binary
+    | Compare
+    | Not
+    | Formatted
+    | Function
+    | Fresh
+)
+_PARTS = {
+    kind: tuple(field.name for field in fields(kind) if "Symbol" in str(field.type))
+    for kind in get_args(Symbol)
+}
+"""The fields of each kind that hold symbols."""
+_BITS = {kind: 1 << number for number, kind in enumerate(_PARTS)}
+
+
+def parts(symbol: Symbol) -> Iterator[Symbol]:
+    """The symbols that one is directly made of."""
+    for name in _PARTS[type(symbol)]:
+        value = getattr(symbol, name)
+        if isinstance(value, tuple):
+            yield from value
+        elif value is not None:
+            yield value
+
+
+def _kinds_in(symbol: Symbol) -> int:
+    found = _BITS[type(symbol)]
+    for part in parts(symbol):
+        found |= part._kinds
+    return found
+
+
+EACH = Each()
+NOTHING = Const(type(None), None)
+SELF = Name("self")
+
+
+def constant(value: Plain) -> Const:
+    return Const(type(value), value)
+
+
+def number(symbol: Symbol) -> int | None:
+    """The place in a list that an index names."""
+    match symbol:
+        case Const(kind, int() as at) if kind is int and at >= 0:
+            return at
+        case _:
+            return None
+
+
+def call(name: str, *args: Symbol) -> Call:
+    return Call(Name(name), args)
+
+
+# ----------------------------------------------------------------------------- what is in a symbol
+
+
+def owner(symbol: Symbol) -> Symbol | None:
+    """What has it as an attribute or an element, or gave it when it was called."""
+    match symbol:
+        case Attr(of) | Item(of) | Call(of) | Fresh(of):
+            return of
+        case _:
+            return None
+
+
+def owners(symbol: Symbol) -> Iterator[Symbol]:
+    """What it is reached from, the nearest first: ``batch.lens`` and ``batch`` of ``batch.lens[0]``."""
+    above = owner(symbol)
+    while above is not None:
+        yield above
+        above = owner(above)
+
+
+def is_under(symbol: Symbol, whole: Symbol) -> bool:
+    """Whether it is reached from an attribute of another one."""
+    return any(isinstance(one, Attr) and one.of is whole for one in (symbol, *owners(symbol)))
+
+
+def said(symbol: Symbol) -> str:
+    """The same, also for an element: ``streams`` of ``self.streams[0]``."""
+    while isinstance(symbol, Item):
+        symbol = symbol.of
+    return last_name(symbol)
+
+
+def last_name(symbol: Symbol) -> str:
+    """``stream`` of ``self.pool.stream``; nothing for what has no name of its own."""
+    match symbol:
+        case Attr(_, name) | Param(_, name) | Local(_, name):
+            return name
+        case Name(path):
+            return path.rpartition(".")[2]
+        case _:
+            return ""
+
+
+def has(symbol: Symbol, *kinds: type) -> bool:
+    """Whether it is of one of these kinds, or a symbol in it is."""
+    return any(symbol._kinds & _BITS[kind] for kind in kinds)
+
+
+def is_computed(symbol: Symbol) -> bool:
+    """Whether an operator or a call has a part in it: it is more than a name, an attribute or an element."""
+    return bool(symbol._kinds & _COMPUTED)
+
+
+_COMPUTED = sum(_BITS[kind] for kind in (Memory, Tuple, Call, Unary, Binary, Compare, Formatted))
+
+
+def is_made(symbol: Symbol) -> bool:
+    """Whether something that is made anew each time has a part in it."""
+    return has(symbol, Fresh, Function)
+
+
+def function_called(symbol: Symbol) -> str:
+    """``len`` of ``len(xs)``, whether it gives the same each time or not; nothing for what is no call."""
+    match symbol:
+        case Call(Name(path), _) | Fresh(Call(Name(path), _)):
+            return path
+        case _:
+            return ""
+
+
+def last_called(symbol: Symbol) -> str:
+    """``len`` of ``builtins.len(xs)``"""
+    return function_called(symbol).rpartition(".")[2]
+
+
+def root(symbol: Symbol) -> Symbol:
+    """Where it begins: ``self`` of ``self.lanes[0]``."""
+    *_, first = symbol, *owners(symbol)
+    return first
+
+
+# ----------------------------------------------------------------------------- conditions
+
+
+def negation(symbol: Symbol) -> Symbol:
+    """The opposite of an unknown condition."""
+    return symbol.of if isinstance(symbol, Not) else Not(symbol)
+
+
+def question(symbol: Symbol) -> tuple[Symbol, bool]:
+    """What an unknown condition asks, and whether it is the opposite: ``not ready`` asks ``ready``."""
+    return (symbol.of, True) if isinstance(symbol, Not) else (symbol, False)
+
+
+# ----------------------------------------------------------------------------- messages
+
+
+def text_of(symbol: Symbol) -> str:
+    """What a symbol stands for, as Python would write it; one that is too long is cut."""
+    text = _known(symbol)
+    waiting = [] if text is not None else [symbol]
+    while waiting:
+        one = waiting[-1]
+        missing = [part for part in parts(one) if _known(part) is None]
+        if missing:
+            waiting += missing
+            continue
+        text = short(_written(one))
+        object.__setattr__(one, "_text", text)
+        waiting.pop()
+    return text or ""
+
+
+def _known(symbol: Symbol) -> str | None:
+    return getattr(symbol, "_text", None)
+
+
+def _written(symbol: Symbol) -> str:
+    match symbol:
+        case Param(call, name, rest):
+            return f"{'*' if rest else ''}{call}:{name}"
+        case Local(function, name):
+            return f"{function}:{name}"
+        case Name(path):
+            return path
+        case Const(_, int() as large) if large.bit_length() > LIMITS.text:
+            # Python does not write down as many digits.
+            return hex(large)
+        case Const(_, value):
+            return repr(value)
+        case Thing(kind, number):
+            return f"{kind}{number}"
+        case Memory(number, region):
+            return f"buffer{number}{region}"
+        case Attr(of, name):
+            return f"{text_of(of)}.{name}"
+        case Item(of, at):
+            return f"{text_of(of)}[{text_of(at)}]"
+        case Spread(of):
+            return f"*{text_of(of)}"
+        case Each():
+            return "each"
+        case Slice(lo, hi, step):
+            return ":".join("" if part is None else text_of(part) for part in (lo, hi, step))
+        case Tuple(items):
+            return f"({_listed(items)})"
+        case Call(func, args):
+            return f"{text_of(func)}({_listed(args)})"
+        case Unary(op, of):
+            return f"({op}{text_of(of)})"
+        case Binary(op, left, right):
+            return f"({text_of(left)}{op}{text_of(right)})"
+        case Compare(op, left, right):
+            return f"({text_of(left)} {op} {text_of(right)})"
+        case Not(of):
+            return f"not {text_of(of)}"
+        case Formatted(around, values):
+            return f"f{'{}'.join(map(str, around))!r}({_listed(values)})"
+        case Function(path, line, col, made_in, receiver):
+            made = f"{path}@{line}:{col}#{made_in}"
+            return made if receiver is None else f"{text_of(receiver)}.{made}"
+        case Fresh(what, line, col, turn, call_, depth):
+            where = f"@{line}:{col}" if line else ""
+            return f"{text_of(what)}{where}#{turn}.{call_}.{depth}"
+
+
+def _listed(symbols: tuple[Symbol, ...]) -> str:
+    return ",".join(map(text_of, symbols))
