@@ -32,12 +32,12 @@ def test_constants_that_python_calls_equal_are_told_apart(one: object, other: ob
 
 
 def test_symbols_are_forgotten_with_the_last_value_that_has_them() -> None:
-    before = len(symbols._Once._made)
+    before = len(symbols._MADE)
     made: list[Symbol] = [Attr(X, f"only here {number}") for number in range(100)]
-    assert len(symbols._Once._made) >= before + len(made)
+    assert len(symbols._MADE) >= before + len(made)
     made.clear()
     gc.collect()
-    assert len(symbols._Once._made) <= before
+    assert len(symbols._MADE) <= before
 
 
 @pytest.mark.parametrize(

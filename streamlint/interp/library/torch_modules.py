@@ -94,7 +94,7 @@ def _own(m: Machine, owner: Symbol, *, layer: bool) -> list[BufferV]:
     found = (
         names.settle(m, role)
         for key, role in m.roles.items()
-        if isinstance(role, BufferV) and _is_owned(owner, key, layer=layer)
+        if isinstance(role, BufferV) and symbols.is_under(key, owner) and _is_owned(owner, key, layer=layer)
     )
     return list(dict.fromkeys(view for view in found if isinstance(view, BufferV)))
 

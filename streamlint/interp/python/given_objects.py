@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import classes, given_classes
 from streamlint.interp.python import instances, unseen_caller
-from streamlint.interp.state import arguments, naming, symbols
+from streamlint.interp.state import naming, symbols
 from streamlint.interp.state.ends import PathEnds, Returned
 from streamlint.interp.state.values import NONE, EventV, HeapV, StreamV, SymV, Value
 
@@ -26,21 +26,19 @@ def settled(m: Machine, value: Value) -> Value:
     ``def report(meter: Meter): meter.pull()``. It was made, and used, long before. What only its use shows is
     a decision of the path.
     """
-    passed = arguments.passed(value.symbol) if isinstance(value, SymV) else None
-    if not isinstance(value, SymV) or passed is None or not passed.is_argument:
-        return value
-    target = m.targets.get(passed.call)
-    given = given_classes.of_parameter(m.project, target, passed.name) if target is not None else None
+    match value:
+        case SymV(symbols.Param(call, name, rest=False) as symbol):
+            target = m.targets.get(call)
+        case _:
+            return value
+    given = given_classes.of_parameter(m.project, target, name) if target is not None else None
     if given is None or _is_being_made(m, given.cls):
         return value
-    if not given.shown and m.oracle.choose(
-        symbols.call("class of", value.symbol),
-        f"`isinstance({passed.name}, {given.cls.name})`",
-        relevant=False,
-    ):
+    asked, told = symbols.call("class of", symbol), f"`isinstance({name}, {given.cls.name})`"
+    if not given.shown and m.oracle.choose(asked, told, relevant=False):
         return value
-    made = _made(m, given.cls, value.symbol)
-    m.roles[value.symbol] = made
+    made = _made(m, given.cls, symbol)
+    m.roles[symbol] = made
     return made
 
 

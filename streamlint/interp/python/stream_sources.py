@@ -357,6 +357,14 @@ def _evaluated(m: Machine, scope: Scope, e: ir.Expr, local: dict[str, Value], or
 
 
 def _may_make(m: Machine, scope: Scope, e: ir.Call | ir.Comprehension) -> bool:
+    """Whether it makes a stream or an event, as far as its text tells: asked on every path."""
+    known = m.project.makes.get(e.span)
+    if known is None:
+        known = m.project.makes[e.span] = _makes(m, scope, e)
+    return known
+
+
+def _makes(m: Machine, scope: Scope, e: ir.Call | ir.Comprehension) -> bool:
     """A call of a maker (``torch.cuda.Stream()``), or of a function of the tree that gets constants only."""
     if any(
         isinstance(node, ir.Call) and isinstance(node.func, ir.Attr) and node.func.name in touching.MAKES

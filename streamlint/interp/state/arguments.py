@@ -21,7 +21,7 @@ def unknown(call: int, name: str, *, rest: bool = False) -> SymV:
 def passed(symbol: Symbol) -> Passed | None:
     """What the caller of a call from outside passes, if an unknown value is that or a part of it."""
     part = ""
-    while True:
+    while symbols.has(symbol, symbols.Param):
         match symbol:
             case symbols.Param(call, name, rest):
                 return Passed(call, name, part, rest=rest)
@@ -34,7 +34,8 @@ def passed(symbol: Symbol) -> Passed | None:
             case symbols.Fresh(of):
                 symbol = of
             case _:
-                return None
+                break
+    return None
 
 
 def is_rest(value: Value) -> bool:

@@ -75,6 +75,8 @@ class Project:
     """What code puts into the containers of a class or a module, by their names."""
     writes: dict[Span, Writes] = field(default_factory=dict)
     """What functions write, by place: see ``interp/facts/writes.py``."""
+    makes: dict[Span, bool] = field(default_factory=dict)
+    """Which expressions make streams, by place: see ``interp/python/stream_sources.py``."""
     set_by_methods: dict[tuple[str, str], frozenset[str]] = field(default_factory=dict)
     """Attributes to which a method of a class other than the constructor assigns something."""
     _sources: dict[str, tuple[str, ...]] = field(default_factory=dict)

@@ -8,8 +8,8 @@ for messages what a symbol stands for; nothing takes that text apart again.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, get_args
-from weakref import WeakValueDictionary
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
+from weakref import KeyedRef
 
 from streamlint.interp.state.budgets import LIMITS, short
 
@@ -24,16 +24,25 @@ Plain: TypeAlias = "int | float | complex | str | bytes | bool | None"
 class _Once(type):
     """Each symbol is made once, and forgotten with the last value that has it."""
 
-    _made: ClassVar[WeakValueDictionary[tuple[object, ...], Any]] = WeakValueDictionary()
-
     if not TYPE_CHECKING:
 
         def __call__(cls, *parts: object) -> object:
-            made = _Once._made.get((cls, *parts))
+            what = (cls, *parts)
+            known = _MADE.get(what)
+            made = known() if known is not None else None
             if made is None:
-                made = _Once._made[(cls, *parts)] = type.__call__(cls, *parts)
+                made = type.__call__(cls, *parts)
                 object.__setattr__(made, "_kinds", _kinds_in(made))
+                _MADE[what] = KeyedRef(made, _forget, what)
             return made
+
+
+_MADE: dict[tuple[object, ...], KeyedRef[tuple[object, ...], Any]] = {}
+
+
+def _forget(gone: KeyedRef[tuple[object, ...], Any]) -> None:
+    if _MADE.get(gone.key) is gone:
+        del _MADE[gone.key]
 
 
 class _Symbol(metaclass=_Once):
@@ -237,8 +246,11 @@ def parts(symbol: Symbol) -> Iterator[Symbol]:
 
 def _kinds_in(symbol: Symbol) -> int:
     found = _BITS[type(symbol)]
-    for part in parts(symbol):
-        found |= part._kinds
+    for name in _PARTS[type(symbol)]:
+        value = getattr(symbol, name)
+        for part in value if isinstance(value, tuple) else (value,):
+            if part is not None:
+                found |= part._kinds
     return found
 
 
@@ -285,15 +297,16 @@ def owners(symbol: Symbol) -> Iterator[Symbol]:
 
 
 def is_under(symbol: Symbol, whole: Symbol) -> bool:
-    """Whether it is reached from an attribute of another one."""
-    return any(isinstance(one, Attr) and one.of is whole for one in (symbol, *owners(symbol)))
-
-
-def said(symbol: Symbol) -> str:
-    """The same, also for an element: ``streams`` of ``self.streams[0]``."""
-    while isinstance(symbol, Item):
-        symbol = symbol.of
-    return last_name(symbol)
+    """Whether it is reached from an attribute of another one: asked of all that a path has come by."""
+    if whole._kinds & ~symbol._kinds:
+        return False
+    here: Symbol | None = symbol
+    while here is not None:
+        above = owner(here)
+        if above is whole and isinstance(here, Attr):
+            return True
+        here = above
+    return False
 
 
 def last_name(symbol: Symbol) -> str:
@@ -305,6 +318,13 @@ def last_name(symbol: Symbol) -> str:
             return path.rpartition(".")[2]
         case _:
             return ""
+
+
+def said(symbol: Symbol) -> str:
+    """The same, also for an element: ``streams`` of ``self.streams[0]``."""
+    while isinstance(symbol, Item):
+        symbol = symbol.of
+    return last_name(symbol)
 
 
 def has(symbol: Symbol, *kinds: type) -> bool:
@@ -363,11 +383,11 @@ def question(symbol: Symbol) -> tuple[Symbol, bool]:
 
 def text_of(symbol: Symbol) -> str:
     """What a symbol stands for, as Python would write it; one that is too long is cut."""
-    text = _known(symbol)
+    text: str | None = getattr(symbol, "_text", None)
     waiting = [] if text is not None else [symbol]
     while waiting:
         one = waiting[-1]
-        missing = [part for part in parts(one) if _known(part) is None]
+        missing = [part for part in parts(one) if not hasattr(part, "_text")]
         if missing:
             waiting += missing
             continue
@@ -377,12 +397,13 @@ def text_of(symbol: Symbol) -> str:
     return text or ""
 
 
-def _known(symbol: Symbol) -> str | None:
-    return getattr(symbol, "_text", None)
-
-
 def _written(symbol: Symbol) -> str:
     match symbol:
+        case Attr(of, name):
+            return f"{text_of(of)}.{name}"
+        case Fresh(what, line, col, turn, call_, depth):
+            where = f"@{line}:{col}" if line else ""
+            return f"{text_of(what)}{where}#{turn}.{call_}.{depth}"
         case Param(call, name, rest):
             return f"{'*' if rest else ''}{call}:{name}"
         case Local(function, name):
@@ -398,8 +419,6 @@ def _written(symbol: Symbol) -> str:
             return f"{kind}{number}"
         case Memory(number, region):
             return f"buffer{number}{region}"
-        case Attr(of, name):
-            return f"{text_of(of)}.{name}"
         case Item(of, at):
             return f"{text_of(of)}[{text_of(at)}]"
         case Spread(of):
@@ -425,9 +444,6 @@ def _written(symbol: Symbol) -> str:
         case Function(path, line, col, made_in, receiver):
             made = f"{path}@{line}:{col}#{made_in}"
             return made if receiver is None else f"{text_of(receiver)}.{made}"
-        case Fresh(what, line, col, turn, call_, depth):
-            where = f"@{line}:{col}" if line else ""
-            return f"{text_of(what)}{where}#{turn}.{call_}.{depth}"
 
 
 def _listed(symbols: tuple[Symbol, ...]) -> str:
