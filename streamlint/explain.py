@@ -15,6 +15,7 @@ from streamlint.api import request
 from streamlint.cache.folder import default_folder
 from streamlint.characters import plain
 from streamlint.errors import UserError
+from streamlint.files import absolute
 from streamlint.finding import Confidence
 from streamlint.notebook import cell_path
 from streamlint.output.outcome import Format
@@ -84,10 +85,10 @@ def _placed(outcome: Outcome) -> Outcome:
 
 def _at(place: Place, findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Those that are reported there; if none is, those that have another place there."""
-    name = Path(place.shown).as_posix()
+    whole = absolute(Path(place.shown))
 
     def here(path: str, line: int) -> bool:
-        return line == place.line and (path == name or Path(path) == Path.cwd() / name)
+        return line == place.line and absolute(Path(path)) == whole
 
     found = tuple(findings)
     reported = tuple(each for each in found if here(each.primary.path, each.primary.line))

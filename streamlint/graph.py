@@ -132,14 +132,14 @@ def _others(function: str, names: Sequence[str]) -> str:
 
 
 def _pictures(options: argparse.Namespace, walks: Sequence[Walk]) -> list[Picture]:
-    from streamlint.pictures.build import MOST_WHOLE, picture, whole_scene
+    from streamlint.pictures.build import picture, whole_scene
 
     name, _, function = str(options.target).partition("::")
     sources = SourceFiles(find_root([Path(name)])[0])
     drawn = []
     for walk in walks:
         evidence = [found.evidence for found in walk.findings if found.evidence is not None]
-        scene = whole_scene(walk.trace, evidence, sources, None if options.all_operations else MOST_WHOLE)
+        scene = whole_scene(walk.trace, evidence, sources, everything=options.all_operations)
         messages = [found.message for found in walk.findings]
         title = messages[0] if len(messages) == 1 else f"`{function}`: {len(messages) or 'no'} findings"
         drawn.append(picture(scene, title, f"{function} in {name}"))

@@ -9,7 +9,7 @@ from streamlint.judging.judge import judge
 from streamlint.notebook import split_path
 from streamlint.pictures import lanes, words
 from streamlint.pictures.arrows import arrows
-from streamlint.pictures.focus import Focus, chosen, focus_of, telling
+from streamlint.pictures.focus import MOST, Focus, chosen, focus_of, telling
 from streamlint.pictures.model import Break, Missing, Operation, Part, Picture
 from streamlint.trace import OpId, Role
 
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from streamlint.trace import Op, Trace
 
 MOST_WHOLE = 40
-"""Operations that the picture of a whole function shows."""
+"""Operations that the picture of a whole function shows, if nothing is found in it."""
+MOST_EACH = 6
+"""The same for each operation of a pair, if there are many pairs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +60,17 @@ def scene_of(evidence: Occurrence, sources: SourceFiles) -> Scene:
 
 
 def whole_scene(
-    trace: Trace, found: Sequence[Occurrence], sources: SourceFiles, most: int | None = MOST_WHOLE
+    trace: Trace, found: Sequence[Occurrence], sources: SourceFiles, *, everything: bool = False
 ) -> Scene:
-    """The scene of all findings of one path; ``most`` is None to leave nothing out."""
+    """The scene of all findings of one path; with ``everything`` no operation is left out."""
     judged = judge(trace)
     focus = Focus()
     for evidence in found:
         focus |= focus_of(judged, evidence)
     shown = telling(judged, focus)
-    if most is not None and len(shown) > most:
-        shown = chosen(judged, focus, max(most, len(focus.racing)))
+    most = max(MOST, MOST_EACH * len(focus.racing)) if focus.racing else MOST_WHOLE
+    if not everything and len(shown) > most:
+        shown = chosen(judged, focus, most)
     return Scene(judged, focus, tuple(shown), sources)
 
 
@@ -137,9 +140,13 @@ def _breaks(judged: Judged, shown: Sequence[OpId]) -> tuple[Break, ...]:
     return tuple(Break(row, _call(calls[row], names)) for row in starts)
 
 
-def _call(call: int, names: dict[int, str]) -> str:
-    name = f" of `{names[call]}`" if names.get(call) else ""
-    return f"call {call}{name}" if call else "before the first call"
+def _call(call: int, entries: dict[int, str]) -> str:
+    """``call 2 of `Ring.read```: entries that call two methods name both, ``Ring.write, then read``."""
+    if not call:
+        return "before the first call"
+    names = entries.get(call, "").split(", then ")
+    name = names[min(call, len(names)) - 1]
+    return f"call {call} of `{name}`" if name else f"call {call}"
 
 
 def _notes(scene: Scene) -> list[str]:

@@ -106,7 +106,7 @@ def _race(scene: Scene, earlier: OpId, later: OpId) -> Iterator[str]:
     else:
         yield f"{_line(scene, earlier)}{a} is queued on {first}. It has not run yet: the stream is busy."
     for number in (each for each in scene.shown if earlier < each < later):
-        yield _between(scene, earlier, number, a)
+        yield _between(scene, earlier, later, number)
     yield f"{_line(scene, later)}{_begins(judged.op(later), b, second, first)}"
     yield _harm(scene, earlier, later)
 
@@ -122,11 +122,13 @@ def _told(scene: Scene, number: OpId) -> str:
     return f"Line {op.at.span.line}{letter}: `{code}`{on}: {effect}."
 
 
-def _between(scene: Scene, earlier: OpId, number: OpId, letter: str) -> str:
-    told = _told(scene, number)
-    after = scene.judged.hb.ordered(earlier, number).verdict is Verdict.YES
-    if isinstance(scene.judged.op(number), Wait):
-        return f"{told} That is after {letter}." if after else f"{told} That does not cover {letter}."
+def _between(scene: Scene, earlier: OpId, later: OpId, number: OpId) -> str:
+    """What happens between the two; of a wait that looks as if it ordered them, that it does not."""
+    judged, told = scene.judged, _told(scene, number)
+    op = judged.op(number)
+    tries = isinstance(op, Wait) and op.stream == judged.stream_at(judged.op(later))
+    if tries and judged.hb.ordered(earlier, number).verdict is not Verdict.YES:
+        return f"{told} That does not cover {scene.letter(earlier)}."
     return told
 
 

@@ -56,8 +56,8 @@ def _drawn(picture: Picture, *, titled: bool) -> ET.Element:
     for shape in (
         *title,
         *_lanes(picture.lanes, layout),
-        *_breaks(picture, layout, width),
         *_arrows(picture, layout),
+        *_breaks(picture, layout, width),
         *(_card(each, card) for each, card in zip(picture.operations, layout.cards, strict=True)),
         *_places(picture.operations, layout),
         *(each for way in layout.missing for each in _sign(way)),

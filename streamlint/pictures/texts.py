@@ -5,6 +5,8 @@ No font is at hand. Widths are those of DejaVu, which is wider than what browser
 
 from __future__ import annotations
 
+import itertools
+import re
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -88,7 +90,13 @@ def lines_of(text: str, font: Font, room: float, most: int) -> tuple[Line, ...]:
             lines[-1].append(fitting)
     if len(lines) > most:
         lines = [*lines[: most - 1], [*_room_for_mark(lines[most - 1], font, room), Piece(_MARK)]]
-    return tuple(tuple(line) for line in lines if line)
+    return tuple(_joined(line) for line in lines if line)
+
+
+def _joined(line: list[Piece]) -> Line:
+    """A line with words of one font in one piece."""
+    runs = itertools.groupby(line, key=lambda piece: piece.code)
+    return tuple(Piece("".join(piece.text for piece in run), code) for code, run in runs)
 
 
 def _room_for_mark(line: list[Piece], font: Font, room: float) -> list[Piece]:
@@ -103,10 +111,5 @@ def _fitting(word: Piece, font: Font, room: float) -> Piece:
 
 
 def _words(piece: Piece) -> list[str]:
-    """Words with the blank before them, so that putting them together again gives the text."""
-    if piece.code:
-        return [piece.text]
-    found: list[str] = []
-    for part in piece.text.split(" "):
-        found += [" ", part] if found else [part]
-    return [part for part in found if part]
+    """Words and the blanks between them; names in code stay whole."""
+    return [piece.text] if piece.code else [part for part in re.split("( )", piece.text) if part]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from typing_extensions import assert_never
@@ -80,7 +81,15 @@ def expression(span: Span, sources: SourceFiles) -> str:
     # The end first: both may lie in one line.
     cut = [*lines[:-1], lines[-1][: span.end_col]]
     cut[0] = cut[0][span.col :]
-    return " ".join(" ".join(cut).split())
+    return functools.reduce(_continued, (" ".join(line.split()) for line in cut))
+
+
+def _continued(text: str, line: str) -> str:
+    """Two lines in one, as they would be written in one: no blank inside of brackets."""
+    if line.startswith((")", "]", "}")):
+        return f"{text.rstrip(',')}{line}"
+    between = "" if text.endswith(("(", "[", "{")) or line.startswith(".") else " "
+    return f"{text}{between}{line}"
 
 
 def _without_source(op: Op) -> str:

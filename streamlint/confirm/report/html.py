@@ -64,7 +64,7 @@ def _head(confirmations: Sequence[Confirmation]) -> Iterator[str]:
 
 
 def _table(confirmations: Sequence[Confirmation]) -> Iterator[str]:
-    yield '<div class="wide"><table>'
+    yield '<div class="wide"><table class="confirmations">'
     titles = ("Verdict", "Rule", "Function", "Lines", "What was seen")
     yield f"<thead>{_row('th', titles)}</thead>"
     yield "<tbody>"
