@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from streamlint.confirm.inside.cupti import Call
 
 _MOST_BYTES: Final = 1 << 26
-_MOST_KEPT: Final = 256
+_MOST_KEPT: Final = 4096
+"""The first product of two matrices loads a thousand modules of cuBLAS."""
+
 _ELF: Final = b"\x7fELF"
 _FATBIN: Final = 0xBA55ED50
 _WRAPPER: Final = 0x466243B1
@@ -80,15 +82,22 @@ def located(address: int, folder: Path) -> Image | None:
     return Image(str(folder / name), 0, size)
 
 
+_libraries: list[tuple[int, int, int, str]] = []
+"""Where files are mapped that images were found in: first address, end, offset in the file, and its path."""
+
+
 def _mapped(start: int, size: int) -> Image | None:
+    for first, end, offset, path in _libraries:
+        if first <= start and start + size <= end:
+            return Image(path, offset + start - first, size)
     for line in Path("/proc/self/maps").read_text("utf-8", "replace").splitlines():
-        first, _, rest = line.partition("-")
-        end, _, rest = rest.partition(" ")
-        if int(first, 16) <= start and start + size <= int(end, 16):
-            _, offset, _, _, *name = rest.split(maxsplit=4)
-            path = name[0] if name else ""
-            is_file = path.startswith("/") and Path(path).is_file()
-            return Image(path, int(offset, 16) + start - int(first, 16), size) if is_file else None
+        addresses, _, offset_there, _, _, *name = line.split(maxsplit=5)
+        first, end = (int(word, 16) for word in addresses.split("-"))
+        if first <= start and start + size <= end:
+            if not name or not name[0].startswith("/") or not Path(name[0]).is_file():
+                return None
+            _libraries.append((first, end, int(offset_there, 16), name[0]))
+            return _mapped(start, size)
     return None
 
 
@@ -123,6 +132,7 @@ class Shelf:
         self._ready: dict[tuple[str, Image], list[int]] = {}
         self._due: dict[int, int] = {}
         self._nothing = ctypes.create_string_buffer(64)
+        self._views: dict[str, mmap.mmap] = {}
         self._read: list[object] = []
         """What modules were loaded from: a kernel may be fetched from there when it is launched."""
         listed = _list_of(folder, finding, turn)
@@ -135,10 +145,11 @@ class Shelf:
                 self._ready.setdefault((kind, image), []).append(handle)
 
     def _content(self, image: Image) -> ctypes.Array[ctypes.c_char]:
-        with Path(image.file).open("rb") as file:
-            # A private view, which costs no memory where it is only read.
-            view = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-        content = (ctypes.c_char * image.size).from_buffer(view, image.offset)
+        if image.file not in self._views:
+            with Path(image.file).open("rb") as file:
+                # A private view, which costs no memory where it is only read.
+                self._views[image.file] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        content = (ctypes.c_char * image.size).from_buffer(self._views[image.file], image.offset)
         self._read.append(content)
         return content
 

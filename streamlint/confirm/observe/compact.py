@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-def compact(entries: list[Entry], alive: dict[int, Block]) -> list[Entry]:
+def compact(entries: list[Entry]) -> list[Entry]:
     """What later events can still meet of events that were judged with all that came before.
 
     Nothing touches a dead block again. Only its memory may be handed out while a stream that does not
@@ -21,26 +21,24 @@ def compact(entries: list[Entry], alive: dict[int, Block]) -> list[Entry]:
     awaited: set[Block] = set()
     bare: StreamId | None = None
     for entry in entries:
-        match entry:
-            case Work(stream=stream):
-                entry.touches = [
-                    touch
-                    for touch in entry.touches
-                    if alive.get(touch.block.start) is touch.block or touch.block.stream != stream
-                ]
-                awaited.update(touch.block for touch in entry.touches)
-                if entry.touches or bare != stream:
-                    kept.append(entry)
-                bare = stream
-            case Birth(block=block):
-                if alive.get(block.start) is block:
-                    kept.append(entry)
-            case Death(block=block):
-                if block in awaited:
-                    kept.append(entry)
-            case _:
+        if type(entry) is Work:
+            stream = entry.stream
+            left = [touch for touch in entry.touches if touch[0].alive or touch[0].stream != stream]
+            if left:
+                awaited.update([touch[0] for touch in left])
+            if left or bare != stream:
+                entry.touches = left
                 kept.append(entry)
-                bare = None
+            bare = stream
+        elif type(entry) is Birth:
+            if entry.block.alive:
+                kept.append(entry)
+        elif type(entry) is Death:
+            if entry.block in awaited:
+                kept.append(entry)
+        else:
+            kept.append(entry)
+            bare = None
     return kept
 
 

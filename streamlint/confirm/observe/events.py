@@ -54,6 +54,9 @@ class Block:
     place: Place
     name: str = "allocation"
     """The call that allocated it, for the rules that tell allocators apart."""
+    user: StreamId | None = None
+    """The stream that orders the allocation, or else the first that used it."""
+    alive: bool = True
 
 
 class Touch(NamedTuple):

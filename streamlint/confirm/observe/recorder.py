@@ -5,6 +5,7 @@ All threads of the program count as one host thread, in the order in which the i
 
 from __future__ import annotations
 
+import gc
 import sys
 from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass, field, replace
@@ -274,7 +275,7 @@ class Recorder:
     def refused_allocation(self, space: Space, device: DeviceId, name: str) -> None:
         """An allocation that failed: a birth without memory."""
         self._last_block += 1
-        block = Block(BufferId(self._last_block), 0, 0, space, device, None, self.where(), name)
+        block = Block(BufferId(self._last_block), 0, 0, space, device, None, self.where(), name, alive=False)
         self._add(Birth(block))
 
     def unseen(self, start: int, size: int, space: Space, device: DeviceId) -> Block:
@@ -287,7 +288,7 @@ class Recorder:
     def pageable(self, start: int, size: int) -> Block:
         """Ordinary host memory in a copy: nobody knows when it is freed, so it is another block each time."""
         self._last_block += 1
-        return Block(BufferId(self._last_block), start, size, Space.PAGEABLE, "cpu", None, None)
+        return Block(BufferId(self._last_block), start, size, Space.PAGEABLE, "cpu", None, None, alive=False)
 
     def died(
         self,
@@ -305,13 +306,17 @@ class Recorder:
 
     def forget_block(self, block: Block) -> None:
         """The block went back to an allocator that keeps it from being handed out too early."""
+        block.alive = False
         if self.blocks.get(block.start) is block:
             del self.blocks[block.start]
             del self._starts[bisect_left(self._starts, block.start)]
 
     def _enter(self, block: Block) -> None:
-        if block.start not in self.blocks:
+        known = self.blocks.get(block.start)
+        if known is None:
             insort(self._starts, block.start)
+        else:
+            known.alive = False
         self.blocks[block.start] = block
 
     def find(self, address: int) -> Block | None:
@@ -433,9 +438,12 @@ class Recorder:
     def turn(self) -> None:
         """Have the last two halves judged, and start a new one."""
         if self._judging:
-            # Judging may collect garbage, which may free tensors.
+            # A library may free memory from another thread meanwhile.
             return
         self._judging = True
+        # All that judging makes is gone when it ends; to look for garbage in between takes longer than that.
+        collecting = gc.isenabled()
+        gc.disable()
         try:
             old, new = self._old, self._new
             self._old = new
@@ -444,7 +452,7 @@ class Recorder:
             self._judge(
                 Window(old.before, [*old.entries, *new.entries], self._stream_infos, self._event_infos)
             )
-            new.entries[:] = compact(new.entries, self.blocks)
+            new.entries[:] = compact(new.entries)
             halves = self._old, self._new
             kept = (entry for half in halves for entry in (*half.before, *half.entries))
             alive = {info.id for info in self._events.values()} | mentioned(kept)
@@ -452,6 +460,8 @@ class Recorder:
                 del self._event_infos[event]
         finally:
             self._judging = False
+            if collecting:
+                gc.enable()
 
     def stop(self) -> None:
         """Judge nothing any more: a forked child of the program does not go on for its parent."""

@@ -82,18 +82,18 @@ def trace_of(window: Window, sources: Sources) -> Trace | None:
 
 def _shared(entries: Iterable[Entry]) -> set[Block]:
     """Blocks that more than one agent uses: two streams, a stream that is not the owner, or the host."""
-    first: dict[Block, StreamId] = {}
     shared: set[Block] = set()
     for entry in entries:
+        if type(entry) is Work:  # nearly all are; a pattern takes three times as long
+            stream = entry.stream
+            for touch in entry.touches:
+                block = touch[0]
+                if block.user is None:
+                    block.user = stream if block.stream is None else block.stream
+                if block.user != stream:
+                    shared.add(block)
+            continue
         match entry:
-            case Work(stream=stream, touches=touches):
-                for touch in touches:
-                    block = touch[0]
-                    owner = first.get(block)
-                    if owner is None:
-                        owner = first[block] = stream if block.stream is None else block.stream
-                    if owner != stream:
-                        shared.add(block)
             case Move(source=source, target=target):
                 shared |= {touch.block for touch in (source, target) if touch is not None}
             case HostTouch(touches=touches):
@@ -116,15 +116,14 @@ class _Reuse:
         self._starts: list[int] = []
         self._free: dict[int, Block] = {}
         for entry in entries:
-            match entry:
-                case Death(block=block) if block in shared and block.size:
-                    if block.start not in self._free:
-                        insort(self._starts, block.start)
-                    self._free[block.start] = block
-                case Birth(block=block):
-                    self._born(block)
-                case _:
-                    pass
+            if type(entry) is Birth:
+                if self._starts:
+                    self._born(entry.block)
+            elif type(entry) is Death and entry.block in shared and entry.block.size:
+                block = entry.block
+                if block.start not in self._free:
+                    insort(self._starts, block.start)
+                self._free[block.start] = block
 
     def _born(self, block: Block) -> None:
         for start in self._overlapped(block):
@@ -164,7 +163,8 @@ class _Translation:
         for held in self._window.before:
             self._add(held)
         for entry in self._window.entries:
-            self._add(entry)
+            if not self._is_nothing(entry):
+                self._add(entry)
         return Trace(
             ops=tuple(self._ops),
             streams={info.id: self._stream(info) for info in self._window.streams.values()},
@@ -172,6 +172,22 @@ class _Translation:
             buffers={id_: self._buffer(block) for id_, block in self._blocks.items()},
             entry="observed",
             provenance=Provenance.OBSERVED,
+        )
+
+    def _is_nothing(self, entry: Entry) -> bool:
+        """Most events: work on memory of one stream, behind other work there, and that memory's life."""
+        if type(entry) is Work:
+            return entry.stream == self._last_work and not any(t[0] in self._shared for t in entry.touches)
+        if type(entry) is Birth:
+            block = entry.block
+            return not (
+                block in self._shared
+                or block in self._reuse.births
+                or (block.stream is None and self._captures.active)
+            )
+        return type(entry) is Death and not (
+            entry.block in self._reuse.deaths
+            or (entry.kind is FreeKind.EXPLICIT and entry.block in self._shared)
         )
 
     def _add(self, entry: Entry) -> None:
@@ -186,14 +202,11 @@ class _Translation:
                 accesses = tuple(self._access(touch, located) for touch in touches)
                 self._emit(HostAccess(self._site(place), accesses=accesses, name=name))
             case Birth(block=block):
-                in_capture = self._captures.active and block.stream is None
-                if in_capture or block in self._shared or block in self._reuse.births:
-                    self._blocks[block.id] = block
-                    site = self._site(block.place)
-                    self._emit(Alloc(site, buffer=block.id, stream=block.stream, name=block.name))
-            case Death(block=block):
-                if block in self._reuse.deaths or (entry.kind is FreeKind.EXPLICIT and block in self._shared):
-                    self._death(entry)
+                self._blocks[block.id] = block
+                site = self._site(block.place)
+                self._emit(Alloc(site, buffer=block.id, stream=block.stream, name=block.name))
+            case Death():
+                self._death(entry)
             case Keep(block=block, stream=stream):
                 self._blocks[block.id] = block
                 self._emit(KeepAlive(self._site(entry.place), buffer=block.id, stream=stream))
@@ -210,8 +223,6 @@ class _Translation:
 
     def _work(self, entry: Work) -> None:
         touches = [touch for touch in entry.touches if touch[0] in self._shared]
-        if not touches and self._last_work == entry.stream:
-            return
         located = self._sources.locate(entry.place)
         accesses = tuple(self._access(touch, located) for touch in touches)
         site = self._site(entry.place)
