@@ -16,6 +16,7 @@ from streamlint.confirm.verdict import (
     Cause,
     CudaError,
     Decision,
+    Difference,
     Failed,
     Outcome,
     Raised,
@@ -242,3 +243,11 @@ def test_memory_that_was_handed_out_again_is_told_from_an_operation_held_back() 
         right = verdict_of(witness, reference=RIGHT, control=RIGHT, gated=RIGHT)
         assert (right.verdict, words in right.reason) == (Verdict.ORDERED, True)
         assert verdict_of(witness, reference=RIGHT, control=RIGHT, gated=WRONG).verdict is Verdict.CONFIRMED
+
+
+def test_a_value_that_is_another_says_more_than_one_that_is_missing() -> None:
+    reference = (("a", "1"), ("value", "False"))
+    gated = (("a", "1"), ("b", "(1,) float32"), ("value", "True"))
+    assert first_difference(reference, gated) == Difference("value", "False", "True")
+    assert first_difference(reference, (*reference, ("b", "2"))) == Difference("size", "2", "3")
+    assert first_difference((("a", "1"), ("a", "2")), (("a", "1"), ("a", "2"))) is None

@@ -317,3 +317,38 @@ def test_streams_that_were_destroyed_are_not_asked(process: Process, memory: Mem
     process.call("cuStreamCreate", NON_BLOCKING, result=ONE)
     process.launch(A, B, TWO)
     assert ONE in asked
+
+
+def test_a_kernel_that_wrote_nothing_new_is_looked_at_again(process: Process, memory: Memory) -> None:
+    """``copyto(y, x)`` three times where both are equal, and then where they are not."""
+
+    def writes() -> None:
+        memory.content[B] = b"\x07" * SIZE
+
+    for _ in range(5):
+        process.launch(A, B, ONE)
+    process.launch(A, B, ONE, during=writes)
+    process.launch(A, B, TWO, idle=False)
+    assert process.codes() == [("SL102", "certain")]
+
+
+def test_what_a_kernel_writes_elsewhere_it_writes_here(process: Process, memory: Memory) -> None:
+    def writes() -> None:
+        memory.content[B] = b"\x07" * SIZE
+
+    process.launch(A, B, ONE, during=writes)
+    process.launch(A, B, TWO, grid=7)
+    assert process.codes() == [("SL101", "likely")]
+
+
+def test_a_flag_may_decide_what_a_kernel_writes(process: Process, memory: Memory) -> None:
+    """``exchange(a, b, 0)`` writes ``b``, and with another grid ``a``: then ``b`` is not written."""
+
+    def writes(address: int) -> None:
+        memory.content[address] = b"\x07" * SIZE
+
+    process.launch(A, B, ONE, during=lambda: writes(B))
+    process.call("cuCtxSynchronize")
+    process.launch(A, B, ONE, grid=7, during=lambda: writes(A))
+    process.call("cuMemcpyDtoHAsync_v2", 0x1000, B, SIZE, TWO)
+    assert process.codes() == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -438,11 +439,29 @@ def suspicious(reference: Outcome, gated: Outcome) -> bool:
 
 
 def first_difference(reference: Snapshot, gated: Snapshot) -> Difference | None:
-    """The first leaf in which two returned values differ, or ``None`` if they are equal."""
-    for expected, got in zip(reference, gated, strict=False):
-        if expected != got:
-            # ("[1]", "2.0") against ("[1]", "0.0"); where the shapes differ the places do, too.
-            return Difference(expected[0], expected[1], got[1])
+    """The first leaf in which two returned values differ, or ``None`` if they are equal.
+
+    One that has another value in the same place says more than one that is missing: in
+    ``if flag.any() or other.any():`` what ``flag`` gave decides whether ``other`` is looked at.
+    """
+    there = _by_turn(gated)
+    for (place, turn), expected in _by_turn(reference).items():
+        got = there.get((place, turn), expected)
+        if got != expected:
+            return Difference(place, expected, got)
+    for expected_leaf, leaf in zip(reference, gated, strict=False):
+        if expected_leaf != leaf:
+            return Difference(*expected_leaf, leaf[1])
     if len(reference) != len(gated):
         return Difference("size", str(len(reference)), str(len(gated)))
     return None
+
+
+def _by_turn(leaves: Snapshot) -> dict[tuple[str, int], str]:
+    """By place, and how often it came before: two statements may have a ``value`` each."""
+    turns: Counter[str] = Counter()
+    found = {}
+    for place, text in leaves:
+        found[place, turns[place]] = text
+        turns[place] += 1
+    return found

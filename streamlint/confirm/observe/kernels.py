@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from streamlint.confirm.observe.events import Block
 
 _MOST_LOOKS: Final = 3
-"""At launches with the same grid and numbers: the first may write what is there already."""
+"""At launches with the same grid and numbers, if any wrote: what is there already is no change."""
 
 _MOST_LOOKS_AT_ALL: Final = 24
 _MOST_BYTES: Final = 1 << 20
@@ -41,6 +41,7 @@ _NOT_NAMED: Final = 1 << 16
 
 _OPAQUE: Final = frozenset({Doubt.OPAQUE})
 _PERHAPS_LESS: Final = frozenset({Doubt.OPAQUE, Doubt.ALIAS})
+_WRITES_ELSEWHERE: Final = frozenset({Doubt.INFERRED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,9 @@ class Kernels:
         shape = [int(getattr(grid, name)) for name in ("gx", "gy", "gz", "bx", "by", "bz")]
         kind = kernel.kinds.get(key := numbers + repr(shape).encode(), Kind())
         touches = _touches(kernel, kind, pointers)
-        enough = kind.looks >= _MOST_LOOKS or kernel.looks >= _MOST_LOOKS_AT_ALL
+        # A kernel writes something: one that was not seen to change anything is not known yet.
+        learnt = kind.looks >= _MOST_LOOKS and kind.written
+        enough = learnt or kernel.looks >= _MOST_LOOKS_AT_ALL
         if not look or not pointers or enough or not self._idle(self._driver):
             return touches, None
         kernel.kinds[key] = kind
@@ -202,13 +205,20 @@ def _touches(kernel: Kernel, kind: Kind, pointers: list[Pointer]) -> list[Touch]
                 Touch(pointer.block, Mode.WRITE, lo + first, min(lo + last, end), operand=_NOT_NAMED)
             )
         else:
-            unsure = not kernel.looks or (not kind.looks and pointer.place in kernel.written)
-            mode = Mode.UPDATE if unsure else Mode.READ
-            near = min(lo + _ELEMENT, end)
-            for start, stop, doubts in ((lo, near, _OPAQUE), (near, end, _PERHAPS_LESS)):
+            mode, near = _unchanged(kernel, kind, pointer)
+            middle = min(lo + _ELEMENT, end)
+            for start, stop, doubts in ((lo, middle, near), (middle, end, near | _PERHAPS_LESS)):
                 if start < stop:
                     touches.append(Touch(pointer.block, mode, start, stop, operand=_NOT_NAMED, doubts=doubts))
     return touches
+
+
+def _unchanged(kernel: Kernel, kind: Kind, pointer: Pointer) -> tuple[Mode, frozenset[Doubt]]:
+    """What may be done behind a pointer where nothing was seen to change, and why that is not certain."""
+    if pointer.place in kernel.written and not kind.written:
+        # As other launches do: `copyto(y, x)` of an equal `x` changes nothing.
+        return Mode.UPDATE, _WRITES_ELSEWHERE
+    return (Mode.READ if kernel.looks else Mode.UPDATE), _OPAQUE
 
 
 def _changed(old: bytes, new: bytes) -> tuple[int, int]:
