@@ -215,3 +215,47 @@ def test_a_report_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureF
     arguments = ["confirm", "--observe", "--output", str(report), str(tmp_path / "plain.py")]
     assert cli.main(arguments) == 2
     assert f"error: cannot write {report}: No such file or directory" in capsys.readouterr().err
+
+
+STARTS = {
+    "scripts": """\
+import subprocess, sys
+for words in (["racing"], ["wait"]):
+    subprocess.run([sys.executable, "-u", "program.py", *words], check=True)
+""",
+    "modules": """\
+import subprocess, sys
+for words in (["racing"], ["wait"]):
+    subprocess.run([sys.executable, "-m", "program", *words], check=True)
+""",
+    "spawned": """\
+import multiprocessing, program
+if __name__ == "__main__":
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=program.race, args=(wait,)) for wait in (False, True)]
+    [worker.start() for worker in workers]
+    [worker.join() for worker in workers]
+""",
+    "forked": """\
+import multiprocessing, program
+context = multiprocessing.get_context("fork")
+workers = [context.Process(target=program.race, args=(wait,)) for wait in (False, True)]
+[worker.start() for worker in workers]
+[worker.join() for worker in workers]
+""",
+}
+
+
+@needs_columns
+@pytest.mark.parametrize("how", STARTS)
+def test_processes_that_a_program_starts_are_observed(
+    program: Path, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(program.parent)
+    starter = program.parent / "starter.py"
+    starter.write_text(STARTS[how])
+    done = observe(starter)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "1 finding" in done.stdout
+    assert "of 2 processes" in done.stdout
+    assert done.stderr == ""

@@ -102,7 +102,7 @@ def summary(outcome: Outcome, style: Style) -> str:
     return "\n".join(lines) + "\n"
 
 
-def observation(outcome: Outcome, events: int, blind: str, style: Style) -> str:
+def observation(outcome: Outcome, events: int, blind: str, style: Style, processes: int = 1) -> str:
     """Return the closing lines of an observed run. ``blind``: why only some libraries were seen."""
     unseen = f"\nOnly PyTorch and cuda-python were seen: {plain(blind)}." if blind else ""
     if not events:
@@ -110,7 +110,8 @@ def observation(outcome: Outcome, events: int, blind: str, style: Style) -> str:
     found = counted(len(outcome.findings), "finding") if outcome.findings else "No findings"
     only = sum(finding.seen is Seen.OBSERVED for finding in outcome.findings)
     aside = f", {only} of them seen only at run time," if only else ""
-    return f"{style.strong(found)}{aside} in {counted(events, 'observed event')}.{unseen}"
+    where = f" of {processes} processes" if processes > 1 else ""
+    return f"{style.strong(found)}{aside} in {counted(events, 'observed event')}{where}.{unseen}"
 
 
 def statistics(outcome: Outcome) -> str:

@@ -110,7 +110,7 @@ def install(own_file: str) -> None:
     if job:
         with suppress(OSError, ValueError):  # the folder is gone: the run is over
             _install(json.loads(Path(job).read_text("utf-8")))
-    _users_own(own_file)
+    users_own(own_file)
 
 
 def _install(job: dict[str, Any]) -> None:
@@ -184,7 +184,7 @@ def _patch_runpy(weaver: Weaver) -> None:
     runpy._get_code_from_file = reading  # type: ignore[attr-defined]
 
 
-def _users_own(own_file: str) -> None:
+def users_own(own_file: str) -> None:
     """Run the ``sitecustomize`` that ours stands in front of."""
     own = os.path.realpath(Path(own_file).parent)
     others = [entry for entry in sys.path if os.path.realpath(entry or os.curdir) != own]

@@ -1,46 +1,34 @@
-"""Runs a program and traces it: ``python -m streamlint.confirm.observe.child REQUEST``.
+"""Runs a program and traces it: ``python -m streamlint.confirm.observe.child REQUEST [SCRIPT ARGS]``.
 
-``REQUEST`` is a JSON file: the program, its arguments, the root for paths, and where to write the result.
+``REQUEST`` is a JSON file: the program, its arguments, the root for paths, and where to write results.
+With a script it is one that the program has started with Python.
 Needs nothing outside the standard library but what the program itself imports.
 """
 
 from __future__ import annotations
 
-import atexit
 import importlib
 import json
 import os
-import pickle
 import sys
 import types
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from streamlint.confirm.observe.observer import Observer
+from streamlint.confirm.observe.children import begin
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from streamlint.confirm.observe.observer import Observer
 
 
-def main(request_path: str) -> None:
+def main(request_path: str, started: Sequence[str]) -> None:
     """Run the program of a request as if Python had been started with it."""
     request: dict[str, Any] = json.loads(Path(request_path).read_text("utf-8"))
-    observer = Observer(Path(request["root"]))
-    result = Path(request["result"])
-    owner = os.getpid()
-
-    def save() -> None:
-        if os.getpid() == owner:
-            result.write_bytes(pickle.dumps(observer.take()))
-
-    exit_at_once = os._exit
-
-    def leave(status: int) -> NoReturn:
-        save()
-        exit_at_once(status)
-
-    os._exit = leave
-    observer.install()
-    # Registered first, so that it runs last: what the program does at exit is seen too. The program's
-    # own threads have ended by then.
-    atexit.register(save)
+    observer = begin(request)
+    if started:
+        request |= {"program": started[0], "arguments": started[1:], "module": False, "function": ""}
     sys.argv = [request["program"], *request["arguments"]]
     if request["module"]:
         _run_module(request["program"])
@@ -48,7 +36,7 @@ def main(request_path: str) -> None:
         sys.path.insert(0, str(Path(request["program"]).parent))
         _run_function(Path(request["program"]), request["function"])
     else:
-        sys.path.insert(0, str(Path(request["program"]).parent))
+        sys.path.insert(0, str(Path(request["program"]).absolute().parent))
         _run(observer, request["program"])
 
 
@@ -75,4 +63,4 @@ def _run_function(path: Path, function: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], sys.argv[2:])

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamlint import api
+from streamlint.confirm.observe.children import LAUNCHER, REQUEST, SITECUSTOMIZE
+from streamlint.confirm.observe.observer import together
 from streamlint.confirm.observe.outcome import outcome_of
 from streamlint.errors import UserError
 from streamlint.finding import Confidence
@@ -88,31 +90,34 @@ def _request(options: argparse.Namespace) -> check.Request:
 
 
 def _run(options: argparse.Namespace, root: Path) -> tuple[int, Observed | None]:
-    """The exit status of the program, and what was observed if it could be written down."""
+    """The exit status of the program, and what was observed of it and of Python processes that it started."""
     program, _, function = options.program.partition("::")
     arguments = [word for i, word in enumerate(options.arguments) if i or word != "--"]
     with tempfile.TemporaryDirectory(prefix="streamlint-") as folder:
-        result, request = Path(folder, "result"), Path(folder, "request.json")
+        results, hooks, request = Path(folder, "results"), Path(folder, "hooks"), Path(folder, "request.json")
+        results.mkdir()
+        hooks.mkdir()
+        (hooks / "sitecustomize.py").write_text(SITECUSTOMIZE, "utf-8")
         content = {
             "program": program if options.module else str(Path(program).resolve()),
             "module": options.module,
             "function": function,
             "arguments": arguments,
             "root": str(root),
-            "result": str(result),
+            "results": str(results),
         }
         request.write_text(json.dumps(content), "utf-8")
-        path = os.pathsep.join(filter(None, (str(_PACKAGES), os.environ.get("PYTHONPATH", ""))))
+        path = os.pathsep.join(filter(None, (str(hooks), str(_PACKAGES), os.environ.get("PYTHONPATH", ""))))
         # What a tool reads from standard output must not be mixed with what the program prints.
         aside = options.output_format != Format.FULL.value and options.output is None
         ended = subprocess.run(
-            [options.python, "-m", "streamlint.confirm.observe.child", str(request)],
-            env={**os.environ, "PYTHONPATH": path},
+            [options.python, "-m", LAUNCHER, str(request)],
+            env={**os.environ, "PYTHONPATH": path, REQUEST: str(request)},
             stdout=sys.stderr if aside else None,
             check=False,
         ).returncode
-        observed: Observed | None = pickle.loads(result.read_bytes()) if result.is_file() else None  # noqa: S301
-        return ended, observed
+        seen = [pickle.loads(path.read_bytes()) for path in sorted(results.iterdir())]  # noqa: S301
+        return ended, together(seen)
 
 
 def _ending(status: int) -> str:
@@ -128,4 +133,5 @@ def _report(options: argparse.Namespace, outcome: Outcome, observed: Observed) -
     else:
         write(written, sys.stdout)
     aside = sys.stdout if form is Format.FULL and options.output is None else sys.stderr
-    write(f"{text.observation(outcome, observed.events, observed.blind, style)}\n", aside)
+    closing = text.observation(outcome, observed.events, observed.blind, style, observed.processes)
+    write(f"{closing}\n", aside)

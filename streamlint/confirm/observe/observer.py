@@ -22,7 +22,7 @@ from streamlint.models.cuda_driver import CUDA_DRIVER
 from streamlint.models.cuda_runtime import CUDA_RUNTIME
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
     from types import CodeType, ModuleType
 
@@ -47,6 +47,21 @@ class Observed:
     """Operations, allocations and frees that were seen."""
     blind: str = ""
     """Why calls of other libraries than PyTorch and cuda-python were not seen."""
+    processes: int = 1
+
+
+def together(seen: Sequence[Observed]) -> Observed | None:
+    """What several processes of a program did; the ranks of a training have the same finding, once."""
+    found: dict[Pair, Finding] = {}
+    for finding in (finding for one in seen for finding in one.findings):
+        known = found.get(finding.pair)
+        if known is None or finding.confidence.rank > known.confidence.rank:
+            found[finding.pair] = finding
+    # One that did nothing on a GPU says nothing.
+    working = [one for one in seen if one.events] or list(seen[:1])
+    blind = next((one.blind for one in working if one.blind), "")
+    events = sum(one.events for one in working)
+    return Observed(tuple(found.values()), events, blind, len(working)) if seen else None
 
 
 class Observer:
@@ -77,7 +92,7 @@ class Observer:
             for module in framework.modules:
                 after[module] = self._cuda(framework)
         Finder(after, self._frames.is_user, host_access.compile_source).install()
-        os.register_at_fork(after_in_child=self.recorder.stop)
+        os.register_at_fork(after_in_child=self.recorder.forked)
         self._subscribe()
 
     def _subscribe(self) -> None:

@@ -132,6 +132,8 @@ class Recorder:
         """Live blocks by their first address."""
         self.count = 0
         """Events of halves that are complete."""
+        self.stopped = False
+        """Whether this is a child that does not go on for its parent."""
         self._kind_of = kind_of
         self._judge = judge
         self._half = half
@@ -463,10 +465,14 @@ class Recorder:
             if collecting:
                 gc.enable()
 
-    def stop(self) -> None:
-        """Judge nothing any more: a forked child of the program does not go on for its parent."""
-        self._judging = True
-        self._half = sys.maxsize
+    def forked(self) -> None:
+        """In a child: one that is forked before anything was queued is a program of its own.
+
+        Another one cannot use CUDA. It does not go on for its parent, and judges nothing.
+        """
+        if self.count or self._new.entries or self._old.entries:
+            self.stopped = self._judging = True
+            self._half = sys.maxsize
 
     def forget(self) -> None:
         """Leave out all that happened so far; streams, events and blocks stay known."""
