@@ -148,6 +148,17 @@ def test_order_behind_a_callback_may_be_made_by_the_host(process: Process) -> No
     assert process.codes() == [("SL101", "possible")]
 
 
+def test_what_comes_behind_the_end_of_a_test_is_certain_again(process: Process) -> None:
+    """A host function of one test says nothing about the next one, which begins when all is complete."""
+    process.start()
+    process.call("cuLaunchHostFunc", ONE, 1, 0)
+    process.observer.take()
+    process.observer.forget()
+    process.call("cuMemsetD8Async", A, 7, SIZE, ONE)
+    process.call("cuMemcpyDtoDAsync_v2", B, A, SIZE, TWO)
+    assert process.codes() == [("SL101", "certain")]
+
+
 def test_what_is_told_elsewhere_only_orders(process: Process) -> None:
     process.start()
     process.call("cuMemsetD8Async", A, 7, SIZE, ONE)

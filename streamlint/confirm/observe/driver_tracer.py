@@ -84,7 +84,7 @@ class DriverTracer(Calls):
                     self.before(given, effect)
                 if name in _CALLBACKS:
                     # It may tell the host what is done, by a `threading.Event` for one.
-                    self._recorder.escapes(self._stream(given, "hStream"))
+                    self._recorder.tells(self._stream(given, "hStream"))
             self._open[thread] = made, None
 
     def _left(self, call: cupti.Call, made: Decoded | None, watched: Watched | None) -> None:

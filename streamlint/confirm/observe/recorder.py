@@ -79,6 +79,8 @@ class StreamInfo:
     """Where it was made: the innermost place, then those that called it."""
     foreign: bool = False
     """Nothing that is traced made it: other code has it, and may order it."""
+    told: bool = False
+    """A host function was queued on it, which may tell the host what is done."""
 
 
 @dataclass(slots=True)
@@ -166,9 +168,9 @@ class Recorder:
             info.foreign = handle not in LEGACY_HANDLES and handle != PER_THREAD_HANDLE
         return info.id
 
-    def escapes(self, stream: StreamId) -> None:
-        """Code that is not seen may order the stream from now on, and may have before."""
-        self._stream_infos[stream].foreign = True
+    def tells(self, stream: StreamId) -> None:
+        """What a host function says of the stream is not seen: other code may order it from now on."""
+        self._stream_infos[stream].told = True
 
     def handles(self) -> list[int]:
         """Of streams that the driver may be asked about: of one that is gone it may crash."""
@@ -477,6 +479,8 @@ class Recorder:
     def forget(self) -> None:
         """Leave out all that happened so far; streams, events and blocks stay known."""
         self._old, self._new = _Half(), _Half(self._now())
+        for info in self._stream_infos.values():
+            info.told = False  # its host functions have run
 
     def _now(self) -> tuple[Point | Keep, ...]:
         kept = (entry for entries in self._kept.values() for entry in entries)

@@ -150,7 +150,7 @@ class _Translation:
         self._sources = sources
         self._shared = shared
         self._reuse = _Reuse(window.entries, shared)
-        self._foreign = {info.id for info in window.streams.values() if info.foreign}
+        self._foreign = {info.id for info in window.streams.values() if info.foreign or info.told}
         self._everywhere = _ESCAPE if window.escapes else _NONE
         self._ops: list[Op] = [CudaCall(_START, name="start of the observation")]
         self._captures = Captures()
