@@ -135,6 +135,22 @@ def test_one_stream_that_is_not_the_owner_is_enough(tmp_path: Path) -> None:
     assert set(run.trace().buffers) == {x.id}
 
 
+def test_what_was_uploaded_once_and_is_used_by_one_stream_is_left_out(tmp_path: Path) -> None:
+    """``model.to("cuda")``: the parameters are the current stream's from then on."""
+    run = Run(tmp_path)
+    weight, page = run.block(0), run.recorder.born(4096, 64, Space.PINNED, "cpu")
+    ends = Touch(page, Mode.READ, 0, 64), Touch(weight, Mode.WRITE, 0, 64)
+    run.recorder.move(run.stream(DEFAULT), "copy", *ends, HostEffect.ASYNC)
+    run.work(DEFAULT, (weight, Mode.READ))
+    assert [launch.accesses for launch in launches(run.trace())] == []
+    run = Run(tmp_path)
+    weight, page = run.block(0), run.recorder.born(4096, 64, Space.PINNED, "cpu")
+    ends = Touch(page, Mode.READ, 0, 64), Touch(weight, Mode.WRITE, 0, 64)
+    run.recorder.move(run.stream(SIDE), "copy", *ends, HostEffect.ASYNC)
+    run.work(DEFAULT, (weight, Mode.READ))
+    assert "SL101" in run.codes()
+
+
 def test_work_in_a_row_becomes_one_bare_launch(tmp_path: Path) -> None:
     run = Run(tmp_path, kind=StreamKind.BLOCKING)
     x, private = run.block(0x1000, owner=None), run.block(0x2000)

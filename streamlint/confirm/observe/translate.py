@@ -53,6 +53,7 @@ from streamlint.trace import (
     Provenance,
     Region,
     Site,
+    Space,
     Stream,
     StreamId,
     StreamKind,
@@ -94,8 +95,10 @@ def _shared(entries: Iterable[Entry]) -> set[Block]:
                     shared.add(block)
             continue
         match entry:
-            case Move(source=source, target=target):
-                shared |= {touch.block for touch in (source, target) if touch is not None}
+            case Move(stream=stream, source=source, target=target):
+                # `model.to("cuda")` copies each parameter once: its end on the device is that stream's.
+                ends = [touch.block for touch in (source, target) if touch is not None]
+                shared.update(block for block in ends if _is_met(block, stream))
             case HostTouch(touches=touches):
                 shared |= {touch.block for touch in touches}
             case Keep(block=block):
@@ -105,6 +108,13 @@ def _shared(entries: Iterable[Entry]) -> set[Block]:
             case _:
                 pass
     return shared
+
+
+def _is_met(block: Block, stream: StreamId) -> bool:
+    """Whether somebody else may use what a copy of this stream uses: the host does where it can."""
+    if block.user is None:
+        block.user = stream if block.stream is None else block.stream
+    return block.space is not Space.DEVICE or block.user != stream
 
 
 class _Reuse:
