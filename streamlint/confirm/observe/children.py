@@ -25,6 +25,9 @@ REQUEST: Final = "STREAMLINT_OBSERVE_REQUEST"
 
 LAUNCHER: Final = "streamlint.confirm.observe.child"
 
+WHOLE: Final = ".whole"
+"""How the names of results end that are complete."""
+
 SITECUSTOMIZE: Final = """\
 from streamlint.confirm.observe import children
 children.install(__file__)
@@ -55,8 +58,10 @@ def begin(request: dict[str, Any]) -> Observer:
     def save() -> None:
         # A process that forked may have left a child with what it had seen itself.
         if not observer.recorder.stopped:
+            seen, part = pickle.dumps(observer.take()), results / f"{os.getpid()}.part"
             with suppress(OSError):  # it outlived the run
-                (results / str(os.getpid())).write_bytes(pickle.dumps(observer.take()))
+                part.write_bytes(seen)
+                part.rename(part.with_suffix(WHOLE))  # it may be killed while it writes
 
     exit_at_once = os._exit
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamlint import api
-from streamlint.confirm.observe.children import LAUNCHER, REQUEST, SITECUSTOMIZE
+from streamlint.confirm.observe.children import LAUNCHER, REQUEST, SITECUSTOMIZE, WHOLE
 from streamlint.confirm.observe.observer import together
 from streamlint.confirm.observe.outcome import outcome_of
 from streamlint.errors import UserError
@@ -116,7 +116,7 @@ def _run(options: argparse.Namespace, root: Path) -> tuple[int, Observed | None]
             stdout=sys.stderr if aside else None,
             check=False,
         ).returncode
-        seen = [pickle.loads(path.read_bytes()) for path in sorted(results.iterdir())]  # noqa: S301
+        seen = [pickle.loads(path.read_bytes()) for path in sorted(results.glob(f"*{WHOLE}"))]  # noqa: S301
         return ended, together(seen)
 
 
