@@ -249,13 +249,13 @@ workers = [context.Process(target=program.race, args=(wait,)) for wait in (False
 @needs_columns
 @pytest.mark.parametrize("how", STARTS)
 def test_processes_that_a_program_starts_are_observed(
-    program: Path, how: str, monkeypatch: pytest.MonkeyPatch
+    program: Path, how: str, observe: Observe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(program.parent)
     starter = program.parent / "starter.py"
     starter.write_text(STARTS[how])
     done = observe(starter)
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert "1 finding" in done.stdout
-    assert "of 2 processes" in done.stdout
-    assert done.stderr == ""
+    assert done.status == 1, done.out + done.err
+    assert "1 finding" in done.out
+    assert "of 2 processes" in done.out
+    assert done.err == ""
