@@ -20,12 +20,13 @@ from streamlint import __version__, api, notebook
 from streamlint.cache.folder import default_folder
 from streamlint.characters import plain
 from streamlint.errors import UserError
-from streamlint.files import MAX_BYTES, UnreadableError, absolute
+from streamlint.files import UnreadableError, absolute
 from streamlint.finding import Confidence
 from streamlint.output import Format, render, text
 from streamlint.output.places import Start, in_notebooks, shown_from
 from streamlint.output.style import Style, wants_colors
 from streamlint.output.terminal import complain, save, write
+from streamlint.parsing import MAX_BYTES
 from streamlint.run import check
 from streamlint.run.progress import Progress
 from streamlint.run.stop import signal_of, stoppable

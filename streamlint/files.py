@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamlint import notebook
+from streamlint.parsing import MAX_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 _LINE_END = re.compile(r"\r\n|\r|\n")
 """Python's line ends. ``str.splitlines`` also splits at form feeds and U+2028, and would shift the lines."""
 
-MAX_BYTES = 2_000_000
-"""Larger Python files are generated or data: not analyzed, and said so."""
 _SLOW_ENCODINGS = frozenset({"idna", "punycode"})
 """Encodings of host names: Python reads source text in them, in a time that grows with its square."""
 
@@ -72,13 +71,8 @@ def read_source(path: Path, limit: int = MAX_BYTES) -> bytes:
     """Read a Python file, or a notebook as the module that its cells are. Raises UnreadableError."""
     if path.suffix != notebook.SUFFIX:
         return read(path, limit)
-    return as_module(read(path, notebook.MAX_BYTES))
-
-
-def as_module(content: bytes) -> bytes:
-    """Return the text of the module that a notebook's cells are. Raises UnreadableError."""
     try:
-        return notebook.parse(content).module
+        return notebook.parse(read(path, notebook.MAX_BYTES)).module
     except notebook.NotebookError as error:
         raise UnreadableError(str(error), error.line) from error
 

@@ -10,18 +10,20 @@ from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 
-from streamlint.parsing import parses
+from streamlint import parsing
 
 SUFFIX = ".ipynb"
 MAX_BYTES = 50_000_000
-"""Pictures are kept in a notebook too."""
+"""Pictures are kept in a notebook too; of its code there may be as much as of any."""
+MOST_PARTS = 1_000_000
+"""Objects and lists, in JSON: 16 million of them fit into a file, and need gigabytes when it is read."""
+MOST_CELLS = 10_000
 PYTHON_CELLS = frozenset({"capture", "debug", "prun", "time", "timeit"})
 """Cell magics that run their text as Python: https://ipython.readthedocs.io/en/stable/interactive/magics.html"""
-_MAGIC = re.compile(r"\s*(?:[%!?]|.*\?\s*$)")
-_ASSIGNED = re.compile(r"(\s*[\w.,\[\] \t]+=\s*)[%!](?!=).*")
+_TARGETS = re.compile(r"[\w.,\[\]\s]+")
 _CELL_PATH = re.compile(r"(?P<path>.*\.ipynb):cell (?P<cell>\d+)", re.DOTALL)
 
 
@@ -67,6 +69,8 @@ class Notebook:
 
 def parse(content: bytes) -> Notebook:
     """Read a notebook. Raises NotebookError."""
+    if content.count(b"{") + content.count(b"[") > MOST_PARTS:
+        raise NotebookError(f"a notebook of more than {MOST_PARTS} parts")
     try:
         document = json.loads(content.decode("utf-8-sig"))
     except RecursionError as error:
@@ -86,7 +90,12 @@ def parse(content: bytes) -> Notebook:
             raise NotebookError("not a notebook: it has no cells")
     if _language(document) not in ("python", "ipython"):
         return Notebook(())
-    found = ((number, _source(cell)) for number, cell in enumerate(cells, 1))
+    if len(cells) > MOST_CELLS:
+        raise NotebookError(f"a notebook of more than {MOST_CELLS} cells")
+    found = [(number, _source(cell)) for number, cell in enumerate(cells, 1)]
+    size = sum(len(source) for _, source in found if source is not None)
+    if size > parsing.MAX_BYTES:
+        raise NotebookError(f"its code is too large ({size} characters, the limit is {parsing.MAX_BYTES})")
     return Notebook(tuple(_cell(number, source) for number, source in found if source is not None))
 
 
@@ -123,16 +132,21 @@ def _python(lines: tuple[str, ...]) -> tuple[str, ...]:
             return ("",) * len(lines)
         lines = (*lines[:first], "", *lines[first + 1 :])
     # `% 2` may open a line of an expression in brackets: what is Python is left alone.
-    return lines if parses("\n".join(lines)) else tuple(map(_without_magic, lines))
+    return lines if parsing.parses("\n".join(lines)) else tuple(map(_without_magic, lines))
 
 
 def _without_magic(line: str) -> str:
     if line.lstrip().startswith("#"):
         return line
-    if _MAGIC.match(line):
+    said = line.strip()
+    if said.startswith(("%", "!", "?")) or said.endswith("?"):
         return line[: len(line) - len(line.lstrip())] + "pass"
-    assigned = _ASSIGNED.fullmatch(line)
-    return f"{assigned[1]}..." if assigned else line
+    targets, _, value = line.partition("=")
+    command = value.lstrip()
+    assigned = targets.strip() and _TARGETS.fullmatch(targets)
+    if assigned and command.startswith(("%", "!")) and not command.startswith(("%=", "!=")):
+        return f"{targets}={value[: len(value) - len(command)]}..."
+    return line
 
 
 def cell_path(path: str, cell: int) -> str:
@@ -153,16 +167,20 @@ def lines_in_file(content: bytes, notebook: Notebook) -> list[tuple[int, int]]:
     line of a cell on a line of its own; lines of a file that is laid out otherwise are placed at its first.
     """
     rows = content.decode("utf-8-sig").split("\n")
+    by_text: dict[str, list[int]] = {}
+    for number, row in enumerate(rows):
+        by_text.setdefault(row.strip().rstrip(","), []).append(number)
     places: list[tuple[int, int]] = []
     at = 0
     for cell in notebook.cells:
         for index, line in enumerate(cell.source):
             end = "\n" if index + 1 < len(cell.source) else ""
             texts = {json.dumps(line + end, ensure_ascii=ascii_only) for ascii_only in (True, False)}
-            row = next((r for r in range(at, len(rows)) if rows[r].strip().rstrip(",") in texts), None)
-            if row is None:
+            alike = [by_text[text] for text in texts if text in by_text]
+            found = min((n[i] for n in alike if (i := bisect_left(n, at)) < len(n)), default=None)
+            if found is None:
                 places.append((1, 0))
             else:
-                places.append((row + 1, rows[row].index('"') + 1))
-                at = row + 1
+                places.append((found + 1, rows[found].index('"') + 1))
+                at = found + 1
     return places

@@ -38,7 +38,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "characters": set(),
     "parsing": set(),
     "notebook": {"parsing"},
-    "files": {"notebook"},
+    "files": {"notebook", "parsing"},
     "patterns": set(),
     "prefilter": set(),
     "cache": {"errors", "files", "finding", "source"},

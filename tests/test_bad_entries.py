@@ -17,7 +17,8 @@ import pytest
 import streamlint
 from streamlint import cli
 from streamlint.cli import main
-from streamlint.files import MAX_BYTES, UnreadableError, decoded, read
+from streamlint.files import UnreadableError, decoded, read
+from streamlint.parsing import MAX_BYTES
 from streamlint.run.discover import DEEPEST, discover
 from streamlint.run.session import Session
 from tests.cli_support import Result, run

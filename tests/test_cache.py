@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from streamlint import files
 from streamlint.cache import identity, snapshot
 from streamlint.cache.store import NAME
-from streamlint.files import MAX_BYTES, read_source
+from streamlint.files import read_source
+from streamlint.parsing import MAX_BYTES
 from streamlint.run import engine, session
 from streamlint.run.results import FileResult, Settings
 from streamlint.run.session import Session

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from streamlint import notebook
+from streamlint.run import engine
 from tests.cli_support import run
+from tests.test_tree import written
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,6 +24,13 @@ RACE = (
     "!nvidia-smi\nwith torch.cuda.stream(side):\n    y = x * 2\n",
     "%%bash\nfor i in 1 2; do echo $i; done",
     "%%time\nprint(torch.cuda.memory_allocated())\nz = y + 1",
+)
+
+
+CALLED = (
+    "import torch\nclass Loader:\n    def __init__(self):\n        self.side = torch.cuda.Stream()\n"
+    "    def load(self, x: torch.Tensor):\n        with torch.cuda.stream(self.side):\n            y = x * 2\n"
+    "        return y.sum()\n"
 )
 
 
@@ -174,3 +184,55 @@ def test_cells_of_odd_shape_are_passed_over() -> None:
 def test_the_name_of_a_cell_is_taken_apart_again() -> None:
     assert notebook.split_path(notebook.cell_path("a:cell 1/b.ipynb", 3)) == ("a:cell 1/b.ipynb", 3)
     assert notebook.split_path("a.py") == ("a.py", None)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (json.dumps(book("x = 1\n" * 1_000_000)), "its code is too large (6000000 characters"),
+        (json.dumps(book(*["x = 1"] * 10_001)), "a notebook of more than 10000 cells"),
+        (f'{{"cells": [{",".join(["{}"] * 1_000_000)}]}}', "a notebook of more than 1000000 parts"),
+        (f'{{"cells": [], "picture": "{"A" * 100_000_000}"}}', "file too large (100000028 bytes"),
+    ],
+    ids=["code", "cells", "parts", "bytes"],
+)
+def test_what_is_too_large_is_named_at_once(race: Path, capsys: Capture, content: str, message: str) -> None:
+    race.write_text(content)
+    started = time.process_time()
+    result = run(capsys, ".")
+    assert result.status == 2
+    assert f"race.ipynb: cannot read the file: {message}" in result.err
+    assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize(
+    "line", [" " * 200_000 + "?x", "a " * 200_000 + "= !", "a" + " " * 200_000, "a," * 200_000 + "?"]
+)
+def test_a_long_line_takes_no_time(line: str) -> None:
+    started = time.process_time()
+    assert python(f"{line}\n%x").endswith("pass\n")
+    assert time.process_time() - started < 10
+
+
+def test_lines_that_are_not_in_the_file_take_no_time() -> None:
+    """A file that is laid out otherwise: the line of a cell is on no line of its own."""
+    cells = {"cells": [{"cell_type": "code", "source": ["x = 1\n"] * 50_000}]}
+    content = json.dumps(cells, indent=1).replace("x =", "\\u0078 =").encode()
+    started = time.process_time()
+    assert set(notebook.lines_in_file(content, notebook.parse(content))) == {(1, 0)}
+    assert time.process_time() - started < 10
+
+
+def test_a_notebook_is_taken_apart_once(race: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[int] = []
+    parse = notebook.parse
+
+    def noting(content: bytes) -> notebook.Notebook:
+        parsed.append(len(content))
+        return parse(content)
+
+    monkeypatch.setattr(notebook, "parse", noting)
+    files = (race, *written(race.parent, {f"m{number}.py": CALLED for number in range(5)}))
+    report = engine.analyze(race.parent, files, engine.Settings())
+    assert len(report.findings) > 5
+    assert len(parsed) == 1

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from streamlint.files import MAX_BYTES
 from streamlint.finding import Finding, SourceError, Statistics
+from streamlint.parsing import MAX_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from streamlint.files import MAX_BYTES, UnreadableError, read_source, relative, text_of
+from streamlint.files import UnreadableError, read_source, relative, text_of
 from streamlint.finding import SourceError
 from streamlint.notebook import SUFFIX
-from streamlint.parsing import parses
+from streamlint.parsing import MAX_BYTES, parses
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,6 +33,8 @@ class Tree:
     indexed: int = 0
     """Characters of the modules that were indexed since the last ``forget``."""
     _texts: dict[Path, str | None] = field(default_factory=dict)
+    _modules: dict[Path, bytes] = field(default_factory=dict)
+    """What notebooks are as modules: each question to all texts would take them apart again."""
     _split: tuple[str, list[str]] = ("", [])
     """The lines of the file that was asked for last: thousands of findings are in one file."""
 
@@ -86,8 +88,13 @@ class Tree:
         """A file's bytes; None, with an error noted, if it cannot be read or is too large."""
         if path in self.overlay:
             return self.overlay[path]
+        if path in self._modules:
+            return self._modules[path]
         try:
-            return read_source(path, self.max_bytes)
+            data = read_source(path, self.max_bytes)
+            if path.suffix == SUFFIX:
+                self._modules[path] = data
+            return data
         except UnreadableError as error:
             self.note(path, error.line, f"cannot read the file: {error}")
             return None
