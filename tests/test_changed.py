@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 
 from streamlint.errors import UserError
+from streamlint.run import changed
 from streamlint.run.changed import changed_since
 from tests.cli_support import SOURCE, finding, install, run
 
@@ -17,9 +19,10 @@ if TYPE_CHECKING:
 Capture = pytest.CaptureFixture[str]
 
 
-def git(folder: Path, *words: str) -> None:
+def git(folder: Path, *words: str) -> str:
     who = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")
-    subprocess.run(["git", *who, *words], cwd=folder, check=True, capture_output=True)
+    done = subprocess.run(["git", *who, *words], cwd=folder, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
 
 
 @pytest.fixture
@@ -76,12 +79,70 @@ def test_paths_start_at_the_root_of_the_project_also_below_the_repository(projec
 
 
 @pytest.mark.parametrize(
-    ("revision", "said"), [("--output=x", "is not a revision"), ("gone", "git merge-base failed")]
+    ("revision", "said"),
+    [("--output=x", "is not a revision"), ("gone", "git merge-base failed"), ("a\0", "null byte")],
 )
 def test_what_is_no_revision_is_said(project: Path, revision: str, said: str) -> None:
     with pytest.raises(UserError, match=said):
         changed_since(revision, project)
     assert not (project / "x").exists()
+
+
+COMMANDS = """
+core.fsmonitor core.sshCommand core.pager core.editor core.askPass diff.external credential.helper
+filter.x.clean filter.x.smudge filter.x.process filter.X.clean diff.x.textconv diff.x.command alias.diff
+""".split()
+
+
+def test_no_command_of_the_repository_runs(project: Path) -> None:
+    """Nor of one inside of it; nor one that would fetch what is missing."""
+    mark = project.parent / "mark"
+    inner = project / "inner"
+    inner.mkdir()
+    git(inner, "init", "-q")
+    (inner / "a.py").write_text("x = 1\n")
+    git(inner, "add", "-A")
+    git(inner, "commit", "-q", "-m", "one")
+    git(inner, "config", "core.fsmonitor", f"echo inner >> {mark}")
+    git(project, "add", "inner")
+    for command in COMMANDS:
+        git(project, "config", command, f"echo {command} >> {mark}; cat")
+    git(project, "config", "filter.x.required", "true")
+    (project / ".git" / "hooks").mkdir(exist_ok=True)
+    for hook in ("post-index-change", "fsmonitor-watchman", "pre-auto-gc"):
+        (project / ".git" / "hooks" / hook).write_text(f"#!/bin/sh\necho {hook} >> {mark}\n")
+        (project / ".git" / "hooks" / hook).chmod(0o755)
+    (project / ".gitattributes").write_text("train.py filter=x diff=x\nother.py filter=X\n")
+    mark.unlink(missing_ok=True)
+    (project / "train.py").write_text(SOURCE + "x = 1\n")
+    os.utime(project / "other.py", (1, 1))
+    assert changed_since("HEAD", project).lines["train.py"] == frozenset({10})
+    assert not mark.exists(), mark.read_text()
+    head = git(project, "rev-parse", "HEAD:train.py")
+    (project / ".git" / "objects" / head[:2] / head[2:]).unlink()
+    upload = ("remote.origin.uploadpack", f"echo fetched >> {mark}; git-upload-pack")
+    for name, value in (
+        *(("remote.origin.url", str(project)), ("remote.origin.promisor", "true"), upload),
+        *(("extensions.partialClone", "origin"), ("core.repositoryFormatVersion", "1")),
+    ):
+        git(project, "config", name, value)
+    with pytest.raises(UserError, match="git diff failed"):
+        changed_since("HEAD", project)
+    assert not mark.exists(), mark.read_text()
+
+
+def test_a_filter_that_cannot_be_left_out(project: Path) -> None:
+    git(project, "config", "filter.a=b.clean", "false")
+    with pytest.raises(UserError, match=r"a filter with `=` in its name: `filter\.a=b`"):
+        changed_since("HEAD", project)
+
+
+def test_git_is_not_waited_for_without_end(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changed, "PATIENCE", 0.5)
+    os.mkfifo(project / "excluded")
+    git(project, "config", "core.excludesFile", str(project / "excluded"))
+    with pytest.raises(UserError, match="was not done after"):
+        changed_since("HEAD", project)
 
 
 def test_the_command_counts_what_it_hides(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from dataclasses import dataclass
@@ -11,14 +12,22 @@ from streamlint import notebook
 from streamlint.errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from streamlint.finding import Finding
     from streamlint.source import Span
 
-_GIT = ("git", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false")
-_DIFF = ("--unified=0", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--no-prefix")
+_OPTIONS = ("-c", "core.fsmonitor=false", "-c", "core.quotePath=false", "-c", f"core.hooksPath={os.devnull}")
+_ALONE = {"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0"}
+"""Nothing is fetched, by a command that the repository names, and nothing is written."""
+_DIFF = (
+    *("--unified=0", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--no-prefix"),
+    "--ignore-submodules=all",  # each would be asked by a process with options of its own
+)
+_FILTER = re.compile(rb"(filter\..*)\.[a-z]+", re.DOTALL)
+PATIENCE = 120
+"""Seconds that git may take."""
 _HUNK = re.compile(rb"@@ -\S+ \+(\d+)(?:,(\d+))? @@")
 
 
@@ -47,25 +56,50 @@ def changed_since(revision: str, root: Path) -> Changed:
 
     What is not committed counts, and so do files that git does not know yet. Where only lines were
     deleted, the lines beside the gap count: the statement that ordered them may be what is missing.
-    Raises UserError if git is missing, fails, or does not know the revision.
+    The repository may be anybody's: no command that it names is run, and filters of its files (those of
+    nbstripout, say) are left out. Raises UserError if git is missing, fails, or does not know the revision.
     """
     if revision.startswith("-"):
         raise UserError(f"`{revision}` is not a revision")
     base = _git(root, "merge-base", "HEAD", revision).decode().strip()
-    different = _git(root, "diff", *_DIFF, "--relative", base, "--", ".")
+    diff = (*_DIFF, "--relative", base, "--", ".")
+    different = _git(root, "diff", *diff, options=_without_filters(root))
     unknown = _git(root, "ls-files", "--others", "--exclude-standard", "-z", "--", ".")
     new = {name.decode("utf-8", "surrogateescape") for name in unknown.split(b"\0") if name}
     return Changed({**dict(_files(different)), **dict.fromkeys(new)})
 
 
-def _git(root: Path, *arguments: str) -> bytes:
+def _without_filters(root: Path) -> Iterator[str]:
+    """Yield options by which files are compared as they are: a filter is a command of the repository."""
+    listed = _git(root, "config", "--name-only", "-z", "--list")
+    found = (_FILTER.fullmatch(name) for name in listed.split(b"\0"))
+    for name in sorted({os.fsdecode(each[1]) for each in found if each is not None}):
+        if "=" in name:  # no option can name it
+            raise UserError(f"--diff-base: the repository has a filter with `=` in its name: `{name}`")
+        for option in ("clean=", "smudge=", "process=", "required=false"):
+            yield from ("-c", f"{name}.{option}")
+
+
+def _git(root: Path, command: str, *arguments: str, options: Iterable[str] = ()) -> bytes:
     try:
-        done = subprocess.run([*_GIT, *arguments], cwd=root, capture_output=True, check=False)
+        done = subprocess.run(
+            ["git", *_OPTIONS, *options, command, *arguments],
+            cwd=root,
+            env={**os.environ, **_ALONE},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=PATIENCE,
+            check=False,
+        )
     except OSError as error:
         raise UserError(f"--diff-base needs git: {error.strerror or error}") from error
+    except subprocess.TimeoutExpired as error:  # it was waiting for a pipe that is called .gitattributes
+        raise UserError(f"--diff-base: git {command} was not done after {PATIENCE} s") from error
+    except ValueError as error:  # a NUL
+        raise UserError(f"--diff-base: {error}") from error
     if done.returncode:
         said = " ".join(done.stderr.decode("utf-8", "replace").split())
-        raise UserError(f"--diff-base: git {arguments[0]} failed: {said or 'no common history'}")
+        raise UserError(f"--diff-base: git {command} failed: {said or 'no common history'}")
     return done.stdout
 
 

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from streamlint.source import Span
 
 
+MOST_NOTEBOOKS = 100
+"""Notebooks that are kept as the modules that they are."""
+
+
 @dataclass(slots=True)
 class Tree:
     """The Python files of a run. Files are read when first needed; problems collect in ``errors``."""
@@ -93,6 +97,8 @@ class Tree:
         try:
             data = read_source(path, self.max_bytes)
             if path.suffix == SUFFIX:
+                if len(self._modules) == MOST_NOTEBOOKS:
+                    self._modules.clear()
                 self._modules[path] = data
             return data
         except UnreadableError as error:
