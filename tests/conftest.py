@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 from streamlint.cache.folder import VARIABLE
@@ -12,3 +13,7 @@ os.environ[VARIABLE] = os.devnull
 # Hundreds of processes are started. Where Python is told not to keep what it compiles, each of them compiles
 # all that it imports, which takes longer than most of these tests.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# A full collection walks over all test modules. The analyzer, which avoids collections in its own way, makes them
+# frequent; here they are rare.
+gc.set_threshold(*gc.get_threshold()[:2], 1_000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -145,6 +146,7 @@ def nodes(tree: ast.AST, *, types: bool) -> Iterator[ast.AST]:
             yield from nodes(node, types=types)
 
 
+@cache
 def imported(path: Path, *, types: bool = True) -> set[str]:
     """Return the modules a file imports anywhere, ``from streamlint import ir`` as ``streamlint.ir``."""
     names: set[str] = set()

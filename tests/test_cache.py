@@ -137,7 +137,7 @@ edits = st.lists(
 
 @pytest.mark.slow
 @settings(
-    max_examples=40,
+    max_examples=25,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
     print_blob=True,

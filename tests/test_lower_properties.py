@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Place = tuple[int, int, int, int]
-FILES = 30
+FILES = 15
 """So many of the standard library, the same each time."""
 
 
