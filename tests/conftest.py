@@ -14,6 +14,6 @@ os.environ[VARIABLE] = os.devnull
 # all that it imports, which takes longer than most of these tests.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# A full collection walks over all test modules. The analyzer, which avoids collections in its own way, makes them
-# frequent; here they are rare.
+# A full collection walks over all test modules; after each analysis Python
+# takes all that was alive before for new, which makes them frequent. Here they are rare.
 gc.set_threshold(*gc.get_threshold()[:2], 1_000)
