@@ -18,7 +18,9 @@ from streamlint.cache import codec, folder, snapshot, store
 from streamlint.cache.store import NAME, Row, Store
 from streamlint.finding import (
     Confidence,
+    Edit,
     Finding,
+    Fix,
     LeftOut,
     Related,
     Report,
@@ -79,7 +81,32 @@ def open_to_all(path: Path) -> None:
     path.chmod(0o666)
 
 
-DAMAGE = [shortened, garbled, emptied, no_database, without_tables, a_folder, other_values, open_to_all]
+def a_view(path: Path) -> None:
+    """Reading it has no end."""
+    with sqlite3.connect(path) as database:
+        database.execute("ALTER TABLE results RENAME TO own")
+        database.execute(
+            "CREATE VIEW results AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c)"
+            " SELECT own.* FROM own, c"
+        )
+    database.close()
+
+
+def a_trigger(path: Path) -> None:
+    """Writing fills the disk."""
+    with sqlite3.connect(path) as database:
+        database.execute(
+            "CREATE TRIGGER t AFTER INSERT ON trees"
+            " BEGIN INSERT INTO trees SELECT randomblob(9), zeroblob(100000000), 1 FROM results, results; END"
+        )
+        database.execute("DELETE FROM results")
+    database.close()
+
+
+DAMAGE = [
+    *(shortened, garbled, emptied, no_database, without_tables, a_folder, other_values, open_to_all),
+    *(a_view, a_trigger),
+]
 
 
 @pytest.mark.parametrize("damage", DAMAGE, ids=lambda damage: damage.__name__)
@@ -152,7 +179,8 @@ def test_a_full_disk_is_no_error(tmp_path: Path) -> None:
     for _ in range(2):
         done = subprocess.run(
             [sys.executable, "-m", "streamlint", "-q", root, "--cache-dir", cache],
-            env={**os.environ, "PYTHONPATH": str(HERE)},
+            # Python would leave half of what it compiles beside the source, and take it for all of it later.
+            env={**os.environ, "PYTHONPATH": str(HERE), "PYTHONDONTWRITEBYTECODE": "1"},
             preexec_fn=limited,
             capture_output=True,
             text=True,
@@ -198,6 +226,14 @@ def test_the_file_is_for_its_owner(tmp_path: Path) -> None:
     Store(tmp_path / "deep" / "cache").keep([], [ROW])
     assert (tmp_path / "deep" / "cache" / NAME).stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "deep" / "cache" / "CACHEDIR.TAG").exists()
+
+
+def test_a_folder_that_others_can_write_stays_as_it_is(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    cache.chmod(0o777)
+    Store(cache).keep([], [ROW])
+    assert list(cache.iterdir()) == []
 
 
 def test_nothing_is_made_to_read(tmp_path: Path) -> None:
@@ -256,6 +292,7 @@ def test_all_of_a_report_is_kept() -> None:
         follows=(("SL102", spans[3], None), ("SL103", spans[0], spans[1])),
         seen=Seen.BOTH,
         at_call=True,
+        fixes=(Fix("title", (Edit(spans[3], "text"),), safe=True),),
     )
     left_out = LeftOut(path="p", function="f", what="w", count=2)
     numbers = Statistics(4, 5, 6, (left_out,))

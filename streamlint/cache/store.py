@@ -26,19 +26,14 @@ PATIENCE = 2.0
 """Seconds in which another run that writes may get done."""
 DAY = 86_400
 _OURS = 0x53744C74
-_TABLES = """
-    PRAGMA auto_vacuum = FULL;
-    PRAGMA application_id = %d;
-    BEGIN IMMEDIATE;
-    CREATE TABLE IF NOT EXISTS trees (place BLOB PRIMARY KEY, state BLOB NOT NULL, used INTEGER NOT NULL);
-    CREATE TABLE IF NOT EXISTS results (
-        id BLOB PRIMARY KEY, key BLOB NOT NULL, reads BLOB NOT NULL, answer BLOB NOT NULL,
-        value BLOB NOT NULL, used INTEGER NOT NULL
-    );
-    CREATE INDEX IF NOT EXISTS results_of_key ON results (key, used);
-    CREATE INDEX IF NOT EXISTS results_by_use ON results (used);
-    COMMIT;
-"""
+_TABLES = (
+    "CREATE TABLE trees (place BLOB PRIMARY KEY, state BLOB NOT NULL, used INTEGER NOT NULL)",
+    "CREATE TABLE results (id BLOB PRIMARY KEY, key BLOB NOT NULL, reads BLOB NOT NULL,"
+    " answer BLOB NOT NULL, value BLOB NOT NULL, used INTEGER NOT NULL)",
+    "CREATE INDEX results_of_key ON results (key, used)",
+    "CREATE INDEX results_by_use ON results (used)",
+)
+"""All that there is in the database, as SQLite keeps it. A view or a trigger would be a program."""
 _TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# This folder can be deleted at any time.\n"
 
 
@@ -211,6 +206,8 @@ def _opened(path: Path, *, create: bool) -> sqlite3.Connection | None:
     """The database; None if there is none, or if it is not for us to use."""
     if create:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not _is_own(path.parent):  # nothing is left there either
+            raise ValueError("others can write there")
     writable = _touched(path, create=create)
     if writable is None:
         return None
@@ -222,19 +219,36 @@ def _opened(path: Path, *, create: bool) -> sqlite3.Connection | None:
         connection.isolation_level = None
         connection.execute("PRAGMA trusted_schema = OFF")
         (ours,) = connection.execute("PRAGMA application_id").fetchone()
-        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if ours != _OURS and tables:
-            raise ValueError("somebody else's database")
-        if ours != _OURS or not tables:
+        if not _has_tables(connection):
             if not (create and writable):
                 connection.close()
                 return None
-            connection.executescript(_TABLES % _OURS)
+            _make_tables(connection)
             _mark(path.parent)
+        elif ours != _OURS:
+            raise ValueError("somebody else's database")
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _has_tables(connection: sqlite3.Connection) -> bool:
+    """Whether there is something in the database. Raises ValueError if that is not what we put there."""
+    found = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
+    if found and found != set(_TABLES):
+        raise ValueError("somebody else's database")
+    return bool(found)
+
+
+def _make_tables(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA auto_vacuum = FULL")
+    connection.execute(f"PRAGMA application_id = {_OURS}")
+    connection.execute("BEGIN IMMEDIATE")
+    if not _has_tables(connection):  # another run was faster
+        for table in _TABLES:
+            connection.execute(table)
+    connection.execute("COMMIT")
 
 
 def _touched(path: Path, *, create: bool) -> bool | None:
