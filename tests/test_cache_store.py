@@ -70,6 +70,16 @@ def a_folder(path: Path) -> None:
     path.mkdir()
 
 
+def other_types(path: Path) -> None:
+    """Rows as we write them, with a list in the place of a code."""
+    with sqlite3.connect(path) as database:
+        found = database.execute("SELECT key, reads, answer, value FROM results").fetchall()
+        for key, reads, answer, value in found:
+            row = Row(key, reads, answer, value.replace(b'"SL101"', b'["SL101"]'))
+            database.execute("UPDATE results SET id = ?, value = ? WHERE key = ?", (row.id, row.value, key))
+    database.close()
+
+
 def other_values(path: Path) -> None:
     with sqlite3.connect(path) as database:
         database.execute("UPDATE results SET value = '[]'")
@@ -105,7 +115,7 @@ def a_trigger(path: Path) -> None:
 
 DAMAGE = [
     *(shortened, garbled, emptied, no_database, without_tables, a_folder, other_values, open_to_all),
-    *(a_view, a_trigger),
+    *(other_types, a_view, a_trigger),
 ]
 
 

@@ -43,11 +43,19 @@ def load(data: bytes) -> Report | None:
         findings, errors, files, analyzed, (exact, cut, skipped), left_out, marked = json.loads(data)
         return Report(
             tuple(_read_finding(each) for each in findings),
-            tuple(SourceError(path, line, message) for path, line, message in errors),
-            files,
-            analyzed,
-            Statistics(exact, cut, skipped, tuple(LeftOut(*each) for each in left_out)),
-            None if marked is None else frozenset(map(str, marked)),
+            tuple(SourceError(_text(path), _int(line), _text(message)) for path, line, message in errors),
+            _int(files),
+            _int(analyzed),
+            Statistics(
+                _int(exact),
+                _int(cut),
+                _int(skipped),
+                tuple(
+                    LeftOut(_text(path), _text(function), _text(what), _int(count))
+                    for path, function, what, count in left_out
+                ),
+            ),
+            None if marked is None else frozenset(map(_text, marked)),
         )
     except (ValueError, TypeError, RecursionError):
         return None
@@ -81,23 +89,23 @@ def _read_finding(content: list[Any]) -> Finding:
     code, name, message, advice, confidence, severity, primary, label, function, *rest = content
     related, fingerprint, earlier, follows, seen, at_call, fixes = rest
     return Finding(
-        code=code,
-        name=name,
-        message=message,
-        help=advice,
+        code=_text(code),
+        name=_text(name),
+        message=_text(message),
+        help=_text(advice),
         confidence=Confidence(confidence),
         severity=Severity(severity),
-        primary=Span(*primary),
-        label=label,
-        function=function,
-        related=tuple(Related(Span(*span), text) for span, text in related),
-        fingerprint=fingerprint,
+        primary=_read_place(primary),
+        label=_text(label),
+        function=_text(function),
+        related=tuple(Related(_read_place(span), _text(text)) for span, text in related),
+        fingerprint=_text(fingerprint),
         earlier=_read_span(earlier),
         follows=tuple(_read_pair(*pair) for pair in follows),
         seen=Seen(seen),
-        at_call=at_call,
+        at_call=bool(at_call),
         fixes=tuple(
-            Fix(title, tuple(Edit(Span(*span), text) for span, text in edits), safe)
+            Fix(_text(title), tuple(Edit(_read_place(span), _text(text)) for span, text in edits), bool(safe))
             for title, edits, safe in fixes
         ),
     )
@@ -107,9 +115,27 @@ def _span(span: Span | None) -> list[object] | None:
     return None if span is None else [span.path, span.line, span.col, span.end_line, span.end_col]
 
 
+def _read_place(content: list[Any]) -> Span:
+    path, *numbers = content
+    return Span(_text(path), *map(_int, numbers))
+
+
 def _read_span(content: list[Any] | None) -> Span | None:
-    return None if content is None else Span(*content)
+    return None if content is None else _read_place(content)
+
+
+def _text(value: object) -> str:
+    """What is kept may be anybody's: a list in the place of a code would end the run much later."""
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value
+
+
+def _int(value: object) -> int:
+    if type(value) is not int:
+        raise TypeError(value)
+    return value
 
 
 def _read_pair(code: str, primary: list[Any], other: list[Any] | None) -> Pair:
-    return code, Span(*primary), _read_span(other)
+    return _text(code), _read_place(primary), _read_span(other)
