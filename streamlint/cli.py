@@ -309,6 +309,10 @@ def _fix(options: argparse.Namespace, request: check.Request) -> int:
 def _request(options: argparse.Namespace) -> check.Request:
     if options.unsafe_fixes and not (options.fix or options.diff):
         raise UserError("--unsafe-fixes needs --fix or --diff")
+    if (options.fix or options.diff) and (
+        options.add_ignore is not None or options.write_baseline is not None
+    ):
+        raise UserError("--fix and --diff do not go with --add-ignore and --write-baseline")
     if "-" in options.paths and (options.fix or options.diff):
         raise UserError("--fix and --diff change files: `-` is none")
     stdin = _stdin(options)

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamlint import models
+from streamlint.fixes.plans import FIXED
 from streamlint.models import describe
 from streamlint.models.schema import Role
-from streamlint.settings.catalog import catalog, sentence
+from streamlint.settings.catalog import UNUSED_SUPPRESSION, catalog, sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -59,9 +60,11 @@ def _index(rules: Sequence[RuleInfo]) -> str:
 
 def _page(rule: RuleInfo) -> str:
     state = "On by default." if rule.default else f"Off unless selected: `--select {rule.code}`."
+    has_fix = rule.code in FIXED or rule.code == UNUSED_SUPPRESSION.code
+    fix = "[A fix](../fixes.md) is offered where the code can name what it needs." if has_fix else "No fix."
     return (
         f"# {rule.code} {rule.name}\n\n{sentence(rule.summary)}\n\n"
-        f"Severity: {rule.severity.value}. {state}\n\n{rule.doc.strip()}\n"
+        f"Severity: {rule.severity.value}. {state} {fix}\n\n{rule.doc.strip()}\n"
     )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from collections import Counter
 from typing import TYPE_CHECKING
 
+import jsonschema
 import pytest
 
 from streamlint import cli
@@ -165,6 +167,51 @@ def total(x: torch.Tensor, side: torch.cuda.Stream | None = None):
     assert run("code.py", "--fix", "--min-confidence", "possible") == 0
     wait = "        torch.cuda.current_stream().wait_stream(side)\n"
     assert (project / "code.py").read_text() == text.replace("    else:", f"{wait}    else:")
+
+
+def test_outputs_for_tools_have_the_edits(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("code.py", "--output-format", "json") == 1
+    ((fix,),) = (each["fixes"] for each in json.loads(capsys.readouterr().out)["findings"])
+    edit = {"path": "code.py", "line": 9, "column": 1, "end_line": 9, "end_column": 1}
+    line = "    torch.cuda.current_stream().wait_stream(side)\n"
+    assert fix["safe"]
+    assert fix["edits"] == [{**edit, "text": line}]
+    assert run("code.py", "--output-format", "sarif") == 1
+    document = json.loads(capsys.readouterr().out)
+    schema = json.loads((ROOT / "tests" / "data" / "sarif-2.1.0.json").read_text(encoding="utf-8"))
+    jsonschema.Draft4Validator(schema).validate(document)
+    ((said,),) = (each["fixes"] for each in document["runs"][0]["results"])
+    ((change,),) = (said["artifactChanges"],)
+    assert change["replacements"][0]["insertedContent"] == {"text": line}
+
+
+def test_what_was_kept_of_an_earlier_run_has_its_fixes(project: Path) -> None:
+    cached = ["check", "code.py", "--cache-dir", str(project / "kept")]
+    assert cli.main(cached) == 1
+    assert cli.main([*cached, "--fix"]) == 0
+    assert (project / "code.py").read_text() == MENDED
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("x = 1  # streamlint: ignore[SL101] why\ny = 2\n", "x = 1\ny = 2\n"),
+        ("# streamlint: ignore[SL101]\nx = 1\n", "x = 1\n"),
+        ("x = 1  # noqa  # streamlint: ignore[SL101]\n", "x = 1  # noqa\n"),
+        ("x = 1  # streamlint: ignore[SL101, SL102] why\n", "x = 1\n"),
+    ],
+)
+def test_a_comment_that_suppresses_nothing_is_taken_out(project: Path, before: str, after: str) -> None:
+    written(project / "code.py", f"import torch\n\n{before}")
+    assert run("code.py", "--fix") == 0
+    assert (project / "code.py").read_text() == f"import torch\n\n{after}"
+
+
+def test_one_code_of_two_is_taken_out(project: Path) -> None:
+    mark = "  # streamlint: ignore[SL101, SL102] the caller waits\n"
+    written(project / "code.py", RACE.replace("y.sum()\n", f"y.sum(){mark}"))
+    assert run("code.py", "--fix") == 0
+    assert "y.sum()  # streamlint: ignore[SL101] the caller waits\n" in (project / "code.py").read_text()
 
 
 def test_options_that_do_not_go_together(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import difflib
 import io
-import re
+from itertools import accumulate
 from typing import TYPE_CHECKING
+
+from streamlint.files import lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from streamlint.finding import Edit, Fix
-
-_LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 def compatible(fixes: Iterable[Fix]) -> list[Fix]:
@@ -36,15 +36,16 @@ def _meet(one: Edit, other: Edit) -> bool:
 def applied(text: str, fixes: Iterable[Fix]) -> str:
     """The text with the edits of compatible fixes; its line ends stay."""
     edits = {(edit.span, edit.text) for fix in fixes for edit in fix.edits}
-    starts = [0, *(match.end() for match in _LINE_END.finditer(text))]
-    end = next(iter(_LINE_END.findall(text)), "\n")
+    lines = lines_of(text, keepends=True)
+    starts = [0, *accumulate(map(len, lines))]
+    end = lines[0][len(lines[0].rstrip("\r\n")) :] if lines else ""
 
     def offset(line: int, col: int) -> int:
         return min(starts[line - 1] + col, len(text)) if line <= len(starts) else len(text)
 
     for span, new in sorted(edits, reverse=True):
         first, last = offset(span.line, span.col), offset(span.end_line, span.end_col)
-        text = text[:first] + new.replace("\n", end) + text[last:]
+        text = text[:first] + new.replace("\n", end or "\n") + text[last:]
     return text
 
 

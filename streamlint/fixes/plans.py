@@ -321,3 +321,5 @@ _PLANS: dict[str, Callable[[Scene, Occurrence], Iterator[Fix]]] = {
     "SL505": _forked_from_capture,
     "SL905": _taken_out,
 }
+FIXED = frozenset(_PLANS)
+"""Codes of the rules that have fixes."""

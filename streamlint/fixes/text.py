@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
+
+from streamlint.files import lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
 
 Scope: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef | ast.Module"
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.Module)
-_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|$)")
 
 
 @dataclass(slots=True, eq=False)
@@ -29,7 +29,7 @@ class Source:
     """Of each statement and scope, the statement or scope around it."""
 
     def __post_init__(self) -> None:
-        self.lines = [line for line in _LINE.findall(self.text) if line]
+        self.lines = lines_of(self.text, keepends=True)
         self.owners = {}
         waiting: list[tuple[ast.AST, ast.AST]] = [(self.tree, self.tree)]
         while waiting:

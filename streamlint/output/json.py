@@ -9,7 +9,7 @@ from streamlint.notebook import split_path
 from streamlint.output.document import written
 
 if TYPE_CHECKING:
-    from streamlint.finding import Finding
+    from streamlint.finding import Finding, Fix
     from streamlint.output.outcome import Outcome
     from streamlint.source import Span
 
@@ -59,7 +59,13 @@ def fields(finding: Finding) -> dict[str, object]:
         "fingerprint": finding.fingerprint,
         **({} if finding.seen is Seen.PREDICTED else {"seen": finding.seen.value}),
         "related": [{**_place(related.span), "message": related.message} for related in finding.related],
+        **({"fixes": [_fix(fix) for fix in finding.fixes]} if finding.fixes else {}),
     }
+
+
+def _fix(fix: Fix) -> dict[str, object]:
+    edits = [{**_place(edit.span), "text": edit.text} for edit in fix.edits]
+    return {"title": fix.title, "safe": fix.safe, "edits": edits}
 
 
 def _place(span: Span) -> dict[str, object]:

@@ -143,6 +143,10 @@ def _placed(finding: Finding, moved: Callable[[Span], Span]) -> Finding:
         earlier=moved(finding.earlier) if finding.earlier is not None else None,
         evidence=_evidence_at(finding.evidence, moved) if finding.evidence is not None else None,
         related=tuple(replace(related, span=moved(related.span)) for related in finding.related),
+        fixes=tuple(
+            replace(fix, edits=tuple(replace(edit, span=moved(edit.span)) for edit in fix.edits))
+            for fix in finding.fixes
+        ),
     )
 
 

@@ -19,7 +19,7 @@ from streamlint.output.document import written
 from streamlint.settings.catalog import sentence
 
 if TYPE_CHECKING:
-    from streamlint.finding import Finding, SourceError
+    from streamlint.finding import Finding, Fix, SourceError
     from streamlint.output.outcome import Outcome
     from streamlint.settings.catalog import RuleInfo
     from streamlint.source import Span
@@ -114,6 +114,8 @@ def _result(finding: Finding, index: dict[str, int]) -> Json:
     }
     if finding.seen is not Seen.PREDICTED:
         result["properties"]["seen"] = finding.seen.value
+    if finding.fixes:
+        result["fixes"] = [_fix(fix) for fix in finding.fixes]
     if finding.code in index:
         result["ruleIndex"] = index[finding.code]
     if finding.related:
@@ -122,6 +124,15 @@ def _result(finding: Finding, index: dict[str, int]) -> Json:
         steps = [*related, _location(finding.primary, finding.label or finding.message)]
         result["codeFlows"] = [{"threadFlows": [{"locations": [{"location": step} for step in steps]}]}]
     return result
+
+
+def _fix(fix: Fix) -> Json:
+    """Return what a viewer may apply (3.55); it is one file that changes."""
+    replacements = [
+        {"deletedRegion": _region(edit.span), "insertedContent": {"text": edit.text}} for edit in fix.edits
+    ]
+    change = {"artifactLocation": _artifact(fix.edits[0].span.path), "replacements": replacements}
+    return {"description": {"text": fix.title}, "artifactChanges": [change]}
 
 
 def _message(finding: Finding) -> str:
@@ -146,14 +157,18 @@ def _primary(finding: Finding) -> Json:
 def _location(span: Span, message: str) -> Json:
     physical = {
         "artifactLocation": _artifact(span.path),
-        "region": {
-            "startLine": span.line,
-            "startColumn": span.col + 1,
-            "endLine": span.end_line,
-            "endColumn": span.end_col + 1,
-        },
+        "region": _region(span),
     }
     return {"physicalLocation": physical, **({"message": {"text": message}} if message else {})}
+
+
+def _region(span: Span) -> Json:
+    return {
+        "startLine": span.line,
+        "startColumn": span.col + 1,
+        "endLine": span.end_line,
+        "endColumn": span.end_col + 1,
+    }
 
 
 def _artifact(path: str) -> Json:

@@ -81,6 +81,9 @@ def summary(outcome: Outcome, style: Style) -> str:
         codes = sorted({finding.code for finding in outcome.findings})
         rule = f"`streamlint explain {codes[0]}` tells more about a rule"
         lines.append(f"{rule}, `streamlint explain FILE:LINE` about a finding.")
+        fixable = sum(any(fix.safe for fix in finding.fixes) for finding in outcome.findings)
+        if fixable:
+            lines.append(f"{fixable} of them can be mended by `--fix`; `--diff` shows how.")
     else:
         lines = [f"{style.strong('No findings')} in {looked}."]
     if outcome.known:

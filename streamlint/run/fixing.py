@@ -16,12 +16,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from streamlint import notebook
-from streamlint.files import UnreadableError, decoded, read
+from streamlint.files import UnreadableError, decoded, lines_of, read
 from streamlint.finding import SourceError
 from streamlint.fixes import edits
 from streamlint.output.terminal import save
 from streamlint.parsing import parses
 from streamlint.run import check
+from streamlint.settings.catalog import UNUSED_SUPPRESSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from streamlint.finding import Finding, Fix
     from streamlint.output.outcome import Outcome
+    from streamlint.source import Span
 
     Identity: TypeAlias = "tuple[str, str, str, str, str]"
 
@@ -185,6 +187,7 @@ class _Known:
     identities: dict[int, Identity]
     all: Counter[Identity]
     """All that was found, shown or not."""
+    errors: int
 
     def identity(self, finding: Finding) -> Identity:
         return self.identities[id(finding)]
@@ -200,25 +203,29 @@ def _looked_at(fixing: _Fixing, findings: Iterable[Finding], path: str) -> _Know
         paths=tuple(root / each for each in sorted(paths)),
         texts=check.Texts({**fixing.request.texts.overlay, **overlay}),
     )
-    report, focus, _ = check.analyzed(request)
+    report, focus, stop = check.analyzed(request)
+    if stop is not None:
+        raise KeyboardInterrupt
     shown = check.outcome(request, report, focus, 0.0, request.texts.overlay).findings
     every = {id(finding): _identity(fixing, finding) for finding in (*report.findings, *shown)}
-    return _Known(shown, every, Counter(every[id(finding)] for finding in report.findings))
+    return _Known(shown, every, Counter(every.values()), len(report.errors))
 
 
 def _identity(fixing: _Fixing, finding: Finding) -> Identity:
     """What a finding is about, wherever its lines are now."""
-    texts = [
-        ""
-        if span is None
-        else " ".join(fixing.outcome.sources.lines(span.path)[span.line - 1 : span.end_line]).strip()
-        if (file := fixing.files.get(span.path)) is None
-        else " ".join(
-            io.StringIO(file.after, newline=None).read().split("\n")[span.line - 1 : span.end_line]
-        ).strip()
-        for span in (finding.primary, finding.earlier)
-    ]
-    return finding.code, finding.primary.path, finding.function, texts[0], texts[1]
+    if finding.code == UNUSED_SUPPRESSION.code:
+        # The comment itself is changed: what it says of one code stays the same.
+        return finding.code, finding.primary.path, "", finding.message, ""
+    one, other = _text_at(fixing, finding.primary), _text_at(fixing, finding.earlier)
+    return finding.code, finding.primary.path, finding.function, one, other
+
+
+def _text_at(fixing: _Fixing, span: Span | None) -> str:
+    if span is None:
+        return ""
+    file = fixing.files.get(span.path)
+    lines = fixing.outcome.sources.lines(span.path) if file is None else lines_of(file.after)
+    return " ".join(lines[span.line - 1 : span.end_line]).strip()
 
 
 def _holds(mended: Sequence[Finding], before: _Known, after: _Known) -> bool:
@@ -226,7 +233,11 @@ def _holds(mended: Sequence[Finding], before: _Known, after: _Known) -> bool:
     counted = Counter(before.identity(finding) for finding in mended)
     gone = all(after.all[each] < before.all[each] or each not in before.all for each in counted)
     shown = Counter(after.identity(finding) for finding in after.shown)
-    return gone and all(count <= before.all[each] for each, count in shown.items() if each in after.all)
+    return (
+        gone
+        and after.errors <= before.errors
+        and all(count <= before.all[each] for each, count in shown.items() if each in after.all)
+    )
 
 
 # ----------------------------------------------------------------------------- files

@@ -13,6 +13,7 @@ from pygls.lsp.server import LanguageServer
 
 from streamlint import __version__
 from streamlint.files import SourceFiles, encoded, lines_of
+from streamlint.fixes.edits import applied
 from streamlint.run.pool import Standing
 from streamlint.server.analysis import Analysis, Answer, Question
 from streamlint.server.translate import Translator, described, line_edit, overlap
@@ -20,7 +21,7 @@ from streamlint.settings.catalog import catalog, find_rule, vocabulary
 from streamlint.settings.ignores import commented
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from streamlint.finding import Finding
 
@@ -44,6 +45,8 @@ class Server(LanguageServer):
         self.saved = _Analyst()
         self.found: dict[str, tuple[tuple[Finding, types.Diagnostic], ...]] = {}
         """What is shown in each file, by its URI."""
+        self.looked_at: dict[str, str] = {}
+        """The text of each open file of which the findings are shown."""
         self._told: set[str] = set()
 
     def lines(self, path: Path) -> Sequence[str]:
@@ -131,6 +134,8 @@ async def _look(ls: Server, uri: str, pause: float) -> None:
         return
     answer = await ls.typed.ask(path.parent, Question((), ls.texts(), (path,)), pause)
     if answer is not None and uri in ls.workspace.text_documents:
+        # A change of the text would have come with another question, and this one had no answer then.
+        ls.looked_at[uri] = ls.workspace.text_documents[uri].source
         ls.show(answer, uri)
 
 
@@ -170,7 +175,27 @@ def actions(ls: Server, params: types.CodeActionParams) -> list[types.CodeAction
     asked = [params.range, *(diagnostic.range for diagnostic in params.context.diagnostics)]
     found = ls.found.get(uri, ())
     here = [item for item in found if any(overlap(place, item[1].range) for place in asked)]
-    return [action for item in here if (action := _suppressed(ls, uri, *item)) is not None]
+    fixes = [action for item in here for action in _fixed(ls, uri, *item)]
+    return [*fixes, *(action for item in here if (action := _suppressed(ls, uri, *item)) is not None)]
+
+
+def _fixed(
+    ls: Server, uri: str, finding: Finding, diagnostic: types.Diagnostic
+) -> Iterator[types.CodeAction]:
+    """Yield the fixes of a finding that change its own file; none once the text has changed."""
+    text = ls.workspace.get_text_document(uri).source
+    if ls.looked_at.get(uri) != text:
+        return
+    for number, fix in enumerate(finding.fixes):
+        if any(edit.span.path != finding.primary.path for edit in fix.edits):
+            continue
+        yield types.CodeAction(
+            title=fix.title if fix.safe else f"{fix.title} (unsafe)",
+            kind=types.CodeActionKind.QuickFix,
+            diagnostics=[diagnostic],
+            is_preferred=fix.safe and number == 0,
+            edit=types.WorkspaceEdit({uri: [line_edit(text, applied(text, [fix]))]}),
+        )
 
 
 def _suppressed(

@@ -17,11 +17,12 @@ import re
 import tokenize
 from bisect import bisect_right
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from streamlint import notebook
 from streamlint.files import UnreadableError, text_of
-from streamlint.finding import Confidence, Finding
+from streamlint.finding import Confidence, Edit, Finding, Fix
 from streamlint.prefilter import may_hold_comments
 from streamlint.settings.catalog import (
     INVALID_SUPPRESSION,
@@ -58,6 +59,8 @@ class Comment:
     """First and last line of the code it belongs to."""
     at_top: bool
     """Whether only comments and a docstring stand before it."""
+    before: str
+    """What stands before it in its line."""
     codes: tuple[str, ...]
     """The codes that it names, by code or by the name of the rule; what means no rule is as written."""
 
@@ -142,9 +145,32 @@ def _unused(
         for code in comment.codes:
             if code not in active or (comment, code) in used:
                 continue
-            fix = "remove the comment" if len(comment.codes) == 1 else f"remove {code} from the comment"
+            advice = "remove the comment" if len(comment.codes) == 1 else f"remove {code} from the comment"
             message = f"the comment suppresses {code}, which is not reported here"
-            yield _about(UNUSED_SUPPRESSION, comment, message, fix, seen)
+            found = _about(UNUSED_SUPPRESSION, comment, message, advice, seen)
+            fixes = () if comment.span.path.endswith(notebook.SUFFIX) else _without(comment, code, advice)
+            yield replace(found, fixes=fixes)
+
+
+def _without(comment: Comment, code: str, advice: str) -> tuple[Fix, ...]:
+    """Return the comment without a code, or nothing of it if that was the only one."""
+    here = comment.span
+    title = advice[0].upper() + advice[1:]
+    if len(comment.codes) == 1:
+        alone = not comment.before.strip()
+        start = 0 if alone else len(comment.before.rstrip())
+        end = (here.line + 1, 0) if alone else (here.end_line, here.end_col)
+        return (Fix(title, (Edit(Span(here.path, here.line, start, *end), ""),), safe=True),)
+    ignore = IGNORE.search(comment.text)
+    if ignore is None:
+        return ()
+    named = ignore["codes"].split(",")
+    if len(named) != len(comment.codes):  # one is there twice: by its code and by its name
+        return ()
+    left = ", ".join(each.strip() for each, known in zip(named, comment.codes, strict=True) if known != code)
+    first = here.col + ignore.start("codes")
+    place = Span(here.path, here.line, first, here.line, first + len(ignore["codes"]))
+    return (Fix(title, (Edit(place, left),), safe=True),)
 
 
 def _problems(comment: Comment, known: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -270,7 +296,8 @@ def _comment(path: str, place: _Place, statement: tuple[int, int], known: Mappin
     span = Span(path, token.start[0], start, token.end[0], token.end[1])
     directive = mark["directive"].strip()
     codes = tuple(dict.fromkeys(known.get(word, word) for word in _named(directive)))
-    return Comment(span, mark[0].rstrip(), directive, statement, place.at_top, codes)
+    before = token.line[:start]
+    return Comment(span, mark[0].rstrip(), directive, statement, place.at_top, before, codes)
 
 
 def _named(directive: str) -> Iterator[str]:
