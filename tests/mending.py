@@ -1,4 +1,6 @@
-"""The fixtures with their fixes: ``python -m tests.mending FOLDER`` writes them there, to be run on a GPU.
+"""The fixtures with their fixes: ``python -m tests.mending [FOLDER]`` counts them, and writes them there.
+
+What is written can be run on a GPU.
 
 A wrong function in which nothing is left to find is called ``..._fixed_ok`` there, and runs as right ones do;
 the others, and the right twins, have names by which ``tests/test_confirm_gpu.py`` runs nothing:
@@ -118,17 +120,29 @@ def as_right_ones(mending: Mending) -> str:
     return text
 
 
-def main(folder: Path) -> None:
-    for file in fixture_files():
-        mending = mend(file)
-        place = folder / file.relative_to(ROOT)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(as_right_ones(mending), encoding="utf-8")
+def main(folder: Path | None) -> None:
+    every = [mend(file) for file in fixture_files()]
+    for mending in every:
+        if folder is not None:
+            place = folder / mending.file.relative_to(ROOT)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(as_right_ones(mending), encoding="utf-8")
         for fault in mending.faults:
             sys.stdout.write(f"{fault}\n")
         for each in mending.left:
             sys.stdout.write(f"left: {each.primary} {each.code} {each.message}\n")
+    sys.stdout.write("\n".join(table(every)) + "\n")
+
+
+def table(every: Sequence[Mending]) -> list[str]:
+    """How many findings each rule has, how many of them a fix, and a safe one."""
+    found, fixed, safe = Counter[str](), Counter[str](), Counter[str]()
+    for each in every:
+        found += each.found
+        fixed += each.fixed
+        safe += each.safe
+    return [f"| {code} | {found[code]} | {fixed[code]} | {safe[code]} |" for code in sorted(found)]
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]) if sys.argv[1:] else None)

@@ -54,7 +54,7 @@ class Onlooker:
     after: dict[tuple[int, Key], list[Sight]] = field(default_factory=dict)
     stages: dict[int, tuple[Stage, ...]] = field(default_factory=dict)
     """By op number: the innermost frame first."""
-    _expressions: dict[ast.AST, tuple[tuple[str, ast.expr], ...]] = field(default_factory=dict)
+    _expressions: dict[ast.AST, dict[str, ast.expr]] = field(default_factory=dict)
     _scopes: dict[Key, ast.AST] = field(default_factory=dict)
     _frames: list[Frame] = field(default_factory=list)
     """Kept, so that no two of them have one address."""
@@ -88,9 +88,10 @@ class Onlooker:
         scope = self._scopes[key]
         module = m.project.module(m.frame.env.module)
         imported = {each.name for each in module.imports} if module is not None else set()
-        return seen_by(m, self._written(scope), sorted(imported | source.names(scope)))
+        here, file = self._written(scope), self._written(source.tree)
+        return seen_by(m, here, sorted(imported | source.names(scope)), (here.keys(), file.keys()))
 
-    def _written(self, scope: ast.AST) -> tuple[tuple[str, ast.expr], ...]:
+    def _written(self, scope: ast.AST) -> dict[str, ast.expr]:
         """The chains of names, attributes and elements in the text of a function."""
         if scope not in self._expressions:
             found: dict[str, ast.expr] = {}
@@ -99,7 +100,7 @@ class Onlooker:
                     found.setdefault(ast.unparse(node), node)
                 elif isinstance(node, ast.arg):
                     found.setdefault(node.arg, ast.Name(node.arg, ast.Load()))
-            self._expressions[scope] = tuple(found.items())
+            self._expressions[scope] = found
         return self._expressions[scope]
 
     def issued(self, m: Machine, number: int) -> None:

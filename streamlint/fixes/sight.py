@@ -26,7 +26,7 @@ from streamlint.models.schema import Lib
 from streamlint.trace import CURRENT_DEVICE, MAIN_LANE, StreamKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from streamlint.interp.state.machine import Machine
     from streamlint.trace import BufferId, EventId, StreamId
@@ -46,6 +46,8 @@ class Sight:
     """Containers among them: all that is in them."""
     apis: Mapping[str, str]
     """What the names of libraries are here, by dotted path: ``cp`` is ``cupy``."""
+    written: tuple[Collection[str], Collection[str]]
+    """The chains of names and attributes in the text of the function, and of the file."""
     current: Mapping[Lib, StreamId]
     default: StreamId | None
     is_main: bool
@@ -85,13 +87,26 @@ class Sight:
                 return path + text[len(name) :]
         return None
 
+    def strange(self, path: str) -> int:
+        """How far off a module is: 0 where the function writes it, 1 where the file does, else 2.
 
-def seen_by(m: Machine, expressions: Iterable[tuple[str, ast.expr]], imported: Iterable[str]) -> Sight:
+        ``torch.xpu`` has what ``torch.cuda`` has; which of them is meant, the code around says.
+        """
+        name = self.api(path)
+        return next((far for far, texts in enumerate(self.written) if name in texts), len(self.written))
+
+
+def seen_by(
+    m: Machine,
+    expressions: Mapping[str, ast.expr],
+    imported: Iterable[str],
+    written: tuple[Collection[str], Collection[str]],
+) -> Sight:
     """What the innermost frame can name now. Nothing is evaluated that could do something."""
     env = m.frame.env
     values: dict[str, Value] = {}
     elements: dict[str, tuple[Value, ...]] = {}
-    for text, expression in expressions:
+    for text, expression in expressions.items():
         value = _value(m, env, expression)
         if value is None:
             continue
@@ -116,9 +131,8 @@ def seen_by(m: Machine, expressions: Iterable[tuple[str, ast.expr]], imported: I
         if stream is not None:
             current[lib] = stream.id
     default = m.defaults.get((m.default_stream, where))
-    return Sight(
-        len(m.ops), values, elements, apis, current, default.id if default else None, m.lane == MAIN_LANE
-    )
+    main = m.lane == MAIN_LANE
+    return Sight(len(m.ops), values, elements, apis, written, current, default.id if default else None, main)
 
 
 def _value(m: Machine, env: Env, expression: ast.expr) -> Value | None:

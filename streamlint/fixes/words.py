@@ -149,15 +149,16 @@ def host_waits_event(sight: Sight, lib: Lib, event: str) -> str | None:
 
 def host_waits_for_all(sight: Sight) -> str | None:
     """A line by which the host waits for all work of the current device, in any library that is at hand."""
-    for framework in models.FRAMEWORKS:
-        for api in framework.functions:
-            if not _has(api, HostWaitsDevice):
-                continue
-            for module in framework.modules:
-                name = sight.api(f"{module}.{api.name}")
-                if name is not None:
-                    return f"{name}()"
-    return None
+    paths = (
+        (sight.strange(module), f"{module}.{api.name}")
+        for framework in models.FRAMEWORKS
+        for api in framework.functions
+        if _has(api, HostWaitsDevice)
+        for module in framework.modules
+    )
+    written = (sight.api(path) for _, path in sorted(paths, key=lambda found: found[0]))
+    name = next((each for each in written if each is not None), None)
+    return None if name is None else f"{name}()"
 
 
 # ----------------------------------------------------------------------------- rows
@@ -181,7 +182,7 @@ def _row(sight: Sight, lib: Lib, effect: type[Effect]) -> tuple[str, Api] | None
     for api in framework.functions:
         if not _has(api, effect) or api.rest is not None:
             continue
-        for module in framework.modules:
+        for module in sorted(framework.modules, key=sight.strange):
             name = sight.api(f"{module}.{api.name}")
             if name is not None:
                 return name, api
@@ -199,7 +200,7 @@ def _call(sight: Sight, lib: Lib, effect: type[Effect], arguments: dict[str, str
     for api in framework.functions:
         if not _has(api, effect) or not all(name in arguments for name in api.names):
             continue
-        for module in framework.modules:
+        for module in sorted(framework.modules, key=sight.strange):
             name = sight.api(f"{module}.{api.name}")
             if name is not None:
                 return f"{name}({', '.join(arguments[each] for each in api.names)})"
