@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from streamlint.interp.state.project import Project
     from streamlint.trace import Op, StreamKind, Trace
 
+MOST_REPLAYS = 200
+"""Paths that are run once more for the findings of a file; those on others get no fix."""
+
 
 def fixes_of(
     findings: Sequence[Finding],
@@ -62,9 +65,11 @@ def fixes_of(
     for finding, evidence in wanted:
         numbers.setdefault(id(evidence.trace), set()).update(_needed(finding.code, evidence))
     scenes: dict[int, Scene] = {}
+    left = MOST_REPLAYS
     for run in runs:
         for trace in run.traces:
-            if id(trace) in numbers:
+            if id(trace) in numbers and left > 0:
+                left -= 1
                 onlooker = replay(project, run, trace, frozenset(numbers[id(trace)]), default_stream, source)
                 if onlooker is not None:
                     scenes[id(trace)] = Scene(trace, onlooker)

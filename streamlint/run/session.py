@@ -175,20 +175,20 @@ class Session:
             )
         )
         merged = merge((_less_sure(f) for f in findings) if cut else findings, self.statement)
-        if cut is None:
-            merged = self._with_fixes(merged, at_fault)
+        fixed = None if cut else self._with_fixes(merged, at_fault)
         return FileResult(
-            merged,
+            merged if fixed is None else fixed,
             _stopped(module, budgets, cut) if cut else (),
             analyzed=True,
             statistics=replace(
                 _statistics(self.project, module, covered, approximate),
                 left_out=tuple(LeftOut(module.path, *key, count) for key, count in sorted(left_out.items())),
             ),
-            reads=None if isinstance(cut, OutOfResources) else self._reads(),
+            reads=None if isinstance(cut, OutOfResources) or (fixed is None and not cut) else self._reads(),
         )
 
-    def _with_fixes(self, findings: tuple[Finding, ...], runs: Sequence[Run]) -> tuple[Finding, ...]:
+    def _with_fixes(self, findings: tuple[Finding, ...], runs: Sequence[Run]) -> tuple[Finding, ...] | None:
+        """The findings with what would mend them; None if time ran out, or the text is nested too deep."""
         wanted = [
             finding
             for finding in findings
@@ -199,7 +199,10 @@ class Session:
             return findings
         from streamlint.fixes.plans import fixes_of
 
-        found = fixes_of(wanted, runs, self.project, self.settings.default_kind, self._text)
+        try:
+            found = fixes_of(wanted, runs, self.project, self.settings.default_kind, self._text)
+        except (FileCut, RecursionError):
+            return None
         return tuple(replace(each, fixes=found.get(each.pair, ())) for each in findings)
 
     def _as_sure_as(self, item: Conditional, ends: Ends, text: text_order.Text) -> Finding:
