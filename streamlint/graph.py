@@ -157,7 +157,7 @@ def parser() -> argparse.ArgumentParser:
     add(
         "--format",
         choices=[each.value for each in Notation],
-        help="txt (default), svg, html, png (needs resvg-py), mmd (Mermaid), json",
+        help="txt (default), svg, html, png (extra `png`), mmd (Mermaid), json",
     )
     add("--all-paths", action="store_true", help="one picture for each path")
     add("--all-operations", action="store_true", help="leave no operation out")

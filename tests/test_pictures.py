@@ -329,7 +329,7 @@ def test_png_is_drawn_or_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> 
 
     with monkeypatch.context() as patch:
         patch.setitem(__import__("sys").modules, "resvg_py", None)
-        with pytest.raises(UserError, match="pip install resvg-py"):
+        with pytest.raises(UserError, match="extra `png`"):
             png.render(drawn(racing(), 0, 2), Scheme.LIGHT)
     pytest.importorskip("resvg_py")
     image = png.render(drawn(racing(), 0, 2), Scheme.DARK)

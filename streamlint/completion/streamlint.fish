@@ -98,7 +98,7 @@ complete -c streamlint -n '_shtab_streamlint_using completion; and test $_shtab_
 complete -c streamlint -n '_shtab_streamlint_using; and test $_shtab_streamlint_npos -eq 0' -a graph -d 'Draw what runs where in a function, what orders it, and what nothing orders.'
 complete -c streamlint -n '_shtab_streamlint_using graph' -s h -l help -d 'show this help message and exit'
 complete -c streamlint -n '_shtab_streamlint_using graph' -s o -l output -xka "(__fish_complete_path (commandline -ct))" -d 'write into a file; its name tells the format'
-complete -c streamlint -n '_shtab_streamlint_using graph' -l format -xka "txt svg html png mmd json" -d 'txt (default), svg, html, png (needs resvg-py), mmd (Mermaid), json'
+complete -c streamlint -n '_shtab_streamlint_using graph' -l format -xka "txt svg html png mmd json" -d 'txt (default), svg, html, png (extra `png`), mmd (Mermaid), json'
 complete -c streamlint -n '_shtab_streamlint_using graph' -l all-paths -d 'one picture for each path'
 complete -c streamlint -n '_shtab_streamlint_using graph' -l all-operations -d 'leave no operation out'
 complete -c streamlint -n '_shtab_streamlint_using graph' -l dark -d 'a PNG for dark pages; SVG and HTML follow the reader'"'"'s system'

@@ -125,7 +125,7 @@ _shtab_streamlint_explain_defaults_added=0
 _shtab_streamlint_graph_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   {-o,--output}"[write into a file\; its name tells the format]:FILE:_files"
-  "--format[txt (default), svg, html, png (needs resvg-py), mmd (Mermaid), json]:format:(txt svg html png mmd json)"
+  "--format[txt (default), svg, html, png (extra \`png\`), mmd (Mermaid), json]:format:(txt svg html png mmd json)"
   "--all-paths[one picture for each path]"
   "--all-operations[leave no operation out]"
   "--dark[a PNG for dark pages\; SVG and HTML follow the reader\'s system]"

@@ -151,7 +151,7 @@ def _call(call: int, entries: dict[int, str]) -> str:
 
 def _notes(scene: Scene) -> list[str]:
     trace = scene.judged.trace
-    conditions = list(dict.fromkeys(trace.path))
+    conditions = words.conditions(trace)
     left = len(set(telling(scene.judged, scene.focus)) - set(scene.shown))
     notes = [f"This path was taken: {'; '.join(conditions)}."] if conditions else []
     if left:

@@ -19,12 +19,12 @@ _MONO: Final = 'ui-monospace, "SF Mono", "Cascadia Mono", Menlo, Consolas, "Deja
 _SHAPES: Final = f"""\
 .picture text {{ font: 12px {_SANS}; }}
 .picture .title {{ font-size: 15px; font-weight: 600; }}
-.picture .name, .picture .letter {{ font-size: 13px; font-weight: 650; }}
+.picture .name, .picture .letter {{ font-size: 13px; font-weight: 700; }}
 .picture .code, .picture .name-in-text {{ font-family: {_MONO}; }}
 .picture .code {{ font-size: 12.5px; }}
 .picture .place {{ font-family: {_MONO}; }}
 .picture .kind {{ font-size: 11px; }}
-.picture .sign-text {{ font-weight: 650; }}
+.picture .sign-text {{ font-weight: 700; }}
 .picture .racing .effect {{ font-weight: 600; }}
 .picture path {{ fill: none; }}
 .picture .lane {{ stroke-width: 2; }}

@@ -24,7 +24,7 @@ def _flowchart(picture: Picture) -> Iterator[str]:
     for lane, each in enumerate(picture.lanes):
         label = f"{each.name} ({each.kind})" if each.kind else each.name
         here = [number for number, one in enumerate(picture.operations) if one.lane == lane]
-        yield f"  subgraph lane{lane}[{quoted(label)}]"
+        yield f"  subgraph lane{lane}[{quoted(label.replace('`', ''))}]"
         yield from (f"    op{number}[{quoted(_label(picture.operations[number]))}]" for number in here)
         # Within a lane the order is that of the rows.
         yield from (f"    op{a} --> op{b}" for a, b in itertools.pairwise(here))

@@ -116,5 +116,5 @@ def steps(told: Story) -> Iterator[str]:
     yield from (f"<li>{marked(step)}</li>" for step in told.steps)
     yield "</ol>"
     if told.assumed:
-        yield f'<p class="muted">Assumed: {escaped("; ".join(told.assumed))}.</p>'
+        yield f'<p class="muted">Assumed: {marked("; ".join(told.assumed))}.</p>'
     yield "</details>"

@@ -21,7 +21,7 @@ def render(picture: Picture, scheme: Scheme) -> bytes:
         import resvg_py
     except ImportError as error:
         raise UserError(
-            "PNG needs the package resvg-py: `pip install resvg-py`, or write an .svg instead"
+            "PNG needs resvg_py: install streamlint with its extra `png`, or write an .svg instead"
         ) from error
     drawn: bytes = resvg_py.svg_to_bytes(svg_string=svg.render(picture, scheme), zoom=_ZOOM)
     return bytes(drawn)

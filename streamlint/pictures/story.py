@@ -182,5 +182,5 @@ def _assumed(scene: Scene, pair: tuple[OpId, OpId] | None) -> Iterator[str]:
     for conflict in judged.conflicts:
         if (conflict.earlier, conflict.later) == pair:
             doubts |= conflict.doubts
-    yield from dict.fromkeys(judged.trace.path)
+    yield from words.conditions(judged.trace)
     yield from sorted(doubt.value for doubt in doubts)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from streamlint.files import SourceFiles
     from streamlint.rules.base import Judged
     from streamlint.source import Span
-    from streamlint.trace import Access, BufferId, DeviceId, EventId, MonitorId, Op, OpId, StreamId
+    from streamlint.trace import Access, BufferId, DeviceId, EventId, MonitorId, Op, OpId, StreamId, Trace
 
 _MOST_NAMES = 3
 
@@ -95,6 +95,16 @@ def _continued(text: str, line: str) -> str:
 def _without_source(op: Op) -> str:
     name = getattr(op, "name", "")
     return str(name) if name else type(op).__name__.lower()
+
+
+def conditions(trace: Trace) -> list[str]:
+    """What a path took for granted, once each: ```host is None` is false``."""
+    return list(dict.fromkeys(map(_condition, trace.path)))
+
+
+def _condition(text: str) -> str:
+    test, is_, answer = text.rpartition(" is ")
+    return f"`{test}`{is_}{answer}" if answer in ("true", "false") else text
 
 
 def stream_name(judged: Judged, stream: StreamId) -> str:

@@ -29,9 +29,8 @@ def timeline(piece: Slice, sources: SourceFiles, gate: str) -> Picture:
     """
     judged = judge(piece.trace)
     pair = (piece.earlier, piece.later)
-    drawn = picture(
-        Scene(judged, Focus(pair, (pair,), frozenset({piece.buffer})), piece.ops, sources), "", ""
-    )
+    focus = Focus(pair, (pair,), frozenset({piece.buffer}))
+    drawn = picture(Scene(judged, focus, piece.ops, sources), "B runs while A is held back", "")
     held = piece.ops.index(piece.earlier)
     late = {
         number

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
-from streamlint.order.conflicts import ConflictKind, conflicts
-from streamlint.order.hb import HappensBefore, Verdict
+from streamlint.judging.judge import judge
+from streamlint.order.conflicts import ConflictKind
+from streamlint.order.hb import Verdict
+from streamlint.pictures.focus import left_open
 from streamlint.trace import (
     MAIN_LANE,
     Alloc,
@@ -29,6 +31,8 @@ from streamlint.trace import (
 if TYPE_CHECKING:
     from streamlint.finding import Finding, Occurrence
     from streamlint.order.conflicts import Conflict
+    from streamlint.order.hb import HappensBefore
+    from streamlint.rules.base import Judged
     from streamlint.trace import BufferId, EventId, Op, StreamId, Trace
 
 Work: TypeAlias = Launch | Copy | HostAccess
@@ -73,14 +77,14 @@ def slice_of(finding: Finding) -> Slice:
     if evidence is None:
         raise NothingToReplayError("the finding has no trace")
     trace = evidence.trace
-    order = HappensBefore(trace)
-    earlier, later, buffer, harm = _pair(evidence, order)
-    ops = _around(trace, order, earlier, later, buffer)
+    judged = judge(trace)
+    earlier, later, buffer, harm = _pair(evidence, judged)
+    ops = _around(trace, judged.hb, earlier, later, buffer)
     _require_plain(trace, ops, earlier)
     return Slice(trace, earlier, later, buffer, harm, ops)
 
 
-def _pair(evidence: Occurrence, order: HappensBefore) -> tuple[OpId, OpId, BufferId, Harm]:
+def _pair(evidence: Occurrence, judged: Judged) -> tuple[OpId, OpId, BufferId, Harm]:
     trace, earlier, later, buffer = evidence.trace, evidence.earlier, evidence.later, evidence.buffer
     if isinstance(trace.ops[later], Alloc | Free) and earlier != later and buffer is not None:
         first = trace.ops[earlier]
@@ -88,26 +92,20 @@ def _pair(evidence: Occurrence, order: HappensBefore) -> tuple[OpId, OpId, Buffe
             raise NothingToReplayError("the use that the free does not wait for is no device work")
         writes = any(access.buffer == buffer and access.mode.writes for access in first.accesses)
         return earlier, later, buffer, Harm.FREED_WHILE_WRITTEN if writes else Harm.FREED_WHILE_READ
-    for conflict in conflicts(trace, order):
-        if _is_about(conflict, evidence) or _left_open(conflict, evidence):
-            if stream_of(trace.ops[conflict.earlier]) is None:
-                raise NothingToReplayError("the earlier operation is no device work")
-            return conflict.earlier, conflict.later, conflict.buffer, Harm(conflict.kind.value)
-    raise NothingToReplayError("it is about no two uses of one memory")
+    conflict = next((each for each in judged.conflicts if _is_about(each, evidence)), None)
+    if conflict is None and earlier == later:
+        conflict = left_open(judged, later)  # the pair that a wait should order which orders nothing
+    if conflict is None:
+        raise NothingToReplayError("it is about no two uses of one memory")
+    if stream_of(trace.ops[conflict.earlier]) is None:
+        raise NothingToReplayError("the earlier operation is no device work")
+    return conflict.earlier, conflict.later, conflict.buffer, Harm(conflict.kind.value)
 
 
 def _is_about(conflict: Conflict, evidence: Occurrence) -> bool:
     return (conflict.earlier, conflict.later) == (evidence.earlier, evidence.later) and (
         evidence.buffer in (None, conflict.buffer)
     )
-
-
-def _left_open(conflict: Conflict, evidence: Occurrence) -> bool:
-    """Whether the finding is a wait that orders nothing, and this the pair that it should order."""
-    wait, later = evidence.trace.ops[evidence.later], evidence.trace.ops[conflict.later]
-    if not isinstance(wait, Wait) or evidence.earlier != evidence.later:
-        return False
-    return conflict.later > evidence.later and stream_of(later) == wait.stream
 
 
 def stream_of(op: Op) -> StreamId | None:
