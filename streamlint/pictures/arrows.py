@@ -8,7 +8,7 @@ from streamlint.order.hb import Verdict
 from streamlint.pictures.model import Arrow, How
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from streamlint.order.hb import HappensBefore
     from streamlint.trace import OpId
@@ -22,26 +22,32 @@ def arrows(
     ``lanes`` has that of each operation of ``shown``; ``threads`` are those of the host: what comes after
     something of theirs does so because they issue it then, and waits for nothing.
     """
-    sure = tuple(
-        Arrow(earlier, later, How.ISSUED if lanes[earlier] in threads else How.WAITS)
-        for later in range(len(shown))
-        for earlier in _needed(hb, shown, lanes, later)
-    )
+    before: dict[int, list[int]] = {}
+    sure: list[Arrow] = []
+    for later, lane in enumerate(lanes):
+        sure += (
+            Arrow(earlier, later, How.ISSUED if lanes[earlier] in threads else How.WAITS)
+            for earlier in _needed(hb, shown, before, lane, later)
+        )
+        before.setdefault(lane, []).append(later)
     return (*sure, *_doubtful(hb, shown, lanes))
 
 
-def _needed(hb: HappensBefore, shown: Sequence[OpId], lanes: Sequence[int], later: int) -> Iterator[int]:
+def _needed(
+    hb: HappensBefore, shown: Sequence[OpId], before: Mapping[int, Sequence[int]], lane: int, later: int
+) -> list[int]:
     """The last of each other lane that comes before, unless it follows from what comes before already."""
-    before: dict[int, list[int]] = {}
-    for number in range(later):
-        before.setdefault(lanes[number], []).append(number)
-    own = before.pop(lanes[later], [])
-    found = (_last_before(hb, shown, lane, later) for lane in before.values())
+    found = (_last_before(hb, shown, numbers, later) for other, numbers in before.items() if other != lane)
     last = [each for each in found if each is not None]
-    for number in last:
-        others = (shown[other] for other in (*last, *own[-1:]) if other != number)
-        if not any(hb.ordered(shown[number], other).verdict is Verdict.YES for other in others):
-            yield number
+    known = [*last, *before.get(lane, [])[-1:]]
+    return [
+        number
+        for number in last
+        if not any(
+            other != number and hb.ordered(shown[number], shown[other]).verdict is Verdict.YES
+            for other in known
+        )
+    ]
 
 
 def _last_before(hb: HappensBefore, shown: Sequence[OpId], lane: Sequence[int], later: int) -> int | None:
