@@ -25,7 +25,7 @@ from streamlint.pictures.layout import Card, Way, laid_out
 from streamlint.pictures.model import How, Part, Picture
 from streamlint.pictures.story import story
 from streamlint.pictures.texts import CODE, SMALL, lines_of, measure, shortened
-from streamlint.pictures.words import expression
+from streamlint.pictures.words import conditions, expression
 from streamlint.source import Span
 from streamlint.trace import Doubt, OpId, StreamKind, Trace
 from tests.random_traces import traces
@@ -110,6 +110,10 @@ def test_what_may_order_is_an_arrow_of_its_own() -> None:
     p.barrier([a, b], Doubt.ESCAPE)
     p.launch(b, reads=x)
     assert How.MAYBE in {arrow.how for arrow in whole(p.trace()).arrows}
+    shown = drawn(p.trace(), 0, 2)
+    assert not shown.missing[0].sure
+    assert "Nothing surely orders A and B." in text.render([shown])
+    assert "not sure" in svg.render(shown)
 
 
 def long_trace(passes: int) -> Trace:
@@ -306,7 +310,7 @@ def luminance(color: str) -> float:
 def test_json_has_all_that_is_drawn() -> None:
     (data,) = json.loads(as_json.render([drawn(racing(), 0, 2)]))["pictures"]
     assert [each["code"] for each in data["operations"]][:1] == ["kernel"]
-    assert data["missing"] == [{"earlier": 0, "later": 2}]
+    assert data["missing"] == [{"earlier": 0, "later": 2, "sure": True}]
     assert {arrow["how"] for arrow in data["arrows"]} <= {how.value for how in How}
 
 
@@ -389,3 +393,8 @@ def test_an_expression_of_several_lines_is_shown_in_one(tmp_path: Path) -> None:
     )
     assert expression(Span("example.py", 5, 5, 6, 11), sources) == "x.sum()"
     assert expression(Span("example.py", 7, 0, 9, 1), sources) == ""
+
+
+def test_conditions_are_told_without_what_tells_values_apart() -> None:
+    path = ("next(0:loader)@17:15#0.0.2 is None is false", "len(1:x) is 2", "len(1:x) is 2")
+    assert conditions(replace(racing(), path=path)) == ["`next(loader) is None` is false", "len(x) is 2"]

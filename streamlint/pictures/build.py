@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.judging.judge import judge
 from streamlint.notebook import split_path
+from streamlint.order.hb import Verdict
 from streamlint.pictures import lanes, words
 from streamlint.pictures.arrows import arrows
 from streamlint.pictures.focus import MOST, Focus, chosen, focus_of, telling
@@ -41,6 +42,10 @@ class Scene:
         """A and B for the pair of a finding."""
         place = self.focus.racing.index(number)
         return chr(ord("A") + place) if place < 26 else str(place + 1)
+
+    def is_unordered(self, earlier: OpId, later: OpId) -> bool:
+        """Whether nothing orders the two, not even something that is in doubt."""
+        return self.judged.hb.ordered(earlier, later).verdict is not Verdict.UNKNOWN
 
     def letters_in(self, path: str) -> dict[int, str]:
         """The letters of a file by its lines."""
@@ -90,7 +95,7 @@ def picture(scene: Scene, title: str, subtitle: str) -> Picture:
             _operation(scene, number, row, columns[row], len(files) > 1) for row, number in enumerate(shown)
         ),
         arrows=arrows(judged.hb, shown, columns, threads),
-        missing=tuple(Missing(place[a], place[b]) for a, b in scene.focus.pairs),
+        missing=tuple(Missing(place[a], place[b], scene.is_unordered(a, b)) for a, b in scene.focus.pairs),
         breaks=_breaks(judged, shown),
         notes=tuple(_notes(scene)),
     )

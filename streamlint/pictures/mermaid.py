@@ -32,7 +32,7 @@ def _flowchart(picture: Picture) -> Iterator[str]:
     for arrow in picture.arrows:
         yield f"  op{arrow.earlier} {_link(arrow)} op{arrow.later}"
     for pair in picture.missing:
-        yield f"  op{pair.earlier} -. {quoted('no order')} .-x op{pair.later}"
+        yield f"  op{pair.earlier} -. {quoted('no order' if pair.sure else 'not sure')} .-x op{pair.later}"
     # Links are styled by their number in the order of appearance.
     within = len(picture.operations) - len({each.lane for each in picture.operations})
     first = within + len(picture.arrows)

@@ -69,6 +69,8 @@ class Missing:
 
     earlier: int
     later: int
+    sure: bool = True
+    """Whether nothing orders the two; else what may order them is not known to."""
 
 
 @dataclass(frozen=True, slots=True)

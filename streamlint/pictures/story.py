@@ -85,7 +85,8 @@ def _wrong(scene: Scene, finding: Finding, pair: tuple[OpId, OpId] | None) -> It
         yield sentence(finding.message)
     else:
         a, b = (scene.letter(number) for number in pair)
-        yield f"No event, wait or synchronization makes {lanes[1]} wait for {lanes[0]} between {a} and {b}."
+        nothing = "No event, wait or synchronization" if scene.is_unordered(*pair) else "Nothing surely"
+        yield f"{nothing} makes {lanes[1]} wait for {lanes[0]} between {a} and {b}."
     racing = {scene.judged.op(number).at.span for number in scene.focus.racing}
     for related in finding.related:
         if related.span not in racing:

@@ -60,7 +60,7 @@ def _drawn(picture: Picture, *, titled: bool) -> ET.Element:
         *_breaks(picture, layout, width),
         *(_card(each, card) for each, card in zip(picture.operations, layout.cards, strict=True)),
         *_places(picture.operations, layout),
-        *(each for way in layout.missing for each in _sign(way)),
+        *_signs(picture, layout),
         *legend,
     ):
         root.append(shape)
@@ -173,12 +173,14 @@ def _arrow(way: Way, name: str) -> Iterator[ET.Element]:
     yield _head(f"{name}-end", way.x2, way.y2, "right" if way.x < way.x2 else "left")
 
 
-def _sign(way: Way) -> Iterator[ET.Element]:
-    """The cross and the words in the middle of a missing edge."""
-    x, y = way.x, (way.y1 + way.y2) / 2
-    yield _rect("sign", x - 46, y - 11, 92, 22, 11)
-    yield _path("cross", f"M{_n(x - 36)} {_n(y - 4)}l8 8m0 -8l-8 8")
-    yield _text("sign-text", x + 8, y + 4, pieces("no order"), anchor="middle")
+def _signs(picture: Picture, layout: Layout) -> Iterator[ET.Element]:
+    """The cross and the words in the middle of each missing edge."""
+    for way, edge in zip(layout.missing, picture.missing, strict=True):
+        x, y = way.x, (way.y1 + way.y2) / 2
+        yield _rect("sign", x - 46, y - 11, 92, 22, 11)
+        yield _path("cross", f"M{_n(x - 36)} {_n(y - 4)}l8 8m0 -8l-8 8")
+        words = "no order" if edge.sure else "not sure"
+        yield _text("sign-text", x + 8, y + 4, pieces(words), anchor="middle")
 
 
 def _line(way: Way) -> str:

@@ -36,7 +36,7 @@ def _picture(picture: Picture) -> Iterator[str]:
     yield ""
     for pair in picture.missing:
         a, b = (picture.operations[number].letter for number in (pair.earlier, pair.later))
-        yield f"Nothing orders {a} and {b}."
+        yield f"Nothing {'' if pair.sure else 'surely '}orders {a} and {b}."
     yield from picture.notes
 
 

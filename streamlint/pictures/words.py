@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import assert_never
 
-from streamlint.rules.base import is_named, quoted, readable, what
+from streamlint.rules.base import is_named, quoted, readable, unmarked, what
 from streamlint.trace import (
     CURRENT_DEVICE,
     Alloc,
@@ -103,8 +103,8 @@ def conditions(trace: Trace) -> list[str]:
 
 
 def _condition(text: str) -> str:
-    test, is_, answer = text.rpartition(" is ")
-    return f"`{test}`{is_}{answer}" if answer in ("true", "false") else text
+    test, is_, answer = unmarked(text).rpartition(" is ")
+    return f"`{test}`{is_}{answer}" if answer in ("true", "false") else unmarked(text)
 
 
 def stream_name(judged: Judged, stream: StreamId) -> str:

@@ -230,10 +230,15 @@ def readable(name: str, otherwise: str) -> str:
     ``next(0:loader)@17:15#0.0.2``, an unknown value named by the call that made it, becomes "the
     result of `next(loader)`". ``otherwise`` stands for what has no name in the source.
     """
-    plain = _CALL_NUMBER.sub("", _MADE_AT.sub("", name))
+    plain = unmarked(name)
     if not plain or _NUMBERED.search(plain) or plain[0].isdigit():
         return otherwise
     return f"the result of `{plain}`" if plain.endswith(")") and plain[0] != "(" else plain
+
+
+def unmarked(text: str) -> str:
+    """A text without what tells unknown values apart: ``next(loader)`` of ``next(0:loader)@17:15#0.0.2``."""
+    return _CALL_NUMBER.sub("", _MADE_AT.sub("", text))
 
 
 def on(judged: Judged, op: Op) -> str:
