@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from streamlint.errors import UserError
 from streamlint.files import SourceFiles
 from streamlint.output.terminal import complain, save, show
-from streamlint.settings.config import find_root
+from streamlint.settings.config import find_root, load
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,10 +103,12 @@ def _walks(options: argparse.Namespace) -> Sequence[Walk]:
     # The analysis is imported late: a wrong command line needs none.
     from streamlint.ir import LoweringError
     from streamlint.run.function import UnknownFunctionError, walks_of
+    from streamlint.run.results import Settings
 
     root, _ = find_root([path])
+    settings = Settings(default_stream=load(root).default_stream)
     try:
-        walks = walks_of(root, path.resolve(), function)
+        walks = walks_of(root, path.resolve(), function, settings)
     except LoweringError as error:
         raise UserError(f"{error.path}:{error.line}: {error.message}") from error
     except UnknownFunctionError as error:

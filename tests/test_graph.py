@@ -132,3 +132,15 @@ def test_the_picture_of_the_documentation_is_what_is_drawn(
     assert draw(tmp_path / "picture.svg") == 0
     drawn = (tmp_path / "picture.svg").read_text("utf-8")
     assert drawn == (DOCS / "picture.svg").read_text("utf-8"), "python -m tests.drawn"
+
+
+def test_the_default_stream_is_that_of_the_configuration(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head = "from cuda.bindings import runtime as cudart\n\n\n"
+    text = f"{head}def f():\n    _, p = cudart.cudaMalloc(4)\n    cudart.cudaMemsetAsync(p, 0, 4, 0)\n"
+    (tmp_path / "zero.py").write_text(text, "utf-8")
+    for name, kind in (("legacy", "(legacy)"), ("per-thread", "of the thread")):
+        (tmp_path / "streamlint.toml").write_text(f'default-stream = "{name}"\n', "utf-8")
+        assert main(["graph", f"{tmp_path / 'zero.py'}::f", "--format", "json"]) == 0
+        assert kind in capsys.readouterr().out

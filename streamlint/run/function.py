@@ -9,13 +9,13 @@ from streamlint import ir
 from streamlint.finding import Confidence, leading
 from streamlint.interp.entries import starts
 from streamlint.interp.entries.runs import run_entry
-from streamlint.run.results import Settings
 from streamlint.run.session import Session
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from streamlint.finding import Finding
+    from streamlint.run.results import Settings
     from streamlint.trace import Trace
 
 
@@ -35,7 +35,7 @@ class Walk:
     findings: tuple[Finding, ...] = ()
 
 
-def walks_of(root: Path, file: Path, function: str, settings: Settings | None = None) -> list[Walk]:
+def walks_of(root: Path, file: Path, function: str, settings: Settings) -> list[Walk]:
     """The paths of a function (or ``Class.method``), those with most findings first.
 
     What is found is what ``check`` finds there, also if it takes a caller to show it. Where nothing is, the
@@ -43,7 +43,7 @@ def walks_of(root: Path, file: Path, function: str, settings: Settings | None = 
 
     Raises ``ir.LoweringError`` if the file cannot be used.
     """
-    session = Session(root, (file,), settings or Settings(), {})
+    session = Session(root, (file,), settings, {})
     module = session.module(file)
     if module is None:
         error = next(iter(session.tree.errors.values()))
