@@ -56,6 +56,9 @@ class FunctionDecl:
     decorators: tuple[str, ...]
     """Dotted text of each decorator, calls without arguments: ``"torch.no_grad"``."""
     names: frozenset[str]
+    members: frozenset[str]
+    """Those of them that may be a member of an object: behind a dot, or in a string for ``getattr``. A method
+    ``next`` is not what ``next(self.loader)`` calls."""
     globals: frozenset[str]
     """Variables of the module that it sets: names that its text declares ``global`` and assigns."""
     given: tuple[tuple[str, frozenset[str]], ...]

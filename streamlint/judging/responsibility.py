@@ -325,14 +325,15 @@ def _is_device_memory(judged: Judged, problem: Problem) -> bool:
     """Whether an argument is surely on the device: by its making, or because of what is done with it aside.
 
     A download shows it, and so does computing with a parameter itself. ``batch["x"]`` may be anything, and
-    ``x.clone().cuda()`` inside of a stream's block may well begin on the host.
+    ``x.clone().cuda()`` inside of a stream's block may well begin on the host. A copy to
+    ``self.device``, which is the host on some paths, is no download: nothing is on a device then.
     """
     assert problem.buffer is not None
     buffer = judged.trace.buffers[problem.buffer]
     if buffer.space is not Space.UNKNOWN:
         return buffer.space in (Space.DEVICE, Space.MANAGED)
     match judged.op(problem.later):
-        case Copy(dst=dst, host=HostEffect.ASYNC, name="copy_" | "to cpu"):
+        case Copy(dst=dst, host=HostEffect.ASYNC, name="copy_"):
             # PyTorch's staging.copy_(x, non_blocking=True). Libraries without a current stream name the
             # stream of each call: their arguments are pending on none that is known.
             return judged.trace.buffers[dst.buffer].space is Space.PINNED

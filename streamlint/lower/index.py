@@ -121,6 +121,7 @@ class _Indexer:
             end_line=end_line,
             decorators=tuple(dotted(decorator) for decorator in node.decorator_list),
             names=words.names,
+            members=words.members,
             globals=words.globals,
             given=words.given,
             entered=words.entered,

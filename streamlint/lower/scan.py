@@ -17,6 +17,8 @@ class Words(NamedTuple):
     """What the index wants to know of a tree."""
 
     names: frozenset[str]
+    members: frozenset[str]
+    """Those behind a dot, and strings that are identifiers."""
     globals: frozenset[str]
     """Names declared ``global`` and assigned."""
     depth: int
@@ -36,6 +38,7 @@ def scan(root: ast.AST) -> Words:
     trees need no recursion.
     """
     words: set[str] = set()
+    members: set[str] = set()
     noted: list[ast.AST] = []
     depth = 0
     level: list[ast.AST] = [root]
@@ -60,17 +63,28 @@ def scan(root: ast.AST) -> Words:
                     below.append(value)
             if type(node) in _NOTED:
                 noted.append(node)
+            else:
+                members.update(_member(node))
         level = below
     declared = {name for node in noted if isinstance(node, ast.Global) for name in node.names}
     longest = max(map(_length, noted), default=0)
     stored = _stored(root) if declared else ()
     return Words(
         frozenset(_identifiers(words)),
+        frozenset(_identifiers(members)),
         frozenset(declared.intersection(stored)),
         depth + longest,
         tuple(pair for node in noted for pair in _given(node, declared)) if depth < _DEEP else (),
         _entered_by(root, noted),
     )
+
+
+def _member(node: ast.AST) -> tuple[str, ...]:
+    match node:
+        case ast.Attribute(attr=name) | ast.Constant(value=str() as name):
+            return (name,)
+        case _:
+            return ()
 
 
 _WITHS = (ast.With, ast.AsyncWith)

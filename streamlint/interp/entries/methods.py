@@ -117,7 +117,7 @@ def _sequence(
         if (
             (is_public(decl) and decl.name not in names)
             # average() is a step of reduce(), which forks before it and joins after it.
-            or (decl.name not in ("__init__", names[0], *order[0].names) and names[0] in decl.names)
+            or (decl.name not in ("__init__", names[0], *order[0].members) and names[0] in decl.members)
         )
         and _orders(module, methods.reach[decl.name])
     )

@@ -56,14 +56,14 @@ def methods_of(project: Project, cls: ir.ClassDecl) -> Methods:
         for name, decl in ancestor.methods.items():
             found.setdefault(name, decl)
     reach = {
-        name: decl.names.union(*(found[other].names for other in decl.names & found.keys()))
+        name: decl.names.union(*(found[other].names for other in decl.members & found.keys()))
         for name, decl in found.items()
     }
     return Methods(found, steps_of(found), reach)
 
 
 def steps_of(methods: Mapping[str, ir.FunctionDecl]) -> frozenset[str]:
-    return frozenset().union(*(decl.names & methods.keys() - {decl.name} for decl in methods.values()))
+    return frozenset().union(*(decl.members & methods.keys() - {decl.name} for decl in methods.values()))
 
 
 MOST_PAIRED = 200
@@ -89,7 +89,7 @@ def pairs(
         for first in firsts:
             for second in public:
                 # A step of the second method is judged where that method calls it.
-                if first is second or first.name in second.names:
+                if first is second or first.name in second.members:
                     continue
                 own = len(shared_state(first, second, methods))
                 common = len(wide[first.name] & wide[second.name] & state)

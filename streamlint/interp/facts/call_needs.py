@@ -122,14 +122,14 @@ class Histories:
             if other in asked or wanted.isdisjoint(self.reach(other)) or self._is_step(name, other):
                 continue
             score = (len(self._reached(other, states)), len(missing & self._uses(other).fills))
-            calls_best = best is not None and best in self._methods[other].names
+            calls_best = best is not None and best in self._methods[other].members
             if score > most or (score == most and calls_best):
                 best, most = other, score
         return best
 
     def _is_step(self, name: str, other: str) -> bool:
         """Whether one of two methods calls the other: then it comes neither before nor after it."""
-        return other in self._methods[name].names or name in self._methods[other].names
+        return other in self._methods[name].members or name in self._methods[other].members
 
     def _public_names(self) -> list[str]:
         return [name for name in self._methods if name in self._public and name != "__init__"]
@@ -138,9 +138,10 @@ class Histories:
         """The names that a method mentions, with those of the methods that it mentions."""
         known = self._reached_names.get(name)
         if known is None:
-            self._reached_names[name] = own = self._methods[name].names
-            inside = (self.reach(other) for other in own & self._methods.keys())
-            known = self._reached_names[name] = own.union(*inside)
+            method = self._methods[name]
+            self._reached_names[name] = method.names
+            inside = (self.reach(other) for other in method.members & self._methods.keys())
+            known = self._reached_names[name] = method.names.union(*inside)
         return known
 
     def _uses(self, name: str) -> Uses:

@@ -21,7 +21,7 @@ from streamlint.interp.python import (
     objects,
     text,
 )
-from streamlint.interp.state import bounded, elements, loop_steps, names, rings, symbols
+from streamlint.interp.state import bounded, elements, lifetime, loop_steps, names, rings, symbols
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -378,8 +378,10 @@ def comprehension(m: Machine, e: ir.Comprehension) -> Value:
 def _clause(m: Machine, e: ir.Comprehension, depth: int, out: list[tuple[Value | None, Value]]) -> bool:
     """Runs clause ``depth``; true if the number of elements is not known."""
     if depth == len(e.generators):
+        made_before = len(m.buffers)
         key = evaluate(m, e.key) if e.key is not None else None
         out.append((key, evaluate(m, e.element)))
+        lifetime.after_turn(m, made_before, (value for _, value in out), e.span)
         return False
     clause = e.generators[depth]
     source = objects.iterated(m, evaluate(m, clause.iter), clause.iter.span)

@@ -23,6 +23,7 @@ from streamlint.interp.state.values import (
     BufferV,
     CallbackV,
     Flavor,
+    TupleV,
     Value,
 )
 from streamlint.models.schema import Lib
@@ -119,14 +120,30 @@ class Lifetimes:
 
 def after_statement(m: Machine, span: Span) -> None:
     """Looks for buffers whose last reference the statement dropped."""
-    life = m.life
     _catch_up(m)
-    if not life.candidates or life.scans >= LIMITS.scans:
+    _drop_among(m, m.life.candidates, span)
+
+
+def after_turn(m: Machine, since: int, elements: Iterable[Value], span: Span) -> None:
+    """The same after a turn of a comprehension, of what it made (``since``) and its elements do not hold.
+
+    In ``[ahead.next().sum() for _ in range(6)]`` each batch is gone before the next one is asked for.
+    """
+    _catch_up(m)
+    made = {number for number in m.life.candidates if number >= since}
+    if made:
+        with holding(m, TupleV(tuple(elements))):
+            _drop_among(m, made, span)
+
+
+def _drop_among(m: Machine, wanted: set[BufferId], span: Span) -> None:
+    life = m.life
+    if not wanted or life.scans >= LIMITS.scans:
         return
     life.scans += 1
     # A search walks over all that is held: it takes its share of the path's budget.
     m.steps += 10 + len(m.heap) // 10
-    dropped = reach.unreachable(m, life.candidates)
+    dropped = reach.unreachable(m, wanted)
     for number in sorted(dropped):
         life.candidates.discard(number)
         # A site of its own: asking the machine for one would count a turn of the statement.
