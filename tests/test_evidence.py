@@ -302,6 +302,51 @@ def test_what_a_caller_may_have_left_needs_memory_that_something_shows(
     assert any("`job" in one.message for one in report.findings) is found
 
 
+HANDED = """\
+import torch
+
+def moved(x{annotation}, lane=None):
+    with torch.cuda.stream({lane}):
+        return len(transform(x))
+"""
+
+
+@pytest.mark.parametrize(
+    ("annotation", "lane", "found"),
+    [
+        (": torch.Tensor", "lane", True),  # its caller leaves work, and enters another stream
+        ("", "lane", False),  # and passes a tensor
+        ("", "torch.cuda.Stream()", True),
+    ],
+)
+def test_three_assumptions_are_no_finding(tmp_path: Path, annotation: str, lane: str, *, found: bool) -> None:
+    source = HANDED.format(annotation=annotation, lane=lane)
+    report = engine.analyze(tmp_path, written(tmp_path, {"run.py": source}), engine.Settings())
+    assert any("`x` is read" in one.message for one in report.findings) is found
+
+
+LOOKED_AT = """\
+import torch
+
+class Looked:
+    def __init__(self):
+        self.lane = torch.cuda.Stream()
+
+    def largest(self, lengths: torch.Tensor):
+        with torch.cuda.stream(self.lane):
+            self.y = torch.ones(8, device="cuda")
+        return lengths.max().item()
+
+    def run(self):
+        return self.largest(torch.ones(4))
+"""
+
+
+def test_no_stream_writes_to_pageable_memory_behind_the_back_of_the_host(tmp_path: Path) -> None:
+    report = engine.analyze(tmp_path, written(tmp_path, {"run.py": LOOKED_AT}), engine.Settings())
+    assert not [one for one in report.findings if one.code == "SL201"]
+
+
 KEEPER = """\
 import torch
 

@@ -16,10 +16,12 @@ from streamlint.order.conflicts import conflicts
 from streamlint.order.hb import HappensBefore, Verdict
 from streamlint.rules import RULES, sl905_redundant_sync
 from streamlint.rules.base import (
+    MOST_ASSUMPTIONS,
     Judged,
     Place,
     Problem,
     Rule,
+    assumptions,
     confidence,
     is_entry,
     namesakes,
@@ -93,11 +95,12 @@ def findings_of(run: Run) -> Iterator[Conditional]:
         if isinstance(op, Record)
     }
     for judged, made in zip(paths, places, strict=True):
-        candidates = [
+        settled = [
             replace(candidate, problem=_settled(candidate.problem, judged, run, paths))
             for candidate in _candidates(judged, RULES)
             if not evidence.is_hearsay(judged, candidate.problem)
         ]
+        candidates = [one for one in settled if assumptions(one.problem) <= MOST_ASSUMPTIONS]
         for candidate, leader in _leaders(judged, candidates):
             follows = (_finding(leader).pair,) if leader is not None else ()
             problem = candidate.problem

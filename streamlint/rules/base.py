@@ -198,6 +198,15 @@ _DOUBTFUL = frozenset(
 )
 
 
+MOST_ASSUMPTIONS = 2
+"""What needs more of them at once is no finding: of such hardly any was true."""
+
+
+def assumptions(problem: Problem) -> int:
+    """How many things must be otherwise than they seem, or than the code shows, for a problem to be one."""
+    return len(problem.doubts & _DOUBTFUL)
+
+
 def confidence(problem: Problem, trace: Trace) -> Confidence:
     """Computed from what had to be assumed: see ``Doubt``."""
     doubts = problem.doubts

@@ -19,6 +19,7 @@ from streamlint.trace import (
     Origin,
     Role,
     Site,
+    Space,
     StreamId,
     StreamKind,
 )
@@ -128,7 +129,9 @@ def close(m: Machine) -> None:
     for number, accesses in m.pending.items():
         first = m.ops[number]
         assert isinstance(first, Launch)
-        m.ops[number] = replace(first, accesses=tuple(accesses))
+        # No stream writes to pageable memory when the host is back.
+        pending = (access for access in accesses if m.buffers[access.buffer].space is not Space.PAGEABLE)
+        m.ops[number] = replace(first, accesses=tuple(pending))
 
 
 def _kept(m: Machine) -> Iterator[tuple[int, BufferId]]:
