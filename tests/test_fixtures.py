@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import keyword
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -58,6 +60,29 @@ def test_findings_are_the_expected_ones(file: Path, analyzed: Callable[[Path], R
     mismatches = compare(parse(source), findings)
     if mismatches:
         pytest.fail(explain(path, source, mismatches, findings), pytrace=False)
+
+
+_OURS = re.compile(r"#\d|@\d|\b(object|buffer|stream|event)\d|\b\d+:[a-zA-Z_]|<locals>")
+_STREAMS = re.compile(r" on (.+) while (?:[A-Za-z]+ )?(.+?) may still ")
+_NOT_IN_THE_TEXT = {"each", "operator", *keyword.kwlist}
+"""Words of keys: an element of a loop, and what was imported by its last name only."""
+
+
+@every_file
+def test_messages_can_be_understood(file: Path, analyzed: Callable[[Path], Report]) -> None:
+    """One name stands for one thing, names are the program's, and the place is something that is done."""
+    source = file.read_text(encoding="utf-8")
+    lines = source.splitlines()
+    for one in leading(analyzed(file).findings):
+        texts = [one.message, one.help, *(note.message for note in one.related)]
+        for used, pending in _STREAMS.findall(one.message):
+            assert used != pending, one.message
+        assert not any(_OURS.search(text) for text in texts), texts
+        for name in re.findall(r"`([^`]+)`", one.message):
+            words = set(re.findall(r"[^\W\d]\w*", name)) - _NOT_IN_THE_TEXT
+            assert not [word for word in words if word not in source], one.message
+        place = lines[one.primary.line - 1].lstrip()
+        assert not place.startswith(("def ", "async def ", "class ")), f"{one.primary}: {place}"
 
 
 @every_file

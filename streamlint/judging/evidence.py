@@ -42,6 +42,10 @@ def is_hearsay(judged: Judged, problem: Problem) -> bool:
     """
     if problem.earlier is None or not is_entry(judged.op(problem.earlier)):
         return False
+    used_on = stream_of(judged.op(problem.later))
+    if used_on is not None and judged.trace.streams[used_on].is_default:
+        # The stream of a thread, or the default stream by its name: the caller's too, unless it enters one.
+        return True
     if evidence_of(judged, problem) is not Evidence.ASSUMED:
         return False
     later = judged.op(problem.later)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
@@ -60,8 +60,10 @@ class Judged:
     """Where each kind of op stands: the same places can be looked up on other paths."""
     index: Index
     """Which ops there are of a kind, and which use a buffer: a path has few waits and many launches."""
-    namesakes: frozenset[StreamId] = frozenset()
-    """Streams of one name with unordered work: ``stream`` of a helper, and ``stream`` of its caller."""
+    namesakes: Mapping[StreamId, bool] = field(default_factory=dict)
+    """Streams of one name with unordered work: ``stream`` of a helper, and ``stream`` of its caller.
+
+    Whether the lines that make them tell them apart; of two that they do not, this is the later one."""
 
     def op(self, number: OpId) -> Op:
         return self.trace.ops[number]
@@ -85,12 +87,14 @@ class Judged:
     def stream_name(self, stream: StreamId) -> str:
         """What the user calls a stream. Two of one name are told apart by the lines that make them."""
         known = self.trace.streams[stream]
+        if self.namesakes.get(stream) is False:
+            return f"another {quoted(readable(known.name, 'stream')).removeprefix('the ')}"
         if known.span is None:
             return readable(known.name, "a stream")
         name = readable(known.name, "")
         if not name:
             return f"the stream made in line {known.span.line}"
-        return f"{quoted(name)} of line {known.span.line}" if stream in self.namesakes else name
+        return f"{quoted(name)} of line {known.span.line}" if self.namesakes.get(stream) else name
 
     def buffer_name(self, buffer: BufferId) -> str:
         """What the user calls some memory, or what made it: ``f(x.float())`` reads the result of `float`."""
@@ -242,6 +246,8 @@ def readable(name: str, otherwise: str) -> str:
     plain = unmarked(name)
     if not plain or _NUMBERED.search(plain) or plain[0].isdigit():
         return otherwise
+    if plain.startswith("entering(") and plain.endswith(")"):
+        return f"what entering `{plain[len('entering(') : -1]}` gives"
     return f"the result of `{plain}`" if plain.endswith(")") and plain[0] != "(" else plain
 
 
@@ -274,11 +280,17 @@ def what(op: Op) -> str:
         case Launch(name=name):
             if not any(letter.isalpha() for letter in name) and name[:1].isdigit():
                 return "kernel"
-            return name if " " in name else f"`{name}`"
+            return name if " " in name else called(name)
         case HostAccess(name=name):
             return name
         case _:
             return "operation"
+
+
+def called(name: str) -> str:
+    """What the user calls: ``0:preprocess`` is ``preprocess``, and ``object6[type]`` no name of his."""
+    plain = _CALL_NUMBER.sub("", _MADE_AT.sub("", name))
+    return "call" if not plain or _NUMBERED.search(plain) else f"`{plain}`"
 
 
 def is_entry(op: Op) -> bool:
@@ -291,15 +303,21 @@ def is_return(op: Op) -> bool:
     return op.role is Role.AFTER_CALL
 
 
-def namesakes(trace: Trace, found: Sequence[Conflict]) -> frozenset[StreamId]:
+def namesakes(trace: Trace, found: Sequence[Conflict]) -> dict[StreamId, bool]:
     """Streams that a message about one of the conflicts would call by one name."""
-    together: set[StreamId] = set()
+    together: dict[StreamId, bool] = {}
     for conflict in found:
         pair = stream_of(trace.ops[conflict.earlier]), stream_of(trace.ops[conflict.later])
         first, second = (trace.streams[stream] if stream is not None else None for stream in pair)
-        if first and second and first.name == second.name and first.span != second.span:
-            together |= {first.id, second.id}
-    return frozenset(together)
+        if first is None or second is None or first is second:
+            continue
+        names = {readable(stream.name, "") for stream in (first, second)}
+        lines = {stream.span.line if stream.span is not None else 0 for stream in (first, second)}
+        if len(names) == 1 and len(lines) == 2 and 0 not in lines:
+            together |= {first.id: True, second.id: True}
+        elif len(names) == 1 and len(lines) == 1:
+            together[max(first.id, second.id)] = False
+    return together
 
 
 def early_record(judged: Judged, earlier: OpId, later: OpId) -> Record | None:
@@ -318,7 +336,7 @@ def early_record(judged: Judged, earlier: OpId, later: OpId) -> Record | None:
 def insufficient_record(judged: Judged, earlier: OpId, later: OpId) -> Note | None:
     """The wait that looks as if it ordered the pair but holds a record from before the earlier op."""
     record = early_record(judged, earlier, later)
-    if record is None:
+    if record is None or is_entry(judged.op(earlier)):
         return None
     verb = "recorded" if is_named(judged.trace.events[record.event]) else "waited for"
     return Note(record.at.span, f"{verb} here, before the operation that it should cover")
@@ -338,6 +356,7 @@ def last_barrier(judged: Judged, earlier: OpId, later: OpId) -> Note | None:
     for number in reversed(judged.numbers(Barrier, first=earlier + 1, before=later)):
         op = judged.op(number)
         if isinstance(op, Barrier) and op.streams:
-            name = op.name.rpartition(".")[2] if "#" in op.name else op.name
-            return Note(op.at.span, f"`{name}` received the stream and may order it")
+            name = called(op.name.rpartition(".")[2] if "#" in op.name else op.name)
+            by = "what is called here" if name == "call" else name
+            return Note(op.at.span, f"{by} received the stream and may order it")
     return None

@@ -11,6 +11,7 @@ from streamlint.rules.base import (
     Note,
     early_record,
     insufficient_record,
+    is_entry,
     is_named,
     last_barrier,
     on,
@@ -105,6 +106,10 @@ def order_help(judged: Judged, conflict: Conflict) -> str:
     if earlier is None or later is None:
         return "order the two operations"
     first, second = (judged.stream_name(stream) for stream in (earlier, later))
+    if is_entry(judged.op(conflict.earlier)):
+        before = what(judged.op(conflict.later))
+        fix = f"make {quoted(second)} wait for {quoted(first)} before the {before}, here or in the callers"
+        return _in_words_of_pytorch(fix, first, second)
     done = what(judged.op(conflict.earlier))
     record = early_record(judged, conflict.earlier, conflict.later)
     if record is not None:
@@ -112,10 +117,26 @@ def order_help(judged: Judged, conflict: Conflict) -> str:
         if is_named(event):
             return f"record {quoted(readable(event.name, 'the event'))} later, after the {done}"
         return f"make {quoted(second)} wait for {quoted(first)} later, after the {done}"
-    fix = (
+    return _in_words_of_pytorch(
         f"record an event on {quoted(first)} after the {done} and make "
-        f"{quoted(second)} wait for it before the {what(judged.op(conflict.later))}"
+        f"{quoted(second)} wait for it before the {what(judged.op(conflict.later))}",
+        first,
+        second,
     )
+
+
+def host_help(judged: Judged, conflict: Conflict) -> str:
+    """How the host waits for what a stream may still be writing."""
+    earlier = judged.op(conflict.earlier)
+    stream = judged.stream_at(earlier)
+    name = quoted(judged.stream_name(stream)) if stream is not None else "the device"
+    if is_entry(earlier):
+        return f"synchronize {name} before the memory is read, here or in the callers"
+    done = what(earlier)
+    return f"wait for the {done} first: synchronize {name}, or an event recorded on it after the {done}"
+
+
+def _in_words_of_pytorch(fix: str, first: str, second: str) -> str:
     waiter, waited = _in_pytorch(second), _in_pytorch(first)
     return fix if waiter is None or waited is None else f"{fix} (PyTorch: `{waiter}.wait_stream({waited})`)"
 

@@ -14,7 +14,7 @@ from streamlint.rules.base import (
     is_return,
     on,
 )
-from streamlint.trace import Origin
+from streamlint.trace import Copy, HostEffect, Op, Origin
 from streamlint.witness import ByValue
 
 if TYPE_CHECKING:
@@ -28,7 +28,10 @@ def check(judged: Judged) -> Iterator[Problem]:
         earlier, later = judged.op(conflict.earlier), judged.op(conflict.later)
         name = pairs.subject(judged, conflict)
         writer = judged.stream_at(earlier)
+        staged = _is_staged(conflict, later)
         read = _returned(judged, conflict) if is_return(later) else f"is read {on(judged, later)}"
+        if staged:
+            read = "is read by the host, to be copied,"
         # A call that returns nothing has no better place than the write.
         place = conflict.earlier if read == _HANDED_BACK else None
         notes = pairs.notes(judged, conflict)
@@ -37,12 +40,21 @@ def check(judged: Judged) -> Iterator[Problem]:
             earlier=conflict.earlier,
             buffer=conflict.buffer,
             message=(f"{name} {read} while {_stream(judged, writer)} may still be writing it"),
-            label=read.removeprefix("is ") if place is None else "still running on return",
-            help=pairs.order_help(judged, conflict),
+            label=read.removeprefix("is ").rstrip(",") if place is None else "still running on return",
+            help=pairs.host_help(judged, conflict) if staged else pairs.order_help(judged, conflict),
             notes=notes if place is None else notes[1:],
             doubts=conflict.doubts,
             primary=place,
         )
+
+
+def _is_staged(conflict: Conflict, later: Op) -> bool:
+    """Whether the host reads what is copied when it issues the copy: out of pageable memory."""
+    match later:
+        case Copy(host=HostEffect.STAGED, src=source):
+            return source.buffer == conflict.buffer
+        case _:
+            return False
 
 
 _HANDED_BACK = "is handed back"

@@ -12,7 +12,6 @@ from streamlint.rules.base import (
     Problem,
     Rule,
     quoted,
-    what,
 )
 from streamlint.trace import Doubt, Space
 from streamlint.witness import ByValue
@@ -37,10 +36,7 @@ def check(judged: Judged) -> Iterator[Problem]:
             buffer=conflict.buffer,
             message=f"the host reads {pairs.subject(judged, conflict)} while {name} may still be writing it",
             label="read by the host",
-            help=(
-                f"wait for the {what(earlier)} first: synchronize {name}, "
-                f"or an event recorded on it after the {what(earlier)}"
-            ),
+            help=pairs.host_help(judged, conflict),
             notes=pairs.notes(judged, conflict),
             doubts=doubts,
         )

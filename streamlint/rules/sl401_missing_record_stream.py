@@ -53,7 +53,7 @@ def _judge(judged: Judged, use: OpId, number: OpId, free: Free) -> Problem | Non
     user = quoted(judged.stream_name(stream))
     owner, place, remedy = _owner(judged, buffer, name, user)
     notes = [
-        Note(free.at.span, f"the last reference to {name} is dropped here"),
+        Note(free.at.span, _dropped(name, free, op)),
         Note(judged.op(alloc).at.span, f"{_what(judged, alloc)} {place} may get the same memory"),
     ]
     barrier = last_barrier(judged, use, alloc)
@@ -68,6 +68,17 @@ def _judge(judged: Judged, use: OpId, number: OpId, free: Free) -> Problem | Non
         help=f"keep a reference until the use is done, or {remedy}",
         notes=tuple(notes if barrier is None else [*notes, barrier]),
         doubts=doubts | kept | free.doubts | lifetimes.use_doubts(op, free.buffer),
+    )
+
+
+def _dropped(name: str, free: Free, use: Op) -> str:
+    """What is known of the drop: within the statement of the use, or behind an address, only that it was."""
+    first, last = free.at.span, use.at.span
+    within = first.path == last.path and first.line <= last.line and last.end_line <= first.end_line
+    return (
+        f"no reference to {name} is left after this"
+        if within
+        else f"the last reference to {name} is dropped here"
     )
 
 

@@ -22,7 +22,7 @@ from streamlint.interp.library import (
     torch_modules,
     unresolved,
 )
-from streamlint.interp.state import elements, flavors, names, symbols
+from streamlint.interp.state import elements, flavors, lifetime, names, symbols
 from streamlint.interp.state.values import (
     BufferV,
     ConstV,
@@ -155,8 +155,8 @@ def method(
         return m.result(name, span)
     if name in model.NEW_METHODS:
         return factories.make(m, name, args, kwargs, span, like=view)
-    if name == "contiguous" and m.space(view).on_host:
-        # It is the tensor itself, unless that is strided. Who looks at it next reads it in any case.
+    if name in lifetime.MAY_RETURN_OPERAND and name != "to" and m.space(view).on_host:
+        # The tensor itself, unless it is strided or of another type. Who looks at it next reads it anyway.
         return view
     if name == "clone" and m.space(view) is Space.PINNED:
         tensors.operate(m, span, name, [view])
