@@ -91,10 +91,11 @@ def _note(writes: Writes, target: ir.Expr, written: Written) -> None:
 
 def _is_first(items: tuple[ir.Expr, ...], position: int) -> bool:
     """``x, x = pair``: one of them counts."""
-    return _written_name(items[position]) not in map(_written_name, items[:position])
+    return written_name(items[position]) not in map(written_name, items[:position])
 
 
-def _written_name(target: ir.Expr) -> tuple[str, ...] | None:
+def written_name(target: ir.Expr) -> tuple[str, ...] | None:
+    """A place as it is written: ``("x",)``, ``("self", "x")``."""
     match target:
         case ir.Name(id=name):
             return (name,)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.facts import classes, kinds, known, modules, touching
+from streamlint.interp.facts import classes, kinds, known, modules, patches, touching
 from streamlint.interp.library import annotated, arrays, escape, kernels, tensors, unresolved
 from streamlint.interp.python import caching, calls, containers, stmt
 from streamlint.interp.state import arguments, bounded, callers, names, symbols
@@ -52,8 +52,7 @@ def call_function(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, 
     if kernels.is_foreign(m, func):
         return _not_followed(m, func, args, kwargs, span)
     depth = len(m.calls)
-    if func.function.name == "current_stream" and func.receiver is None and depth:
-        # A project's cached variant of torch.cuda.current_stream, kept up to date by patching set_stream.
+    if isinstance(func.function, ir.FunctionDecl) and patches.gives_current_stream(m.project, func.function):
         return m.python.call(m, ApiV("torch.cuda.current_stream"), args, kwargs, span)
     if (wrapper := _wrapper(m, func, span)) is not None:
         return calls.call(
