@@ -119,8 +119,6 @@ def _of_outside_calls(judged: Judged, first: OpId, second: OpId, run: Run) -> se
         many = len(set(run.entry.outside_calls)) > 1
         if (many and _caller_may_order(judged, earlier, later, run)) or _is_of_caller(judged, earlier, later):
             doubts.add(Doubt.SOME_PATHS)
-        if _is_staged_for_caller(judged, first, second):
-            doubts.add(Doubt.SOME_PATHS)
         if run.entry.order_in_sight:
             # worker = Worker(); worker.load(); worker.join(); worker.step(): what that order leaves open is
             # found there.
@@ -133,24 +131,6 @@ def _of_outside_calls(judged: Judged, first: OpId, second: OpId, run: Run) -> se
         # start(), then step(), which calls start() too: what step() does alone, its own entry shows.
         doubts.add(Doubt.SOME_PATHS)
     return doubts
-
-
-def _is_staged_for_caller(judged: Judged, first: OpId, second: OpId) -> bool:
-    """Whether the host refills memory that the caller's own stream read, more than a call ago.
-
-    A ring of buffers relies on a caller that looks at some result before the ring comes round, unless it
-    records when a buffer was read: then it is its own business to wait.
-    """
-    earlier, later = judged.op(first), judged.op(second)
-    stream = stream_of(earlier)
-    if stream is None or judged.trace.streams[stream].kind is not StreamKind.CURRENT:
-        return False
-    records = map(judged.op, judged.numbers(Record, first=first + 1, before=second))
-    return (
-        isinstance(later, HostAccess)
-        and later.at.call - earlier.at.call > 1
-        and not any(stream_of(op) == stream and op.at.call == earlier.at.call for op in records)
-    )
 
 
 def _is_of_caller(judged: Judged, earlier: Op, later: Op) -> bool:
