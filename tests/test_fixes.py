@@ -15,7 +15,7 @@ from streamlint import cli
 from streamlint.finding import Edit, Fix
 from streamlint.fixes.edits import applied, compatible, diff
 from streamlint.source import Span
-from tests.expectations import fixture_files
+from tests.expectations import FIXTURES, fixture_files
 from tests.mending import ROOT, Mending, mend, table
 
 if TYPE_CHECKING:
@@ -55,6 +55,14 @@ def test_nine_of_ten_wrong_fixtures_have_a_fix(mended: list[Mending]) -> None:
         for name in ("found", "fixed")
     ]
     assert counted[1] >= 0.9 * counted[0], table(mended)
+
+
+def test_no_stream_is_recorded_for_pinned_memory() -> None:
+    """``record_stream`` of a tensor on the host raises an error."""
+    found = mend(FIXTURES / "torch" / "sl401_pinned_pool.py")
+    assert found.fixed["SL401"]
+    assert not found.faults
+    assert found.text.count("record_stream") == found.file.read_text(encoding="utf-8").count("record_stream")
 
 
 # ----------------------------------------------------------------------------- edits

@@ -208,13 +208,12 @@ def _waits_for_nothing(scene: Scene, evidence: Occurrence) -> Iterator[Fix]:
 
 
 def _kept_alive(scene: Scene, evidence: Occurrence) -> Iterator[Fix]:
-    """``x.record_stream(side)``; where there is no such call, the allocating stream waits."""
+    """``x.record_stream(side)``; where there is no such call, as for pinned memory, somebody waits."""
     user = order.stream_at(scene.trace, evidence.earlier)
-    if user is not None and evidence.buffer is not None:
+    kept = scene.trace.buffers[evidence.buffer] if evidence.buffer is not None else None
+    if user is not None and kept is not None and not kept.space.on_host:
         for place in scene.places(evidence.earlier, evidence.later):
-            tensors = (
-                text for text, value in place.sight.buffers(evidence.buffer) if value.flavor is Flavor.TORCH
-            )
+            tensors = (text for text, value in place.sight.buffers(kept.id) if value.flavor is Flavor.TORCH)
             tensor = next(tensors, None)
             streams = (
                 each for each in words.names_of(place.sight, user) if each.lib is Lib.TORCH and not each.raw
