@@ -27,6 +27,7 @@ class Source:
     """With their ends."""
     owners: dict[ast.AST, ast.AST] = field(init=False)
     """Of each statement and scope, the statement or scope around it."""
+    _names: dict[ast.AST, frozenset[str]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self.lines = lines_of(self.text, keepends=True)
@@ -136,8 +137,11 @@ class Source:
 
     def names(self, scope: ast.AST) -> frozenset[str]:
         """All names in the text of a scope."""
-        found = {node.id for node in ast.walk(scope) if isinstance(node, ast.Name)}
-        return frozenset(found | {node.arg for node in ast.walk(scope) if isinstance(node, ast.arg)})
+        if scope not in self._names:
+            found = {node.id for node in ast.walk(scope) if isinstance(node, ast.Name)}
+            found |= {node.arg for node in ast.walk(scope) if isinstance(node, ast.arg)}
+            self._names[scope] = frozenset(found)
+        return self._names[scope]
 
     def is_sure(self, expression: ast.expr, place: ast.stmt, *, behind: bool = False) -> bool:
         """Whether every way to a place comes by a use of the expression that only what it stands for allows.

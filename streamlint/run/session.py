@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from streamlint.source import Span
     from streamlint.trace import Event
 
+MOST_MENDED = 100
+"""Findings of one file for which fixes are looked for; for each of them all of its function is looked at."""
 MOST_INDEXED = 4_000_000
 """Characters of source that are kept indexed from file to file."""
 
@@ -195,7 +197,7 @@ class Session:
             if (finding.confidence is not Confidence.POSSIBLE or self.settings.fix_possible)
             and not finding.primary.path.endswith(notebook.SUFFIX)
         ]
-        if not wanted:
+        if not 0 < len(wanted) <= MOST_MENDED:
             return findings
         from streamlint.fixes.plans import fixes_of
 
