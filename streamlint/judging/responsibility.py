@@ -150,9 +150,10 @@ def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool
     # Where every call names its stream, as in cuda-python, callers have no current stream to order with.
     named = isinstance(later, (Launch, Copy)) and later.choice is StreamChoice.NAMED
     own = judged.trace.buffers[problem.buffer].origin is not Origin.ARGUMENT
-    if own and used_on is not None and _is_made_in(judged.trace.streams[used_on], entry, later):
+    made_here = used_on is not None and _is_made_in(judged.trace.streams[used_on], entry, later)
+    if own and made_here and not _is_given_memory(judged.trace):
         # Fresh memory, which no caller has forked for. A function that makes its streams may run once, before
-        # anything else has; where others use the stream too, the current one has used what was made before.
+        # anything else has; not where it is given memory, which others have made and used by then.
         return False
     answers_for_reads = (reads or own) and not named and not _waits_for_another(judged, problem)
     # Of the waits of a stream, and of its work, the last comes after all that some of it comes after.
@@ -174,6 +175,10 @@ def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool
     return answers_for_reads and any(
         op.at.call == later.at.call and _is_about(judged, op, problem.buffer, used_on) for op in about
     )
+
+
+def _is_given_memory(trace: Trace) -> bool:
+    return any(buffer.passed is not None for buffer in trace.buffers.values())
 
 
 def _is_made_in(stream: Stream, entry: Entry, later: Op) -> bool:

@@ -16,10 +16,15 @@ from streamlint.models.pycuda import PYCUDA
 from streamlint.models.rmm import RMM
 from streamlint.models.schema import (
     Api,
+    CaptureEnds,
+    CaptureStarts,
+    Copies,
     Framework,
     HostWaitsDevice,
     HostWaitsEvent,
     HostWaitsStream,
+    InstantiatesGraph,
+    LaunchesGraph,
     Lib,
     Records,
     Role,
@@ -94,14 +99,17 @@ TELLING = {
 }
 """Methods whose name shows what an unknown receiver is."""
 
-_ORDERS = (HostWaitsDevice, HostWaitsEvent, HostWaitsStream, Records, StreamWaitsEvent)
-ORDERING_IN_C = {
+_ALIKE = (
+    *(HostWaitsDevice, HostWaitsEvent, HostWaitsStream, Records, StreamWaitsEvent),
+    *(Copies, CaptureStarts, CaptureEnds, InstantiatesGraph, LaunchesGraph),
+)
+ALIKE_IN_C = {
     api.name: f"{framework.modules[0]}.{api.name}"
     for framework in (CUDA_RUNTIME, CUDA_DRIVER)
     for api in framework.functions
-    if api.effects and all(isinstance(effect, _ORDERS) for effect in api.effects)
+    if api.effects and all(isinstance(effect, _ALIKE) for effect in api.effects)
 }
-"""CUDA's own functions that only order, by name: they take the same arguments whoever binds them.
+"""CUDA's own functions that order, copy or capture, by name: whoever binds them, they take these arguments.
 
 ``cudart, _ = optional_import("cuda.cudart")``, or ``cudart = ctypes.CDLL("libcudart.so")``.
 """

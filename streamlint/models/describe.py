@@ -191,6 +191,8 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915  one
         case fx.Adopts(of, stream):
             order = f"; the giver's stream is ordered before `{stream}`, if given" if stream else ""
             return f"another library's memory {_receiver(of)} as an object of this one{order}"
+        case fx.Succeeds():
+            return "returns whether it worked"
         case fx.Returns(what):
             return f"gives back {_receiver(what)}"
         case fx.Pure():

@@ -442,6 +442,11 @@ class Returns:
 
 
 @dataclass(frozen=True, slots=True)
+class Succeeds:
+    """Returns whether the call worked, which it does: ``if not context.execute_async_v3(stream): raise``."""
+
+
+@dataclass(frozen=True, slots=True)
 class Pure:
     """No CUDA work and no access to memory: shapes, sizes, predicates."""
 
@@ -490,5 +495,6 @@ Effect: TypeAlias = (
     | Views
     | Adopts
     | Returns
+    | Succeeds
     | Pure
 )

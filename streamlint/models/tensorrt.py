@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamlint.models.schema import Api, Binds, Framework, Lib, Uses
+from streamlint.models.schema import Api, Binds, Framework, Lib, Succeeds, Uses
 
 TENSORRT = Framework(
     lib=Lib.TENSORRT,
@@ -10,12 +10,17 @@ TENSORRT = Framework(
     modules=("tensorrt",),
     functions=(),
     object_methods=(
-        Api("set_tensor_address", "name memory", (Binds("name", "memory"),), telling=()),
-        Api("execute_async_v3", "stream_handle", (Uses(stream="stream_handle", bound=True),), telling=()),
+        Api("set_tensor_address", "name memory", (Binds("name", "memory"), Succeeds()), telling=()),
+        Api(
+            "execute_async_v3",
+            "stream_handle",
+            (Uses(stream="stream_handle", bound=True), Succeeds()),
+            telling=(),
+        ),
         Api(
             "execute_async_v2",
             "bindings stream_handle input_consumed",
-            (Uses(stream="stream_handle", packed=("bindings",)),),
+            (Uses(stream="stream_handle", packed=("bindings",)), Succeeds()),
             telling=(),
         ),
     ),

@@ -203,7 +203,8 @@ torch.cuda.current_stream().wait_stream(side)
 ## Limits
 Of caching allocators it is not known who used a block last. It is reported where the current stream waits
 for the use afterwards, or an event is recorded behind it, or the memory is kept for the stream; otherwise it
-is only `possible`. So it is in a function that makes the stream itself, and may run once, before all else.
+is only `possible`. So it is in a function that makes the stream itself and is given no memory, and may run
+once, before all else.
 
 ## Source
 [Stream-ordered memory allocator](https://docs.nvidia.com/cuda/cuda-programming-guide/04-special-topics/stream-ordered-memory-allocation.html);

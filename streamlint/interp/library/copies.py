@@ -99,10 +99,14 @@ def method(
 
 def _copy_in(m: Machine, view: BufferV, source: Value, span: Span, *, blocking: bool) -> None:
     """``view.copy_(source)``. A source of unknown origin that must not block is taken to be on the device."""
-    if names.settle(m, source) == NONE:
+    settled = names.settle(m, source)
+    if settled == NONE:
         # A TypeError: self.state was given away by an earlier call.
         raise PathEnds
     sources = tensors.buffers_in(m, [source])
+    if not sources and not blocking and m.space(view) is Space.PINNED and isinstance(settled, SymV):
+        # page.copy_(optimizer.state[p]["exp_avg"], non_blocking=True): only a tensor can be copied from.
+        sources = [tensors.as_buffer(m, settled)]
     if sources:
         m.is_memory(sources[0], Evidence.INFERRED)
         if (

@@ -369,6 +369,8 @@ class Call:
                 return memory.view(self, effect)
             case fx.Adopts():
                 return self._adopt(effect)
+            case fx.Succeeds():
+                return ConstV(True)
             case fx.Returns(what):
                 return self.value(what)
             case fx.Pure():

@@ -1,6 +1,6 @@
 """Hooks of PyTorch run where it calls them: around the call of a module, and in the backward pass.
 
-They run under the stream that is current there. Of modules only layers of ``torch.nn`` are known; a function
+They run under the stream that is current there. A module is what a hook is registered for; a function
 that nothing calls runs as an entry of its own (``interp/entries/closures.py``).
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.library import storage
+from streamlint.interp.library import optimizers, storage
 from streamlint.interp.state import symbols
 from streamlint.interp.state.values import (
     NONE,
@@ -67,20 +67,21 @@ def around_step(
     given: list[Value] = [optimizer, TupleV(tuple(args)), m.new_object(Shape.DICT)]
     for hook in m.hooks.get((BEFORE_STEP, optimizer.symbol), ()):
         m.python.call(m, hook, given, {}, span)
+    optimizers.step(m, optimizer, span)
     result = step()
     for hook in m.hooks.get((AFTER_STEP, optimizer.symbol), ()):
         m.python.call(m, hook, given, {}, span)
     return result
 
 
-def before_call(m: Machine, module: SymV, args: list[Value], span: Span) -> None:
-    for hook in m.hooks.get((BEFORE, module.symbol), ()):
+def before_call(m: Machine, module: Value, args: list[Value], span: Span) -> None:
+    for hook in m.hooks.get((BEFORE, symbol_of(module)), ()):
         m.python.call(m, hook, [module, TupleV(tuple(args))], {}, span)
 
 
-def after_call(m: Machine, module: SymV, args: list[Value], result: Value, span: Span) -> Value:
+def after_call(m: Machine, module: Value, args: list[Value], result: Value, span: Span) -> Value:
     """A hook may put something else in place of what the module gives."""
-    for hook in m.hooks.get((AFTER, module.symbol), ()):
+    for hook in m.hooks.get((AFTER, symbol_of(module)), ()):
         given = m.python.call(m, hook, [module, TupleV(tuple(args)), result], {}, span)
         result = result if given == NONE else given
     return result

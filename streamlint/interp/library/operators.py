@@ -13,6 +13,7 @@ from streamlint.interp.library import (
     hooks,
     in_place,
     layers,
+    optimizers,
     sizes,
     tensor_methods,
     tensors,
@@ -87,6 +88,8 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
         return copies.method(m, tensors.buffers_in(m, args[:1])[0], last, args[1:], kwargs, span)
     if path.startswith("torch.distributed."):
         return m.result(path, span)
+    if path.startswith(optimizers.CLASSES) and last[:1].isupper():
+        return optimizers.made(m, path, args, kwargs, span)
     if path.startswith(
         (
             "torch.nn.",

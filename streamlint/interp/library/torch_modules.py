@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.library import tensors, unresolved
+from streamlint.interp.library import hooks, tensors, unresolved
 from streamlint.interp.state import names, symbols
 from streamlint.interp.state.values import BufferV, Flavor, HeapV, SymV, TupleV, Value, symbol_of
 from streamlint.models import torch as model
@@ -47,6 +47,8 @@ def method(
         return listed(m, symbol_of(view), name)
     if name in model.FILLS_MODULE:
         fills_own(m, symbol_of(view), span)
+    if name in hooks.OF_MODULES:
+        hooks.register(m, view, name, args, span)
     return unresolved.opaque(m, f"{m.buffers[view.id].name or 'module'}.{name}", args, kwargs, span)
 
 
@@ -100,10 +102,16 @@ def _own(m: Machine, owner: Symbol, *, layer: bool) -> list[BufferV]:
 
 
 def _is_owned(owner: Symbol, symbol: Symbol, *, layer: bool) -> bool:
-    """Whether something is a parameter or a buffer: of others than layers, what was listed."""
+    """Whether something is a parameter or a buffer.
+
+    Of layers these are known. Of other modules it is what was listed, and what is written like a parameter:
+    ``block.gate.data.copy_(page)``.
+    """
     match symbol:
-        case symbols.Attr(of, "weight" | "bias") if layer and of is owner:
-            return True
+        case symbols.Attr(symbols.Attr(of) as held, "data") if of is owner:
+            return _is_owned(owner, held, layer=layer)
+        case symbols.Attr(of, name) if of is owner:
+            return name in ("weight", "bias") if layer else True
         case _:
             above = (symbol, *symbols.owners(symbol))
             return any(isinstance(one, symbols.Item) and _lists(owner, one.of) for one in above)

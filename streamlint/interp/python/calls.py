@@ -197,21 +197,20 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
         case SymV(symbol) if m.makers.get(symbol) in host.MAKE_CLASSES:
             # Handle = namedtuple("Handle", "ptr"): an object that keeps what it is given.
             return m.fresh("object", span, (*args, *kwargs.values())[:6])
-        case SymV(symbols.Attr(of, name) as symbol, holds):
+        case SymV(symbol):
+            hooks.before_call(m, func, args, span)
             torch_modules.reads_own(m, symbol, span)
-            if name in torch_model.HANDLE_METHODS or name == "stream":
-                return _handle_call(m, symbol, args, kwargs, span)
-            return call_method(m, SymV(of, holds), name, args, kwargs, span)
-        case SymV(symbol, holds):
-            torch_modules.reads_own(m, symbol, span)
-            return unresolved.opaque(m, symbol, args, kwargs, span, holds=holds)
+            return hooks.after_call(m, func, args, _call_symbol(m, func, args, kwargs, span), span)
         case BufferV(region=(*owner, Symbol(part))) if part.startswith("."):
             # A method of an unresolved result: symm_mem.get_buffer(...)
             return call_method(m, BufferV(func.id, tuple(owner), func.flavor), part[1:], args, kwargs, span)
         case BufferV():
             torch_modules.called(m, func)
+            hooks.before_call(m, func, args, span)
             torch_modules.reads_own(m, symbol_of(func), span)
-            return unresolved.opaque(m, m.buffers[func.id].name or "call", [func, *args], kwargs, span)
+            name = m.buffers[func.id].name or "call"
+            output = unresolved.opaque(m, name, [func, *args], kwargs, span)
+            return hooks.after_call(m, func, args, output, span)
         case (
             ConstV()
             | StreamV()
@@ -226,6 +225,16 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
             | HeapV()
         ):
             return unresolved.opaque(m, symbol_of(func), args, kwargs, span)
+
+
+def _call_symbol(m: Machine, func: SymV, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
+    match func.symbol:
+        case symbols.Attr(of, name):
+            if name in torch_model.HANDLE_METHODS or name == "stream":
+                return _handle_call(m, func.symbol, args, kwargs, span)
+            return call_method(m, SymV(of, func.holds), name, args, kwargs, span)
+        case symbol:
+            return unresolved.opaque(m, symbol, args, kwargs, span, holds=func.holds)
 
 
 # ----------------------------------------------------------------------------- outside names and methods
@@ -372,9 +381,10 @@ def _symbolic_method(
         taken = hooks.register(m, receiver, name, args, span)
         if taken is not None:
             return taken
-    if receiver.computes and name in hooks.OF_MODULES:
+    if name in hooks.OF_MODULES:
         taken = hooks.register(m, receiver, name, args, span)
-        if taken is not None:
+        if taken is not None and receiver.computes:
+            # Of other modules unseen code may call the hook too.
             return taken
     if name in torch_model.MODULE_LISTINGS:
         return torch_modules.listed(m, receiver.symbol, name)
@@ -452,7 +462,10 @@ def _as_role(m: Machine, receiver: SymV, role: Role, lib: Lib, span: Span, known
             m.roles[receiver.symbol] = graph
             return graph
         case Role.BUFFER:
-            return tensors.as_buffer(m, receiver, flavors.flavor_of(lib, Space.DEVICE), known)
+            view = tensors.as_buffer(m, receiver, flavors.flavor_of(lib, Space.DEVICE), known)
+            # rows[k].set(page, stream=lane): an array of such a library is on a device; buffers of the two
+            # others may be on the host.
+            return view if lib in (Lib.CORE, Lib.WARP) else m.lives(view, Space.DEVICE, known)
         case Role.DEVICE:
             device = DeviceV(m.device)
             m.roles[receiver.symbol] = device

@@ -75,8 +75,8 @@ def attribute(m: Machine, value: Value, name: str, span: Span) -> Value:
             return tensor_methods.attribute(m, value, name, span)
         case SymV(computes=function) if function and name in MODULE_RETURNS_SELF | OF_MODULES:
             return MethodV(value, name)
-        case SymV() if name in models.ORDERING_IN_C:
-            return ApiV(models.ORDERING_IN_C[name])
+        case SymV() if name in models.ALIKE_IN_C:
+            return ApiV(models.ALIKE_IN_C[name])
         case SymV(of, holds):
             symbol = symbols.Attr(of, name)
             stored = m.roles.get(symbol)

@@ -1,0 +1,57 @@
+"""Optimizers of ``torch.optim``: a step writes the parameters that they were made for, and their state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.interp.library import tensors
+from streamlint.interp.state import names, symbols
+from streamlint.interp.state.values import BufferV, HeapV, SymV, TupleV, Value
+from streamlint.trace import Access, Evidence, Mode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from streamlint.interp.state.machine import Machine
+    from streamlint.source import Span
+
+CLASSES = "torch.optim."
+
+
+def made(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> SymV:
+    """``torch.optim.Adam(net.parameters())``"""
+    given = args[:1] or [kwargs[name] for name in ("params",) if name in kwargs]
+    value = m.result(path, span, tuple(given))
+    m.makers[value.symbol] = path
+    return value
+
+
+def step(m: Machine, optimizer: SymV, span: Span) -> None:
+    """``optimizer.step()``: work on the current stream."""
+    if not m.makers.get(optimizer.symbol, "").startswith(CLASSES):
+        return
+    place = symbols.Attr(optimizer.symbol, "state")
+    state = [role for symbol, role in m.roles.items() if place in symbols.owners(symbol)]
+    # Of an iterable that is not known it is not known either what it gives.
+    given = [value for value in optimizer.holds if isinstance(value, HeapV)]
+    views = dict.fromkeys([*_parameters(m, given), *(v for v in state if isinstance(v, BufferV))])
+    if views:
+        tensors.launch(m, span, [Access(v.id, Mode.UPDATE, v.region) for v in views], "optimizer step")
+
+
+def _parameters(m: Machine, given: Iterable[Value]) -> Iterator[BufferV]:
+    """Tensors, lists of them, pairs of a name and a tensor, and groups as dicts."""
+    for value in given:
+        match names.settle(m, value):
+            case BufferV() as view:
+                yield view
+            case SymV() as unknown:
+                yield tensors.as_buffer(m, unknown, kind=Evidence.INFERRED)
+            case TupleV(items):
+                yield from _parameters(m, items[-1:])
+            case HeapV(number):
+                held = m.heap[number]
+                group = held.entries.get(symbols.constant("params"))
+                yield from _parameters(m, [*held.items, *([] if group is None else [group])])
+            case _:
+                pass
