@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
@@ -29,6 +30,7 @@ from streamlint.interp.state.values import (
     Value,
 )
 from streamlint.models.schema import Lib
+from streamlint.trace import Doubt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,10 +62,10 @@ def call_function(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, 
         )
     active = sum(1 for frame in m.frames if frame.function == func.name)
     if active > 1 or _is_remote(m, func, [*args, *kwargs.values()], depth):
-        return _not_followed(m, func, args, kwargs, span)
+        return _cut(m, func, args, kwargs, span)
     if depth >= LIMITS.call_depth:
         m.project.budgets.left_out.add("depth of calls")
-        return _not_followed(m, func, args, kwargs, span)
+        return _cut(m, func, args, kwargs, span)
     try:
         function, unread = _loaded(func, outside=not depth)
     except ir.LoweringError as error:
@@ -146,6 +148,18 @@ def _is_remote(m: Machine, func: FuncV, given: list[Value], depth: int) -> bool:
     if touching.may_touch(m.project, func.function) or not isinstance(func.function, ir.FunctionDecl):
         return False
     return depth >= DEEP or (depth > 1 and func.function.end_line - func.function.span.line > LONG)
+
+
+def _cut(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
+    """A call of code in sight that is not run, for its cost: what it does with its arguments is a guess.
+
+    ``tensors = cls.collect(optimizer)``, four calls down: it may compute them, or only put them into a list.
+    """
+    before = len(m.ops)
+    result = _not_followed(m, func, args, kwargs, span)
+    for number, op in enumerate(m.ops[before:], before):
+        m.ops[number] = replace(op, doubts=op.doubts | {Doubt.BUDGET})
+    return result
 
 
 def _not_followed(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
