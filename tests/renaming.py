@@ -35,7 +35,13 @@ def _libraries() -> Iterator[str]:
         yield from (api.name.rpartition(".")[2] for api in framework.functions)
         for role in Role:
             yield from (api.name for api in methods_of(framework, role))
-    yield from (*members.TENSOR_METHODS, *torch.META_ATTRIBUTES, *torch.META_METHODS, *torch.MODULE_METHODS)
+    yield from (
+        *members.TENSOR_METHODS,
+        *torch.META_ATTRIBUTES,
+        *torch.META_METHODS,
+        *torch.MODULE_METHODS,
+        torch.OPTIMIZER_STEP,
+    )
     for one in (*_SHOWN, threading.Thread, threading.Event, threading.Condition):
         yield from dir(one)
 

@@ -202,6 +202,8 @@ MODULE_METHODS = frozenset(
     "register_forward_hook register_forward_pre_hook register_full_backward_hook forward".split()
 )
 """Methods of ``torch.nn.Module`` that tensors do not have (https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html)."""
+OPTIMIZER_STEP = "step"
+"""What an optimizer of ``torch.optim`` does with its parameters (https://docs.pytorch.org/docs/stable/optim.html)."""
 
 MODULE_LISTINGS = {
     "parameters": ("parameters", False),

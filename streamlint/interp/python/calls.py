@@ -367,7 +367,7 @@ def symbolic_method(
     """A method of an unknown value: names that only one kind of object has show what it is."""
     if receiver.computes and name in torch_model.MODULE_RETURNS_SELF:
         return receiver
-    if name == "step":
+    if name == torch_model.OPTIMIZER_STEP:
         return hooks.around_step(
             m, receiver, args, lambda: _symbolic_method(m, receiver, name, args, kwargs, span), span
         )
