@@ -32,7 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "interp": {"ir", "models", "trace", "source"},
     "order": {"trace", "source"},
     "rules": {"order", "trace", "finding", "source", "witness"},
-    "fixes": {"files", "interp", "ir", "models", "trace", "finding", "source"},
+    "fixes": {"files", "interp", "ir", "models", "parsing", "trace", "finding", "source"},
     "judging": {"interp", "models", "order", "rules", "trace", "finding", "source"},
     # Around the analysis.
     "errors": set(),

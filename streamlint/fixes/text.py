@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from streamlint.files import lines_of
+from streamlint.parsing import UnparsableError, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,8 +44,8 @@ class Source:
     @classmethod
     def of(cls, path: str, text: str) -> Source | None:
         try:
-            return cls(path, text, ast.parse(text))
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return cls(path, text, parse(text))
+        except UnparsableError:
             return None
 
     # ------------------------------------------------------------------ places

@@ -230,13 +230,12 @@ def _text_at(fixing: _Fixing, span: Span | None) -> str:
 
 def _holds(mended: Sequence[Finding], before: _Known, after: _Known) -> bool:
     """Whether all that was to be mended is gone, and nothing is shown that was not there."""
-    counted = Counter(before.identity(finding) for finding in mended)
-    gone = all(after.all[each] < before.all[each] or each not in before.all for each in counted)
+    gone = all(after.all[each] < before.all[each] for each in map(before.identity, mended))
     shown = Counter(after.identity(finding) for finding in after.shown)
     return (
         gone
         and after.errors <= before.errors
-        and all(count <= before.all[each] for each, count in shown.items() if each in after.all)
+        and all(count <= before.all[each] for each, count in shown.items())
     )
 
 
