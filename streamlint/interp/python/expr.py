@@ -381,7 +381,9 @@ def _clause(m: Machine, e: ir.Comprehension, depth: int, out: list[tuple[Value |
         made_before = len(m.buffers)
         key = evaluate(m, e.key) if e.key is not None else None
         out.append((key, evaluate(m, e.element)))
-        lifetime.after_turn(m, made_before, (value for _, value in out), e.span)
+        lifetime.after_turn(
+            m, made_before, (part for pair in out for part in pair if part is not None), e.span
+        )
         return False
     clause = e.generators[depth]
     source = objects.iterated(m, evaluate(m, clause.iter), clause.iter.span)
