@@ -59,6 +59,10 @@ class FunctionDecl:
     members: frozenset[str]
     """Those of them that may be a member of an object: behind a dot, or in a string for ``getattr``. A method
     ``next`` is not what ``next(self.loader)`` calls."""
+    called: frozenset[str]
+    """Last names of what it calls: ``torch.cuda.stream(s)`` calls a ``stream``, ``self.stream.f()`` none."""
+    own: frozenset[str]
+    """Attributes of its first parameter: of the object, if it is a method."""
     globals: frozenset[str]
     """Variables of the module that it sets: names that its text declares ``global`` and assigns."""
     given: tuple[tuple[str, frozenset[str]], ...]

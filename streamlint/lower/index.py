@@ -122,6 +122,8 @@ class _Indexer:
             decorators=tuple(dotted(decorator) for decorator in node.decorator_list),
             names=words.names,
             members=words.members,
+            called=words.called,
+            own=words.own,
             globals=words.globals,
             given=words.given,
             entered=words.entered,

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
@@ -19,6 +19,10 @@ class Words(NamedTuple):
     names: frozenset[str]
     members: frozenset[str]
     """Those behind a dot, and strings that are identifiers."""
+    called: frozenset[str]
+    """Last names of what is called."""
+    own: frozenset[str]
+    """Attributes of the first parameter of a function."""
     globals: frozenset[str]
     """Names declared ``global`` and assigned."""
     depth: int
@@ -38,8 +42,8 @@ def scan(root: ast.AST) -> Words:
     trees need no recursion.
     """
     words: set[str] = set()
-    members: set[str] = set()
     noted: list[ast.AST] = []
+    others: list[ast.AST] = []
     depth = 0
     level: list[ast.AST] = [root]
     while level:
@@ -61,17 +65,16 @@ def scan(root: ast.AST) -> Words:
                 elif isinstance(value, ast.AST) and value._fields:
                     # Not Load() and Add(), which a third of all nodes are.
                     below.append(value)
-            if type(node) in _NOTED:
-                noted.append(node)
-            else:
-                members.update(_member(node))
+            (noted if type(node) in _NOTED else others).append(node)
         level = below
     declared = {name for node in noted if isinstance(node, ast.Global) for name in node.names}
     longest = max(map(_length, noted), default=0)
     stored = _stored(root) if declared else ()
     return Words(
         frozenset(_identifiers(words)),
-        frozenset(_identifiers(members)),
+        frozenset(_identifiers(set(_members_of(others)))),
+        frozenset(_called_by(noted)),
+        frozenset(_own((*others, *noted), root)),
         frozenset(declared.intersection(stored)),
         depth + longest,
         tuple(pair for node in noted for pair in _given(node, declared)) if depth < _DEEP else (),
@@ -79,12 +82,32 @@ def scan(root: ast.AST) -> Words:
     )
 
 
-def _member(node: ast.AST) -> tuple[str, ...]:
-    match node:
-        case ast.Attribute(attr=name) | ast.Constant(value=str() as name):
-            return (name,)
-        case _:
-            return ()
+def _members_of(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
+        match node:
+            case ast.Attribute(attr=name) | ast.Constant(value=str() as name):
+                yield name
+            case _:
+                pass
+
+
+def _called_by(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    return (_last_name(node.func) for node in nodes if isinstance(node, ast.Call))
+
+
+def _own(nodes: Iterable[ast.AST], root: ast.AST) -> Iterator[str]:
+    """``lane`` of ``self.lane`` and ``getattr(self, "lane")``, where ``self`` is the first parameter."""
+    parameters = (*root.args.posonlyargs, *root.args.args) if isinstance(root, FUNCTIONS) else ()
+    first = parameters[0].arg if parameters else None
+    for node in nodes:
+        match node:
+            case (
+                ast.Attribute(value=ast.Name(id=owner), attr=name)
+                | ast.Call(args=[ast.Name(id=owner), ast.Constant(value=str() as name), *_])
+            ) if owner == first:
+                yield name
+            case _:
+                pass
 
 
 _WITHS = (ast.With, ast.AsyncWith)

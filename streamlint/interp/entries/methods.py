@@ -7,9 +7,7 @@ nothing on a fresh object after those that prepare it.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from dataclasses import replace
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from streamlint.interp.entries import repetition
@@ -23,17 +21,15 @@ from streamlint.interp.entries.pairs import (
     steps_of,
 )
 from streamlint.interp.entries.runs import PAIR_PATHS, PATHS, PREPARING_PATHS, Entry
-from streamlint.interp.facts import text_order, touching
+from streamlint.interp.facts import joins, touching
 from streamlint.interp.facts.call_needs import Histories
 from streamlint.interp.facts.relevance import (
-    all_functions,
     callers_first,
     is_relevant,
     mentioned_in,
 )
 from streamlint.interp.python import unseen_caller
 from streamlint.interp.state.values import ClassV, FuncV, HeapV
-from streamlint.models import vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -119,7 +115,7 @@ def _sequence(
             # average() is a step of reduce(), which forks before it and joins after it.
             or (decl.name not in ("__init__", names[0], *order[0].members) and names[0] in decl.members)
         )
-        and _orders(module, methods.reach[decl.name])
+        and joins.orders(module, methods.reach[decl.name])
     )
     return Entry(
         label,
@@ -129,7 +125,9 @@ def _sequence(
         PATHS if repeat else PAIR_PATHS,
         outside_calls=names,
         # Of two methods each may join what the other leaves.
-        joined_elsewhere=frozenset().union(*(joined(project, module, decl) for decl in dict.fromkeys(order))),
+        joined_elsewhere=frozenset().union(
+            *(joins.joined(project, module, decl) for decl in dict.fromkeys(order))
+        ),
         orders_elsewhere=elsewhere,
         is_step=names[0] in methods.steps,
     )
@@ -137,10 +135,6 @@ def _sequence(
 
 def _label(cls: ir.ClassDecl, order: Sequence[ir.FunctionDecl]) -> str:
     return f"{cls.qualname}." + ", then ".join(dict.fromkeys(decl.name for decl in order))
-
-
-def _orders(module: ir.Module, names: frozenset[str]) -> bool:
-    return not vocabulary.known_to(module.roots, vocabulary.ORDERS).isdisjoint(names)
 
 
 def _call(m: Machine, made: HeapV, decl: ir.FunctionDecl, number: int) -> None:
@@ -233,55 +227,3 @@ def waiting(project: Project, module: ir.Module, construction: Construction, tol
             _call(m, made, decl, 1)
 
         yield Entry(decl.qualname, module.name, body, decl.span, PAIR_PATHS, after_others=True)
-
-
-def orders_state_of(module: ir.Module, own: ir.FunctionDecl) -> frozenset[str]:
-    """Functions that order streams and use a variable of the module which ``own`` uses too.
-
-    Who calls ``send()`` twice may well call ``flush()`` in between.
-    """
-    variables = module.assigned & own.names
-    return frozenset(
-        decl.name
-        for decl in all_functions(module)
-        if decl is not own and _orders(module, decl.names) and not variables.isdisjoint(decl.names)
-    )
-
-
-@lru_cache(maxsize=4)
-def _waiting_names(module: ir.Module) -> dict[str, Counter[str]]:
-    """How many functions that wait for streams use a name; of those that also enter one, by their owners."""
-    counts: dict[str, Counter[str]] = defaultdict(Counter)
-    for decl in all_functions(module):
-        if not _orders(module, decl.names):
-            continue
-        if vocabulary.ENTERS_STREAM.isdisjoint(decl.names):
-            counts[""].update(decl.names)
-        else:
-            counts[f"in {decl.qualname.rpartition('.')[0]}"].update(vocabulary.ENTERS_STREAM & decl.names)
-    return counts
-
-
-def _own(module: ir.Module, name: str, own: Sequence[ir.FunctionDecl], *, entering: bool = False) -> int:
-    """How many of some functions are counted for a name by ``_waiting_names``."""
-    return sum(
-        name in decl.names
-        and _orders(module, decl.names)
-        and entering != vocabulary.ENTERS_STREAM.isdisjoint(decl.names)
-        for decl in own
-    )
-
-
-def joined(project: Project, module: ir.Module, *own: ir.FunctionDecl) -> frozenset[str]:
-    """All names in other functions of the module that wait for streams and enter none."""
-    counts = _waiting_names(module)
-    found = {name for name, count in counts[""].items() if count > _own(module, name, own)}
-    for owner in {decl.qualname.rpartition(".")[0] for decl in own}:
-        # A stream named `stream`: self.stream looks like torch.cuda.stream(...).
-        entering = counts[f"in {owner}"].items()
-        found |= {name for name, count in entering if count > _own(module, name, own, entering=True)}
-    if not found:
-        return frozenset()
-    # side = self.pool._side: a stream is named after the variable.
-    own_touching = [decl for decl in own if touching.touches(project, decl)]
-    return frozenset(found.union(*(text_order.variables(decl, found) for decl in own_touching)))

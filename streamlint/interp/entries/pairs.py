@@ -38,6 +38,8 @@ class Methods:
     """Those that others of them mention: they are judged where these call them."""
     reach: dict[str, frozenset[str]]
     """Names used by a method and by the methods that it mentions."""
+    own: dict[str, frozenset[str]]
+    """Attributes of the object among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +57,13 @@ def methods_of(project: Project, cls: ir.ClassDecl) -> Methods:
     for ancestor in project.ancestors(cls)[0]:
         for name, decl in ancestor.methods.items():
             found.setdefault(name, decl)
-    reach = {
-        name: decl.names.union(*(found[other].names for other in decl.members & found.keys()))
-        for name, decl in found.items()
-    }
-    return Methods(found, steps_of(found), reach)
+    called = {name: [found[other] for other in decl.members & found.keys()] for name, decl in found.items()}
+    return Methods(
+        found,
+        steps_of(found),
+        reach={name: decl.names.union(*(one.names for one in called[name])) for name, decl in found.items()},
+        own={name: decl.own.union(*(one.own for one in called[name])) for name, decl in found.items()},
+    )
 
 
 def steps_of(methods: Mapping[str, ir.FunctionDecl]) -> frozenset[str]:
@@ -106,19 +110,11 @@ def pairs(
 
 
 def shared_state(first: ir.FunctionDecl, second: ir.FunctionDecl, methods: Methods) -> set[str]:
-    """Common attributes of two methods that the constructor or one of them sets."""
-    common = methods.reach[first.name] & methods.reach[second.name]
+    """Attributes that two methods use, or those that they call; of a constructor too, if there is one."""
+    common = methods.own[first.name] & methods.own[second.name]
     constructor = methods.by_name.get("__init__")
-    state = common if constructor is None else common & constructor.names
-    return {name for name in state - _COMMON if name not in methods.by_name}
-
-
-_COMMON = frozenset(
-    "self torch cuda Stream Event stream current_stream device dtype shape size len range int float "
-    "list dict tuple wait_stream wait_event record synchronize record_stream non_blocking pin_memory "
-    "cp np numpy empty zeros to copy_ append super nn Optional None True False isinstance config "
-    "logger enumerate zip".split()
-)
+    state = common if constructor is None else common & constructor.own
+    return {name for name in state if name not in methods.by_name}
 
 
 def _through_functions(module: ir.Module, names: frozenset[str]) -> frozenset[str]:

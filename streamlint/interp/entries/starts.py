@@ -15,7 +15,7 @@ from streamlint.interp.entries import closures, methods, repetition
 from streamlint.interp.entries.construction import Construction
 from streamlint.interp.entries.progress import Told
 from streamlint.interp.entries.runs import Entry, Run, run_entry
-from streamlint.interp.facts import touching
+from streamlint.interp.facts import joins, touching
 from streamlint.interp.facts.relevance import (
     all_classes,
     all_functions,
@@ -142,6 +142,6 @@ def function_entry(project: Project, module: ir.Module, decl: ir.FunctionDecl) -
         module.name,
         body,
         decl.span,
-        joined_elsewhere=methods.joined(project, module, decl),
-        orders_elsewhere=methods.orders_state_of(module, decl),
+        joined_elsewhere=joins.joined(project, module, decl),
+        orders_elsewhere=joins.orders_state_of(module, decl),
     )

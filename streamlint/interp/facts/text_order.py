@@ -25,7 +25,8 @@ class _Body:
     """What is asked of a function's text again and again, found in one walk."""
 
     copies: tuple[tuple[str, ir.Expr], ...] = ()
-    """Variables that are given another name's value: ``side = self.side``."""
+    """Variables that are given another name's value, or what a call makes of it: ``side = self.side``,
+    ``lane = random.choice(self.lanes)``."""
     stored: tuple[tuple[str, ir.Expr], ...] = ()
     """Attributes, with what they are given."""
     calls: tuple[ir.Call, ...] = ()
@@ -36,8 +37,8 @@ class _Body:
         for node in ir.walk(body, functions=True):
             match node:
                 case ir.Assign(targets=targets, value=value):
-                    if isinstance(value, (ir.Name, ir.Attr, ir.Index)):
-                        copies += [(target.id, value) for target in targets if isinstance(target, ir.Name)]
+                    names = [target.id for target in targets if isinstance(target, ir.Name)]
+                    copies += [(name, source) for name in names for source in _sources(value)]
                     if len(targets) == 1 and isinstance(targets[0], ir.Attr):
                         stored.append((targets[0].name, value))
                 case ir.Call():
@@ -45,6 +46,18 @@ class _Body:
                 case _:
                     pass
         return cls(tuple(copies), tuple(stored), tuple(calls))
+
+
+def _sources(value: ir.Expr) -> tuple[ir.Expr, ...]:
+    match value:
+        case ir.Name() | ir.Attr() | ir.Index():
+            return (value,)
+        case ir.Call(func=ir.Attr(value=owner), args=args):
+            return (owner, *(arg.value for arg in args))
+        case ir.Call(args=args):
+            return tuple(arg.value for arg in args)
+        case _:
+            return ()
 
 
 @dataclass(slots=True)

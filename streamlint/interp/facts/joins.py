@@ -1,0 +1,93 @@
+"""What other functions of a module wait for, by their text: who calls one may well call them too."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from streamlint.interp.facts import text_order, touching
+from streamlint.interp.facts.relevance import all_classes, all_functions
+from streamlint.models import vocabulary
+
+if TYPE_CHECKING:
+    from streamlint import ir
+    from streamlint.interp.state.project import Project
+
+
+def orders(module: ir.Module, names: frozenset[str]) -> bool:
+    """Whether code with these names may make a stream or the host wait."""
+    return not vocabulary.known_to(module.roots, vocabulary.ORDERS).isdisjoint(names)
+
+
+def orders_state_of(module: ir.Module, own: ir.FunctionDecl) -> frozenset[str]:
+    """Functions that order streams and use a variable of the module which ``own`` uses too.
+
+    Who calls ``send()`` twice may well call ``flush()`` in between.
+    """
+    variables = module.assigned & own.names
+    return frozenset(
+        decl.name
+        for decl in all_functions(module)
+        if decl is not own and orders(module, decl.names) and not variables.isdisjoint(decl.names)
+    )
+
+
+@lru_cache(maxsize=4)
+def _waiting_names(module: ir.Module) -> dict[str, Counter[str]]:
+    """How many functions that wait for streams and enter none use a name of what others can get at.
+
+    That is an attribute or a variable of the module, and no local variable. What a class gives its objects
+    itself counts for that class: ``self.stream`` is another one in each.
+    """
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    decorated = _decorated(module)
+    for decl in all_functions(module):
+        if _only_waits(module, decl):
+            names = _within_reach(module, decl)
+            for cls in decorated.get(decl.name) or (_class_of(module, decl),):
+                own = names & _given_by(cls) if cls is not None else frozenset()
+                counts[cls.qualname if cls is not None else ""].update(own)
+                counts[""].update(names - own)
+    return counts
+
+
+def _decorated(module: ir.Module) -> dict[str, set[ir.ClassDecl]]:
+    """The classes of the methods that a function of the module decorates: it is about their objects."""
+    found: dict[str, set[ir.ClassDecl]] = defaultdict(set)
+    for cls in all_classes(module):
+        for decl in cls.methods.values():
+            for decorator in module.functions.keys() & set(decl.decorators):
+                found[decorator].add(cls)
+    return found
+
+
+def _class_of(module: ir.Module, decl: ir.FunctionDecl) -> ir.ClassDecl | None:
+    return next((cls for cls in all_classes(module) if cls.methods.get(decl.name) is decl), None)
+
+
+def _given_by(cls: ir.ClassDecl) -> frozenset[str]:
+    """The attributes of the object that methods of a class assign."""
+    return frozenset(name for decl in cls.methods.values() for name, _ in decl.given if name in decl.own)
+
+
+def _within_reach(module: ir.Module, decl: ir.FunctionDecl) -> frozenset[str]:
+    return decl.members | (decl.names & module.assigned)
+
+
+def _only_waits(module: ir.Module, decl: ir.FunctionDecl) -> bool:
+    return orders(module, decl.names) and vocabulary.ENTERS_STREAM.isdisjoint(decl.called)
+
+
+def joined(project: Project, module: ir.Module, *own: ir.FunctionDecl) -> frozenset[str]:
+    """All names in other functions of the module that wait for streams and enter none."""
+    counts = _waiting_names(module)
+    own_classes = [cls for decl in own if (cls := _class_of(module, decl)) is not None]
+    kin = {one.qualname for cls in own_classes for one in project.ancestors(cls)[0]}
+    mine = Counter(name for decl in own if _only_waits(module, decl) for name in _within_reach(module, decl))
+    found = {name for of in ("", *kin) for name, count in counts.get(of, {}).items() if count > mine[name]}
+    if not found:
+        return frozenset()
+    # side = self.pool._side: a stream is named after the variable.
+    own_touching = [decl for decl in own if touching.touches(project, decl)]
+    return frozenset(found.union(*(text_order.variables(decl, found) for decl in own_touching)))
