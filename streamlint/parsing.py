@@ -47,6 +47,11 @@ def parse(text: str) -> ast.Module:
         raise UnparsableError("nested too deeply to be parsed", 1) from None
 
 
+def expression_of(text: str) -> ast.expr:
+    """Parse an expression that is known to be one."""
+    return ast.parse(text, mode="eval").body
+
+
 def _slow(text: str) -> UnparsableError:
     counts = [line.count("{") for line in text.split("\n")]
     return UnparsableError(

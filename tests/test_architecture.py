@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -146,6 +147,11 @@ def part_of(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def is_for_types(node: ast.AST) -> bool:
     return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
 
@@ -162,7 +168,7 @@ def nodes(tree: ast.AST, *, types: bool) -> Iterator[ast.AST]:
 def imported(path: Path, *, types: bool = True) -> set[str]:
     """Return the modules a file imports anywhere, ``from streamlint import ir`` as ``streamlint.ir``."""
     names: set[str] = set()
-    for node in nodes(ast.parse(path.read_text(encoding="utf-8")), types=types):
+    for node in nodes(tree_of(path), types=types):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -230,12 +236,36 @@ def test_modules_stay_readable(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 500
 
 
+PARSERS = {
+    "parsing.py": {"ast.parse"},
+    "lower/body.py": {"cst.parse_module"},
+    "lower/literal.py": {"ast.literal_eval"},
+    # Programs that are run then: Python itself parses them whole, whatever that costs.
+    "confirm/text/instrument.py": {"ast.parse"},
+    "confirm/text/weave.py": {"ast.parse"},
+    "confirm/inside/child.py": {"compile"},
+    "confirm/inside/hook.py": {"compile"},
+    "confirm/observe/host_access.py": {"ast.parse", "compile"},
+}
+"""Who may call a parser of Python himself. All others ask ``parsing``, which keeps it from being held up."""
+PARSES = re.compile(
+    r"compile|eval|(ast|cst|libcst)\.(parse\w*|literal_eval)|parse_(module|expression|statement)"
+)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=named)
+def test_source_is_parsed_in_one_place(path: Path) -> None:
+    called = {ast.unparse(node.func) for node in ast.walk(tree_of(path)) if isinstance(node, ast.Call)}
+    parsers = {name for name in called if PARSES.fullmatch(name)}
+    assert parsers == PARSERS.get(named(path), set())
+
+
 @pytest.mark.parametrize("path", sorted(TESTS.glob("*.py")), ids=lambda path: path.name)
 def test_no_test_is_skipped_where_the_project_itself_does_not_import(path: Path) -> None:
     """``pytest.importorskip("streamlint.x")`` would pass in silence over the worst of all faults."""
     skips = [
         argument.value
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("importorskip")
         for argument in node.args
         if isinstance(argument, ast.Constant) and isinstance(argument.value, str)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from streamlint import parsing
 from streamlint.confirm.observe.sites import Frames, Located, Sources, library_folders
 
 if TYPE_CHECKING:
@@ -17,10 +18,10 @@ if TYPE_CHECKING:
 needs_columns = pytest.mark.skipif(sys.version_info < (3, 11), reason="code objects have no columns")
 
 
-def located(tmp_path: Path, source: str) -> list[Located]:
+def located(tmp_path: Path, source: str, encoding: str = "utf-8") -> list[Located]:
     """Where the calls of ``seen`` in a program are."""
     path = tmp_path / "program.py"
-    path.write_text(source, "utf-8")
+    path.write_text(source, encoding)
     frames, places = Frames(library_folders()), list[Any]()
 
     def seen(*_: object) -> object:
@@ -31,6 +32,22 @@ def located(tmp_path: Path, source: str) -> list[Located]:
     exec(compile(source, str(path), "exec"), {"seen": seen, "__name__": "program"})  # noqa: S102
     sources = Sources(tmp_path)
     return [sources.locate(place) for place in places]
+
+
+@needs_columns
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "latin-1"])
+def test_a_source_is_read_in_the_encoding_that_it_declares(tmp_path: Path, encoding: str) -> None:
+    source = f"# coding: {encoding.removesuffix('-sig')}\nü = seen(1)\n"
+    (place,) = located(tmp_path, source, encoding)
+    assert (place.assigned, place.span.col) == ("ü", 4)
+
+
+def test_a_source_that_would_hold_the_parser_up_has_lines_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parsing, "MOST_WORK", 100)
+    (place,) = located(tmp_path, 'x = seen(1)\ny = f"{x}{x}{x}{x}{x}{x}{x}{x}"\n')
+    assert (place.span.line, place.node, place.assigned) == (1, None, "")
 
 
 @needs_columns

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 DEEDS = '''\
 """What the workers of these tests do, as the names of the paths say."""
 
-import ctypes, os, signal, sys, time
+import ctypes, os, re, signal, sys, time
 
 class Deeds:
     def start(self):
@@ -41,6 +41,10 @@ class Deeds:
             time.sleep(60)
         if deed == "stick":
             ctypes.PyDLL(None).sleep(60)  # in C, and without letting another thread run
+        if deed == "burn":
+            re.match("(a+)+$", "a" * 60 + "b")  # the same, and for good
+        if deed == "nap":
+            time.sleep(2)
         return [path.name, os.getpid()]
 '''
 PATIENCE = 60.0
@@ -60,9 +64,11 @@ def deeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Work:
     return work
 
 
-def told(work: Work, *names: str, workers: int = 2, seconds: float = PATIENCE) -> dict[str, object]:
+def told(
+    work: Work, *names: str, workers: int = 2, patience: pool.Patience = pool.PATIENCE
+) -> dict[str, object]:
     here = Path.cwd()
-    with closing(pool.answers([here / name for name in names], work, here, workers, seconds)) as answers:
+    with closing(pool.answers([here / name for name in names], work, here, workers, patience)) as answers:
         pairs = list(answers)
     assert len({path for path, _ in pairs}) == len(pairs)
     return {path.name: answer for path, answer in pairs}
@@ -115,9 +121,28 @@ def test_a_path_that_kills_two_workers_is_named_and_the_others_are_kept(deeds: W
 
 
 def test_a_path_that_takes_too_long_is_named_and_the_others_are_kept(deeds: Work) -> None:
-    answers = told(deeds, "stick", "work 1", "work 2", workers=1, seconds=3)
+    answers = told(deeds, "stick", "work 1", "work 2", workers=1, patience=pool.Patience(clock=3))
     assert answers.pop("stick") == pool.Lost("not done after 3 s")
     assert sorted(answers) == ["work 1", "work 2"]
+
+
+needs_cpu_time = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="the system limits no CPU time")
+
+
+@needs_cpu_time
+def test_a_path_that_takes_too_much_cpu_time_is_named_and_the_others_are_kept(deeds: Work) -> None:
+    """Also deep in a call that lets no other thread run, and it is not tried again."""
+    answers = told(deeds, "burn", "work 1", "work 2", workers=1, patience=pool.Patience(cpu=0.3))
+    assert answers.pop("burn") == pool.Lost("not done after 0.3 s of CPU time")
+    assert sorted(answers) == ["work 1", "work 2"]
+
+
+@needs_cpu_time
+def test_time_on_the_clock_ends_nothing_that_hardly_runs(deeds: Work) -> None:
+    """A worker on a busy machine waits more than it runs: what it finds must not depend on that."""
+    names = ["nap 1", "nap 2"]
+    answers = told(deeds, *names, patience=pool.Patience(cpu=1))
+    assert not any(isinstance(answers[name], pool.Lost) for name in names)
 
 
 def test_without_processes_there_are_no_answers(deeds: Work, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,7 +178,8 @@ import sys
 from pathlib import Path
 from deeds import Deeds
 from streamlint.run import pool
-list(pool.answers([Path(name).absolute() for name in sys.argv[1:]], Deeds(), Path("tree"), 2, seconds=3))
+paths = [Path(name).absolute() for name in sys.argv[1:]]
+list(pool.answers(paths, Deeds(), Path("tree"), 2, pool.Patience(clock=3)))
 """
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.finding import Edit
 from streamlint.fixes.words import EVENT
+from streamlint.parsing import expression_of
 from streamlint.source import Span
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Place:
 
     def has_surely(self, text: str) -> bool:
         """Whether an expression stands for what it does here on every way to the place."""
-        expression = ast.parse(text, mode="eval").body
+        expression = expression_of(text)
         return self.source.is_sure(expression, self.statement, behind=self.behind)
 
     def sees(self, other: Place) -> bool:
@@ -60,7 +61,7 @@ class Place:
 
     def mentions(self, text: str) -> bool:
         """Whether every way to the place has bound a name, or used it."""
-        expression = ast.parse(text, mode="eval").body
+        expression = expression_of(text)
         return self.source.is_mentioned(expression, self.statement, behind=self.behind)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import pickle
 import queue
+import signal
 import site
 import subprocess
 import sys
@@ -28,11 +29,21 @@ if TYPE_CHECKING:
 
     from streamlint.run.worker import Work
 
-FILE_SECONDS = 120.0
-"""A worker that needs longer than this for one file is ended.
 
-The analysis has budgets of its own, far below. This is for what they do not see: one endless call into C.
-"""
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a worker may be at one file.
+
+    The analysis has budgets of its own, far below. This is for what they do not see: one endless call into C.
+    """
+
+    cpu: float = 120.0
+    """CPU time, in seconds: on a busy machine time on the clock is over for files that others get through."""
+    clock: float = 1200.0 if hasattr(signal, "setitimer") else 120.0
+    """Time on the clock: for what waits without end, and where CPU time cannot be limited (Windows)."""
+
+
+PATIENCE = Patience()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +65,7 @@ def count(wanted: int, files: int) -> int:
 
 
 def answers(
-    paths: Sequence[Path], work: Work, root: Path, workers: int, seconds: float = FILE_SECONDS
+    paths: Sequence[Path], work: Work, root: Path, workers: int, patience: Patience = PATIENCE
 ) -> Generator[tuple[Path, object], None, None]:
     """What ``work`` gives for each path, as it comes, or ``Lost``. Close it to end the workers early.
 
@@ -62,7 +73,7 @@ def answers(
     alone with it. If that one dies too, the path is lost. A worker that dies before it is ready is not
     replaced. If no worker is left the rest is not answered.
     """
-    crew = _Crew(pickle.dumps((work, seconds)), _path_without(root), seconds)
+    crew = _Crew(work, _path_without(root), patience)
     waiting = deque(paths)
     died: set[Path] = set()
     try:
@@ -85,7 +96,7 @@ def answers(
             if path is not None:
                 yield path, answer
             if waiting:
-                worker.take(waiting.popleft(), seconds)
+                worker.take(waiting.popleft())
             else:
                 crew.dismiss(worker)
         yield from ((path, Lost(_DIED)) for path in waiting if path in died)
@@ -98,7 +109,7 @@ class Standing:
     """One worker that is kept between questions, and ended where an answer is no longer wanted."""
 
     def __init__(self, work: Work, root: Path) -> None:
-        self._first = pickle.dumps((work, FILE_SECONDS))
+        self._first = _first_message(work, PATIENCE)
         self._path = _path_without(root)
         self._inbox: Inbox = queue.SimpleQueue()
         self._worker: _Worker | None = None
@@ -109,7 +120,7 @@ class Standing:
         with self._lock:
             if self._worker is None:
                 self._inbox = queue.SimpleQueue()
-                self._worker = _Worker(self._first, self._path, self._inbox)
+                self._worker = _Worker(self._first, self._path, self._inbox, PATIENCE)
 
     def ask(self, question: object) -> object:
         """Return the answer, or ``Lost`` if the process ends before, by ``stop`` or by itself.
@@ -124,7 +135,7 @@ class Standing:
         if isinstance(first, Lost):
             self.stop()
             return first
-        worker.take(question, FILE_SECONDS)
+        worker.take(question)
         answer = inbox.get()[1]
         if isinstance(answer, Lost):
             self.stop()
@@ -144,18 +155,18 @@ _DIED = "the process that analyzed it was killed or crashed, and so was the next
 class _Crew:
     """The workers that are there, and what they say."""
 
-    def __init__(self, first: bytes, path: Sequence[str], seconds: float) -> None:
+    def __init__(self, work: Work, path: Sequence[str], patience: Patience) -> None:
         self.workers: set[_Worker] = set()
-        self._first = first
+        self._first = _first_message(work, patience)
         self._path = path
-        self._seconds = seconds
+        self._patience = patience
         self._inbox: Inbox = queue.SimpleQueue()
 
     def start(self, number: int) -> None:
         """Start so many more, as far as the system lets us."""
         with suppress(OSError):
             for _ in range(number if sys.executable else 0):
-                self.workers.add(_Worker(self._first, self._path, self._inbox))
+                self.workers.add(_Worker(self._first, self._path, self._inbox, self._patience))
 
     def next_message(self) -> tuple[_Worker, object]:
         """What a worker says next: ``Lost`` where it has ended, or is too long at one file."""
@@ -164,7 +175,7 @@ class _Crew:
             try:
                 worker, answer = self._inbox.get(timeout=max(0.0, next_one.until - time.monotonic()))
             except queue.Empty:
-                return next_one, Lost(f"not done after {self._seconds:g} s")
+                return next_one, Lost(f"not done after {self._patience.clock:g} s")
             if worker in self.workers:
                 return worker, answer
 
@@ -176,9 +187,10 @@ class _Crew:
 class _Worker:
     """One process, the path that it is at, and until when."""
 
-    def __init__(self, first: bytes, path: Sequence[str], inbox: Inbox) -> None:
+    def __init__(self, first: bytes, path: Sequence[str], inbox: Inbox, patience: Patience) -> None:
         self.path: object = None
-        self.until = time.monotonic() + FILE_SECONDS
+        self._patience = patience
+        self.until = time.monotonic() + patience.clock
         self._process = subprocess.Popen(
             [*_interpreter(), program.__file__, str(Path(__file__).parents[1]), *path],
             stdin=subprocess.PIPE,
@@ -192,8 +204,8 @@ class _Worker:
         self._thread = threading.Thread(target=self._talk, args=(inbox,), daemon=True)
         self._thread.start()
 
-    def take(self, path: object, seconds: float) -> None:
-        self.path, self.until = path, time.monotonic() + seconds
+    def take(self, path: object) -> None:
+        self.path, self.until = path, time.monotonic() + self._patience.clock
         self._requests.put(pickle.dumps(path))
 
     def end(self) -> None:
@@ -216,10 +228,21 @@ class _Worker:
         except Exception:  # half a message is no answer either  # noqa: S110
             pass
         finally:
-            inbox.put((self, Lost(_DIED, again=True)))
+            inbox.put((self, self._why_it_ended()))
             for pipe in (asked, answers):
                 with suppress(OSError):
                     pipe.close()
+
+    def _why_it_ended(self) -> Lost:
+        """There is no answer. Most often it has ended; what sends half a message is of no use either."""
+        self._process.kill()
+        if self._process.wait() == -getattr(signal, "SIGPROF", 0):
+            return Lost(f"not done after {self._patience.cpu:g} s of CPU time")
+        return Lost(_DIED, again=True)
+
+
+def _first_message(work: Work, patience: Patience) -> bytes:
+    return pickle.dumps((work, patience.cpu, patience.clock))
 
 
 def _interpreter() -> list[str]:

@@ -60,7 +60,7 @@ def _serve(requests: BinaryIO, answers: BinaryIO) -> None:
     import threading
     from queue import SimpleQueue
 
-    work, seconds = pickle.load(requests)  # noqa: S301  (from the process that started this one)
+    work, cpu, clock = pickle.load(requests)  # noqa: S301  (from the process that started this one)
     work.start()
     questions: SimpleQueue[object] = SimpleQueue()
     threading.Thread(target=_listen, args=(requests, questions), daemon=True).start()
@@ -75,9 +75,23 @@ def _serve(requests: BinaryIO, answers: BinaryIO) -> None:
             question = questions.get()
             # Whoever waits for the answer ends this process when the time is over. If he is gone,
             # and no other thread comes to run because of one long call into C, this does.
-            faulthandler.dump_traceback_later(2 * seconds, exit=True, file=nowhere)
+            faulthandler.dump_traceback_later(2 * clock, exit=True, file=nowhere)
+            _limit(cpu)
             answer = work.do(question)
+            _limit(0)
             faulthandler.cancel_dump_traceback_later()
+
+
+def _limit(seconds: float) -> None:
+    """From now on so much CPU time is left; 0 takes the limit away. SIGPROF then ends the process.
+
+    The system counts it and nothing here has to run for that, so it holds inside of a call into C as well.
+    """
+    import signal
+
+    if hasattr(signal, "setitimer"):
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_PROF, seconds)
 
 
 def _listen(requests: BinaryIO, questions: SimpleQueue[object]) -> None:

@@ -14,13 +14,15 @@ import sysconfig
 import threading
 from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from streamlint.files import UnreadableError, read, text_of
+from streamlint.parsing import UnparsableError, parse
 from streamlint.source import Span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
     from types import CodeType, FrameType
 
     from streamlint.confirm.observe.events import Place, Places
@@ -178,10 +180,9 @@ class _Module:
     @classmethod
     def read(cls, filename: str) -> _Module | None:
         try:
-            with open(filename, encoding="utf-8") as file:  # noqa: PTH123
-                text = file.read()
-            return cls(text, ast.parse(text))
-        except (OSError, UnicodeDecodeError, SyntaxError, ValueError):
+            text = text_of(read(Path(filename)))
+            return cls(text, parse(text))
+        except (UnreadableError, UnparsableError):
             return None
 
     def line(self, number: int) -> str:
