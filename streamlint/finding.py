@@ -134,6 +134,10 @@ class SourceError:
     message: str
 
 
+OF_FIXES = "fixes"
+"""``LeftOut.what`` where fixes of findings were not looked for."""
+
+
 @dataclass(frozen=True, slots=True)
 class LeftOut:
     """What was not looked at in a function, because a budget ran out."""
@@ -142,7 +146,10 @@ class LeftOut:
     function: str
     what: str
     count: int = 1
-    """Entries in which it was: a method is called by itself, and before and after others."""
+    """Entries in which it was: a method is called by itself, and before and after others.
+
+    Where it is fixes, the findings without them.
+    """
 
 
 @dataclass(frozen=True, slots=True)

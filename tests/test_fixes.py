@@ -13,7 +13,9 @@ import pytest
 
 from streamlint import cli
 from streamlint.finding import Edit, Fix
+from streamlint.fixes import replay
 from streamlint.fixes.edits import applied, compatible, diff
+from streamlint.run import fixing
 from streamlint.source import Span
 from tests.expectations import FIXTURES, fixture_files
 from tests.mending import ROOT, Mending, mend, table
@@ -200,6 +202,36 @@ def test_what_was_kept_of_an_earlier_run_has_its_fixes(project: Path) -> None:
     assert cli.main(cached) == 1
     assert cli.main([*cached, "--fix"]) == 0
     assert (project / "code.py").read_text() == MENDED
+
+
+MANY = "import torch\n" + "".join(
+    RACE.removeprefix("import torch\n").replace("total", f"total_{number}") for number in range(101)
+)
+
+
+def test_a_file_of_many_findings_has_all_its_fixes(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    written(project / "code.py", MANY)
+    assert run("code.py", "--output-format", "json") == 1
+    assert sum("fixes" in each for each in json.loads(capsys.readouterr().out)["findings"]) == 101
+
+
+def test_where_there_is_too_much_to_look_at_it_is_said(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that are reached first have their fixes, and rounds that mend them come to the next."""
+    monkeypatch.setattr(replay, "MOST_LOOKS", 50)
+    monkeypatch.setattr(fixing, "MOST_ROUNDS", 2)
+    written(project / "code.py", MANY.partition("def total_9")[0])
+    assert run("code.py", "--output-format", "json") == 1
+    document = json.loads(capsys.readouterr().out)
+    with_fix = sum("fixes" in each for each in document["findings"])
+    assert 0 < with_fix < 9
+    assert [each["what"] for each in document["summary"]["left_out"]] == ["fixes"] * (9 - with_fix)
+    assert run("code.py", "--diff") == 1
+    assert capsys.readouterr().err == (
+        f"Would fix {2 * with_fix} findings (SL101 {2 * with_fix}). {with_fix} more if it is run again. "
+        f"For {9 - 3 * with_fix} no fix was looked for: there is too much in one file.\n"
+    )
 
 
 @pytest.mark.parametrize(

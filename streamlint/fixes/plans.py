@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from streamlint.finding import Edit, Fix
 from streamlint.fixes import order, statements, words
 from streamlint.fixes.places import Scene
-from streamlint.fixes.replay import replay
+from streamlint.fixes.replay import Effort, replay
 from streamlint.fixes.text import Source
 from streamlint.interp.state.values import Flavor
 from streamlint.models.schema import Lib
@@ -33,8 +33,17 @@ if TYPE_CHECKING:
     from streamlint.interp.state.project import Project
     from streamlint.trace import Op, StreamKind, Trace
 
-MOST_REPLAYS = 200
-"""Paths that are run once more for the findings of a file; those on others get no fix."""
+
+@dataclass(frozen=True, slots=True)
+class Plans:
+    """What would mend the findings of a file."""
+
+    fixes: dict[Pair, tuple[Fix, ...]]
+    """The best first."""
+    left_out: tuple[Finding, ...]
+    """Findings for which it was not looked for, because there is too much to look at."""
+    whole: bool = True
+    """Whether another run would come to the same."""
 
 
 def fixes_of(
@@ -43,8 +52,8 @@ def fixes_of(
     project: Project,
     default_stream: StreamKind,
     text: Callable[[str], str | None],
-) -> dict[Pair, tuple[Fix, ...]]:
-    """What would mend the findings of a file, the best first.
+) -> Plans:
+    """What would mend the findings of a file.
 
     The path of each is run once more: only then it is known what the places around can name.
     """
@@ -65,19 +74,26 @@ def fixes_of(
     for finding, evidence in wanted:
         numbers.setdefault(id(evidence.trace), set()).update(_needed(finding.code, evidence))
     scenes: dict[int, Scene] = {}
-    left = MOST_REPLAYS
+    cut: set[int] = set()
+    effort = Effort()
     for run in runs:
         for trace in run.traces:
-            if id(trace) in numbers and left > 0:
-                left -= 1
-                onlooker = replay(project, run, trace, frozenset(numbers[id(trace)]), default_stream, source)
+            if id(trace) not in numbers:
+                continue
+            if effort.left > 0:
+                needed = frozenset(numbers[id(trace)])
+                onlooker = replay(project, run, trace, needed, default_stream, source, effort)
                 if onlooker is not None:
                     scenes[id(trace)] = Scene(trace, onlooker)
-    return {
+            if effort.left <= 0:
+                cut.add(id(trace))
+    fixes = {
         finding.pair: tuple(_PLANS[finding.code](scenes[id(evidence.trace)], evidence))
         for finding, evidence in wanted
         if id(evidence.trace) in scenes
     }
+    left_out = (each for each, evidence in wanted if id(evidence.trace) in cut and not fixes.get(each.pair))
+    return Plans(fixes, tuple(left_out))
 
 
 def _needed(code: str, evidence: Occurrence) -> Iterator[int]:

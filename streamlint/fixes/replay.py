@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -10,6 +9,7 @@ from streamlint.fixes.sight import Sight, seen_by
 from streamlint.interp.entries.runs import outline, replayed
 
 if TYPE_CHECKING:
+    import ast
     from collections.abc import Callable, Collection
 
     from streamlint import ir
@@ -22,6 +22,17 @@ if TYPE_CHECKING:
 
 Key: TypeAlias = "tuple[str, int, int]"
 """Where a statement begins."""
+
+
+MOST_LOOKS = 1_000_000
+"""Statements that are run once more for the fixes of a file, and names that are looked up there."""
+
+
+@dataclass(slots=True)
+class Effort:
+    """How much may still be looked at; a function of many statements has many names at each of them."""
+
+    left: int = field(default_factory=lambda: MOST_LOOKS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +58,7 @@ class Onlooker:
     sources: Callable[[str], Source | None]
     spans: Collection[Span]
     numbers: frozenset[int]
+    effort: Effort
     wanted: set[Key] = field(default_factory=set)
     before: dict[tuple[int, Key], Sight] = field(default_factory=dict)
     latest: dict[Key, int] = field(default_factory=dict)
@@ -54,7 +66,6 @@ class Onlooker:
     after: dict[tuple[int, Key], list[Sight]] = field(default_factory=dict)
     stages: dict[int, tuple[Stage, ...]] = field(default_factory=dict)
     """By op number: the innermost frame first."""
-    _expressions: dict[ast.AST, dict[str, ast.expr]] = field(default_factory=dict)
     _scopes: dict[Key, ast.AST] = field(default_factory=dict)
     _frames: list[Frame] = field(default_factory=list)
     """Kept, so that no two of them have one address."""
@@ -72,14 +83,15 @@ class Onlooker:
 
     def begins(self, m: Machine, statement: ir.Stmt) -> None:
         key = (statement.span.path, statement.span.line, statement.span.col)
-        if key in self.wanted:
+        self.effort.left -= 1
+        if key in self.wanted and self.effort.left > 0:
             self._frames.append(m.frame)
             self.before[id(m.frame), key] = self._sight(m, key)
             self.latest[key] = id(m.frame)
 
     def ended(self, m: Machine, statement: ir.Stmt) -> None:
         key = (statement.span.path, statement.span.line, statement.span.col)
-        if key in self.wanted:
+        if key in self.wanted and self.effort.left > 0:
             self.after.setdefault((id(m.frame), key), []).append(self._sight(m, key))
 
     def _sight(self, m: Machine, key: Key) -> Sight:
@@ -88,23 +100,13 @@ class Onlooker:
         scope = self._scopes[key]
         module = m.project.module(m.frame.env.module)
         imported = {each.name for each in module.imports} if module is not None else set()
-        here, file = self._written(scope), self._written(source.tree)
-        return seen_by(m, here, sorted(imported | source.names(scope)), (here.keys(), file.keys()))
-
-    def _written(self, scope: ast.AST) -> dict[str, ast.expr]:
-        """The chains of names, attributes and elements in the text of a function."""
-        if scope not in self._expressions:
-            found: dict[str, ast.expr] = {}
-            for node in ast.walk(scope):
-                if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) and _is_chain(node):
-                    found.setdefault(ast.unparse(node), node)
-                elif isinstance(node, ast.arg):
-                    found.setdefault(node.arg, ast.Name(node.arg, ast.Load()))
-            self._expressions[scope] = found
-        return self._expressions[scope]
+        here, file = source.written(scope), source.written(source.tree)
+        names = sorted(imported | source.names(scope))
+        self.effort.left -= len(here) + len(names)
+        return seen_by(m, here, names, (here.keys(), file.keys()))
 
     def issued(self, m: Machine, number: int) -> None:
-        if number not in self.numbers:
+        if number not in self.numbers or self.effort.left <= 0:  # then what was named last may be old
             return
         places = [*m.calls, m.ops[number].at.span]
         if len(places) != len(m.frames):
@@ -127,18 +129,6 @@ class Onlooker:
         return Stage(source, statements, before, number) if before else None
 
 
-def _is_chain(node: ast.expr) -> bool:
-    match node:
-        case ast.Name() | ast.Constant():
-            return True
-        case ast.Attribute(value=inner):
-            return _is_chain(inner)
-        case ast.Subscript(value=inner, slice=index):
-            return _is_chain(inner) and _is_chain(index)
-        case _:
-            return False
-
-
 def replay(
     project: Project,
     run: Run,
@@ -146,13 +136,14 @@ def replay(
     numbers: frozenset[int],
     default_stream: StreamKind,
     sources: Callable[[str], Source | None],
+    effort: Effort,
 ) -> Onlooker | None:
     """The path that gave a trace, looked on; None if it does not come out the same."""
     position = next((i for i, each in enumerate(run.traces) if each is trace), None)
     if position is None:
         return None
     spans = {span for number in numbers for span in (trace.ops[number].at.span, *trace.ops[number].at.calls)}
-    onlooker = Onlooker(sources, spans, numbers)
+    onlooker = Onlooker(sources, spans, numbers, effort)
     again = replayed(project, run.entry, default_stream, run.decided[position], onlooker)
     # The first time, it may have begun with a copy of what a constructor left.
     return onlooker if outline(again.ops) == outline(trace.ops) else None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+from bisect import bisect_right
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import TYPE_CHECKING, TypeAlias
 
 from streamlint.files import lines_of
@@ -28,7 +30,12 @@ class Source:
     """With their ends."""
     owners: dict[ast.AST, ast.AST] = field(init=False)
     """Of each statement and scope, the statement or scope around it."""
+    _starts: list[tuple[tuple[int, int], ast.stmt | ast.Lambda]] = field(init=False)
+    """Where each statement and lambda begins, the outer one first."""
     _names: dict[ast.AST, frozenset[str]] = field(default_factory=dict, init=False)
+    _bound: dict[ast.AST, frozenset[str]] = field(default_factory=dict, init=False)
+    _written: dict[ast.AST, dict[str, ast.expr]] = field(default_factory=dict, init=False)
+    _given: dict[ast.AST, dict[str, list[ast.AST]]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self.lines = lines_of(self.text, keepends=True)
@@ -40,6 +47,8 @@ class Source:
                 self.owners[node] = owner
                 owner = node
             waiting += [(child, owner) for child in ast.iter_child_nodes(node)]
+        parts = [node for node in self.owners if isinstance(node, (ast.stmt, ast.Lambda))]
+        self._starts = sorted(((self.start(node), node) for node in parts), key=itemgetter(0))
 
     @classmethod
     def of(cls, path: str, text: str) -> Source | None:
@@ -52,15 +61,11 @@ class Source:
 
     def at(self, line: int, col: int) -> ast.stmt | None:
         """The innermost statement around a place; None in a lambda, which runs at another time."""
-        found: ast.AST = self.tree
-        while True:
-            inner = next((node for node in _parts(found) if self._holds(node, line, col)), None)
-            if inner is None:
-                break
-            found = inner
-        if isinstance(found, ast.Lambda) or not isinstance(found, ast.stmt):
-            return None
-        return found
+        number = bisect_right(self._starts, (line, col), key=itemgetter(0))
+        found: ast.AST = self._starts[number - 1][1] if number else self.tree
+        while isinstance(found, (ast.stmt, ast.Lambda)) and not self._holds(found, line, col):
+            found = self.owners[found]
+        return found if isinstance(found, ast.stmt) else None
 
     def _holds(self, node: ast.stmt | ast.Lambda, line: int, col: int) -> bool:
         return self.start(node) <= (line, col) < self.end(node)
@@ -144,6 +149,30 @@ class Source:
             self._names[scope] = frozenset(found)
         return self._names[scope]
 
+    def bound(self, scope: ast.AST) -> frozenset[str]:
+        """Names that a function makes its own."""
+        if scope not in self._bound:
+            found = {
+                node.id
+                for node in ast.walk(scope)
+                if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
+            }
+            found |= {node.arg for node in ast.walk(scope) if isinstance(node, ast.arg)}
+            self._bound[scope] = frozenset(found)
+        return self._bound[scope]
+
+    def written(self, scope: ast.AST) -> dict[str, ast.expr]:
+        """The chains of names, attributes and elements in the text of a scope."""
+        if scope not in self._written:
+            found: dict[str, ast.expr] = {}
+            for node in ast.walk(scope):
+                if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) and _is_chain(node):
+                    found.setdefault(ast.unparse(node), node)
+                elif isinstance(node, ast.arg):
+                    found.setdefault(node.arg, ast.Name(node.arg, ast.Load()))
+            self._written[scope] = found
+        return self._written[scope]
+
     def is_sure(self, expression: ast.expr, place: ast.stmt, *, behind: bool = False) -> bool:
         """Whether every way to a place comes by a use of the expression that only what it stands for allows.
 
@@ -201,7 +230,7 @@ class Source:
         wanted = ast.dump(expression)
         match expression:
             case ast.Name(id=name):
-                if name in _bound(scope) and scope is not self.tree:
+                if scope is not self.tree and name in self.bound(scope):
                     return False
                 home: ast.AST = self.tree
                 body = self.tree.body
@@ -214,15 +243,21 @@ class Source:
                 body = next((each.body for each in makers if each.name == "__init__"), [])
             case _:
                 return False
-        given = [
-            node
-            for node in ast.walk(home)
-            if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Delete))
-            and any(_loaded(each) == wanted for target in _targets(node) for each in _flat(target))
-        ]
+        given = self._assigned(home).get(wanted, [])
         return all(isinstance(node, ast.Assign) and _gives(node.value) for node in given) and any(
             node in given for statement in body for node in _unconditional(statement)
         )
+
+    def _assigned(self, home: ast.AST) -> dict[str, list[ast.AST]]:
+        """The statements that give something to an expression, or take it away, in the text of a node."""
+        if home not in self._given:
+            found: dict[str, list[ast.AST]] = {}
+            for node in ast.walk(home):
+                if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Delete)):
+                    for each in dict.fromkeys(_loaded(x) for target in _targets(node) for x in _flat(target)):
+                        found.setdefault(each, []).append(node)
+            self._given[home] = found
+        return self._given[home]
 
     def _on_every_way(self, place: ast.stmt, *, behind: bool) -> Iterator[ast.AST]:
         """What has run whenever the place is reached: earlier statements of the blocks around it."""
@@ -239,15 +274,6 @@ class Source:
             if not isinstance(owner, ast.stmt) or isinstance(owner, _SCOPES):
                 return
             node = owner
-
-
-def _parts(node: ast.AST) -> Iterator[ast.stmt | ast.Lambda]:
-    """The statements and lambdas directly inside of a node."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, (ast.stmt, ast.Lambda)):
-            yield child
-        else:
-            yield from _parts(child)
 
 
 def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
@@ -284,14 +310,16 @@ def _targets(node: ast.Assign | ast.AnnAssign | ast.AugAssign | ast.Delete) -> l
     return node.targets if isinstance(node, (ast.Assign, ast.Delete)) else [node.target]
 
 
-def _bound(scope: ast.AST) -> set[str]:
-    """Names that a function makes its own."""
-    stored = {
-        node.id
-        for node in ast.walk(scope)
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
-    }
-    return stored | {node.arg for node in ast.walk(scope) if isinstance(node, ast.arg)}
+def _is_chain(node: ast.expr) -> bool:
+    match node:
+        case ast.Name() | ast.Constant():
+            return True
+        case ast.Attribute(value=inner):
+            return _is_chain(inner)
+        case ast.Subscript(value=inner, slice=index):
+            return _is_chain(inner) and _is_chain(index)
+        case _:
+            return False
 
 
 def _gives(value: ast.expr) -> bool:

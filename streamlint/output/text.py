@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from streamlint.characters import plain
-from streamlint.finding import Confidence, Seen
+from streamlint.finding import OF_FIXES, Confidence, Seen
 from streamlint.output.frame import Mark, frame
 
 if TYPE_CHECKING:
@@ -139,7 +139,9 @@ def statistics(outcome: Outcome) -> str:
 
 def _named(outcome: Outcome) -> str:
     """The first of the functions that were cut; ``--statistics`` names all of them."""
-    names = dict.fromkeys(f"{left.function} in {left.path}" for left in outcome.statistics.left_out)
+    names = dict.fromkeys(
+        f"{left.function} in {left.path}" for left in outcome.statistics.left_out if left.what != OF_FIXES
+    )
     first = ", ".join(plain(name) for name in list(names)[:3])
     return f" ({first}{', ...' if len(names) > 3 else ''})" if first else ""
 

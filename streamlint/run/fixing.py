@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import notebook
 from streamlint.files import UnreadableError, decoded, lines_of, read
-from streamlint.finding import SourceError
+from streamlint.finding import OF_FIXES, SourceError
 from streamlint.fixes import edits
 from streamlint.output.terminal import save
 from streamlint.parsing import parses
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import TypeAlias
 
-    from streamlint.finding import Finding, Fix
+    from streamlint.finding import Finding, Fix, Statistics
     from streamlint.output.outcome import Outcome
     from streamlint.source import Span
 
@@ -82,6 +82,10 @@ class _Fixing:
     """Findings by rule."""
     refused: set[Identity] = field(default_factory=set)
     """Findings whose fix did not hold what it promised."""
+    left_out: Counter[str] = field(default_factory=Counter)
+    """By file: findings for which no fix was looked for, when it was last looked at."""
+    again: int = 0
+    """Findings that could still be mended when the rounds were over."""
     errors: list[SourceError] = field(default_factory=list)
 
 
@@ -98,6 +102,7 @@ def run(
     """
     request = replace(request, fixing=True)
     fixing = _Fixing(request, unsafe, time.time_ns(), check.run(request, progress))
+    fixing.left_out = _without_fixes(fixing.outcome.statistics)
     if fixing.outcome.stop is None:
         for path in sorted({where for each in fixing.outcome.findings for where in _edited(fixing, each)}):
             _mend(fixing, path)
@@ -124,7 +129,19 @@ def _summary(fixing: _Fixing, verb: str) -> str:
     )
     more = f" {others} more with `--unsafe-fixes`." if others and not fixing.unsafe else ""
     kept = f" {len(fixing.refused)} left alone: their fix would not have held." if fixing.refused else ""
-    return f"{said}{more}{kept}\n"
+    left = sum(fixing.left_out.values())
+    cut = f" For {left} no fix was looked for: there is too much in one file." if left else ""
+    again = f" {fixing.again} more if it is run again." if fixing.again else ""
+    return f"{said}{more}{kept}{again}{cut}\n"
+
+
+def _without_fixes(numbers: Statistics) -> Counter[str]:
+    """By file: findings for which no fix was looked for."""
+    found: Counter[str] = Counter()
+    for each in numbers.left_out:
+        if each.what == OF_FIXES:
+            found[each.path] += each.count
+    return found
 
 
 def _fix(fixing: _Fixing, finding: Finding) -> Fix | None:
@@ -157,11 +174,13 @@ def _mend(fixing: _Fixing, path: str) -> None:
         if parses(file.after) and _holds([finding for finding, _ in todo], known, after):
             fixing.mended.update(finding.code for finding, _ in todo)
             known, singly = after, False
+            fixing.left_out[path] = after.left_out[path]
             continue
         file.after = before
         if len(todo) == 1:
             fixing.refused.add(known.identity(todo[0][0]))
         singly = len(todo) > 1
+    fixing.again += len(_chosen(fixing, known.shown, path))
 
 
 def _chosen(fixing: _Fixing, findings: Sequence[Finding], path: str) -> list[tuple[Finding, Fix]]:
@@ -188,6 +207,8 @@ class _Known:
     all: Counter[Identity]
     """All that was found, shown or not."""
     errors: int
+    left_out: Counter[str]
+    """By file: findings for which no fix was looked for."""
 
     def identity(self, finding: Finding) -> Identity:
         return self.identities[id(finding)]
@@ -208,7 +229,9 @@ def _looked_at(fixing: _Fixing, findings: Iterable[Finding], path: str) -> _Know
         raise KeyboardInterrupt
     shown = check.outcome(request, report, focus, 0.0, request.texts.overlay).findings
     every = {id(finding): _identity(fixing, finding) for finding in (*report.findings, *shown)}
-    return _Known(shown, every, Counter(every.values()), len(report.errors))
+    return _Known(
+        shown, every, Counter(every.values()), len(report.errors), _without_fixes(report.statistics)
+    )
 
 
 def _identity(fixing: _Fixing, finding: Finding) -> Identity:

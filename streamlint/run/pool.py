@@ -37,9 +37,9 @@ class Patience:
     The analysis has budgets of its own, far below. This is for what they do not see: one endless call into C.
     """
 
-    cpu: float = 120.0
+    cpu: float = 240.0
     """CPU time, in seconds: on a busy machine time on the clock is over for files that others get through."""
-    clock: float = 1200.0 if hasattr(signal, "setitimer") else 120.0
+    clock: float = 2400.0 if hasattr(signal, "setitimer") else 240.0
     """Time on the clock: for what waits without end, and where CPU time cannot be limited (Windows)."""
 
 

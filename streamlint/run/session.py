@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir, notebook
-from streamlint.finding import Confidence, Finding, LeftOut, SourceError, Statistics
+from streamlint.finding import OF_FIXES, Confidence, Finding, LeftOut, SourceError, Statistics
 from streamlint.interp.entries import starts
 from streamlint.interp.facts import relevance, text_order, touching
 from streamlint.interp.state.budgets import Budgets, FileCut, OutOfResources
@@ -27,13 +27,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from streamlint.fixes.plans import Plans
     from streamlint.interp.entries.runs import Run
     from streamlint.run.searches import Search
     from streamlint.source import Span
     from streamlint.trace import Event
 
-MOST_MENDED = 100
-"""Findings of one file for which fixes are looked for; for each of them all of its function is looked at."""
 MOST_INDEXED = 4_000_000
 """Characters of source that are kept indexed from file to file."""
 
@@ -177,35 +176,37 @@ class Session:
             )
         )
         merged = merge((_less_sure(f) for f in findings) if cut else findings, self.statement)
-        fixed = None if cut else self._with_fixes(merged, at_fault)
+        plans = None if cut else self._plans(merged, at_fault)
+        if plans is not None:
+            merged = tuple(replace(each, fixes=plans.fixes.get(each.pair, ())) for each in merged)
+            left_out.update((each.function, OF_FIXES) for each in plans.left_out)
         return FileResult(
-            merged if fixed is None else fixed,
+            merged,
             _stopped(module, budgets, cut) if cut else (),
             analyzed=True,
             statistics=replace(
                 _statistics(self.project, module, covered, approximate),
                 left_out=tuple(LeftOut(module.path, *key, count) for key, count in sorted(left_out.items())),
             ),
-            reads=None if isinstance(cut, OutOfResources) or (fixed is None and not cut) else self._reads(),
+            reads=None if isinstance(cut, OutOfResources) or (plans and not plans.whole) else self._reads(),
         )
 
-    def _with_fixes(self, findings: tuple[Finding, ...], runs: Sequence[Run]) -> tuple[Finding, ...] | None:
-        """The findings with what would mend them; None if time ran out, or the text is nested too deep."""
+    def _plans(self, findings: tuple[Finding, ...], runs: Sequence[Run]) -> Plans | None:
+        """What would mend the findings; None where there are none that could be."""
         wanted = [
             finding
             for finding in findings
             if (finding.confidence is not Confidence.POSSIBLE or self.settings.fix_possible)
             and not finding.primary.path.endswith(notebook.SUFFIX)
         ]
-        if not 0 < len(wanted) <= MOST_MENDED:
-            return findings
-        from streamlint.fixes.plans import fixes_of
+        if not wanted:
+            return None
+        from streamlint.fixes.plans import Plans, fixes_of
 
         try:
-            found = fixes_of(wanted, runs, self.project, self.settings.default_kind, self._text)
-        except (FileCut, RecursionError):
-            return None
-        return tuple(replace(each, fixes=found.get(each.pair, ())) for each in findings)
+            return fixes_of(wanted, runs, self.project, self.settings.default_kind, self._text)
+        except (FileCut, RecursionError):  # time ran out, or the text is nested too deep
+            return Plans({}, tuple(wanted), whole=False)
 
     def _as_sure_as(self, item: Conditional, ends: Ends, text: text_order.Text) -> Finding:
         """The finding, surer where neither a path nor the text supplies the order that it misses."""

@@ -38,8 +38,8 @@ class Limits:
     """Classes that a class inherits from, near ones first."""
     path_cost: int = 500
     """What a path costs beside its steps, counted in steps: to be begun, ordered and judged."""
-    file_seconds: float = 60.0
-    """CPU time: the last resort."""
+    file_seconds: float = 120.0
+    """CPU time: the last resort. The steps of a file are done in a fifth of it, on a busy machine too."""
     file_bytes: int = 3_000_000_000
     """Growth of the process: the last resort."""
 
