@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from streamlint.ir.decls import ClassDecl, Function
 from streamlint.ir.nodes import Attr, Call, Name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from streamlint.ir.nodes import Expr
 
@@ -22,14 +23,14 @@ def walk(node: object, *, functions: bool = False) -> Iterator[object]:
     waiting = [node]
     while waiting:
         here = waiting.pop()
-        if isinstance(here, tuple):
-            waiting.extend(reversed(here))
+        if type(here) is tuple:
+            waiting.extend(here[::-1])
             continue
-        names = _parts(here)
-        if names is None or (isinstance(here, Function) and not functions):
-            continue
-        yield here
-        waiting.extend(getattr(here, name) for name in reversed(names))
+        kind = type(here)
+        inside = _INSIDE[kind] if kind in _INSIDE else _learn(kind)
+        if inside is not None and (functions or kind is not Function):
+            yield here
+            waiting.extend(inside(here))
 
 
 def dotted(e: Expr) -> str:
@@ -58,17 +59,34 @@ def children(node: object) -> Sequence[object]:
     """What stands right below a node, in order: nodes, tuples of nodes, and plain values."""
     if isinstance(node, tuple):
         return node
-    return [getattr(node, name) for name in _parts(node) or ()]
+    if not _is_node(type(node)):
+        return ()
+    return [getattr(node, part.name) for part in fields(node) if part.name != "span"]  # type: ignore[arg-type]
 
 
-_KNOWN: dict[type[object], tuple[str, ...] | None] = {}
+_Inside: TypeAlias = "Callable[[Any], tuple[object, ...]]"
+
+_INSIDE: dict[type[object], _Inside | None] = {}
+"""What gives the fields of a node that nodes can be in, the last one first; None for what is no node."""
+
+_PLAIN = frozenset({"Span", "str", "str | None", "bool", "int", "tuple[str, ...]"})
 
 
-def _parts(node: object) -> tuple[str, ...] | None:
-    """The fields of a node's class; None for plain values, and for classes defined in the code."""
-    kind = type(node)
-    if kind not in _KNOWN:
-        _KNOWN[kind] = None
-        if is_dataclass(node) and not isinstance(node, (ClassDecl, type)):
-            _KNOWN[kind] = tuple(part.name for part in fields(node) if part.name != "span")
-    return _KNOWN[kind]
+def _is_node(kind: type[object]) -> bool:
+    """Plain values are none, nor are classes defined in the code."""
+    return is_dataclass(kind) and kind is not ClassDecl
+
+
+def _learn(kind: type[object]) -> _Inside | None:
+    _INSIDE[kind] = _getter(kind) if _is_node(kind) else None
+    return _INSIDE[kind]
+
+
+def _getter(kind: type[Any]) -> _Inside:
+    match [part.name for part in fields(kind) if part.type not in _PLAIN]:
+        case []:
+            return lambda _: ()
+        case [name]:
+            return lambda node: (getattr(node, name),)
+        case names:
+            return attrgetter(*reversed(names))

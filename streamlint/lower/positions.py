@@ -56,7 +56,7 @@ class _Placed(AbstractContextManager[None]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._state.spans[self._node] = (self._start, self._state.offset)
+        self._state.spans[id(self._node)] = (self._start, self._state.offset)
 
 
 class _OffsetState(CodegenState):
@@ -66,8 +66,9 @@ class _OffsetState(CodegenState):
         super().__init__(module.default_indent, module.default_newline)
         self.text = text
         self.offset = 0
-        self.spans: dict[cst.CSTNode, tuple[int, int]] = {}
-        self.whole: dict[cst.CSTNode, tuple[int, int]] = {}
+        # By identity, as libcst compares nodes too: their own hash is Python code.
+        self.spans: dict[int, tuple[int, int]] = {}
+        self.whole: dict[int, tuple[int, int]] = {}
 
     def add_indent_tokens(self) -> None:
         self.offset += sum(map(len, self.indent_tokens))
@@ -79,16 +80,16 @@ class _OffsetState(CodegenState):
         if type(node) in _WHOLE:
             if isinstance(node, cst.BaseSuite):
                 self.offset += self._lag(self.offset, ":")
-            self.whole[node] = (self.offset, self.offset)
+            self.whole[id(node)] = (self.offset, self.offset)
 
     def after_codegen(self, node: cst.CSTNode) -> None:
         if type(node) in _WHOLE:
-            self.whole[node] = (self.whole[node][0], self.offset)
+            self.whole[id(node)] = (self.whole[id(node)][0], self.offset)
         elif type(node) is cst.FormattedString:
-            start, end = self.spans[node]  # parentheses may have been written after it
+            start, end = self.spans[id(node)]  # parentheses may have been written after it
             if lag := self._lag(end, node.end):
                 self.offset += lag
-                self.spans[node] = (start, end + lag)
+                self.spans[id(node)] = (start, end + lag)
 
     def _lag(self, offset: int, token: str) -> int:
         """Code points that libcst 1.9 parsed and did not give back, before the token that ends at an offset.
@@ -113,11 +114,12 @@ class _OffsetState(CodegenState):
 class Positions:
     """Spans of the nodes of one parsed segment."""
 
-    __slots__ = ("_segment", "_spans", "_starts", "_whole")
+    __slots__ = ("_module", "_segment", "_spans", "_starts", "_whole")
 
     def __init__(self, segment: Segment, module: cst.Module) -> None:
         state = _OffsetState(module, segment.text)
         module._codegen(state)
+        self._module = module  # as long as it is there, no other node has the identity of one of its nodes
         self._segment = segment
         self._spans = state.spans
         self._whole = state.whole
@@ -134,22 +136,22 @@ class Positions:
 
     def header(self, statement: cst.CSTNode, suite: cst.BaseSuite) -> Span:
         """A compound statement up to the colon, which its suite follows directly."""
-        return self._between(self._spans[statement][0], self._whole[suite][0])
+        return self._between(self._spans[id(statement)][0], self._whole[id(suite)][0])
 
     def header_of_match(self, statement: cst.Match) -> Span:
         """A ``match`` statement has no suite: up to the first colon after its subject."""
         end = self._segment.text.find(":", self._place(statement.subject)[1]) + 1
-        return self._between(self._spans[statement][0], end)
+        return self._between(self._spans[id(statement)][0], end)
 
     def lines_of_class(self, node: cst.ClassDef) -> tuple[int, int]:
         """First and last line of a class, with its decorators and comments that follow."""
-        start = self._place(node.decorators[0])[0] if node.decorators else self._spans[node][0]
-        end = self._whole[node][1]
+        start = self._place(node.decorators[0])[0] if node.decorators else self._spans[id(node)][0]
+        end = self._whole[id(node)][1]
         return self._line(start) + self._segment.shift + 1, self._line(end - 1) + self._segment.shift + 1
 
     def _place(self, node: cst.CSTNode) -> tuple[int, int]:
-        place = self._whole.get(node)
-        return self._spans[node] if place is None else place
+        place = self._whole.get(id(node))
+        return self._spans[id(node)] if place is None else place
 
     def _line(self, offset: int) -> int:
         return bisect_right(self._starts, offset) - 1

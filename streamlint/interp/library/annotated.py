@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 def says(m: Machine, module: str, annotation: ir.Expr | None, value: Value) -> None:
     """Notes what an annotation shows to be no memory: ``temperature: float``, ``def width(self) -> int``."""
+    if annotation is None:
+        return
     if known.facts_of(m.project).of_annotation(module, annotation).kind is Kind.PLAIN:
         is_plain(m, names.settle(m, value))
 

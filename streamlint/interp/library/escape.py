@@ -137,21 +137,29 @@ def _reached(m: Machine, values: Iterable[Value]) -> list[_Orders]:
     if not (m.streams or m.events or m.monitors):
         return found
     waiting = [value for value in values if type(value) in _LEADS][::-1]
-    seen: set[Value] = set()
+    seen: set[SymV] = set()
+    objects: set[int] = set()
     scopes: set[int] = set()
     while waiting:
         value = waiting.pop()
         if isinstance(value, SymV):
             value = m.roles.get(value.symbol, value)
-        if isinstance(value, (HeapV, SymV)):
-            if isinstance(value, SymV) and not value.holds:
+        if isinstance(value, HeapV):
+            if value.id in objects:
                 continue
-            if value in seen:
+            objects.add(value.id)
+            if value.id in m.monitors:
+                found.append(value)
+        elif isinstance(value, SymV):
+            if not value.holds or value in seen:
                 continue
             seen.add(value)
-        if isinstance(value, (StreamV, EventV)) or (isinstance(value, HeapV) and value.id in m.monitors):
+        elif isinstance(value, (StreamV, EventV)):
             found.append(value)
-        waiting += [inner for inner in _inside(m, value, scopes) if type(inner) in _LEADS][::-1]
+            continue
+        inside = [inner for inner in _inside(m, value, scopes) if type(inner) in _LEADS]
+        if inside:
+            waiting += inside[::-1]
     return found
 
 
@@ -160,7 +168,7 @@ def _inside(m: Machine, value: Value, scopes: set[int]) -> Iterable[Value]:
     match value:
         case HeapV(number):
             held = m.heap[number]
-            return (*held.named, *held.items, *held.extra.values())
+            return (*held.attrs.values(), *held.entries.values(), *held.items, *held.extra.values())
         case CallbackV(func=func):
             return (func,)
         case _:

@@ -29,19 +29,20 @@ BUILTIN_CONSTANTS = {"True": ConstV(True), "False": ConstV(False), "None": NONE,
 
 def load(m: Machine, name: str) -> Value:
     """A name, innermost scope first, then the module, then builtins."""
-    env: Env | None = m.frame.env
-    module = env.module if env else ""
+    innermost = m.frames[-1].env
+    env: Env | None = innermost
     while env is not None:
         if name in env.names and name not in env.outer:
             return names.settle(m, env.names[name])
         env = env.parent
-    return module_name(m, module, name)
+    return module_name(m, innermost.module, name)
 
 
 def module_name(m: Machine, module: str, name: str) -> Value:
     """A module-level name: a definition, an import, or a variable, which is evaluated when first needed."""
-    if (module, name) in m.globals:
-        return names.settle(m, m.globals[module, name])
+    held = m.globals.get((module, name))
+    if held is not None:
+        return names.settle(m, held)
     found = m.project.member(module, name)
     if found is not None:
         return found

@@ -82,7 +82,7 @@ def evaluate_call(m: Machine, e: ir.Call) -> Value:
         return _super_call(m, e)
     func = names.settle(m, expr.evaluate(m, e.func))
     args, kwargs = arguments(m, e)
-    m.frame.calling = e
+    m.frames[-1].calling = e
     return call(m, func, args, kwargs, e.span)
 
 

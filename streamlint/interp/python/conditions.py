@@ -142,7 +142,8 @@ def _default(m: Machine, key: Symbol) -> int:
         case Comparison("==" | "is", StreamV(), _) | Comparison("==" | "is", _, StreamV()):
             return 1
         case _:
-            return int(any(word in symbols.text_of(key) for word in _UNLIKELY))
+            text = symbols.text_of(key)
+            return int(any(word in text for word in _UNLIKELY))
 
 
 def negate(m: Machine, e: ir.Unary) -> Value:

@@ -60,7 +60,7 @@ def call_function(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, 
         return calls.call(
             m, wrapper, [*([] if func.receiver is None else [func.receiver]), *args], kwargs, span
         )
-    active = sum(1 for frame in m.frames if frame.function == func.name)
+    active = [frame.function for frame in m.frames].count(func.name)
     if active > 1 or _is_remote(m, func, [*args, *kwargs.values()], depth):
         return _cut(m, func, args, kwargs, span)
     if depth >= LIMITS.call_depth:

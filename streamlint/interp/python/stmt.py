@@ -43,10 +43,11 @@ def run_block(m: Machine, body: Sequence[ir.Stmt]) -> None:
 def run(m: Machine, s: ir.Stmt) -> None:
     """Carries out one statement."""
     m.tick()
-    m.frame.statement = s.span
-    m.frame.born = len(m.buffers)
-    if m.frame.entered < 0:
-        m.frame.entered = len(m.buffers)
+    frame = m.frames[-1]
+    frame.statement = s.span
+    frame.born = len(m.buffers)
+    if frame.entered < 0:
+        frame.entered = frame.born
     if m.watch is not None:
         m.watch.begins(m, s)
     match s:

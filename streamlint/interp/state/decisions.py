@@ -48,8 +48,9 @@ class Oracle:
     ) -> int:
         """The answer for ``key``; asking twice gives the same one."""
         if key in self.memo:
-            if relevant:
-                self.taken[:] = [replace(d, again=True) if d.key == key else d for d in self.taken]
+            for position, decision in enumerate(self.taken if relevant else ()):
+                if decision.key is key and not decision.again:
+                    self.taken[position] = replace(decision, again=True)
             return self.memo[key]
         position = len(self.taken)
         chosen = self.forced[position] if position < len(self.forced) else default

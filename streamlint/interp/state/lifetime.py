@@ -121,7 +121,8 @@ class Lifetimes:
 def after_statement(m: Machine, span: Span) -> None:
     """Looks for buffers whose last reference the statement dropped."""
     _catch_up(m)
-    _drop_among(m, m.life.candidates, span)
+    if m.life.candidates:
+        _drop_among(m, m.life.candidates, span)
 
 
 def after_turn(m: Machine, since: int, elements: Iterable[Value], span: Span) -> None:
@@ -248,6 +249,8 @@ def drop(m: Machine, view: BufferV, span: Span, name: str) -> None:
 def _catch_up(m: Machine) -> None:
     """Notes what the ops since the last look mean for lifetimes."""
     life = m.life
+    if life.read == len(m.ops):
+        return
     for op in m.ops[life.read :]:
         match op:
             case Launch():

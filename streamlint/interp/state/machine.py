@@ -240,10 +240,10 @@ class Machine:
     # ------------------------------------------------------------------ budgets and places
 
     def tick(self) -> None:
-        self.steps += 1
-        if self.steps > LIMITS.path_steps or len(self.ops) > LIMITS.path_ops:
+        self.steps = steps = self.steps + 1
+        if steps > LIMITS.path_steps or len(self.ops) > LIMITS.path_ops:
             self.stop("steps")
-        if not self.steps & 4_095:
+        if not steps & 4_095:
             self.project.budgets.look()
 
     def stop(self, budget: str) -> NoReturn:

@@ -12,8 +12,14 @@ if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
 
 
+_UNSETTLED = frozenset({SymV, BufferV, ApiV})
+"""Values that may have turned out to be something else: asked of every value that is used."""
+
+
 def settle(m: Machine, value: Value) -> Value:
     """A symbolic value as what it has turned out to be on this path (``if s is None:`` was taken, ...)."""
+    if type(value) not in _UNSETTLED:
+        return value
     if isinstance(value, SymV):
         role = m.roles.get(value.symbol)
         if role is not None:

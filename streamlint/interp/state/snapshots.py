@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from operator import attrgetter
 from typing import Any
 
 from streamlint.interp.state.captures import Captures, Recording
@@ -53,14 +54,8 @@ def _copied(value: object) -> object:
         case set():
             return set(value)
         case HeapObject():
-            return replace(
-                value,
-                attrs=dict(value.attrs),
-                entries=dict(value.entries),
-                keys=dict(value.keys),
-                items=list(value.items),
-                extra=dict(value.extra),
-            )
+            # Most of what a path has are these. What they hold is values, and nothing that can change.
+            return HeapObject(*[part.copy() if type(part) in _FILLED else part for part in _PARTS(value)])
         case Lifetimes() | Captures() | Recording():
             changes: dict[str, Any] = {f.name: _copied(getattr(value, f.name)) for f in fields(value)}
             return replace(value, **changes)
@@ -68,4 +63,6 @@ def _copied(value: object) -> object:
             return value
 
 
+_PARTS = attrgetter(*(f.name for f in fields(HeapObject)))
+_FILLED = frozenset({dict, list})
 _MUTABLE = (dict, list, set, HeapObject, Lifetimes, Captures, Recording)

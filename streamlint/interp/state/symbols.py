@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
-from weakref import KeyedRef
+from weakref import ref
 
 from streamlint.interp.state.budgets import LIMITS, short
 
@@ -32,24 +32,37 @@ class _Once(type):
             made = known() if known is not None else None
             if made is None:
                 made = type.__call__(cls, *parts)
-                object.__setattr__(made, "_kinds", _kinds_in(made))
-                _MADE[what] = KeyedRef(made, _forget, what)
+                object.__setattr__(made, "_kinds", _kinds_in(cls, parts))
+                object.__setattr__(made, "_owner", parts[0] if cls in _OWNED else None)
+                _MADE[what] = entry = _Entry(made, _forget)
+                entry.what = what
             return made
 
 
-_MADE: dict[tuple[object, ...], KeyedRef[tuple[object, ...], Any]] = {}
+class _Entry(ref[Any]):
+    """A symbol that was made, and what finds it."""
+
+    __slots__ = ("what",)
+
+    what: tuple[object, ...]
 
 
-def _forget(gone: KeyedRef[tuple[object, ...], Any]) -> None:
-    if _MADE.get(gone.key) is gone:
-        del _MADE[gone.key]
+_MADE: dict[tuple[object, ...], _Entry] = {}
+
+
+def _forget(gone: ref[Any]) -> None:
+    assert isinstance(gone, _Entry)
+    if _MADE.get(gone.what) is gone:
+        del _MADE[gone.what]
 
 
 class _Symbol(metaclass=_Once):
-    __slots__ = ("__weakref__", "_kinds", "_text")
+    __slots__ = ("__weakref__", "_kinds", "_owner", "_text")
 
     _kinds: int
     """Which kinds of symbols it is made of, its own too: a bit for each."""
+    _owner: Symbol | None
+    """See ``owner``."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -231,7 +244,14 @@ _PARTS = {
     for kind in get_args(Symbol)
 }
 """The fields of each kind that hold symbols."""
+_PLACES = {
+    kind: tuple(place for place, field in enumerate(fields(kind)) if field.name in names)
+    for kind, names in _PARTS.items()
+}
+"""Their numbers."""
 _BITS = {kind: 1 << number for number, kind in enumerate(_PARTS)}
+_OWNED = frozenset({Attr, Item, Call, Fresh})
+"""What has the symbol, or gave it, is the first field of these."""
 
 
 def parts(symbol: Symbol) -> Iterator[Symbol]:
@@ -244,13 +264,15 @@ def parts(symbol: Symbol) -> Iterator[Symbol]:
             yield value
 
 
-def _kinds_in(symbol: Symbol) -> int:
-    found = _BITS[type(symbol)]
-    for name in _PARTS[type(symbol)]:
-        value = getattr(symbol, name)
-        for part in value if isinstance(value, tuple) else (value,):
-            if part is not None:
+def _kinds_in(kind: type, values: tuple[Any, ...]) -> int:
+    found = _BITS[kind]
+    for place in _PLACES[kind]:
+        value = values[place]
+        if isinstance(value, tuple):
+            for part in value:
                 found |= part._kinds
+        elif value is not None:
+            found |= value._kinds
     return found
 
 
@@ -281,28 +303,23 @@ def call(name: str, *args: Symbol) -> Call:
 
 def owner(symbol: Symbol) -> Symbol | None:
     """What has it as an attribute or an element, or gave it when it was called."""
-    match symbol:
-        case Attr(of) | Item(of) | Call(of) | Fresh(of):
-            return of
-        case _:
-            return None
+    return symbol._owner
 
 
 def owners(symbol: Symbol) -> Iterator[Symbol]:
     """What it is reached from, the nearest first: ``batch.lens`` and ``batch`` of ``batch.lens[0]``."""
-    above = owner(symbol)
+    above = symbol._owner
     while above is not None:
         yield above
-        above = owner(above)
+        above = above._owner
 
 
 def is_under(symbol: Symbol, whole: Symbol) -> bool:
     """Whether it is reached from an attribute of another one: asked of all that a path has come by."""
     if whole._kinds & ~symbol._kinds:
         return False
-    here: Symbol | None = symbol
-    while here is not None:
-        above = owner(here)
+    here = symbol
+    while (above := here._owner) is not None:
         if above is whole and isinstance(here, Attr):
             return True
         here = above
