@@ -128,6 +128,7 @@ def parser() -> argparse.ArgumentParser:
 
 CACHE_DIR = "where what is found is kept (default: the user's cache folder)"
 JOBS = "processes, no more than cores and files; 0 is one for each core"
+EXECUTOR = "let the workers of a Dask scheduler do it, who see the files under the same paths"
 
 
 def _check_options(parser: argparse.ArgumentParser) -> None:
@@ -194,6 +195,7 @@ def _check_options(parser: argparse.ArgumentParser) -> None:
     running = parser.add_argument_group("running")
     running.add_argument("--config", type=Path, metavar="FILE", help="use this configuration file")
     running.add_argument("--jobs", type=_job_count, metavar="N", help=JOBS)
+    running.add_argument("--executor", default="", metavar="dask://HOST:PORT", help=EXECUTOR)
     running.add_argument("--stdin-filename", type=Path, metavar="NAME", help="the path that `-` stands for")
     running.add_argument("--watch", action="store_true", help="look again each time a file has changed")
     running.add_argument("--no-cache", action="store_true", help="analyze all anew, and keep nothing")
@@ -315,6 +317,8 @@ def _request(options: argparse.Namespace) -> check.Request:
         raise UserError("--fix and --diff do not go with --add-ignore and --write-baseline")
     if "-" in options.paths and (options.fix or options.diff):
         raise UserError("--fix and --diff change files: `-` is none")
+    if "-" in options.paths and options.executor:
+        raise UserError("--executor reads files where they are analyzed: `-` is none")
     stdin = _stdin(options)
     request = api.request(
         tuple(Path(word) for word in options.paths if word != "-"),
@@ -327,7 +331,7 @@ def _request(options: argparse.Namespace) -> check.Request:
         known=_known(options),
         diff_base=options.diff_base,
     )
-    return replace(request, cache=_cache(options, request.config))
+    return replace(request, cache=_cache(options, request.config), executor=options.executor)
 
 
 def _cache(options: argparse.Namespace, config: Config) -> Path | None:

@@ -7,7 +7,7 @@
 
 _shtab_streamlint_subparsers=(check rules cache completion graph confirm doctor explain init server)
 
-_shtab_streamlint_check_option_strings=(-h --help --select --ignore --min-confidence --baseline --write-baseline --prune-baseline --diff-base --add-ignore --fix --unsafe-fixes --diff --output-format --paths-from --output --statistics --color -q --quiet --exit-zero --config --jobs --stdin-filename --watch --no-cache --cache-dir)
+_shtab_streamlint_check_option_strings=(-h --help --select --ignore --min-confidence --baseline --write-baseline --prune-baseline --diff-base --add-ignore --fix --unsafe-fixes --diff --output-format --paths-from --output --statistics --color -q --quiet --exit-zero --config --jobs --executor --stdin-filename --watch --no-cache --cache-dir)
 _shtab_streamlint_rules_option_strings=(-h --help --output-format)
 _shtab_streamlint_cache_option_strings=(-h --help --cache-dir)
 _shtab_streamlint_completion_option_strings=(-h --help)

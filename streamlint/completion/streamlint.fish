@@ -51,7 +51,7 @@ function _shtab_streamlint_using
 end
 
 set -g _shtab_streamlint_commands check rules cache completion graph confirm doctor explain init server
-set -g _shtab_streamlint_opts_with_value --add-ignore --baseline --cache-dir --code --color --config --delay --diff-base --earlier --finding --format --html --ignore --jobs --later --min-confidence --output --output-format --paths-from --python --select --stdin-filename --synthesize --timeout --write-baseline -o
+set -g _shtab_streamlint_opts_with_value --add-ignore --baseline --cache-dir --code --color --config --delay --diff-base --earlier --executor --finding --format --html --ignore --jobs --later --min-confidence --output --output-format --paths-from --python --select --stdin-filename --synthesize --timeout --write-baseline -o
 
 complete -c streamlint -e
 complete -c streamlint -f
@@ -80,6 +80,7 @@ complete -c streamlint -n '_shtab_streamlint_using check' -s q -l quiet -d 'no s
 complete -c streamlint -n '_shtab_streamlint_using check' -l exit-zero -d 'exit with 0 even if there are findings'
 complete -c streamlint -n '_shtab_streamlint_using check' -l config -xka "(__fish_complete_path (commandline -ct))" -d 'use this configuration file'
 complete -c streamlint -n '_shtab_streamlint_using check' -l jobs -x -d 'processes, no more than cores and files; 0 is one for each core'
+complete -c streamlint -n '_shtab_streamlint_using check' -l executor -x -d 'let the workers of a Dask scheduler do it, who see the files under the same paths'
 complete -c streamlint -n '_shtab_streamlint_using check' -l stdin-filename -xka "(__fish_complete_path (commandline -ct))" -d 'the path that `-` stands for'
 complete -c streamlint -n '_shtab_streamlint_using check' -l watch -d 'look again each time a file has changed'
 complete -c streamlint -n '_shtab_streamlint_using check' -l no-cache -d 'analyze all anew, and keep nothing'

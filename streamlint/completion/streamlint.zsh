@@ -63,6 +63,7 @@ _shtab_streamlint_check_options=(
   "--exit-zero[exit with 0 even if there are findings]"
   "--config[use this configuration file]:FILE:_files"
   "--jobs[processes, no more than cores and files\; 0 is one for each core]:N:"
+  "--executor[let the workers of a Dask scheduler do it, who see the files under the same paths]:dask://HOST:PORT:"
   "--stdin-filename[the path that \`-\` stands for]:NAME:_files"
   "--watch[look again each time a file has changed]"
   "--no-cache[analyze all anew, and keep nothing]"

@@ -51,6 +51,8 @@ class Request:
     selection: Selection
     min_confidence: Confidence
     jobs: int
+    executor: str = ""
+    """Where the work is done instead of in processes here: see ``fleet``."""
     known: Baseline = field(default_factory=Baseline)
     changed: Changed | None = None
     """If given, only findings with a place in a changed line are shown."""
@@ -205,6 +207,7 @@ def _analyze(
     settings = Settings(
         default_stream=request.config.default_stream,
         jobs=request.jobs,
+        executor=request.executor,
         evidence=False,
         fix_possible=request.fixing and request.min_confidence is Confidence.POSSIBLE,
     )

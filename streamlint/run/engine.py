@@ -123,7 +123,13 @@ def _results(
     ``found`` answers searches.
     """
     done: set[Path] = set()
-    if settings.jobs != 1 and len(wanted) > 1 and not tree.overlay:
+    if settings.executor and not tree.overlay:
+        from streamlint.run import fleet
+
+        for path, result in fleet.from_executor(tree, settings, wanted, found):
+            done.add(path)
+            yield path, result
+    elif settings.jobs != 1 and len(wanted) > 1 and not tree.overlay:
         from streamlint.run import parallel, pool
 
         jobs = pool.count(settings.jobs, len(wanted))

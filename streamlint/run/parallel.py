@@ -31,15 +31,20 @@ MERE_TEXT = 0.01
 def is_worth_a_pool(tree: Tree, wanted: Sequence[Path]) -> bool:
     work = 0.0
     for path in wanted:
-        data = tree.data(path) or b""
-        work += len(data) * (1 if may_touch_gpu(data) else MERE_TEXT)
+        work += cost(tree, path)
         if work >= WORTH_A_POOL:
             return True
     return False
 
 
+def cost(tree: Tree, path: Path) -> float:
+    """What a file is likely to cost, in bytes of GPU code."""
+    data = tree.data(path) or b""
+    return len(data) * (1 if may_touch_gpu(data) else MERE_TEXT)
+
+
 @dataclass(slots=True)
-class _Work:
+class Work:
     """What a worker process does: it has a session of its own."""
 
     root: Path
@@ -70,14 +75,21 @@ def from_workers(
     found: Mapping[Search, tuple[str, ...]],
 ) -> Results:
     """Largest files first. A file that no worker gets through is an error; the others are kept."""
-    work = _Work(tree.root, tuple(tree.files), settings, found)
-    order = sorted(wanted, key=_size, reverse=True)
-    with closing(pool.answers(order, work, tree.root, jobs)) as answers:
+    work = Work(tree.root, tuple(tree.files), settings, found)
+    with closing(pool.answers(largest_first(wanted), work, tree.root, jobs)) as answers:
         for path, answer in answers:
-            if isinstance(answer, pool.Lost):
-                yield path, FileResult(errors=(SourceError(tree.relative(path), 0, answer.reason),))
-            else:
-                yield path, cast("FileResult", answer)
+            yield path, result(tree, path, answer)
+
+
+def result(tree: Tree, path: Path, answer: object) -> FileResult:
+    """What a worker gave for a file; ``Lost`` is an error."""
+    if isinstance(answer, pool.Lost):
+        return FileResult(errors=(SourceError(tree.relative(path), 0, answer.reason),))
+    return cast("FileResult", answer)
+
+
+def largest_first(paths: Sequence[Path]) -> list[Path]:
+    return sorted(paths, key=_size, reverse=True)
 
 
 def _size(path: Path) -> int:

@@ -21,6 +21,8 @@ class Settings:
     max_file_bytes: int = MAX_BYTES
     jobs: int = 1
     """Processes, no more than cores and files; 0 is one for each core."""
+    executor: str = ""
+    """Where the work is done instead, as ``fleet`` understands it: ``dask://HOST:PORT``."""
     evidence: bool = True
     """Whether findings keep the trace of their path, which is large: `confirm` and `graph` use it."""
     fix_possible: bool = False
