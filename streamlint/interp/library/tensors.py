@@ -10,7 +10,7 @@ from streamlint.interp.facts.kinds import Kind
 from streamlint.interp.library import (
     storage,
 )
-from streamlint.interp.state import flavors, names, symbols
+from streamlint.interp.state import flavors, names, stored, symbols
 from streamlint.interp.state.values import (
     BufferV,
     Flavor,
@@ -131,6 +131,8 @@ def buffers_in(m: Machine, values: Iterable[Value], *, unknown: bool = True, dep
                     [held.sample] if held.open and held.sample is not None else []
                 )
                 found += buffers_in(m, inside, unknown=unknown, depth=depth - 1)
+            case SymV(symbol) if made := stored.memory_in(m, symbol):
+                found += made
             case SymV(symbol) as value if (
                 unknown
                 and _is_plain(symbol)

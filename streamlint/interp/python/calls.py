@@ -29,11 +29,11 @@ from streamlint.interp.library import (
 from streamlint.interp.python import (
     builtin,
     container_methods,
-    containers,
     contexts,
     expr,
     functions,
     instances,
+    mappings,
     text,
 )
 from streamlint.interp.state import elements, flavors, names, symbols
@@ -423,9 +423,9 @@ def _symbolic_method(
         return call_method(m, stream_values.as_stream(m, receiver, span), name, args, kwargs, span)
     if name in ("synchronize", "wait", "query", "sync") and _named_like(receiver, "event"):
         return call_method(m, stream_values.as_event(m, receiver, span), name, args, kwargs, span)
-    if name == "get" and len(args) in (1, 2) and not kwargs and not isinstance(args[0], ConstV):
-        # An unknown mapping has one value for a key: `streams.get(device)`, and later `streams[device]`.
-        return containers.index(m, receiver, args[0], span)
+    found = mappings.method(m, receiver, name, args, kwargs, span)
+    if found is not None:
+        return found
     if name in escape.WAITING:
         # An unknown thing is waited for: it may be any event or stream seen so far.
         streams = collectives.ordered_by(m, receiver.symbol) or escape.all_streams(m)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from streamlint.interp.facts import classes
 from streamlint.interp.library import arrays, devices, handoffs, in_place, sizes, tensors
 from streamlint.interp.python import alike
-from streamlint.interp.state import elements, names, rings, symbols
+from streamlint.interp.state import elements, names, rings, stored, symbols
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -95,6 +95,8 @@ def nth(m: Machine, source: Value, turn: int | None, span: Span) -> Value:
             return TupleV((count, nth(m, inner, turn, span)))
         case HeapObject(role="slice", items=[inner, ConstV(int() as first), *_]):
             return nth(m, inner, None if turn is None else first + turn, span)
+        case HeapObject(role="values", items=[table]):
+            return index(m, table, nth(m, table, turn, span), span)
         case HeapObject(role="zip", items=parts):
             return TupleV(tuple(nth(m, part, turn, span) for part in parts))
         case HeapObject(role="cycle" | "count"):
@@ -191,7 +193,8 @@ def index(m: Machine, value: Value, at: Value, span: Span) -> Value:
         case BufferV(), _:
             return _view(m, value, at, span)
         case (SymV(base, holds), _):
-            return SymV(symbols.Item(base, symbol_of(at)), holds)
+            place = symbols.Item(base, symbol_of(at))
+            return stored.at(m, place) or SymV(place, holds)
         case MethodV(BufferV() as view, "__array_interface__"), ConstV("data"):
             return TupleV((BufferV(view.id, view.region, Flavor.POINTER), ConstV(False)))
         case MethodV(BufferV() as view, "__cuda_array_interface__"), ConstV("data"):

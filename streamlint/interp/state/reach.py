@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from streamlint.interp.state import stored
 from streamlint.interp.state.values import (
     BufferV,
     CallbackV,
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.symbols import Symbol
     from streamlint.interp.state.values import HeapObject
 
 
@@ -53,6 +56,7 @@ def _not_reached(m: Machine, roots: Iterable[Value], missing: set[BufferId]) -> 
     scopes: set[int] = set()
     waiting: list[Value] = []
     moved, heap, same = m.life.moved, m.heap, m.life.same
+    of_objects = _in_objects(m)
     for root in roots:
         waiting.append(root)
         while waiting:
@@ -66,7 +70,10 @@ def _not_reached(m: Machine, roots: Iterable[Value], missing: set[BufferId]) -> 
             elif isinstance(value, HeapV):
                 if value.id not in seen:
                     seen.add(value.id)
-                    waiting += [part for part in _held_by(heap[value.id]) if type(part) in _HOLD]
+                    held = heap[value.id]
+                    waiting += [part for part in _held_by(held) if type(part) in _HOLD]
+                    if of_objects and held.symbol is not None:
+                        waiting += of_objects.pop(stored.whole(held.symbol), ())
             elif isinstance(value, CallbackV):
                 if not value.address:
                     _found(m, value.id, missing)
@@ -75,7 +82,19 @@ def _not_reached(m: Machine, roots: Iterable[Value], missing: set[BufferId]) -> 
                     waiting.append(value.func)
             else:
                 waiting += [part for part in inside(value, scopes) if type(part) in _HOLD]
+                if of_objects and isinstance(value, SymV):
+                    waiting += of_objects.pop(stored.whole(value.symbol), ())
     return missing
+
+
+def _in_objects(m: Machine) -> dict[Symbol, list[Value]]:
+    """What was put into unknown objects that nobody but the code at hand holds, by the object."""
+    found: dict[Symbol, list[Value]] = defaultdict(list)
+    for place, value in m.roles.items():
+        owner = stored.owned(place)
+        if owner is not None and type(value) in _HOLD:
+            found[owner].append(value)
+    return found
 
 
 _HOLD = frozenset({BufferV, HeapV, TupleV, SymV, MethodV, ContextV, PartialV, GeneratorV, FuncV, CallbackV})
@@ -139,7 +158,7 @@ def _roots(m: Machine) -> Iterator[Value]:
     yield from m.life.kept
     yield from m.life.outside
     yield from m.life.lent
-    yield from m.roles.values()
+    yield from (value for place, value in m.roles.items() if stored.owned(place) is None)
     yield from m.remembered.values()
     yield from m.life.moved.values()
     # While a module's own body runs, its names are in the frame, and what others see lags behind.
