@@ -213,6 +213,17 @@ MODULE_LISTINGS = {
 }
 """Methods of a module that list what it owns: what they list, and whether with names."""
 
+MODULE_CONTAINERS = {
+    "torch.nn.ModuleList": "list",
+    "torch.nn.ParameterList": "list",
+    "torch.nn.ModuleDict": "dict",
+    "torch.nn.ParameterDict": "dict",
+}
+"""Modules that are lists or dicts of others, by what they are like
+(https://docs.pytorch.org/docs/stable/nn.html#containers)."""
+SEQUENCE = "torch.nn.Sequential"
+"""The one that calls what it holds, one after the other."""
+
 FILLS_MODULE = frozenset({"load_state_dict"})
 """Methods of a module that copy into what it owns."""
 

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.library import hooks, tensors, unresolved
 from streamlint.interp.state import names, symbols
-from streamlint.interp.state.values import BufferV, Flavor, HeapV, SymV, TupleV, Value, symbol_of
+from streamlint.interp.state.values import ApiV, BufferV, Flavor, HeapV, SymV, TupleV, Value, symbol_of
 from streamlint.models import torch as model
 from streamlint.trace import WHOLE, Access, Doubt, Evidence, Mode
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
+    from streamlint.interp.state.values import HeapObject
     from streamlint.source import Span
 
 
@@ -50,6 +51,26 @@ def method(
     if name in hooks.OF_MODULES:
         hooks.register(m, view, name, args, span)
     return unresolved.opaque(m, f"{m.buffers[view.id].name or 'module'}.{name}", args, kwargs, span)
+
+
+def of_object(m: Machine, receiver: HeapV, name: str) -> Value | None:
+    """What each module has, one of the tree or one that holds others: ``Net().cuda()`` is the net."""
+    if name in model.MODULE_LISTINGS:
+        return listed(m, m.symbol_of_object(receiver), name)
+    return receiver if is_conversion(m, receiver, name) else None
+
+
+def is_conversion(m: Machine, value: HeapV, name: str) -> bool:
+    """Whether a method gives the module itself."""
+    return name in model.MODULE_RETURNS_SELF and _is_one(m, m.heap[value.id])
+
+
+def _is_one(m: Machine, held: HeapObject) -> bool:
+    if held.cls is None:
+        return held.kind.startswith("torch.nn.")
+    order = m.project.ancestors(held.cls)[0]
+    bases = (m.project.named(cls.module, base) for cls in order for base in cls.bases)
+    return any(isinstance(base, ApiV) and base.path.startswith("torch.nn.") for base in bases)
 
 
 MOST_LISTED = 6

@@ -167,7 +167,7 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
             | "SimpleQueue"
             | "LifoQueue"
         ):
-            return _container(m, name, args, kwargs, span)
+            return container(m, name, args, kwargs, span)
         case "len":
             items = elements.listed(m, first)
             if items is not None:
@@ -306,7 +306,7 @@ def _range(m: Machine, args: list[Value], span: Span) -> Value:
     return given_by("range", *args)
 
 
-def _container(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
+def container(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
     if name in ("dict", "OrderedDict", "defaultdict"):
         return _dictionary(m, name, args, kwargs, span)
     shape = Shape.SET if name in ("set", "frozenset") else Shape.LIST

@@ -34,6 +34,7 @@ from streamlint.interp.python import (
     functions,
     instances,
     mappings,
+    module_containers,
     text,
 )
 from streamlint.interp.state import elements, flavors, names, symbols
@@ -181,6 +182,8 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
                 if method is not None:
                     return call(m, method, args, kwargs, span)
             return unresolved.opaque(m, m.symbol_of_object(func), [func, *args], kwargs, span)
+        case HeapV() if module_containers.is_sequence(m, func):
+            return module_containers.in_turn(m, func, args, span)
         case SymV(symbols.Binary("*", symbols.Name(path))) if path.startswith("ctypes."):
             # (ctypes.c_int32 * 1)(): an array of the host
             made = m.new_buffer("", Space.PAGEABLE, Origin.ALLOCATED, Flavor.ARRAY, span)
@@ -252,7 +255,7 @@ def call_api(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value],
     if row is not None and path != "torch.device":
         framework, api = row
         return effects.apply(m, framework, api, None, args, kwargs, span)
-    made = builtin.call(m, path, args, kwargs, span)
+    made = module_containers.made(m, path, args, kwargs, span) or builtin.call(m, path, args, kwargs, span)
     if made is not None:
         return made
     if path.startswith(("torch.", "torch_npu.")):
@@ -322,11 +325,8 @@ def call_method(
                 found = container_methods.method(m, receiver, name, args, kwargs, span)
                 if receiver.id in m.monitors:
                     threads.wake(m, receiver, name, span)
-                return (
-                    found
-                    if found is not None
-                    else unresolved.opaque(m, name, [receiver, *args], kwargs, span)
-                )
+                found = found or torch_modules.of_object(m, receiver, name)
+                return found or unresolved.opaque(m, name, [receiver, *args], kwargs, span)
             if threads.is_thread(m, receiver):
                 return threads.method(m, receiver, name, span)
             method = classes.method(m, receiver, name)
@@ -334,8 +334,9 @@ def call_method(
                 return call(m, method, args, kwargs, span)
             if threads.is_method(m, receiver, name):
                 return threads.method(m, receiver, name, span)
-            if name in torch_model.MODULE_LISTINGS:
-                return torch_modules.listed(m, m.symbol_of_object(receiver), name)
+            found = torch_modules.of_object(m, receiver, name)
+            if found is not None:
+                return found
             return unresolved.opaque(
                 m, symbols.Attr(m.symbol_of_object(receiver), name), [receiver, *args], kwargs, span
             )

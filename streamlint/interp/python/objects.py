@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir, models
 from streamlint.interp.facts import classes
-from streamlint.interp.library import devices, effects, tensor_methods, threads
+from streamlint.interp.library import devices, effects, tensor_methods, threads, torch_modules
 from streamlint.interp.library.hooks import OF_MODULES
 from streamlint.interp.python import given_objects, variables
 from streamlint.interp.state import lifetime, names, naming, symbols
@@ -158,7 +158,7 @@ def _instance_attribute(m: Machine, value: HeapV, name: str, span: Span) -> Valu
         return FuncV(member.function, member.closure, value)
     if member is not None:
         return member
-    if threads.is_method(m, value, name):
+    if threads.is_method(m, value, name) or torch_modules.is_conversion(m, value, name):
         return MethodV(value, name)
     held.attrs[name] = unknown_attribute(m, value, name)
     made = variables.stream_attribute(m, value, held.cls, name)

@@ -3,7 +3,8 @@
 A path is one run of the interpreter from the start of an entry. Whenever a test cannot be decided
 it asks the oracle; equal conditions get equal answers within a path (``if use_stream:`` at the fork
 and again at the join). ``Exploration`` then re-runs the entry with single decisions flipped, nearest
-first, so that every arm is reached at least once before combinations are tried.
+first, so that every arm is reached at least once before combinations are tried. What an arm that was flipped
+asks again of another element, or in another pass or call, is answered alike.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ class Oracle:
     memo: dict[Symbol, int] = field(default_factory=dict)
     absent: set[Symbol] = field(default_factory=set)
     """What the path has taken to be ``None``."""
+    flipped: dict[tuple[Symbol, int], int] = field(default_factory=dict)
+    """What a forced answer says of other elements, passes and calls, by what they would answer without it."""
 
     def choose(
         self, key: Symbol, label: str, *, options: int = 2, default: int = 0, relevant: bool = True
@@ -53,7 +56,12 @@ class Oracle:
                     self.taken[position] = replace(decision, again=True)
             return self.memo[key]
         position = len(self.taken)
-        chosen = self.forced[position] if position < len(self.forced) else default
+        asked = symbols.of_any(key), default
+        if position < len(self.forced):
+            chosen = self.flipped[asked] = self.forced[position]
+        else:
+            # for key in batch: if isinstance(batch[key], Tensor): all of them before one among others.
+            chosen = self.flipped.get(asked, default)
         self.taken.append(Decision(key, label, options, chosen, relevant))
         self.answer(key, chosen)
         return chosen

@@ -192,6 +192,11 @@ class Project:
 
     def class_named(self, module_name: str, dotted: str) -> ir.ClassDecl | None:
         """The class that a base expression such as ``base.Worker`` names, seen from a module."""
+        value = self.named(module_name, dotted)
+        return value.decl if isinstance(value, ClassV) else None
+
+    def named(self, module_name: str, dotted: str) -> Value | None:
+        """What a dotted name means in a module: a member, an inner class, or a name outside of the tree."""
         head, *rest = dotted.split(".")
         value = self.member(module_name, head)
         for name in rest:
@@ -200,9 +205,11 @@ class Project:
                     value = self.member(inner, name)
                 case ClassV(decl) if name in decl.inner:
                     value = ClassV(decl.inner[name])
+                case ApiV(path):
+                    value = self.path(f"{path}.{name}")
                 case _:
                     return None
-        return value.decl if isinstance(value, ClassV) else None
+        return value
 
     def ancestors(self, cls: ir.ClassDecl) -> tuple[list[ir.ClassDecl], bool]:
         """The class and its bases in lookup order, and whether all of them are in the tree."""
