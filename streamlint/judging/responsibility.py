@@ -138,11 +138,13 @@ def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool
     to its caller.
     """
     assert problem.earlier is not None
-    if problem.buffer is None or not _is_device_memory(judged, problem):
-        return False
     first, later = judged.op(problem.earlier), judged.op(problem.later)
     current, used_on = stream_of(first), stream_of(later)
-    if used_on is not None and _is_handed_in(judged.trace, used_on, entry):
+    if problem.buffer is None or (used_on is not None and _is_handed_in(judged.trace, used_on, entry)):
+        return False
+    if isinstance(later, Launch) and used_on is not None and _waits_for_itself(judged, problem, used_on):
+        return True
+    if not _is_device_memory(judged, problem):
         return False
     reads = isinstance(later, (Launch, Copy)) and any(
         access.buffer == problem.buffer and access.mode.reads for access in later.accesses
@@ -217,6 +219,16 @@ def _waits_for_another(judged: Judged, problem: Problem) -> bool:
         return False
     waits = part(judged.index.waits.get(used_on, []), first=problem.earlier + 1, before=problem.later)
     return any(_source(judged, wait) != current for wait in waits)
+
+
+def _waits_for_itself(judged: Judged, problem: Problem, used_on: StreamId) -> bool:
+    """Whether the only stream that another one waits for before the use is that one itself.
+
+    ``with torch.cuda.stream(side): side.wait_stream(torch.cuda.current_stream())``
+    """
+    assert problem.earlier is not None
+    waits = part(judged.index.waits.get(used_on, []), first=problem.earlier + 1, before=problem.later)
+    return bool(waits) and all(_source(judged, wait) == used_on for wait in waits)
 
 
 def _forgot_the_end(judged: Judged, problem: Problem, entry: Entry) -> bool:

@@ -21,6 +21,8 @@ from streamlint.interp.state.values import (
     Value,
     symbol_of,
 )
+from streamlint.models.schema import Lib
+from streamlint.trace import Launch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,6 +87,24 @@ def after_call(m: Machine, module: Value, args: list[Value], result: Value, span
         given = m.python.call(m, hook, [module, TupleV(tuple(args)), result], {}, span)
         result = result if given == NONE else given
     return result
+
+
+def by_autograd(m: Machine, func: FuncV) -> tuple[list[Value], dict[str, Value]] | None:
+    """What a hook of a tensor gets in a backward pass that is not seen, which has computed the gradient.
+
+    That was queued on the stream which is current in the hook. None for other functions.
+    """
+    for (name, owner), found in m.hooks.items():
+        for hook in found if name in OF_TENSORS else ():
+            own, given = (hook.func, hook.args) if isinstance(hook, PartialV) else (hook, ())
+            if not isinstance(own, FuncV) or own.function is not func.function:
+                continue
+            stream = m.current_stream(Lib.TORCH).id
+            at, by = m.site(func.function.span), Lib.TORCH.product
+            computes = Launch(at, m.lane, stream=stream, accesses=(), name="backward", library=by)
+            m.last_backward = m.emit(computes)
+            return ([_gradient(m, owner)] if name == GRADIENT else list(given)), {}
+    return None
 
 
 def _gradient(m: Machine, owner: Symbol) -> BufferV:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 from streamlint.interp.facts import classes, guesses, kinds, scopes
 from streamlint.interp.facts.scopes import Scope
-from streamlint.interp.library import escape, tensors
+from streamlint.interp.library import escape, hooks, tensors
 from streamlint.interp.state import arguments, callers, symbols
 from streamlint.interp.state.ends import PathEnds, Returned
 from streamlint.interp.state.values import (
@@ -33,7 +33,8 @@ def call_outside(m: Machine, func: FuncV, number: int) -> None:
         callers.begin(m, func.function.span, number)
     if isinstance(func.function, ir.FunctionDecl) and not m.constructing:
         m.targets[number] = scopes.Target(func.function)
-    args, kwargs = outside_arguments(m, func, number, skip=1 if func.receiver is not None else 0)
+    skip = 1 if func.receiver is not None else 0
+    args, kwargs = hooks.by_autograd(m, func) or outside_arguments(m, func, number, skip=skip)
     try:
         m.last_return = None
         result = m.python.call(m, func, args, kwargs, func.function.span)
