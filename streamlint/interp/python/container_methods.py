@@ -91,10 +91,10 @@ def method(
         case "values", _:
             return _like_list(m, held, list(held.entries.values()))
         case "keys", _:
-            return _like_list(m, held, list(held.keys.values()), sample=_any_key(receiver))
+            return _like_list(m, held, list(held.keys.values()), sample=_any_key(m, receiver))
         case "items", _:
             pairs = [bounded.new_tuple(m, (held.keys[key], held.entries[key])) for key in held.entries]
-            sample = TupleV((_any_key(receiver), held.sample)) if held.sample is not None else None
+            sample = TupleV((_any_key(m, receiver), held.sample)) if held.sample is not None else None
             listed_pairs = _like_list(m, held, pairs, sample=sample)
             m.heap[listed_pairs.id].extra = {
                 key: TupleV((SymV(key), item)) for key, item in held.extra.items()
@@ -112,6 +112,7 @@ def method(
             copied = m.heap[made.id]
             copied.items, copied.entries, copied.keys = list(held.items), dict(held.entries), dict(held.keys)
             copied.open, copied.sample, copied.born = held.open, held.sample, held.born
+            copied.key_sample = held.key_sample
             return made
         case ("insert", [_, item, *_]):
             held.items.insert(0, item)
@@ -132,8 +133,8 @@ def method(
             return None
 
 
-def _any_key(table: HeapV) -> SymV:
-    return SymV(symbols.Attr(symbol_of(table), "key"))
+def _any_key(m: Machine, table: HeapV) -> Value:
+    return m.heap[table.id].key_sample or SymV(symbols.Attr(symbol_of(table), "key"))
 
 
 def _may_hit(m: Machine, held: HeapObject, owner: HeapV, at: Value) -> bool:

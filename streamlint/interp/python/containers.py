@@ -95,6 +95,8 @@ def nth(m: Machine, source: Value, turn: int | None, span: Span) -> Value:
             return TupleV((count, nth(m, inner, turn, span)))
         case HeapObject(role="slice", items=[inner, ConstV(int() as first), *_]):
             return nth(m, inner, None if turn is None else first + turn, span)
+        case HeapObject(shape=Shape.DICT, open=True, key_sample=key) if key is not None:
+            return key
         case HeapObject(role="values", items=[table]):
             return index(m, table, nth(m, table, turn, span), span)
         case HeapObject(role="zip", items=parts):

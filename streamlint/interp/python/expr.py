@@ -366,7 +366,7 @@ def comprehension(m: Machine, e: ir.Comprehension) -> Value:
         )
     if opened:
         m.heap[made.id].open = True
-        m.heap[made.id].sample = collected[0][1] if collected else None
+        m.heap[made.id].key_sample, m.heap[made.id].sample = collected[0] if collected else (None, None)
         m.heap[made.id].born = born
         if len(collected) > 1:
             m.heap[made.id].extra = {

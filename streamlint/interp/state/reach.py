@@ -102,7 +102,7 @@ _HOLD = frozenset({BufferV, HeapV, TupleV, SymV, MethodV, ContextV, PartialV, Ge
 
 
 def _held_by(held: HeapObject) -> Iterable[Value]:
-    sample = () if held.sample is None else (held.sample,)
+    sample = [one for one in (held.sample, held.key_sample) if one is not None]
     return (
         *held.attrs.values(),
         *held.entries.values(),

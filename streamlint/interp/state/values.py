@@ -307,6 +307,8 @@ class HeapObject:
     items: list[Value] = field(default_factory=list)
     open: bool = False
     sample: Value | None = None
+    key_sample: Value | None = None
+    """Of an open dict: the key under which the sample stands."""
     born: Born | None = None
     """What there was before the sample was made, and what other elements therefore share with it."""
     symbol: Symbol | None = None
