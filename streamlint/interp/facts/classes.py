@@ -29,7 +29,7 @@ def lookup(m: Machine, decl: ir.ClassDecl, name: str) -> Value | None:
         if changed is not None:
             return changed
         if name in cls.methods:
-            return FuncV(cls.methods[name])
+            return FuncV(cls.methods[name], m.made_in.get(cls))
         if name in cls.inner:
             return ClassV(cls.inner[name])
         value = _class_variable(m, cls, name)

@@ -9,6 +9,7 @@ from streamlint import ir, models
 from streamlint.interp.facts import classes, makers
 from streamlint.interp.library import (
     arrays,
+    autograd,
     collectives,
     effects,
     escape,
@@ -349,11 +350,8 @@ def call_method(
         case FuncV() if name in ("remote", "apply", "delay"):
             return call(m, receiver, args, kwargs, span)
         case ClassV(decl) if name == "apply":
-            # autograd.Function.apply(...) runs forward.
-            forward = classes.lookup(m, decl, "forward")
-            if not isinstance(forward, FuncV):
-                return unresolved.opaque(m, name, args, kwargs, span)
-            return call(m, FuncV(forward.function, forward.closure, m.fresh("ctx", span)), args, kwargs, span)
+            result = autograd.applied(m, decl, args, kwargs, span)
+            return unresolved.opaque(m, name, args, kwargs, span) if result is None else result
         case _:
             return unresolved.opaque(m, symbols.Attr(symbol_of(receiver), name), args, kwargs, span)
 
@@ -391,6 +389,8 @@ def _symbolic_method(
         return torch_modules.listed(m, receiver.symbol, name)
     if name in torch_model.FILLS_MODULE:
         torch_modules.fills_own(m, receiver.symbol, span, layer=bool(receiver.computes))
+    if name == autograd.SAVES:
+        autograd.saved(m, receiver, args)
     told = models.find_telling(name, kwargs)
     if told is not None and _is_in_use(m, told[1]):
         known = makers.by_name(m, receiver, told[1])

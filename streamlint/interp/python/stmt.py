@@ -101,6 +101,7 @@ def run(m: Machine, s: ir.Stmt) -> None:
             inner_functions.note(m, made)
             binding.store(m, s.function.name, callbacks.decorated(m, s.function, made))
         case ir.ClassDef():
+            m.made_in[s.cls] = m.frame.env
             binding.store(m, s.cls.name, ClassV(s.cls))
         case ir.Declare(target=ir.Name(id=name)) if name in m.frame.env.names:
             annotated.says(m, m.frame.env.module, s.annotation, m.frame.env.names[name])

@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from streamlint import ir
     from streamlint.interp.facts.guesses import Guess
     from streamlint.interp.facts.scopes import Scope, Target
+    from streamlint.interp.library.autograd import Applied
     from streamlint.interp.library.threads import Sleeper
     from streamlint.interp.state.decisions import Oracle
     from streamlint.interp.state.project import Project
@@ -143,6 +144,10 @@ class Machine:
     """That op, by call number."""
     flat: set[BufferId] = field(default_factory=set)
     """Buffers known to have one axis: indexing a host view of them with an integer reads."""
+    applied: list[Applied] = field(default_factory=list)
+    """Functions of autograd that the next backward pass runs, the last one first."""
+    made_in: dict[ir.ClassDecl, Env] = field(default_factory=dict)
+    """The variables that classes inside of functions see: those of the last call that made each."""
     closures: dict[str, FuncV] = field(default_factory=dict)
     """Functions defined inside of others, by module and qualified name: see ``entries/closures.py``."""
     parameters: dict[Symbol, tuple[Scope, str]] = field(default_factory=dict)

@@ -147,13 +147,12 @@ def _in_flight(m: Machine) -> set[BufferId]:
 
 
 def _roots(m: Machine) -> Iterator[Value]:
-    for frame in reversed(m.frames):
-        env: Env | None = frame.env
+    for begin in (*(frame.env for frame in reversed(m.frames)), *m.made_in.values()):
+        env: Env | None = begin
         while env is not None:
             yield from env.names.values()
             env = env.parent
-        if frame.result is not None:
-            yield frame.result
+    yield from (frame.result for frame in m.frames if frame.result is not None)
     yield from m.life.held
     yield from m.life.kept
     yield from m.life.outside

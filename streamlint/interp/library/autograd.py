@@ -1,0 +1,82 @@
+"""Functions of autograd: PyTorch calls ``forward``, and ``backward`` when the gradients are computed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from streamlint import ir
+from streamlint.interp.facts import classes
+from streamlint.interp.library import storage, tensors
+from streamlint.interp.state import symbols
+from streamlint.interp.state.values import FuncV, StreamV, SymV, TupleV, Value
+from streamlint.models.schema import Lib
+from streamlint.trace import Access, Doubt, Launch, Mode
+
+if TYPE_CHECKING:
+    from streamlint.interp.state.machine import Machine
+    from streamlint.source import Span
+
+SAVES = "save_for_backward"
+_UNSEEN = frozenset({Doubt.OPAQUE})
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A function that was applied, and is yet to be run in a backward pass."""
+
+    backward: FuncV
+    context: SymV
+    stream: StreamV
+
+
+def applied(
+    m: Machine, cls: ir.ClassDecl, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value | None:
+    """``Copy.apply(x)`` runs ``Copy.forward``; None for a class that has none."""
+    forward = classes.lookup(m, cls, "forward")
+    if not isinstance(forward, FuncV):
+        return None
+    context = m.fresh("ctx", span)
+    result = m.python.call(m, FuncV(forward.function, forward.closure, context), args, kwargs, span)
+    backward = classes.lookup(m, cls, "backward")
+    if isinstance(backward, FuncV):
+        m.applied.append(Applied(backward, context, m.current_stream(Lib.TORCH)))
+    return result
+
+
+def saved(m: Machine, context: SymV, args: list[Value]) -> None:
+    """``ctx.save_for_backward(x, weight)``"""
+    m.roles[symbols.Attr(context.symbol, "saved_tensors")] = TupleV(tuple(args))
+
+
+def in_backward(m: Machine, span: Span) -> None:
+    """Runs what was applied, the last function first; what they give is used in the rest of the pass.
+
+    A function that was applied on another stream runs on that one: its backward is not followed.
+    """
+    stream, results = m.current_stream(Lib.TORCH), []
+    while m.applied:
+        function = m.applied.pop()
+        if function.stream == stream:
+            backward = FuncV(function.backward.function, function.backward.closure, function.context)
+            results.append(m.python.call(m, backward, _gradients(m, function), {}, span))
+    used = tuple(
+        Access(view.id, Mode.READ, view.region) for view in tensors.buffers_in(m, results, unknown=False)
+    )
+    if used:
+        by = Lib.TORCH.product
+        at = m.site(span)
+        m.emit(Launch(at, m.lane, _UNSEEN, stream=stream.id, accesses=used, name="backward", library=by))
+
+
+def _gradients(m: Machine, function: Applied) -> list[Value]:
+    """One for each result; what ``*gradients`` takes is one."""
+    try:
+        decl = function.backward.function
+        params = (decl.load() if isinstance(decl, ir.FunctionDecl) else decl).params[1:]
+    except ir.LoweringError:
+        return []
+    given = [param for param in params if param.kind in ("positional", "*") and param.default is None]
+    owner = symbols.Attr(function.context.symbol, "gradients")
+    return [storage.gradient(m, symbols.Attr(owner, param.name), param.name) for param in given]
