@@ -50,24 +50,31 @@ def saved(m: Machine, context: SymV, args: list[Value]) -> None:
     m.roles[symbols.Attr(context.symbol, "saved_tensors")] = TupleV(tuple(args))
 
 
-def in_backward(m: Machine, span: Span) -> None:
-    """Runs what was applied, the last function first; what they give is used in the rest of the pass.
+def in_backward(m: Machine, span: Span) -> list[Value]:
+    """Runs what was applied, the last function first; gives what they give.
 
     A function that was applied on another stream runs on that one: its backward is not followed.
     """
-    stream, results = m.current_stream(Lib.TORCH), []
+    stream = m.current_stream(Lib.TORCH)
+    results: list[Value] = []
     while m.applied:
         function = m.applied.pop()
         if function.stream == stream:
             backward = FuncV(function.backward.function, function.backward.closure, function.context)
             results.append(m.python.call(m, backward, _gradients(m, function), {}, span))
+    return results
+
+
+def go_on(m: Machine, results: list[Value], span: Span) -> None:
+    """The rest of the pass uses the gradients that functions and hooks gave."""
     used = tuple(
         Access(view.id, Mode.READ, view.region) for view in tensors.buffers_in(m, results, unknown=False)
     )
     if used:
         by = Lib.TORCH.product
+        stream = m.current_stream(Lib.TORCH).id
         at = m.site(span)
-        m.emit(Launch(at, m.lane, _UNSEEN, stream=stream.id, accesses=used, name="backward", library=by))
+        m.emit(Launch(at, m.lane, _UNSEEN, stream=stream, accesses=used, name="backward", library=by))
 
 
 def _gradients(m: Machine, function: Applied) -> list[Value]:

@@ -116,11 +116,12 @@ def in_backward(m: Machine, span: Span) -> Value:
 
     What a hook queues for the end comes last.
     """
-    autograd.in_backward(m, span)
+    results = autograd.in_backward(m, span)
     for (name, owner), found in list(m.hooks.items()):
         for hook in found if name in OF_TENSORS else ():
             gradient: list[Value] = [_gradient(m, owner)] if name == GRADIENT else []
-            m.python.call(m, hook, gradient, {}, span)
+            results.append(m.python.call(m, hook, gradient, {}, span))
+    autograd.go_on(m, results, span)
     for hook in m.hooks.pop((AT_END, _ENGINE.symbol), ()):
         m.python.call(m, hook, [], {}, span)
     return NONE
