@@ -4,8 +4,20 @@ from __future__ import annotations
 
 import gc
 import os
+from functools import cache
+from typing import TYPE_CHECKING
 
+import pytest
+
+from streamlint.cache import identity
 from streamlint.cache.folder import VARIABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from streamlint.cache.snapshot import Snapshot
+    from streamlint.finding import Report
 
 # No test finds what another one left, and none writes into the user's own folder: this is no folder.
 os.environ[VARIABLE] = os.devnull
@@ -17,3 +29,45 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # A full collection walks over all test modules; after each analysis Python
 # takes all that was alive before for new, which makes them frequent. Here they are rare.
 gc.set_threshold(*gc.get_threshold()[:2], 1_000)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _analyzer_stays_as_it_is() -> Iterator[None]:
+    """Thousands of runs ask whether a file of the analyzer was edited: in one process the first answer holds.
+
+    But for a test that says that the analyzer is somewhere else.
+    """
+    look, here = identity.look, identity.HERE
+    known: list[Snapshot] = []
+
+    def once(earlier: Snapshot) -> Snapshot:
+        if here != identity.HERE:
+            return look(earlier)
+        if not known:
+            known.append(look(earlier))
+        return known[0]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(identity, "look", once)
+        yield
+
+
+@pytest.fixture(scope="session")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where is kept what was found in fixtures."""
+    return tmp_path_factory.mktemp("kept")
+
+
+@pytest.fixture(scope="session")
+def analyzed(kept: Path) -> Callable[[Path], Report]:
+    """What is found in a fixture. Several tests look at it, and it is analyzed once."""
+    from streamlint.run import engine
+    from tests.expectations import FIXTURES
+
+    @cache
+    def report(file: Path) -> Report:
+        # The root is the folder above fixtures: with fixtures as root, its folder torch
+        # would be what `import torch` means.
+        return engine.analyze(FIXTURES.parent, [file], engine.Settings(evidence=False), cache=kept)
+
+    return report

@@ -46,10 +46,13 @@ class Mending:
     faults: list[str] = field(default_factory=list)
 
 
-def mend(file: Path) -> Mending:
-    """Applies the first fix of each finding, as far as they go together, until nothing has one."""
+def mend(file: Path, report: Report | None = None) -> Mending:
+    """Applies the first fix of each finding, as far as they go together, until nothing has one.
+
+    ``report`` is what is found in it as it is.
+    """
     mending = Mending(file, file.read_text(encoding="utf-8"))
-    report = _analyzed(file, None)
+    report = report or _analyzed(file, None)
     shown = _shown(report)
     mending.found.update(each.code for each in shown)
     mending.fixed.update(each.code for each in shown if each.fixes)

@@ -21,7 +21,10 @@ from tests.expectations import FIXTURES, fixture_files
 from tests.mending import ROOT, Mending, mend, table
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from streamlint.finding import Report
 
 RACE = """\
 import torch
@@ -42,8 +45,8 @@ MENDED = RACE.replace("    # what", "    torch.cuda.current_stream().wait_stream
 
 
 @pytest.fixture(scope="module")
-def mended() -> list[Mending]:
-    return [mend(file) for file in fixture_files()]
+def mended(analyzed: Callable[[Path], Report]) -> list[Mending]:
+    return [mend(file, analyzed(file)) for file in fixture_files()]
 
 
 def test_each_fix_mends_its_finding_and_brings_no_other(mended: list[Mending]) -> None:
@@ -59,9 +62,9 @@ def test_nine_of_ten_wrong_fixtures_have_a_fix(mended: list[Mending]) -> None:
     assert counted[1] >= 0.9 * counted[0], table(mended)
 
 
-def test_no_stream_is_recorded_for_pinned_memory() -> None:
+def test_no_stream_is_recorded_for_pinned_memory(mended: list[Mending]) -> None:
     """``record_stream`` of a tensor on the host raises an error."""
-    found = mend(FIXTURES / "torch" / "sl401_pinned_pool.py")
+    (found,) = (each for each in mended if each.file == FIXTURES / "torch" / "sl401_pinned_pool.py")
     assert found.fixed["SL401"]
     assert not found.faults
     assert found.text.count("record_stream") == found.file.read_text(encoding="utf-8").count("record_stream")

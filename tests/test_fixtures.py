@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from streamlint.finding import Report
 
-# The root is the folder above fixtures: with fixtures as root, its folder torch
-# would be what `import torch` means.
 ROOT = FIXTURES.parent
 FILES = fixture_files()
 every_file = pytest.mark.parametrize(
@@ -36,23 +34,14 @@ every_file = pytest.mark.parametrize(
 )
 
 
-PLAIN = engine.Settings(evidence=False)
-
-
-@pytest.fixture(scope="session")
-def analyzed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Report]:
-    """What is found in a file; it is analyzed once, and then kept, as for who runs `check` again."""
-    folder = tmp_path_factory.mktemp("kept")
-    return lambda file: engine.analyze(ROOT, [file], PLAIN, cache=folder)
-
-
 @every_file
-def test_findings_are_the_expected_ones(file: Path, analyzed: Callable[[Path], Report]) -> None:
+def test_findings_are_the_expected_ones(file: Path, analyzed: Callable[[Path], Report], kept: Path) -> None:
     source = file.read_text(encoding="utf-8")
     path = file.relative_to(ROOT).as_posix()
     report = analyzed(file)
     assert not report.errors
-    assert analyzed(file) == report, "what is kept is what was found"
+    again = engine.analyze(ROOT, [file], engine.Settings(evidence=False), cache=kept)
+    assert again == report, "what is kept is what was found"
     shown = leading(report.findings)
     findings = [one for one in shown if one.primary.path == path]
     elsewhere = [str(one.primary) for one in shown if one.primary.path != path]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streamlint.cli import main
+from streamlint.output import html
 from tests.test_confirm_html import SOURCE, checked
 
 if TYPE_CHECKING:
@@ -33,6 +34,19 @@ def test_each_finding_has_a_picture_and_a_story(tmp_path: Path, source: str) -> 
     assert "B   10     return x.sum().item()" in text
     assert "How it goes wrong" in text
     assert "B has read x as it was before A" in text
+
+
+def test_a_page_has_so_many_pictures_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is as much work as the function is long: thousands of findings of one took minutes."""
+    monkeypatch.setattr(html, "MOST_PICTURES", 2)
+    body = SOURCE.partition("def ")[2]
+    (tmp_path / "source.py").write_text(
+        "import torch\n" + "".join(f"def f{n}_{body}" for n in range(3)), "utf-8"
+    )
+    page = report(tmp_path, "source.py")
+    assert page.count("<svg") == 2
+    assert page.count('<section id="f') == 3
+    assert "The first 2 have a picture" in checked(page)
 
 
 def test_findings_that_are_kept_of_an_earlier_run_have_pictures_too(tmp_path: Path) -> None:

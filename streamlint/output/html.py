@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 
     from streamlint.finding import Finding
     from streamlint.output.outcome import Outcome
+    from streamlint.pictures.build import Scene
+
+
+MOST_PICTURES = 200
+"""Findings of a report that have a picture: each of them is as much work as its trace is long."""
 
 
 def render(outcome: Outcome) -> str:
@@ -23,14 +28,19 @@ def render(outcome: Outcome) -> str:
     body = [
         *_head(outcome),
         *(_table(outcome) if outcome.findings else ()),
-        *(
-            line
-            for number, each in enumerate(outcome.findings, 1)
-            for line in _section(number, each, outcome)
-        ),
+        *_sections(outcome),
         *_foot(outcome),
     ]
     return page.document("streamlint", body)
+
+
+def _sections(outcome: Outcome) -> Iterator[str]:
+    last: Scene | None = None
+    for number, finding in enumerate(outcome.findings, 1):
+        scene: Scene | None = None
+        if finding.evidence is not None and number <= MOST_PICTURES:
+            last = scene = scene_of(finding.evidence, outcome.sources, last)
+        yield from _section(number, finding, outcome, scene)
 
 
 def _head(outcome: Outcome) -> Iterator[str]:
@@ -44,7 +54,11 @@ def _head(outcome: Outcome) -> Iterator[str]:
     found = counted(len(outcome.findings), "finding") if outcome.findings else "No findings"
     files = counted(outcome.files, "file")
     yield f"<p>{found} in {files}, {outcome.analyzed} with GPU streams.</p>"
-    yield f'<p class="counts">{" ".join(chips)}</p></header>'
+    yield f'<p class="counts">{" ".join(chips)}</p>'
+    if len(outcome.findings) > MOST_PICTURES:
+        others = "<code>streamlint explain FILE:LINE</code> tells the others"
+        yield f"<p>The first {MOST_PICTURES} have a picture; {others}.</p>"
+    yield "</header>"
 
 
 def _table(outcome: Outcome) -> Iterator[str]:
@@ -59,15 +73,14 @@ def _table(outcome: Outcome) -> Iterator[str]:
     yield "</tbody></table></div>"
 
 
-def _section(number: int, finding: Finding, outcome: Outcome) -> Iterator[str]:
+def _section(number: int, finding: Finding, outcome: Outcome, scene: Scene | None) -> Iterator[str]:
     span = finding.primary
     chip = f'<span class="chip {finding.confidence.value}">{finding.confidence.value}</span>'
     name = page.escaped(f"{span.path}:{span.line}")
     yield f'<section id="f{number}"><h2>{chip} {finding.code} {finding.name} <code>{name}</code></h2>'
     yield f'<p class="message">{page.marked(finding.message)}</p>'
     letters: dict[int, str] = {}
-    if finding.evidence is not None:
-        scene = scene_of(finding.evidence, outcome.sources)
+    if scene is not None:
         yield from page.figure(svg.element(picture(scene, finding.message, "")))
         told = story(scene, finding)
         yield from page.steps(told)

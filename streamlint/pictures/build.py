@@ -57,9 +57,14 @@ class Scene:
         return found
 
 
-def scene_of(evidence: Occurrence, sources: SourceFiles) -> Scene:
-    """The scene of one finding."""
-    judged = judge(evidence.trace)
+def scene_of(evidence: Occurrence, sources: SourceFiles, last: Scene | None = None) -> Scene:
+    """The scene of one finding.
+
+    ``last`` is that of the finding before: those of one function have one trace, most often, and it is
+    ordered once.
+    """
+    known = last.judged if last is not None else None
+    judged = known if known is not None and known.trace is evidence.trace else judge(evidence.trace)
     focus = focus_of(judged, evidence)
     return Scene(judged, focus, tuple(chosen(judged, focus)), sources)
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import gc
 from contextlib import contextmanager
-from itertools import count
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-_runs = count()
-"""How many runs this process has begun: a language server begins one with each edit."""
+GROWTH = 1.25
+"""Between runs all garbage is looked for when there is so many times as much as was alive the last time."""
+_alive = 0
+"""How many objects were: a language server begins a run with each edit, and walks over them by itself."""
 
 
 def start() -> None:
@@ -30,15 +31,27 @@ def start() -> None:
 def by_hand() -> Iterator[None]:
     """Inside, garbage is collected by ``collect`` only; afterwards as before."""
     enabled = gc.isenabled()
-    if next(_runs):  # what the run before kept is garbage by now, and is not to be frozen with what is alive
-        gc.collect()
     start()
+    _look_for_garbage_of_earlier_runs()
     try:
         yield
     finally:
         gc.unfreeze()
         if enabled:
             gc.enable()
+
+
+def _look_for_garbage_of_earlier_runs() -> None:
+    """What a run keeps is garbage when it is over, and must not stay frozen with what is alive for good."""
+    global _alive  # noqa: PLW0603  (there is one collector in a process)
+    there = gc.get_freeze_count()
+    if not _alive:  # the first run
+        _alive = there
+    elif there > GROWTH * _alive:
+        gc.unfreeze()
+        gc.collect()
+        gc.freeze()
+        _alive = gc.get_freeze_count()
 
 
 def release() -> None:
