@@ -2,14 +2,15 @@
 
     python benchmarks/editing.py FILE... [--edits 1000]
 
-Types a statement at the end of the file, another one each time, into `streamlint server` with a real client,
-and waits for the findings: one answer for each edit, after the pause that the server makes.
+Types a statement into one function after the other, with a real client of `streamlint server`, and waits for
+the findings and until the server rests: of a large file, those of the edited function come first.
 Time of processors is that of the server and its analysis; it says something on a busy machine too.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import asyncio
 import os
 import statistics
@@ -29,6 +30,8 @@ TICK = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 ASIDE = 20
 """Edits at the beginning that are not counted: modules are imported, and the memory settles."""
+RESTED = 0.1
+"""Seconds without work after which nothing more is to come."""
 
 
 class Use(NamedTuple):
@@ -57,6 +60,21 @@ def used(root: int) -> Use:
     return Use(*map(sum, zip(*(numbers[each] for each in family), strict=True)))
 
 
+async def rested(server: int) -> Use:
+    """Wait until the server has nothing to do."""
+    before, now = Use(-1.0, 0.0), used(server)
+    while now.seconds > before.seconds:
+        await asyncio.sleep(RESTED)
+        before, now = now, used(server)
+    return now
+
+
+def beginnings(text: str) -> list[tuple[int, str]]:
+    """The line at which each function's body begins, and what it is indented by."""
+    bodies = [node.body for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
+    return [(body[0].lineno - 1, " " * body[0].col_offset) for body in bodies] or [(0, "")]
+
+
 async def edit(file: Path, edits: int) -> None:
     client = LanguageClient("editing", "1")
     answers: asyncio.Queue[types.PublishDiagnosticsParams] = asyncio.Queue()
@@ -75,15 +93,21 @@ async def edit(file: Path, edits: int) -> None:
         types.DidOpenTextDocumentParams(types.TextDocumentItem(uri, "python", 0, text))
     )
     await answers.get()
-    walls, uses = [], [used(server)]
+    places, lines = beginnings(text), text.split("\n")
+    walls, firsts, uses = [], [], [await rested(server)]
     for number in range(1, edits + 1):
         document = types.VersionedTextDocumentIdentifier(number, uri)
-        change = types.TextDocumentContentChangeWholeDocument(f"{text}\nedited = {number}\n")
+        line, indent = places[number % len(places)]
+        typed = [*lines[:line], f"{indent}edited = {number}", *lines[line:]]
+        change = types.TextDocumentContentChangeWholeDocument("\n".join(typed))
         start = time.perf_counter()
         client.text_document_did_change(types.DidChangeTextDocumentParams(document, [change]))
         shown = await answers.get()
         walls.append(time.perf_counter() - start)
-        uses.append(used(server))
+        firsts.append(used(server).seconds - uses[-1].seconds)
+        uses.append(await rested(server))
+        while not answers.empty():
+            shown = answers.get_nowait()
     await client.shutdown_async(None)
     client.exit(None)
     await client.stop()
@@ -94,7 +118,8 @@ async def edit(file: Path, edits: int) -> None:
         f"{file.name}: {len(text.splitlines())} lines, {len(shown.diagnostics)} findings, {edits} edits\n"
         f"  answered after {statistics.median(walls[aside:]):.2f} s (median; {PAUSE} s of it is the pause), "
         f"{statistics.quantiles(walls[aside:], n=20)[-1]:.2f} s (95 %)\n"
-        f"  processor time {statistics.mean(seconds):.3f} s each\n"
+        f"  processor time {statistics.median(firsts[aside:]):.3f} s until the first answer (median; 95 %: "
+        f"{statistics.quantiles(firsts[aside:], n=20)[-1]:.3f} s), {statistics.mean(seconds):.3f} s in all\n"
         f"  memory {memory[0]:.0f} MB when opened, {memory[aside]:.0f} MB after {aside} edits, "
         f"{memory[len(memory) // 2]:.0f} MB at half, {memory[-1]:.0f} MB at the end, "
         f"{max(memory):.0f} MB at most"

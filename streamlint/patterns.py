@@ -117,6 +117,9 @@ class _Pattern:
     def matches(self, parts: Sequence[str], *, is_folder: bool) -> bool:
         if self.folders_only and not is_folder:
             return False
+        if len(self.items) == 2 and self.items[0] is None and self.items[1] is not None:
+            # `*.py`, in any folder, which most patterns are: the rest of the path is whatever it is.
+            return self.items[1].matches(parts[-1])
         return _match(self.items, parts)
 
 
@@ -146,6 +149,9 @@ class Patterns:
             if len(patterns) > MOST_PATTERNS:
                 raise PatternError(f"there are more than {MOST_PATTERNS} of them")
         return Patterns(tuple(reversed(patterns)))
+
+    def __bool__(self) -> bool:
+        return bool(self._patterns)
 
     def verdict(self, path: str, *, is_folder: bool = False) -> bool | None:
         """Return True if ignored, False if included again, None if not mentioned.

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     import pytest
 
+    from streamlint.run.warm import Warm
+
 RULES = (
     CommentRule("SL101", "unordered-read", "a stream reads too early", "Docs of SL101.", Severity.ERROR),
     CommentRule("SL102", "unordered-write", "a stream writes too early", "Docs of SL102.", Severity.ERROR),
@@ -71,7 +73,10 @@ class FakeEngine:
         overlay: Mapping[Path, bytes] | None = None,
         progress: Callable[[int, int], None] | None = None,
         cache: Path | None = None,
+        *,
+        warm: Warm | None = None,
     ) -> Report:
+        assert warm is None, "only the language server asks again and again"
         self.cache = cache
         if self.crash is not None:
             raise self.crash

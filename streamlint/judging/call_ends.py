@@ -95,14 +95,6 @@ class Ends:
         for trace in traces:
             _Reader(self, trace, owner).read()
 
-    def update(self, other: Ends) -> None:
-        self.forked |= other.forked
-        self.joined |= other.joined
-        self.waited |= other.waited
-        self.apart |= other.apart
-        for place, queues in other.ran.items():
-            self.ran.setdefault(place, {}).update(queues)
-
     def show(self, fact: OpenEnd | TwoStreams) -> bool:
         """Whether no path of the module supplies the order that an end misses, or two streams are two."""
         return fact in self.apart if isinstance(fact, TwoStreams) else self._leave_open(fact)
@@ -243,9 +235,3 @@ class Facts:
                     self.recorded.add(made)
         self.ends.add(run.traces, owner_of(run))
         self.needed |= run.needed
-
-    def update(self, other: Facts) -> None:
-        self.recorded |= other.recorded
-        self.records |= other.records
-        self.needed |= other.needed
-        self.ends.update(other.ends)

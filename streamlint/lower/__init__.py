@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from streamlint.lower.index import check_syntax, index_module
+from streamlint.lower.kept import Lowered
 
-__all__ = ["check_syntax", "index_module"]
+__all__ = ["Lowered", "check_syntax", "index_module"]

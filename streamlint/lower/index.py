@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from streamlint import ir
 from streamlint.lower.imports import from_import, plain_import
+from streamlint.lower.kept import Lowered
 from streamlint.lower.scan import (
     DEFINITIONS,
     IMPORTS,
@@ -30,12 +31,15 @@ if TYPE_CHECKING:
 _D = TypeVar("_D", ir.FunctionDecl, ir.ClassDecl)
 
 
-def index_module(text: str, path: str, name: str, is_package: bool) -> ir.Module:
+def index_module(
+    text: str, path: str, name: str, is_package: bool, lowered: Lowered | None = None
+) -> ir.Module:
     """Index one source file.
 
     ``path`` goes into every span as it is; ``name`` is the dotted import name, from which relative
     imports are resolved. Raises ``ir.LoweringError`` for text that is not Python of the running
-    version; bodies that cannot be lowered raise it when they are loaded.
+    version; bodies that cannot be lowered raise it when they are loaded. ``lowered`` has the functions of the
+    text that the file held before.
 
     Of several definitions of one name the last one counts, but one in a fallback branch (``else``,
     ``except``, ``if TYPE_CHECKING``) does not replace an earlier one.
@@ -43,7 +47,9 @@ def index_module(text: str, path: str, name: str, is_package: bool) -> ir.Module
     source = SourceText.of(text, path, name, is_package)
     with gc_paused():
         segment = Segment(source, "\n".join(source.lines), 0, False)
-        return _Indexer(segment).module(segment.parse_ast())
+        lowered = lowered if lowered is not None else Lowered()
+        lowered.begin()
+        return _Indexer(segment, lowered).module(segment.parse_ast())
 
 
 def check_syntax(text: str, path: str) -> None:
@@ -58,7 +64,7 @@ def index_class(source: SourceText, first: int, last: int, prefix: str) -> ir.Cl
     segment = source.segment(first, last)
     statement = segment.parse_ast()[0]
     assert isinstance(statement, ast.ClassDef)
-    return _Indexer(segment).class_(statement, prefix)
+    return _Indexer(segment, Lowered()).class_(statement, prefix)
 
 
 def _lower_function(source: SourceText, lines: Lines, prefix: str) -> ir.Function:
@@ -76,6 +82,7 @@ def _lower_block(source: SourceText, block: Block) -> tuple[ir.Stmt, ...]:
 @dataclass(frozen=True, slots=True)
 class _Indexer:
     segment: Segment
+    lowered: Lowered
 
     def module(self, body: list[ast.stmt]) -> ir.Module:
         source = self.segment.source
@@ -113,6 +120,7 @@ class _Indexer:
         end_line = self.segment.end(node)[0]
         first = _first_line(node) + self.segment.shift
         lines = Lines(first, end_line, words.depth, source.size(first, end_line))
+        key = prefix, first, source.lines[first - 1 : end_line]
         return ir.FunctionDecl(
             name=node.name,
             qualname=prefix + node.name,
@@ -127,7 +135,7 @@ class _Indexer:
             globals=words.globals,
             given=words.given,
             entered=words.entered,
-            load=Lazy(partial(_lower_function, source, lines, prefix)),
+            load=self.lowered.function(key, partial(_lower_function, source, lines, prefix)),
         )
 
     def class_(self, node: ast.ClassDef, prefix: str) -> ir.ClassDecl:

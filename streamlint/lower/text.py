@@ -112,6 +112,11 @@ class Lazy(Generic[_T]):
         self._value: _T | None = None
         self._error: LoweringError | None = None
 
+    @property
+    def is_made(self) -> bool:
+        """Whether the value is there; what was needed to make it is let go then."""
+        return self._make is None and self._error is None
+
     def __call__(self) -> _T:
         if self._make is not None:
             try:

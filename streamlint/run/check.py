@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from streamlint.finding import Finding
     from streamlint.run.changed import Changed
+    from streamlint.run.warm import Warm
     from streamlint.settings.catalog import RuleInfo
     from streamlint.settings.config import Config
 
@@ -59,6 +60,8 @@ class Request:
     texts: Texts = field(default_factory=Texts)
     cache: Path | None = None
     """The folder in which what is found is kept; None to keep nothing, and to look all up anew."""
+    warm: Warm | None = None
+    """What a process that is asked again and again keeps between questions."""
     fixing: bool = False
     """Whether what is found is to be mended: then findings that are only possible get fixes too, if shown."""
 
@@ -84,7 +87,7 @@ def analyzed(
     try:
         named = discover(request.paths, request.root, request.config.exclude)
         focus = tuple(dict.fromkeys((*named.files, *request.texts.wanted)))
-        report = _analyze(request, _index(request, focus), focus, overlay, progress)
+        report = _analyze(request, files_around(request, focus), focus, overlay, progress)
         missing = tuple(
             SourceError(relative(absolute(path), request.root), 0, _reason(path)) for path in named.missing
         )
@@ -110,7 +113,9 @@ def with_evidence(request: Request, found: Outcome) -> Outcome:
         return found
     focus = tuple(sorted(paths))
     settings = Settings(default_stream=request.config.default_stream)
-    report = engine.analyze(request.root, _index(request, focus), settings, focus, request.texts.overlay)
+    report = engine.analyze(
+        request.root, files_around(request, focus), settings, focus, request.texts.overlay
+    )
     evidence = {finding.pair: finding.evidence for finding in report.findings}
     return replace(
         found,
@@ -181,20 +186,28 @@ def _reason(path: Path) -> str:
     return "neither a regular file nor a folder" if there else "no such file or folder"
 
 
-def _index(request: Request, focus: Sequence[Path]) -> tuple[Path, ...]:
+def files_around(request: Request, focus: Sequence[Path]) -> tuple[Path, ...]:
     """Return all files that imports may lead to.
 
     Below a project's root that is everything. Without one (a lone script in a home folder, say) it
     is what lies beside the named files.
     """
     if request.is_project:
-        around = discover([request.root], request.root, request.config.exclude).files
+        around = _all_files(request)
     else:
         folders = {path.parent for path in focus}
         around = tuple(path for folder in sorted(folders) for path in folder.glob("*.py") if is_file(path))
         excluded = Patterns.of(request.config.exclude)
         around = tuple(path for path in around if not excluded.cover(relative(path, request.root)))
     return tuple(sorted({*around, *focus}))
+
+
+def _all_files(request: Request) -> tuple[Path, ...]:
+    known = request.warm.around if request.warm is not None else {}
+    key = request.root, request.config.exclude
+    if key not in known:
+        known[key] = discover([request.root], request.root, request.config.exclude).files
+    return known[key]
 
 
 def _analyze(
@@ -204,16 +217,23 @@ def _analyze(
     overlay: Mapping[Path, bytes],
     progress: Callable[[int, int], None] | None,
 ) -> Report:
-    settings = Settings(
+    everything = len(focus) == len(index)
+    wanted = None if everything and not overlay else focus
+    settings = settings_of(request)
+    return engine.analyze(
+        request.root, index, settings, wanted, overlay, progress, request.cache, warm=request.warm
+    )
+
+
+def settings_of(request: Request) -> Settings:
+    """Return what the analysis has to know of a request."""
+    return Settings(
         default_stream=request.config.default_stream,
         jobs=request.jobs,
         executor=request.executor,
         evidence=False,
         fix_possible=request.fixing and request.min_confidence is Confidence.POSSIBLE,
     )
-    everything = len(focus) == len(index)
-    wanted = None if everything and not overlay else focus
-    return engine.analyze(request.root, index, settings, wanted, overlay, progress, request.cache)
 
 
 def _after_comments(

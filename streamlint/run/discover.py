@@ -81,6 +81,8 @@ class _Ignore:
 
     def verdict(self, path: Path, *, is_folder: bool = False) -> bool | None:
         """Return True if ignored, False if included again by a ``!`` pattern, None if not mentioned."""
+        if not self.patterns:
+            return None
         try:
             relative = path.relative_to(self.folder).as_posix()
         except ValueError:

@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from streamlint.run.parallel import Results
     from streamlint.run.searches import Search
     from streamlint.run.tree import Tree
+    from streamlint.run.warm import Warm
 
 __all__ = ["FileResult", "Settings", "analyze"]
 
 
-def analyze(
+def analyze(  # noqa: PLR0913
     root: Path,
     files: Sequence[Path],
     settings: Settings,
@@ -30,13 +31,16 @@ def analyze(
     overlay: Mapping[Path, bytes] | None = None,
     progress: Callable[[int, int], None] | None = None,
     cache: Path | None = None,
+    *,
+    warm: Warm | None = None,
 ) -> Report:
     """Analyzes ``focus`` (all ``files`` if None), resolving imports among ``files``.
 
     Files that cannot be read or parsed become errors of the report. With a focus, a finding is
     kept if its primary or a related place is in a focused file. ``progress`` is told how many files are
     done, and of how many. What is found is kept in the folder ``cache``, if one is given, and is not
-    looked for again where nothing has changed that it rests on.
+    looked for again where nothing has changed that it rests on. ``warm`` is what this process
+    keeps of one run for the next.
 
     Raises ``Stopped``, with what was found so far, on a signal that ends the run.
     """
@@ -51,7 +55,7 @@ def analyze(
             return report
     from streamlint.run.tree import Tree
 
-    tree = Tree(root, tuple(files), overlay or {}, settings.max_file_bytes)
+    tree = Tree(root, tuple(files), overlay or {}, settings.max_file_bytes, warm)
     return _Analysis(tree, settings, wanted, progress, memory).report()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ from streamlint.run.plain import of_plain_file
 from streamlint.run.results import FileResult, Reads, Settings
 from streamlint.run.searches import Kind
 from streamlint.run.tree import Tree
+from streamlint.run.warm import Ran
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,9 +39,9 @@ MOST_INDEXED = 4_000_000
 """Characters of source that are kept indexed from file to file."""
 
 
-def collected(session: Session, path: Path) -> FileResult:
+def collected(session: Session, path: Path, only: Callable[[str], bool] | None = None) -> FileResult:
     """Analyzes one file, and collects the garbage that it leaves."""
-    result = frames.with_room(lambda: session.file(path))
+    result = frames.with_room(lambda: session.file(path, only))
     if session.forget():
         collector.release()
     collector.collect()
@@ -106,22 +108,20 @@ class Session:
         self.project = self._new_project()
         return True
 
-    def file(
-        self, path: Path, only: Callable[[str], bool] | None = None, others: Facts | None = None
-    ) -> FileResult:
+    def file(self, path: Path, only: Callable[[str], bool] | None = None) -> FileResult:
         """Analyzes one file; never raises.
 
-        ``only`` chooses entries by their labels; ``others`` is what those that are left out show.
+        ``only`` chooses entries by their labels. What rests on what the others show is not found then.
         """
         self.project = self._new_project()
         try:
-            result = self._file(path, only, others if others is not None else Facts())
+            result = self._file(path, only)
             return replace(result, marked=may_hold_comments(self.tree.data(path) or b""))
         except Exception as error:
             what = f"internal error: {type(error).__name__}: {error}; please report this file"
             return FileResult(errors=(SourceError(self.tree.relative(path), 0, what),))
 
-    def _file(self, path: Path, only: Callable[[str], bool] | None, others: Facts) -> FileResult:
+    def _file(self, path: Path, only: Callable[[str], bool] | None) -> FileResult:
         plain = of_plain_file(self.tree, path, parsed=self.names.get(path) in self._modules)
         if plain is not None:
             return plain
@@ -130,7 +130,7 @@ class Session:
             return FileResult(errors=self.tree.errors_of(path), reads=self._reads())
         if not starts.mentions_streams(self.project, module):
             return FileResult(reads=self._reads())
-        return self._analyzed(module, only, others)
+        return self._analyzed(path, module, only)
 
     def _reads(self) -> Reads:
         return Reads(frozenset(self._looked_up), self._searched)
@@ -141,10 +141,13 @@ class Session:
             return self.tree.index(path, path.stem, is_package=path.name == "__init__.py")
         return self.project.module(name)
 
-    def _analyzed(self, module: ir.Module, only: Callable[[str], bool] | None, facts: Facts) -> FileResult:
+    def _analyzed(self, path: Path, module: ir.Module, only: Callable[[str], bool] | None) -> FileResult:
         found: list[Conditional] = []
+        facts = Facts()
+        ran: list[Ran] = []
         at_fault: list[Run] = []
         text = text_order.Text(module)
+        begun = time.process_time()
         approximate: set[str] = set()
         covered: set[str] = set()
         left_out: Counter[tuple[str, str]] = Counter()
@@ -156,6 +159,8 @@ class Session:
                 found += judged
                 at_fault += [run] if judged else []
                 facts.add(run)
+                ran.append(_note(run, judged, time.process_time() - begun))
+                begun = time.process_time()
                 covered |= run.covered
                 left_out.update((run.entry.label.partition(", then ")[0], what) for what in run.left_out)
                 if run.cut or any(trace.cut for trace in run.traces):
@@ -163,6 +168,10 @@ class Session:
         except FileCut as reason:
             cut = reason
         left_out.update(budgets.never_run)
+        if only is not None:
+            found = [item for item in found if item.unless_recorded is None and not item.on_every_path]
+        elif self.tree.warm is not None:
+            self.tree.warm.ran[path] = tuple(ran)
         findings = (
             self._unless_seen(item, self._as_sure_as(item, facts.ends, text))
             for item in found
@@ -338,6 +347,11 @@ def _less_sure(finding: Finding) -> Finding:
     """What was left out of a file may hold the order that a finding misses."""
     sure = finding.confidence is Confidence.CERTAIN
     return replace(finding, confidence=Confidence.LIKELY) if sure else finding
+
+
+def _note(run: Run, judged: Sequence[Conditional], seconds: float) -> Ran:
+    pairs = frozenset(item.finding.pair for item in judged)
+    return Ran(run.entry.label, frozenset(run.covered), pairs, seconds)
 
 
 def _statistics(project: Project, module: ir.Module, covered: set[str], approximate: set[str]) -> Statistics:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from streamlint import ir
+    from streamlint.run.warm import Warm
     from streamlint.source import Span
 
 
@@ -30,6 +31,8 @@ class Tree:
     files: Sequence[Path]
     overlay: Mapping[Path, bytes] = field(default_factory=dict)
     max_bytes: int = MAX_BYTES
+    warm: Warm | None = None
+    """What is known of earlier runs in this process."""
     errors: dict[str, SourceError] = field(default_factory=dict)
     _names: dict[str, tuple[Path, bool]] = field(default_factory=dict)
     _others: dict[str, str] = field(default_factory=dict)
@@ -156,8 +159,11 @@ class Tree:
         from streamlint.lower import index_module
 
         self.indexed += len(text)
+        where = self.relative(path)
         try:
-            return index_module(text, self.relative(path), name, is_package)
+            if self.warm is not None:
+                return self.warm.index(text, path, where, name, is_package)
+            return index_module(text, where, name, is_package)
         except ir.LoweringError as error:
             self.note(path, error.line, error.message)
             return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tokenize
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from streamlint.finding import Finding
+    from streamlint.run.first import Whole
 
 PAUSE = 0.15
 """Seconds without a key before a text is looked at."""
@@ -35,19 +37,27 @@ REASON = "TODO: say why this is safe"
 
 
 class Server(LanguageServer):
-    """One editor: its open texts, and two processes, for what is typed and for what is saved."""
+    """One editor: its open texts, and processes for what is typed, what comes first, and what is saved."""
 
     def __init__(self) -> None:
         # The whole text each time: of parts of it pygls takes a form feed for the end of a line.
         whole = types.TextDocumentSyncKind.Full
         super().__init__("streamlint", __version__, text_document_sync_kind=whole)
         self.typed = _Analyst()
+        self.edited = _Analyst()
         self.saved = _Analyst()
         self.found: dict[str, tuple[tuple[Finding, types.Diagnostic], ...]] = {}
         """What is shown in each file, by its URI."""
+        self.whole: dict[str, Whole] = {}
+        """What files gave that take long, as they were when all of them was analyzed."""
         self.looked_at: dict[str, str] = {}
         """The text of each open file of which the findings are shown."""
         self._told: set[str] = set()
+
+    def stop(self) -> None:
+        """End the processes."""
+        for analyst in (self.typed, self.edited, self.saved):
+            analyst.stop()
 
     def lines(self, path: Path) -> Sequence[str]:
         """Return the lines of a file as the editor has them, or as they are on disk."""
@@ -127,16 +137,30 @@ def _path(uri: str) -> Path | None:
     return Path(name) if name and uri.startswith("file:") else None
 
 
-async def _look(ls: Server, uri: str, pause: float) -> None:
-    """Check one open text, and show what is found in it."""
+async def _look(ls: Server, uri: str, pause: float, *, is_typed: bool = False) -> None:
+    """Check one open text, and show what is found in it, in a slow one first in what is edited."""
     path = _path(uri)
     if path is None:
         return
-    answer = await ls.typed.ask(path.parent, Question((), ls.texts(), (path,)), pause)
-    if answer is not None and uri in ls.workspace.text_documents:
-        # A change of the text would have come with another question, and this one had no answer then.
-        ls.looked_at[uri] = ls.workspace.text_documents[uri].source
-        ls.show(answer, uri)
+    question = Question((), ls.texts(), (path,), is_typed)
+    last = ls.whole.get(uri)
+    if last is not None:
+        answer = await ls.edited.ask(path.parent, replace(question, last=last), pause)
+        if answer is None:
+            return
+        if not answer.is_nothing and uri in ls.workspace.text_documents:
+            ls.show(answer, uri)
+        pause = 0.0
+    answer = await ls.typed.ask(path.parent, question, pause)
+    if answer is None or uri not in ls.workspace.text_documents:
+        return
+    # A change of the text would have come with another question, and this one had no answer then.
+    ls.looked_at[uri] = ls.workspace.text_documents[uri].source
+    ls.show(answer, uri)
+    if answer.whole is not None and answer.is_slow:
+        ls.whole[uri] = answer.whole
+    elif answer.whole is not None:
+        ls.whole.pop(uri, None)
 
 
 async def _look_at_all(ls: Server) -> None:
@@ -152,7 +176,7 @@ async def opened(ls: Server, params: types.DidOpenTextDocumentParams) -> None:
 
 
 async def changed(ls: Server, params: types.DidChangeTextDocumentParams) -> None:
-    await _look(ls, params.text_document.uri, PAUSE)
+    await _look(ls, params.text_document.uri, PAUSE, is_typed=True)
 
 
 async def saved(ls: Server, params: types.DidSaveTextDocumentParams) -> None:
@@ -215,8 +239,7 @@ def _suppressed(
 
 
 def shut_down(ls: Server, _: None) -> None:
-    ls.typed.stop()
-    ls.saved.stop()
+    ls.stop()
 
 
 def create() -> Server:
@@ -238,5 +261,4 @@ def serve() -> None:
     try:
         server.start_io()
     finally:
-        server.typed.stop()
-        server.saved.stop()
+        server.stop()

@@ -1,0 +1,67 @@
+"""What a process that is asked about the same files again and again keeps between questions: an editor's.
+
+None of it decides what is found: a module that holds the same text is the same, and so is a function that
+stands on the same lines.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from streamlint import ir
+    from streamlint.finding import Pair
+    from streamlint.lower.kept import Lowered
+
+MOST_KEPT = 4_000_000
+"""Characters of source that are kept indexed."""
+
+Key: TypeAlias = "tuple[Path, str, str, bool]"
+"""A file, its path in the project, the name that it has as a module, and whether it is a package."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """An entry of a file that was run."""
+
+    label: str
+    covered: frozenset[str]
+    """Functions that its paths came by, as ``module:qualified.name``."""
+    pairs: frozenset[Pair]
+    """What was found on them."""
+    seconds: float
+    """What it took."""
+
+
+@dataclass(slots=True)
+class Warm:
+    """What was worked out for earlier questions."""
+
+    ran: dict[Path, tuple[Ran, ...]] = field(default_factory=dict)
+    """The entries of the files that were analyzed whole, the last time."""
+    around: dict[tuple[Path, tuple[str, ...]], tuple[Path, ...]] = field(default_factory=dict)
+    """The files of projects, by their root and what they leave out, as long as they are taken to be those."""
+    _modules: dict[Key, tuple[str, ir.Module]] = field(default_factory=dict)
+    _lowered: dict[Key, Lowered] = field(default_factory=dict)
+    _size: int = 0
+
+    def index(self, text: str, path: Path, where: str, name: str, is_package: bool) -> ir.Module:
+        """What ``index_module`` gives. Raises ``ir.LoweringError`` as it does."""
+        from streamlint.lower import Lowered, index_module
+
+        key = path, where, name, is_package
+        known = self._modules.get(key)
+        if known is not None and known[0] == text:
+            return known[1]
+        if self._size > MOST_KEPT:
+            self._modules.clear()
+            self._lowered.clear()
+            self._size = 0
+        lowered = self._lowered.setdefault(key, Lowered())
+        module = index_module(text, where, name, is_package, lowered)
+        self._size += len(text) - len(self._modules.get(key, ("",))[0])
+        self._modules[key] = text, module
+        return module
