@@ -148,6 +148,22 @@ def test_order_behind_a_callback_may_be_made_by_the_host(process: Process) -> No
     assert process.codes() == [("SL101", "possible")]
 
 
+def test_a_callback_says_nothing_of_what_comes_behind_it(process: Process) -> None:
+    process.start()
+    process.call("cuLaunchHostFunc", ONE, 1, 0)
+    process.call("cuMemsetD8Async", A, 7, SIZE, ONE)
+    process.call("cuMemcpyDtoDAsync_v2", B, A, SIZE, TWO)
+    assert process.codes() == [("SL101", "certain")]
+
+
+def test_a_callback_tells_the_host_only_what_is_issued_after_it(process: Process) -> None:
+    process.start()
+    process.call("cuMemsetD8Async", A, 7, SIZE, ONE)
+    process.call("cuMemcpyDtoDAsync_v2", B, A, SIZE, TWO)
+    process.call("cuLaunchHostFunc", ONE, 1, 0)
+    assert process.codes() == [("SL101", "certain")]
+
+
 def test_what_comes_behind_the_end_of_a_test_is_certain_again(process: Process) -> None:
     """A host function of one test says nothing about the next one, which begins when all is complete."""
     process.start()

@@ -83,7 +83,6 @@ class DriverTracer(Calls):
                 for effect in made.api.effects:
                     self.before(given, effect)
                 if name in _CALLBACKS:
-                    # It may tell the host what is done, by a `threading.Event` for one.
                     self._recorder.tells(self._stream(given, "hStream"))
             self._open[thread] = made, None
 

@@ -66,6 +66,8 @@ HALF_WINDOW = 16_384
 LEGACY_HANDLES = frozenset({0, 1})
 PER_THREAD_HANDLE = 2
 
+_PERHAPS = frozenset({Doubt.THREADS})
+
 _ANYWHERE = Site(Span("", 0, 0, 0, 0))
 """Replaced when the event is translated."""
 
@@ -79,8 +81,6 @@ class StreamInfo:
     """Where it was made: the innermost place, then those that called it."""
     foreign: bool = False
     """Nothing that is traced made it: other code has it, and may order it."""
-    told: bool = False
-    """A host function was queued on it, which may tell the host what is done."""
 
 
 @dataclass(slots=True)
@@ -169,8 +169,12 @@ class Recorder:
         return info.id
 
     def tells(self, stream: StreamId) -> None:
-        """What a host function says of the stream is not seen: other code may order it from now on."""
-        self._stream_infos[stream].told = True
+        """A host function was queued, and may tell the host that what was queued before it is done.
+
+        ``stream.launch_host_func(lambda _: done.set(), None)``: whether the host waits for it is not seen.
+        """
+        if not self.capturing:
+            self._point(SyncStream(_ANYWHERE, doubts=_PERHAPS, stream=stream, name="a host function"))
 
     def handles(self) -> list[int]:
         """Of streams that the driver may be asked about: of one that is gone it may crash."""
@@ -269,9 +273,12 @@ class Recorder:
         stream: StreamId | None = None,
         *,
         name: str = "allocation",
+        place: Place = None,
     ) -> Block:
+        """``place``, where it is known already."""
         self._last_block += 1
-        block = Block(BufferId(self._last_block), start, size, space, device, stream, self.where(), name)
+        where = place or self.where()
+        block = Block(BufferId(self._last_block), start, size, space, device, stream, where, name)
         self._enter(block)
         self._new.entries.append(Birth(block))
         return block
@@ -300,13 +307,15 @@ class Recorder:
         kind: FreeKind = FreeKind.EXPLICIT,
         stream: StreamId | None = None,
         name: str = "free",
+        *,
+        place: Place = None,
     ) -> None:
         block = self.blocks.get(start)
         if block is None:
             return
         self.forget_block(block)
         self._kept.pop(block.id, None)
-        self._new.entries.append(Death(self.where(), block, kind, stream, name))
+        self._new.entries.append(Death(place or self.where(), block, kind, stream, name))
 
     def forget_block(self, block: Block) -> None:
         """The block went back to an allocator that keeps it from being handed out too early."""
@@ -479,8 +488,6 @@ class Recorder:
     def forget(self) -> None:
         """Leave out all that happened so far; streams, events and blocks stay known."""
         self._old, self._new = _Half(), _Half(self._now())
-        for info in self._stream_infos.values():
-            info.told = False  # its host functions have run
 
     def _now(self) -> tuple[Point | Keep, ...]:
         kept = (entry for entries in self._kept.values() for entry in entries)

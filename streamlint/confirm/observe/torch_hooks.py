@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import sys
 import weakref
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -53,17 +54,24 @@ class _Mode(TorchDispatchMode):  # type: ignore[misc]
     def __init__(self, tracer: Tracer, aside: Aside) -> None:
         super().__init__()
         self._dispatch = tracer.dispatch
-        self._aside = aside
+        self._placed = tracer.placed
+        self._depth = aside.depth
 
 
 def _dispatch(
     self: _Mode, func: Any, _types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
 ) -> Any:
-    self._aside.enter()
+    thread, depth = get_ident(), self._depth
+    outer = depth.get(thread, 0)
+    depth[thread] = outer + 1
     try:
         return self._dispatch(func, args, kwargs or {})
     finally:
-        self._aside.leave()
+        self._placed.pop(thread, None)
+        if outer:
+            depth[thread] = outer
+        else:
+            del depth[thread]
 
 
 _replace(_Mode, __torch_dispatch__=_dispatch)
@@ -122,13 +130,14 @@ class _Hooks:
         self._recorder.sync_device(self._tracer.here())
 
     def _allocated(self, address: int) -> None:
-        number = self._tracer.device()
-        self._recorder.born(
-            address, 0, Space.DEVICE, self._tracer.devices[number], self._tracer.current(number)
-        )
+        tracer = self._tracer
+        number = tracer.device()
+        stream, place = tracer.current(number), tracer.placed.get(get_ident())
+        self._recorder.born(address, 0, Space.DEVICE, tracer.devices[number], stream, place=place)
 
     def _freed(self, address: int) -> None:
-        self._recorder.died(address, FreeKind.DROPPED, name="last reference")
+        place = self._tracer.placed.get(get_ident())
+        self._recorder.died(address, FreeKind.DROPPED, name="last reference", place=place)
 
     # ------------------------------------------------------------------ wrapped methods
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import weakref
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,10 +18,12 @@ from streamlint.trace import Doubt, HostEffect, Mode, Space
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from streamlint.confirm.observe.events import Place
     from streamlint.confirm.observe.recorder import Recorder
     from streamlint.trace import DeviceId, StreamId
 
 _UNKNOWN = object()
+_Tensor = torch.Tensor
 _NO_DOUBT: frozenset[Doubt] = frozenset()
 _new_touch: Callable[[tuple[Any, ...]], Touch] = functools.partial(tuple.__new__, Touch)
 """``Touch(...)`` at a third of its time."""
@@ -37,6 +40,9 @@ class Tracer:
         """Host memory that a copy between host and device has used, by address, as long as it lives."""
         self._storages: dict[int, weakref.ref[Any]] = {}
         self.devices = [str(number) for number in range(64)]
+        self.placed: dict[int, Place] = {}
+        """By thread: where the operator is that it runs. To look for that for each block takes longer than
+        all else that is told of it."""
         self.captured: list[Touch] | None = None
         """What the graph that is being captured touches."""
         self._raw_stream: Callable[[int], int] = torch._C._cuda_getCurrentRawStream
@@ -57,7 +63,8 @@ class Tracer:
         touches: list[Touch] = []
         device = self._inputs(operator, args, kwargs, touches)
         if device >= 0:
-            self.recorder.work(self.current(device), operator.name, touches)
+            work = self.recorder.work(self.current(device), operator.name, touches)
+            self.placed[get_ident()] = work.place
             result = func(*args, **kwargs)
         else:
             # The results of a factory tell its device.
@@ -75,13 +82,15 @@ class Tracer:
         self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], touches: list[Touch]
     ) -> int:
         """Collect what is touched; returns a device that is among the arguments, or -1."""
-        device = -1
+        device, count = -1, len(args)
         host: list[Touch] = []
-        given = [(args[number], mode, number) for number, mode in operator.positional if number < len(args)]
+        given = [(args[number], mode, number) for number, mode in operator.positional if number < count]
         if kwargs:
             given += [(kwargs[name], mode, -2) for name, mode in operator.keywords if name in kwargs]
         for value, mode, number in given:
-            for tensor in (value,) if isinstance(value, torch.Tensor) else _tensors(value):
+            if value is None:
+                continue
+            for tensor in (value,) if isinstance(value, _Tensor) else _tensors(value):
                 if tensor.is_cuda:
                     if device < 0:
                         device = tensor.get_device()
@@ -93,7 +102,7 @@ class Tracer:
         return device
 
     def _results(self, result: Any, touches: list[Touch]) -> None:
-        for tensor in (result,) if isinstance(result, torch.Tensor) else _tensors(result):
+        for tensor in (result,) if isinstance(result, _Tensor) else _tensors(result):
             if tensor.is_cuda:
                 self._touch(tensor, Mode.WRITE, -1, touches)
 
@@ -106,11 +115,24 @@ class Tracer:
             return
         block = self._blocks.get(address)
         if block is None:
-            start = address - tensor.storage_offset() * tensor.element_size()
-            block = self._blocks.get(start) or self.recorder.find(start)
-            if block is None:
-                block = self.recorder.unseen(start, 0, Space.DEVICE, self.devices[tensor.get_device()])
+            block = self._block_around(tensor, address)
+        elif tensor.is_contiguous():  # nearly all, and this runs for each tensor of each operator
+            size = tensor.nbytes
+            if size > block.size:  # noqa: PLR1730  max() is a call
+                # The caching allocator tells no size.
+                block.size = size
+            if size:
+                touches.append(_new_touch((block, mode, 0, size, None, operand, _NO_DOUBT)))
+            return
         _append(touches, tensor, block, mode, address - block.start, operand)
+
+    def _block_around(self, tensor: Any, address: int) -> Block:
+        """The block of a view that begins in the middle of it."""
+        start = address - tensor.storage_offset() * tensor.element_size()
+        block = self._blocks.get(start) or self.recorder.find(start)
+        if block is None:
+            block = self.recorder.unseen(start, 0, Space.DEVICE, self.devices[tensor.get_device()])
+        return block
 
     def current(self, device: int) -> StreamId:
         return self.recorder.stream(self._raw_stream(device), self.devices[device])
@@ -257,12 +279,12 @@ class Tracer:
 def _tensors(value: Any) -> Iterable[Any]:
     """The tensors in a list or tuple argument."""
     if isinstance(value, (list, tuple)):
-        return [item for item in value if isinstance(item, torch.Tensor)]
+        return [item for item in value if isinstance(item, _Tensor)]
     return ()
 
 
 def _device_of(result: Any) -> int:
-    for tensor in (result,) if isinstance(result, torch.Tensor) else _tensors(result):
+    for tensor in (result,) if isinstance(result, _Tensor) else _tensors(result):
         if tensor.is_cuda:
             return int(tensor.get_device())
     return -1
@@ -278,9 +300,7 @@ def _append(touches: list[Touch], tensor: Any, block: Block, mode: Mode, lo: int
     else:
         return
     if hi > lo:
-        if hi > block.size:  # noqa: PLR1730  max() is a call, and this runs for each tensor of each operator
-            # The caching allocator tells no size.
-            block.size = hi
+        block.size = max(block.size, hi)  # the caching allocator tells no size
         touches.append(_new_touch((block, mode, lo, hi, strides, operand, _NO_DOUBT)))
 
 

@@ -160,7 +160,7 @@ class _Translation:
         self._sources = sources
         self._shared = shared
         self._reuse = _Reuse(window.entries, shared)
-        self._foreign = {info.id for info in window.streams.values() if info.foreign or info.told}
+        self._foreign = {info.id for info in window.streams.values() if info.foreign}
         self._everywhere = _ESCAPE if window.escapes else _NONE
         self._ops: list[Op] = [CudaCall(_START, name="start of the observation")]
         self._captures = Captures()
@@ -172,9 +172,7 @@ class _Translation:
     def trace(self) -> Trace:
         for held in self._window.before:
             self._add(held)
-        for entry in self._window.entries:
-            if not self._is_nothing(entry):
-                self._add(entry)
+        self._add_all(self._window.entries)
         return Trace(
             ops=tuple(self._ops),
             streams={info.id: self._stream(info) for info in self._window.streams.values()},
@@ -184,21 +182,31 @@ class _Translation:
             provenance=Provenance.OBSERVED,
         )
 
-    def _is_nothing(self, entry: Entry) -> bool:
-        """Most events: work on memory of one stream, behind other work there, and that memory's life."""
-        if type(entry) is Work:
-            return entry.stream == self._last_work and not any(t[0] in self._shared for t in entry.touches)
-        if type(entry) is Birth:
-            block = entry.block
-            return not (
-                block in self._shared
-                or block in self._reuse.births
-                or (block.stream is None and self._captures.active)
-            )
-        return type(entry) is Death and not (
-            entry.block in self._reuse.deaths
-            or (entry.kind is FreeKind.EXPLICIT and entry.block in self._shared)
-        )
+    def _add_all(self, entries: Iterable[Entry]) -> None:
+        """Most are nothing: work on memory of one stream, behind other work there, and that memory's life.
+
+        One loop without calls, since it runs for each event of the program.
+        """
+        shared, births, deaths = self._shared, self._reuse.births, self._reuse.deaths
+        for entry in entries:
+            if type(entry) is Work:
+                if entry.stream == self._last_work:
+                    for touch in entry.touches:
+                        if touch[0] in shared:
+                            break
+                    else:
+                        continue
+            elif type(entry) is Birth:
+                block = entry.block
+                unowned = block.stream is None and self._captures.active
+                if not (unowned or block in shared or block in births):
+                    continue
+            elif type(entry) is Death:
+                block = entry.block
+                freed = entry.kind is FreeKind.EXPLICIT and block in shared
+                if not (freed or block in deaths):
+                    continue
+            self._add(entry)
 
     def _add(self, entry: Entry) -> None:
         match entry:
