@@ -32,7 +32,9 @@ def test_pytorch_is_warmed_up_once_and_not_before_the_program_uses_it(
     monkeypatch.setattr(warm, "warm", warmed.append)
     device = cast("Any", Device())
     site = Site(0, Role.EARLIER, "f.py", Place(1))
-    probes = watch.Watch([site], turns.Order(Mode.GATED, 0), lambda _event: None, lambda: device)
+    probes = watch.Watch(
+        [site], turns.Order(Mode.GATED, frozenset({(0, 0)})), lambda _event: None, lambda: device
+    )
     probes.enter((0,))
     assert warmed == []
     begun[0] = True
@@ -69,7 +71,7 @@ def test_nothing_looks_up_a_stream_in_a_callback(
     monkeypatch.setattr(hold_module, "streams_by_library", lambda: {"cupy": current_streams()[0]})
     device = cast("Any", TwoDevices())
     site = Site(0, Role.EARLIER, "f.py", Place(1))
-    order = turns.Order(Mode.GATED, 0, hold=hold)
+    order = turns.Order(Mode.GATED, frozenset({(0, 0)}), hold=hold)
     broken: list[dict[str, Any]] = []
     probes = watch.Watch([site], order, broken.append, lambda: device)
     probes.enter((0,))
@@ -91,7 +93,9 @@ def test_a_number_among_the_arguments_of_a_launch_is_no_stream() -> None:
 
     device = cast("Any", Strict())
     site = Site(0, Role.EARLIER, "f.py", Place(1))
-    probes = watch.Watch([site], turns.Order(Mode.GATED, 0), lambda _event: None, lambda: device)
+    probes = watch.Watch(
+        [site], turns.Order(Mode.GATED, frozenset({(0, 0)})), lambda _event: None, lambda: device
+    )
     probes.enter((0,))
     asked.clear()
     # self.launch(address, size, side): the driver crashes if it is asked about memory as about a stream.

@@ -126,8 +126,7 @@ def _install(job: dict[str, Any]) -> None:
     os.environ.pop(_LAUNCHED, None)
     order = Order(
         Mode(job["mode"]),
-        job["active"],
-        job["turn"],
+        frozenset((finding, turn) for finding, turn in job["held"]),
         job["delay_ms"],
         frozenset(job["reuse"]),
         frozenset(job["stuck"]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from streamlint.confirm.inside.hold import Hold
 from streamlint.confirm.inside.sight import result_of
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from streamlint.confirm.inside.probe import Mode
     from streamlint.confirm.inside.reuse import Block
     from streamlint.confirm.inside.sight import Sight
+
+
+Execution: TypeAlias = "tuple[int, int]"
+"""A finding, and which execution of its earlier operation, counted from 0."""
 
 
 class Stop(Enum):
@@ -36,9 +40,8 @@ class Order:
     """What one run of the program is to do."""
 
     mode: Mode
-    active: int | None = None
-    """The finding whose gate is closed; ``None``: no gate, all findings are watched."""
-    turn: int = 0
+    held: frozenset[Execution] = frozenset()
+    """The executions whose gates are closed; none: no gate, all findings are watched."""
     delay_ms: float = 200.0
     reuse: frozenset[int] = frozenset()
     """Findings about memory that is handed out again."""
@@ -58,7 +61,19 @@ class Order:
 
         Not where memory is handed out again, which waits for it, nor where the program is to hang.
         """
-        return self.active is not None and self.active not in self.reuse | self.stuck
+        return bool(self.held) and self.findings.isdisjoint(self.reuse | self.stuck)
+
+    @property
+    def findings(self) -> frozenset[int]:
+        """Those of which an execution is held back."""
+        return frozenset(finding for finding, _ in self.held)
+
+    def watches(self, finding: int) -> bool:
+        return not self.held or finding in self.findings
+
+    def begins(self, finding: int, number: int) -> bool:
+        """Whether this execution of the earlier operation begins a turn."""
+        return not self.held or (finding, number) in self.held
 
 
 @dataclass(slots=True)

@@ -1,9 +1,9 @@
 """What the probes of a whole program do; ``weave`` puts them there.
 
-One finding is *active* in a run: only the gate of one execution of its earlier operation, the
-*turn*, is closed. From there on each execution of the later operation is looked at. The first one
-that touches memory which the earlier one touched ends the turn: the gate is opened, the device
-becomes idle, and what both have touched is compared between runs. At that point of the program a
+One finding is *active* in a run (several where it is serialized): only the gate of one execution of its
+earlier operation, the *turn*, is closed. From there on each execution of the later operation is looked at.
+The first one that touches memory which the earlier one touched ends the turn: the gate is opened, the
+device becomes idle, and what both have touched is compared between runs. At that point of the program a
 correctly ordered one has the same contents whatever the schedule was.
 """
 
@@ -193,7 +193,7 @@ class Watch:
                 if site.role is Role.LATER:
                     self._end_later(site.finding, value)
                 elif site.role is Role.STUCK:
-                    self._say(f"watched {site.finding}", {"event": "watched", "finding": site.finding})
+                    self._say({"event": "watched", "finding": site.finding})
                 elif site.role is Role.EARLIER:
                     self._after_earlier(site, value)
         return value
@@ -201,7 +201,7 @@ class Watch:
     def proceeds(self, numbers: tuple[int, ...]) -> bool:
         """Whether a statement that may never end is to run."""
         findings = {self._sites[number].finding for number in numbers}
-        return self._order.mode is not Mode.UNBLOCKED or self._order.active not in findings
+        return self._order.mode is not Mode.UNBLOCKED or self._order.findings.isdisjoint(findings)
 
     def _pass(self, numbers: tuple[int, ...], event: str) -> None:
         """Note where the program is, on every thread: it may not come back from there."""
@@ -216,13 +216,15 @@ class Watch:
         if number >= MAX_TURNS:
             return
         self._emit({"event": "reached", "finding": finding, "turn": number})
-        if self._order.active is None or number == self._order.turn:
+        if self._order.begins(finding, number):
             self._turns.append(Turn(finding, number))
             self._look_out(finding, number)
 
     def _look_out(self, finding: int, turn: int) -> None:
         """A turn has begun; what its statement asks of the driver comes next."""
         lookout, folder = self._lookout, self._order.images
+        if self._gate is not None and not self._gate.closed:
+            self._gate.rearm()
         self._loading[:] = [(one.finding, one.number) for one in self._turns]
         if lookout is None or not self._order.mode.delays:
             return
@@ -304,7 +306,7 @@ class Watch:
         later = self._later.pop(finding, None)
         if later is None:
             return
-        self._say(f"watched {finding}", {"event": "watched", "finding": finding})
+        self._say({"event": "watched", "finding": finding})
         waited = time.monotonic() - later.began
         if self._lookout is not None:
             later.queued = self._lookout.end_later()
@@ -357,8 +359,8 @@ class Watch:
 
     def _open(self) -> None:
         if self._lookout is not None and self._lookout.opened_by:
-            name = self._lookout.opened_by
-            self._say(f"opened {name}", {"event": "opened", "finding": self._order.active, "call": name})
+            for finding in self._order.findings:
+                self._say({"event": "opened", "finding": finding, "call": self._lookout.opened_by})
         if self._gate is not None and self._order.mode.delays:
             self._gate.release()
         if self._lookout is not None:
@@ -400,14 +402,14 @@ class Watch:
 
     def _active(self, numbers: tuple[int, ...]) -> list[int]:
         """The sites to act at; none where CUDA calls are forbidden."""
-        wanted = [n for n in numbers if self._order.active in (None, self._sites[n].finding)]
+        wanted = [n for n in numbers if self._order.watches(self._sites[n].finding)]
         if not wanted or self._dead:
             return []
         if self._order.mode is Mode.PLAIN or self._refused():
             # That the place was reached is all that a finding about errors asks for.
             for n in wanted:
                 finding = self._sites[n].finding
-                self._say(f"watched {finding}", {"event": "watched", "finding": finding})
+                self._say({"event": "watched", "finding": finding})
             return []
         return wanted if self._ready() is not None else []
 
@@ -482,12 +484,11 @@ class Watch:
         for number in numbers:
             finding = self._sites[number].finding
             for error in errors:
-                event = {"event": "error", "finding": finding, "error": asdict(error)}
-                self._say(json.dumps(event), event)
+                self._say({"event": "error", "finding": finding, "error": asdict(error)})
 
-    def _say(self, key: str, event: dict[str, Any]) -> None:
+    def _say(self, event: dict[str, Any]) -> None:
         """Say something once."""
-        if key not in self._said:
+        if (key := json.dumps(event)) not in self._said:
             self._said.add(key)
             self._emit(event)
 

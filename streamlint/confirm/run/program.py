@@ -1,7 +1,8 @@
 """Confirms findings in a whole program: ``streamlint confirm TARGET -- python train.py --epochs 1``.
 
 The program runs as it is, some times over, with the places of the findings woven into its modules.
-All findings share the reference run; the runs with a closed gate are about one finding each.
+All findings share the reference run. The runs in which something may race are about one finding each; those
+that show its delays to be harmless, where the program is serialized, are about all that need one.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import tempfile
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 from streamlint.confirm.inside.hold import Hold
 from streamlint.confirm.inside.hook import JOB, SITECUSTOMIZE
@@ -52,11 +53,14 @@ from streamlint.witness import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
+    from streamlint.confirm.inside.turns import Execution
     from streamlint.confirm.inside.values import Snapshot
     from streamlint.confirm.plan.plans import Plan
     from streamlint.confirm.run.server import Limits
+
+T = TypeVar("T")
 
 _POLL_S: Final = 0.05
 
@@ -156,6 +160,29 @@ class Seen:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Control:
+    """A serialized run in which the same is held back, where one is wanted; and what it left."""
+
+    turn: int
+    schedule: Schedule
+    alone: bool = False
+    """Whether nothing else is to be held back in it, or was."""
+    seen: Seen = field(default_factory=Seen)
+
+
+Asking: TypeAlias = "Generator[Control, Control, T]"
+"""Steps that ask for such runs on their way: those of several findings are made together."""
+
+
+def _advanced(steps: Asking[T], answer: Control | None) -> Control | T:
+    """What the steps ask for next, or what they come to."""
+    try:
+        return next(steps) if answer is None else steps.send(answer)
+    except StopIteration as end:
+        return cast("T", end.value)
+
+
 CRASHES: Final = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)
 
 
@@ -177,15 +204,31 @@ class Program:
     def _confirm_all(self, report: Callable[[str], None]) -> list[Confirmation]:
         numbers = range(len(self._cases))
         shared = {mode for n in numbers for mode in self._modes(n) if mode in (Mode.REFERENCE, Mode.PLAIN)}
-        common: dict[Mode, Seen] = {mode: self._run(mode, None, 0) for mode in Mode if mode in shared}
-        done = []
-        for number in numbers:
-            decision, environment = self._confirm(number, common)
-            done.append(Confirmation(self._cases[number].plan, decision, environment))
-            plan = self._cases[number].plan
-            place = f"{plan.path.name}:{plan.later.line}" if plan.later is not None else plan.path.name
-            report(f"{number + 1}/{len(self._cases)} {plan.code} {place} {decision.verdict.name}")
-        return done
+        common: dict[Mode, Seen] = {mode: self._run(mode) for mode in Mode if mode in shared}
+        done: dict[int, Confirmation] = {}
+        waiting = {number: self._confirm(number, common) for number in numbers}
+        answers: dict[int, Control] = {}
+        while waiting:
+            asked: dict[tuple[Schedule, int | None], list[Execution]] = {}
+            for number, steps in list(waiting.items()):
+                step = _advanced(steps, answers.get(number))
+                if isinstance(step, Control):
+                    key = step.schedule, number if step.alone else None
+                    asked.setdefault(key, []).append((number, step.turn))
+                else:
+                    del waiting[number]
+                    done[number] = Confirmation(self._cases[number].plan, *step)
+                    report(self._told(done[number], len(done)))
+            answers = {}
+            for (schedule, _), executions in asked.items():
+                seen = self._run(Mode.CONTROL, executions, schedule)
+                answers |= {n: Control(turn, schedule, len(executions) == 1, seen) for n, turn in executions}
+        return [done[number] for number in numbers]
+
+    def _told(self, confirmation: Confirmation, count: int) -> str:
+        plan = confirmation.plan
+        place = f"{plan.path.name}:{plan.later.line}" if plan.later is not None else plan.path.name
+        return f"{count}/{len(self._cases)} {plan.code} {place} {confirmation.decision.verdict.name}"
 
     def _is_about_deadlock(self, number: int) -> bool:
         return isinstance(self._cases[number].plan.witness, ByDeadlock)
@@ -193,7 +236,7 @@ class Program:
     def _modes(self, number: int) -> tuple[Mode, ...]:
         return modes_for(self._cases[number].plan.witness)
 
-    def _confirm(self, number: int, common: dict[Mode, Seen]) -> tuple[Decision, dict[str, str]]:
+    def _confirm(self, number: int, common: dict[Mode, Seen]) -> Asking[tuple[Decision, dict[str, str]]]:
         plan, limit = self._cases[number].plan, self._limits.timeout_s
         delay_s = self._limits.delay_ms / 1e3
         match plan.witness:
@@ -202,10 +245,10 @@ class Program:
                 runs = Runs(NOT_MADE, NOT_MADE, NOT_MADE, plain.outcome(number, 0, limit))
                 return decide(plan.witness, runs, delay_s), plain.environment
             case ByDeadlock():
-                gated = self._run(Mode.GATED, number, 0)
+                gated = self._run(Mode.GATED, [(number, 0)])
                 runs = Runs(NOT_MADE, NOT_MADE, gated.outcome(number, 0, limit), NOT_MADE)
                 if isinstance(runs.gated, Failed) and runs.gated.cause is Cause.TIMEOUT:
-                    control = self._run(Mode.UNBLOCKED, number, 0)
+                    control = self._run(Mode.UNBLOCKED, [(number, 0)])
                     runs = replace(runs, control=control.outcome(number, 0, limit))
                 return decide(plan.witness, runs, delay_s), gated.environment
             case ByValue(names_earlier=False):
@@ -215,9 +258,9 @@ class Program:
                 return decide(plan.witness, Runs(NOT_MADE, NOT_MADE, NOT_MADE, NOT_MADE), delay_s), {}
             case _:
                 reference = common[Mode.REFERENCE]
-                return self._turns(number, reference), reference.environment
+                return (yield from self._turns(number, reference)), reference.environment
 
-    def _turns(self, number: int, reference: Seen) -> Decision:
+    def _turns(self, number: int, reference: Seen) -> Asking[Decision]:
         """Hold back the first executions of the earlier operation, one in each run."""
         first = reference.outcome(number, 0, self._limits.timeout_s)
         reached = min(reference.reached.get(number, 0), MAX_TURNS)
@@ -233,7 +276,7 @@ class Program:
             holds = (Hold.CURRENT, Hold.ELSEWHERE) if several_gpus else (Hold.CURRENT,)
             schedules = [Schedule(hold) for hold in holds]
             for schedule in schedules:  # which grow
-                decision, others = self._turn(number, turn, reference, schedule)
+                decision, others = yield from self._turn(number, turn, reference, schedule)
                 if decision.verdict in (Verdict.CONFIRMED, Verdict.NOISY):
                     return decision
                 decisions.append(decision)
@@ -242,29 +285,33 @@ class Program:
 
     def _turn(
         self, number: int, turn: int, reference: Seen, schedule: Schedule
-    ) -> tuple[Decision, list[Schedule]]:
+    ) -> Asking[tuple[Decision, list[Schedule]]]:
         """What holding back one execution shows, and what else could be tried there."""
         plan, limit, stop = self._cases[number].plan, self._limits.timeout_s, schedule.stop
         expected = reference.outcome(number, turn, limit, stop)
-        gated = self._run(Mode.GATED, number, turn, schedule)
+        gated = self._run(Mode.GATED, [(number, turn)], schedule)
         got = gated.outcome(number, turn, limit, stop)
         looked = (number, turn, stop) in reference.parts, (number, turn, stop) in gated.parts
         if looked == (True, False) and (gated.ended, gated.broken) == (reference.ended, reference.broken):
             reason = "the later operation was not reached in the delayed run"
             return Decision(Verdict.NOT_REACHED, reason), []
-        control = expected
+        runs = Runs(expected, expected, got, NOT_MADE)
         if suspicious(expected, got) and not isinstance(plan.witness, ByTime):
-            again = self._run(Mode.CONTROL, number, turn, schedule)
-            control = again.outcome(number, turn, limit, stop)
-        runs = Runs(expected, control, got, NOT_MADE)
+            again = yield Control(turn, schedule)
+            runs = replace(runs, control=again.seen.outcome(number, turn, limit, stop))
+            if not again.alone and (isinstance(runs.control, Failed) or suspicious(expected, runs.control)):
+                # The delays of the other findings may have done it.
+                again = yield Control(turn, schedule, alone=True)
+                runs = replace(runs, control=again.seen.outcome(number, turn, limit, stop))
         decision = decide(plan.witness, runs, self._limits.delay_ms / 1e3)
         if decision.verdict in (Verdict.UNORDERED, Verdict.NOISY) and (number, turn) in gated.overtaken:
             decision = by_order(
-                decision, self._run(Mode.ORDER, number, turn, schedule).conflicts.get((number, turn))
+                decision,
+                self._run(Mode.ORDER, [(number, turn)], schedule).conflicts.get((number, turn)),
             )
         return decision, gated.others(number, schedule)
 
-    def _run(self, mode: Mode, active: int | None, turn: int, schedule: Schedule = Schedule()) -> Seen:
+    def _run(self, mode: Mode, held: Sequence[Execution] = (), schedule: Schedule = Schedule()) -> Seen:
         with tempfile.TemporaryDirectory(prefix="streamlint-confirm-") as name:
             folder = Path(name)
             out = folder / "out"
@@ -275,7 +322,7 @@ class Program:
             # Only this package: what else is installed beside it may not fit the program's interpreter.
             (hooks / "streamlint").symlink_to(Path(__file__).resolve().parents[2], target_is_directory=True)
             job = folder / "job.json"
-            job.write_text(json.dumps(self._job(mode, active, turn, out, schedule)), "utf-8")
+            job.write_text(json.dumps(self._job(mode, held, out, schedule)), "utf-8")
             environment = tidy_environment(hooks) | {JOB: str(job)}
             with _started(self._command, environment, folder) as process:
                 ended = _wait(process, self._limits.timeout_s)
@@ -284,14 +331,11 @@ class Program:
             seen.last_line = tail(folder / "stderr")
             return seen
 
-    def _job(
-        self, mode: Mode, active: int | None, turn: int, out: Path, schedule: Schedule
-    ) -> dict[str, Any]:
+    def _job(self, mode: Mode, held: Sequence[Execution], out: Path, schedule: Schedule) -> dict[str, Any]:
         sites = [site for case in self._cases for site in case.sites]
         return {
             "mode": mode.value,
-            "active": active,
-            "turn": turn,
+            "held": held,
             "hold": schedule.hold.value,
             "stop": schedule.stop.value,
             "delay_ms": self._limits.delay_ms,
@@ -300,7 +344,7 @@ class Program:
             "records": [
                 n for n, case in enumerate(self._cases) if isinstance(case.plan.witness, ByLateError)
             ],
-            "stuck": [active] if active is not None and self._is_about_deadlock(active) else [],
+            "stuck": [number for number, _ in held if self._is_about_deadlock(number)],
             "reuse": [n for n, case in enumerate(self._cases) if isinstance(case.plan.witness, ByReuse)],
             "sites": [
                 {
