@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from streamlint.finding import Confidence
 from streamlint.run import engine
 from tests.test_tree import written
 
@@ -84,3 +85,45 @@ def test_another_file_may_record_it(tmp_path: Path, others: str) -> None:
 @pytest.mark.parametrize("others", [OWN, ONLY_WAITS + "# record", COUNTS + "# record"])
 def test_another_file_that_does_not(tmp_path: Path, others: str) -> None:
     assert found(tmp_path, tables=TABLE, steps="import tables\nimport torch\n" + others) == ["certain"]
+
+
+LAYERS = """\
+import torch
+
+class Marks:
+    def __init__(self, layers):
+        self.side = torch.cuda.Stream()
+        self.done = {{}}
+        for layer in range(layers):
+            {made}
+
+    def wait(self, layer, part):
+        self.done[layer][part].wait()
+
+
+def forward(marks: Marks, x: torch.Tensor, layer: int):
+    marks.wait(layer - 1, "mlp")
+    return run_layer(x, {given})
+
+{others}
+"""
+NESTED = 'self.done[layer] = {}; self.done[layer]["mlp"] = torch.cuda.Event()'
+OTHER_TABLE = "self.done[layer] = [None]; self.done[layer]['mlp'] = torch.cuda.Event()"
+
+
+@pytest.mark.parametrize("made", [NESTED, OTHER_TABLE])
+@pytest.mark.parametrize(
+    ("given", "others", "found"),
+    [
+        ('Step(marks.side, marks.done[layer]["mlp"])', "", set()),
+        ("marks.side", "def close(marks): current().after = marks.done[0]['mlp']", set()),
+        ("marks.side", "def close(marks): marks.done[0]['mlp'].synchronize()", {"SL103"}),
+        ("marks.side", "", {"SL103"}),
+    ],
+)
+def test_an_event_of_a_table_is_recorded_by_whoever_takes_it_out(
+    tmp_path: Path, made: str, given: str, others: str, found: set[str]
+) -> None:
+    text = LAYERS.format(made=made, given=given, others=others)
+    report = engine.analyze(tmp_path, written(tmp_path, {"run.py": text}), engine.Settings())
+    assert {one.code for one in report.findings if one.confidence is not Confidence.POSSIBLE} == found

@@ -66,3 +66,86 @@ def test_a_table_that_a_loop_filled(tmp_path: Path, page: str, ahead: int, waits
     found = [one for one in report.findings if one.code in {"SL101", "SL102"} and "`down`" in one.message]
     sure = [one for one in found if one.confidence is not Confidence.POSSIBLE]
     assert bool(sure) is not waits
+
+
+WALKED = """\
+import torch
+
+
+def walked(names, pages):
+    up = torch.cuda.Stream()
+    done, rows = {{}}, []
+    for name, page in zip(names, pages):
+        with torch.cuda.stream(up):
+            rows.append(torch.ones(64, device="cuda") * 2)
+            {recorded}
+    {waited}
+    for row in rows:
+        row.record_stream(torch.cuda.current_stream())
+    return [row + 1 for row in rows]
+"""
+RECORDED = [
+    "done[name] = torch.cuda.Event(); done[name].record()",
+    "done[name] = up.record_event()",
+    "done[name] = (page, up.record_event())",
+]
+MARKED = """\
+import torch
+
+
+def marked(names, pages):
+    up = torch.cuda.Stream()
+    rows = {{}}
+    for name, page in zip(names, pages):
+        with torch.cuda.stream(up):
+            rows[name] = torch.ones(64, device="cuda") * 2
+    marks = {made}
+    for name in rows:
+        torch.cuda.current_stream().wait_event(marks[name])
+        rows[name].record_stream(torch.cuda.current_stream())
+    return [row + 1 for row in rows.values()]
+"""
+WAITED = [
+    "for event in done.values(): torch.cuda.current_stream().wait_event(event)",
+    "for _, event in done.items(): torch.cuda.current_stream().wait_event(event)",
+    "for name in done: torch.cuda.current_stream().wait_event(done[name])",
+    "[torch.cuda.current_stream().wait_event(event) for event in done.values()]",
+    "for event in list(done.values()): event.synchronize()",
+]
+
+
+@pytest.mark.parametrize("recorded", RECORDED)
+@pytest.mark.parametrize("waited", WAITED)
+def test_a_walk_comes_by_what_a_loop_has_put_there(tmp_path: Path, recorded: str, waited: str) -> None:
+    if "(page" in recorded:
+        waited = waited.replace("(event)", "(event[1])").replace("event.sync", "event[1].sync")
+        waited = waited.replace("done[name])", "done[name][1])")
+    report = engine.analyze(
+        tmp_path,
+        written(tmp_path, {"run.py": WALKED.format(recorded=recorded, waited=waited)}),
+        engine.Settings(),
+    )
+    assert not report.findings
+
+
+@pytest.mark.parametrize("recorded", RECORDED)
+def test_a_walk_that_waits_for_nothing(tmp_path: Path, recorded: str) -> None:
+    text = WALKED.format(recorded=recorded, waited="for event in done.values(): print(event)")
+    report = engine.analyze(tmp_path, written(tmp_path, {"run.py": text}), engine.Settings())
+    assert {one.code for one in report.findings} == {"SL101"}
+
+
+@pytest.mark.parametrize(
+    ("made", "found"),
+    [
+        ("{name: up.record_event() for name in names}", set()),
+        ("{name: torch.cuda.Event() for name in names}", {"SL103"}),
+    ],
+)
+def test_another_event_of_a_table_is_recorded_where_the_one_is_that_stands_for_all(
+    tmp_path: Path, made: str, found: set[str]
+) -> None:
+    report = engine.analyze(
+        tmp_path, written(tmp_path, {"run.py": MARKED.format(made=made)}), engine.Settings()
+    )
+    assert {one.code for one in report.findings} == found

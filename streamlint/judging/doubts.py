@@ -10,7 +10,7 @@ from streamlint.judging.call_ends import EXPLICIT_WAITS
 from streamlint.judging.responsibility import answered, is_of_caller
 from streamlint.order.hb import Verdict
 from streamlint.rules import lifetimes
-from streamlint.rules.base import is_entry, place_of, stream_of
+from streamlint.rules.base import is_entry, place_of, readable, stream_of
 from streamlint.trace import (
     Alloc,
     Barrier,
@@ -119,6 +119,8 @@ def _of_outside_calls(judged: Judged, first: OpId, second: OpId, run: Run) -> se
         many = len(set(run.entry.outside_calls)) > 1
         if (many and _caller_may_order(judged, earlier, later, run)) or _is_of_caller(judged, earlier, later):
             doubts.add(Doubt.SOME_PATHS)
+        if not many and _is_finished_elsewhere(judged, first, later, run):
+            doubts.add(Doubt.SOME_PATHS)
         if run.entry.order_in_sight:
             # worker = Worker(); worker.load(); worker.join(); worker.step(): what that order leaves open is
             # found there.
@@ -131,6 +133,22 @@ def _of_outside_calls(judged: Judged, first: OpId, second: OpId, run: Run) -> se
         # start(), then step(), which calls start() too: what step() does alone, its own entry shows.
         doubts.add(Doubt.SOME_PATHS)
     return doubts
+
+
+def _is_finished_elsewhere(judged: Judged, first: OpId, later: Op, run: Run) -> bool:
+    """Whether the earlier call records an event that another method of the class lets the host wait for.
+
+    ``start()`` twice in a row: who calls it may well call ``finish()`` in between.
+    """
+    earlier = judged.op(first)
+    if _waits_itself(judged, later):
+        return False
+    recorded = (
+        readable(judged.trace.events[op.event].name, "").partition("[")[0].rpartition(".")[2]
+        for op in map(judged.op, judged.numbers(Record, first=first + 1))
+        if isinstance(op, Record) and op.at.call == earlier.at.call and op.stream == stream_of(earlier)
+    )
+    return any(name in run.entry.finished_elsewhere for name in recorded)
 
 
 def _is_of_caller(judged: Judged, earlier: Op, later: Op) -> bool:

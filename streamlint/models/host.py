@@ -76,6 +76,9 @@ MONITORS = {
 }
 """Objects at which host threads wait for each other."""
 
+IMPORTS = frozenset({"importlib.import_module", "__import__"})
+"""``np = importlib.import_module("numpy")`` is ``import numpy as np``."""
+
 QUEUES = frozenset({"queue.Queue", "queue.SimpleQueue", "queue.LifoQueue"})
 
 SIGNALS = {

@@ -163,6 +163,13 @@ ON_HOST = (UNPINNED_LOADER, LOADED_TO_HOST)
 
 # ----------------------------------------------------------------------------- tensors
 
+OPERATOR_MODULES = frozenset(
+    {"torch", "torch.Tensor", "torch_npu", "torch.autograd"}
+    | {f"torch.{name}" for name in "nn.functional special linalg fft sparse nested masked testing".split()}
+)
+"""Where PyTorch keeps its operators (https://docs.pytorch.org/docs/stable/torch.html and pages beside it).
+A function of another module may work on anything: ``torch.serialization.location_tag(storage)``."""
+
 VIEW_METHODS = frozenset(
     "view view_as reshape_as squeeze unsqueeze expand expand_as permute transpose t mT swapaxes "
     "movedim detach narrow select unfold as_strided diagonal flatten ravel reshape squeeze_ "

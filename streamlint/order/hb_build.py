@@ -120,6 +120,7 @@ class Builder:
         self._outside: list[Queue] = []
         self._hubs = Hubs()
         self._records: dict[EventId, list[Hoped]] = {}
+        self._first: dict[EventId, Hoped] = {}
         self._launched: dict[GraphId, OpId] = {}
         self._signals: dict[MonitorId, list[OpId]] = {}
 
@@ -391,9 +392,13 @@ class Builder:
                     continue
                 held.append((old, doubts if covered else doubts | op.doubts))
         self._records[op.event] = [*held, (i, op.doubts)]
+        self._first.setdefault(op.event, (i, op.doubts))
 
     def _awaited(self, i: OpId, op: Wait | SyncEvent, kind: EdgeKind) -> tuple[Reason, ...]:
         held = self._records.get(op.event)
+        sample = self._trace.events[op.event].made_like
+        if not held and sample in self._first:
+            held = [self._first[sample]]
         if not held:
             return ()
         self.seen[i] = held[-1][0]

@@ -166,6 +166,9 @@ class Event:
     """The device that it belongs to, as in ``Stream.made_on``."""
     implied: bool = False
     """Whether a call made it for itself, as ``wait_stream`` does: code cannot name it."""
+    made_like: EventId | None = None
+    """What stands for it in a container of unknown length, if that was recorded as it was made: until it is
+    recorded itself, it holds what that one did first."""
 
 
 @dataclass(frozen=True, slots=True)

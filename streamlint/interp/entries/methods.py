@@ -30,6 +30,7 @@ from streamlint.interp.facts.relevance import (
 )
 from streamlint.interp.python import unseen_caller
 from streamlint.interp.state.values import ClassV, FuncV, HeapV
+from streamlint.models import vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -129,6 +130,13 @@ def _sequence(
             *(joins.joined(project, module, decl) for decl in dict.fromkeys(order))
         ),
         orders_elsewhere=elsewhere,
+        finished_elsewhere=frozenset().union(
+            *(
+                methods.reach[name]
+                for name in elsewhere
+                if not vocabulary.HOST_WAITS.isdisjoint(methods.reach[name])
+            )
+        ),
         is_step=names[0] in methods.steps,
     )
 

@@ -66,12 +66,13 @@ class Told:
     def shows_order(self, cls: ir.ClassDecl, names: Sequence[str]) -> bool:
         """Whether some entry calls all these methods on an object of its own, as often as it wants to.
 
-        One method again and again is what a loop of unknown length does, and its passes are cut.
+        One method again and again is what a loop of unknown length does, and its passes are cut: unless it
+        calls others in between, as in ``lane.finish(out); lane.start(x)``.
         """
         key, again = f"{cls.module}:{cls.qualname}", len(set(names)) == 1
         return any(
             all((key, name, False) in driven or (key, name, True) in driven for name in names)
-            and not (again and (key, names[0], True) in driven)
+            and not (again and _repeated(key, driven) == {names[0]})
             for driven in self.driven
         )
 
@@ -80,3 +81,8 @@ class Told:
 
     def is_covered(self, module: ir.Module, decl: ir.FunctionDecl) -> bool:
         return f"{module.name}:{decl.qualname}" in self.covered
+
+
+def _repeated(key: str, driven: set[tuple[str, str, bool]]) -> set[str]:
+    """The methods of a class that a loop of unknown length calls."""
+    return {name for cls, name, endless in driven if endless and cls == key}

@@ -66,6 +66,9 @@ class Entry:
     may be joined by its name there."""
     orders_elsewhere: frozenset[str] = frozenset()
     """Methods of the class that order streams, other than those called or as callers of the first."""
+    finished_elsewhere: frozenset[str] = frozenset()
+    """Names that other public methods of the class use which let the host wait: an event that the called one
+    records is there for them, ``def finish(self): self.done.synchronize()``."""
     is_step: bool = False
     """Whether another method of the class mentions the first one: it may wait for what that leaves."""
     after_others: bool = False

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from streamlint.interp.facts import company, known
+from streamlint.interp.facts import company, known, no_memory
 from streamlint.interp.facts.kinds import Kind
 from streamlint.interp.state import flavors, symbols
 from streamlint.interp.state.values import (
@@ -164,6 +164,7 @@ def settle(m: Machine) -> None:
             m.ops[guess.op] = replace(op, accesses=tuple(accesses), library=flavors.product(made))
     _sources(m)
     company.settle(m)
+    no_memory.settle(m)
     _take_back_host_work(m)
 
 

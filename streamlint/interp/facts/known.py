@@ -328,7 +328,8 @@ class Facts:
             case _:
                 pass
         if receiver.kind is Kind.MEMORY:
-            return PLAIN if name in torch_model.META_METHODS else receiver
+            told = name in torch_model.META_METHODS and not (name == "type" and call.args)
+            return PLAIN if told else receiver
         return kinds.inferred() if name in _MAKE_TENSORS else NOTHING
 
     def _made(self, scope: Scope, given: dict[str, ir.Expr], space: Space, residence: Evidence) -> Fact:

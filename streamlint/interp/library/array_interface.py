@@ -1,4 +1,4 @@
-"""Objects of the tree that stand for device memory, because they have ``__cuda_array_interface__``."""
+"""Objects of the tree that stand for memory, because they have an array interface."""
 
 from __future__ import annotations
 
@@ -13,17 +13,21 @@ if TYPE_CHECKING:
     from streamlint.source import Span
 
 
-def memory_of(m: Machine, value: Value, span: Span) -> Value:
-    """The memory of an object of the tree that has ``__cuda_array_interface__``; other values as they are.
+OF_DEVICE = "__cuda_array_interface__"
+OF_HOST = "__array_interface__"
+
+
+def memory_of(m: Machine, value: Value, span: Span, interface: str = OF_DEVICE) -> Value:
+    """The memory of an object of the tree that has such an interface; other values as they are.
 
     ``{"data": (address, False), "stream": None}``: a stream that is named there is waited for.
     """
     if not isinstance(value, HeapV) or m.heap[value.id].cls is None:
         return value
-    interface = names.settle(m, m.python.attribute(m, value, "__cuda_array_interface__", span))
-    if not isinstance(interface, HeapV) or m.heap[interface.id].shape is not Shape.DICT:
+    told = names.settle(m, m.python.attribute(m, value, interface, span))
+    if not isinstance(told, HeapV) or m.heap[told.id].shape is not Shape.DICT:
         return value
-    entries = m.heap[interface.id].entries
+    entries = m.heap[told.id].entries
     stream = names.settle(m, entries.get(symbols.constant("stream"), NONE))
     if isinstance(stream, StreamV):
         m.emit(SyncStream(m.site(span), m.lane, stream=stream.id, name="array interface"))

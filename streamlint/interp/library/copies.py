@@ -93,8 +93,21 @@ def method(
                 m.lives(view, Space.PAGEABLE, Evidence.SHOWN)
             tensors.operate(m, span, name, [view])
             return m.new_buffer("", Space.PINNED, Origin.RESULT, Flavor.TORCH, span)
+        case "type":
+            return _to(
+                m, view, [ConstV("cuda")] if _names_device(names.settle(m, args[0])) else [], kwargs, span
+            )
         case _:
             return _to(m, view, args, kwargs, span)
+
+
+def _names_device(kind: Value) -> bool:
+    """``x.type(torch.cuda.FloatTensor)`` moves ``x``; ``x.type(torch.float32)`` leaves it where it is."""
+    match kind:
+        case ApiV(text) | ConstV(str() as text):
+            return text.startswith("torch.cuda.")
+        case _:
+            return False
 
 
 def _copy_in(m: Machine, view: BufferV, source: Value, span: Span, *, blocking: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamlint.interp.library import arrays, handoffs, tensors
+from streamlint.interp.library import array_interface, arrays, handoffs, tensors
 from streamlint.interp.state import elements, symbols
 from streamlint.interp.state.values import (
     NONE,
@@ -53,9 +53,10 @@ def method(
 
 def view(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
     """Another array over the same memory: ``np.frombuffer(x)``, ``torch.from_numpy(a)``."""
-    found = tensors.buffers_in(
-        m, [*args[:1], *(v for k, v in kwargs.items() if k in ("buffer", "obj", "a"))], unknown=False
-    )
+    seen_as = [*args[:1], *(v for k, v in kwargs.items() if k in ("buffer", "obj", "a"))]
+    if path.startswith("numpy."):
+        seen_as = [array_interface.memory_of(m, v, span, array_interface.OF_HOST) for v in seen_as]
+    found = tensors.buffers_in(m, seen_as, unknown=False)
     if not found:
         source = args[0] if args else NONE
         if isinstance(source, CallbackV):
@@ -73,6 +74,9 @@ def view(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
         return seen
     if path in host.FLAT_VIEW_FUNCTIONS:
         m.flat.add(seen.id)
+    if path.startswith("numpy.") and seen.flavor is Flavor.OPAQUE:
+        # np.asarray(pool.take(n)): what NumPy sees is on the host, and nothing says that a stream fills it.
+        m.is_host_array(seen)
     on_device = m.space(seen) is Space.DEVICE and seen.flavor is not Flavor.ARRAY
     if on_device and path.startswith("numpy."):
         tensors.read_on_host(m, seen, span, path)

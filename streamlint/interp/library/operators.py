@@ -104,7 +104,7 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
         if last[:1].isupper() or not tensors.buffers_in(m, args, unknown=False):
             return layers.made(m, path, args, kwargs, span)
         return unresolved.opaque(m, path, args, kwargs, span)
-    if path.startswith(("torch.ops.", "torch.classes.", "torch._C.", "torch.futures.")):
+    if path.rpartition(".")[0] not in model.OPERATOR_MODULES:
         return unresolved.opaque(m, path, args, kwargs, span)
     args = [_as_tensor(m, value) if i == 0 else value for i, value in enumerate(args)]
     out = kwargs.pop("out", None)

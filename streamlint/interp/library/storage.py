@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.interp.state import lifetime, symbols
-from streamlint.interp.state.values import BufferV, ConstV, Flavor, TupleV, Value
+from streamlint.interp.state.values import NONE, BufferV, ConstV, Flavor, TupleV, Value
 from streamlint.models.schema import Lib
 from streamlint.trace import WHOLE, Access, Evidence, Launch, Mode, Origin, Space, Symbol
 
@@ -81,11 +81,35 @@ def _anew(m: Machine, view: BufferV, span: Span) -> BufferV:
     return made
 
 
+def computes_gradients(m: Machine) -> None:
+    """``loss.backward()``, the last op: where there was no gradient (``w.grad = None``) there is one now."""
+    m.last_backward = len(m.ops) - 1
+    m.captures.has_backward(m.current_stream(Lib.TORCH).id, m.last_backward)
+    for place in [key for key, role in m.roles.items() if role == NONE and symbols.last_name(key) == "grad"]:
+        del m.roles[place]
+
+
 def gradient(m: Machine, symbol: symbols.Symbol, name: str = "") -> BufferV:
     """``p.grad``: written by the last ``backward()``, on the stream that was current there."""
     backward = m.ops[m.last_backward] if m.last_backward is not None else None
     if m.last_backward is None or not isinstance(backward, Launch):
         return m.argument(symbol, Space.DEVICE, kind=Evidence.INFERRED, name=name)
     made = m.new_buffer(name or symbols.text_of(symbol), Space.DEVICE, Origin.RESULT, Flavor.TORCH, None)
-    m.ops[m.last_backward] = replace(backward, accesses=(*backward.accesses, Access(made.id, Mode.WRITE)))
+    written = Access(made.id, Mode.WRITE)
+    captured = m.captures.with_backward(m.last_backward)
+    if captured is None:
+        _also_does(m, m.last_backward, backward, written)
+        return made
+    # Launches of the graph write it.
+    captured.modes[made.id, written.region, written.doubts] = written.mode
+    for graph, recording in m.recordings.items():
+        if m.last_backward in recording.backwards:
+            recording.modes[made.id, written.region, written.doubts] = written.mode
+            for number, op in enumerate(m.ops):
+                if isinstance(op, Launch) and op.graph == graph:
+                    _also_does(m, number, op, written)
     return made
+
+
+def _also_does(m: Machine, number: int, op: Launch, access: Access) -> None:
+    m.ops[number] = replace(op, accesses=(*op.accesses, access))

@@ -145,6 +145,8 @@ def method(
         return view
     if name == "is_pinned" and m.buffers[view.id].residence is Evidence.SHOWN:
         return ConstV(m.space(view) is Space.PINNED)
+    if name == "type" and args:
+        return copies.method(m, view, name, args, kwargs, span)
     if name in model.META_METHODS:
         taken = hooks.register(m, view, name, args, span) if name in hooks.OF_TENSORS else None
         return taken or SymV(symbols.Call(symbols.Attr(symbol_of(view), name), tuple(map(symbol_of, args))))
@@ -167,7 +169,7 @@ def method(
         return unresolved.opaque(m, name, [view, *args], kwargs, span)
     made = tensors.operate(m, span, name, [view, *args], extra=list(kwargs.values()))
     if name == "backward":
-        m.last_backward = len(m.ops) - 1
+        storage.computes_gradients(m)
         return hooks.in_backward(m, span)
     if model.size_depends_on_data(name, tensors.buffers_in(m, args), kwargs):
         sizes.waits(m, [view], span, name)

@@ -77,7 +77,8 @@ def _as_buffer(m: Machine, value: SymV, flavor: Flavor) -> BufferV:
     else:
         view = m.argument(symbol, flavor=flavor)
         told = known.of_value(m, symbol)
-        if told.kind is Kind.MEMORY:
+        # x: np.ndarray, and x.sum(out=page) with a page of a device: then x is none of NumPy's.
+        if told.kind is Kind.MEMORY and not (told.space.on_host and flavor is Flavor.DEVICE_ARRAY):
             m.is_memory(view, told.by)
             m.lives(view, told.space, told.residence)
     m.roles[symbol] = view

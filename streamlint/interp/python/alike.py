@@ -17,7 +17,7 @@ from streamlint.interp.state.values import (
     Value,
 )
 from streamlint.models.schema import Lib
-from streamlint.trace import BufferId
+from streamlint.trace import BufferId, Record
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -117,9 +117,17 @@ class _Another:
         old = self.m.events[value.id]
         made = self.m.new_event(f"{old.name}[{self.told}]", old.span, value.lib)
         self.m.events[made.id] = replace(
-            self.m.events[made.id], function=old.function, timing=old.timing, earlier=old.earlier
+            self.m.events[made.id],
+            function=old.function,
+            timing=old.timing,
+            earlier=old.earlier,
+            made_like=value.id if self._is_recorded(value) else None,
         )
         return made
+
+    def _is_recorded(self, value: EventV) -> bool:
+        """``{k: lane.record_event() for k in pages}``: so are the others."""
+        return any(isinstance(op, Record) and op.event == value.id for op in self.m.ops)
 
     def _memory(self, number: BufferId) -> BufferId:
         whole = BufferV(number, ())
@@ -145,6 +153,7 @@ class _Another:
         copy.keys = dict(held.keys)
         copy.items = [self.of(item, inside) for item in held.items]
         copy.open, copy.sample, copy.kind, copy.born = held.open, held.sample, held.kind, held.born
+        copy.filled = held.filled
         return made
 
     def _selector(self) -> Selector:

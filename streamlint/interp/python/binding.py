@@ -14,10 +14,13 @@ from streamlint.interp.state.values import (
     BufferV,
     ConstV,
     Env,
+    EventV,
     Flavor,
+    StreamV,
     SymV,
     Value,
     given_by,
+    symbol_of,
 )
 from streamlint.models import members
 
@@ -86,14 +89,28 @@ def assign(m: Machine, target: ir.Expr, value: Value) -> None:
         case ir.Attr():
             objects.set_attribute(m, m.python.evaluate(m, target.value), target.name, value, target.span)
         case ir.Index():
-            container = m.python.evaluate(m, target.value)
-            containers.set_index(m, container, m.python.evaluate(m, target.index), value, target.span)
+            container, at = m.python.evaluate(m, target.value), m.python.evaluate(m, target.index)
+            containers.set_index(m, container, at, value, target.span)
+            holder = _holder(target)
+            if holder and isinstance(value, (EventV, StreamV)):
+                naming.rename(m, value, f"{holder}[{symbols.text_of(symbol_of(at))}]")
         case ir.Seq():
             _unpack(m, target.items, value)
         case ir.Star():
             assign(m, target.value, value)
         case _:
             m.python.evaluate(m, target)
+
+
+def _holder(e: ir.Expr) -> str:
+    """``self.done[layer][part] = torch.cuda.Event()`` is one of ``done``."""
+    match e:
+        case ir.Index(value=inside):
+            return _holder(inside)
+        case ir.Name(id=name) | ir.Attr(name=name):
+            return name
+        case _:
+            return ""
 
 
 def _unpack(m: Machine, targets: tuple[ir.Expr, ...], value: Value) -> None:

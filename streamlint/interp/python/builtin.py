@@ -60,6 +60,8 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
         return threads.make(m, args, kwargs)
     if path.startswith("asyncio.") and (given := threads.of_asyncio(m, last, args, kwargs, span)) is not None:
         return given
+    if path in host.IMPORTS and args and isinstance(args[0], ConstV) and isinstance(args[0].value, str):
+        return m.project.path(args[0].value)
     monitor = monitors.make(m, path, span)
     if monitor is not None:
         return monitor
@@ -345,6 +347,7 @@ def _of_unknown_length(m: Machine, source: Value, name: str, kind: str) -> Value
     copy.open = True
     if held is not None:
         copy.sample, copy.extra, copy.born = held.sample, held.extra, held.born
+        copy.filled = held.filled
     else:
         copy.symbol = symbol_of(source)
     return made

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from streamlint import ir, models
-from streamlint.interp.facts import classes, makers
+from streamlint.interp.facts import classes, makers, no_memory
 from streamlint.interp.library import (
     arrays,
     autograd,
@@ -298,6 +298,8 @@ def call_method(
             name in escape.WAITING | vocabulary.ONLY_STREAMS_HAVE | vocabulary.ONLY_EVENTS_HAVE | {_RECORD}
         ):
             # The unresolved result was a future, an event or a stream.
+            if name in escape.WAITING:
+                no_memory.is_waited_for(m, receiver)
             return symbolic_method(m, SymV(symbol_of(receiver), (receiver,)), name, args, kwargs, span)
         case BufferV(flavor=Flavor.OPAQUE) if name in torch_model.HANDLE_METHODS:
             # It was a device module: get_handle(device).current_stream()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 from streamlint.interp.facts import answers
 from streamlint.interp.library import tensors
+from streamlint.interp.python import kinds
 from streamlint.interp.state import names, symbols
 from streamlint.interp.state.values import (
     ApiV,
@@ -128,6 +129,8 @@ def ask(
     if answer and key in m.compared:
         side, other = m.compared[key]
         m.equal[side] = other
+    if answer:
+        kinds.shown_by(m, key)
     return answer != negated
 
 

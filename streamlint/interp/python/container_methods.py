@@ -112,7 +112,7 @@ def method(
             copied = m.heap[made.id]
             copied.items, copied.entries, copied.keys = list(held.items), dict(held.entries), dict(held.keys)
             copied.open, copied.sample, copied.born = held.open, held.sample, held.born
-            copied.key_sample = held.key_sample
+            copied.key_sample, copied.filled = held.key_sample, held.filled
             return made
         case ("insert", [_, item, *_]):
             held.items.insert(0, item)
@@ -191,6 +191,6 @@ def _like_list(m: Machine, held: HeapObject, items: list[Value], sample: Value |
     if held.open:
         m.heap[made.id].open = True
         m.heap[made.id].sample = sample if sample is not None else held.sample
-        m.heap[made.id].born = held.born
+        m.heap[made.id].born, m.heap[made.id].filled = held.born, held.filled
         m.heap[made.id].extra = {} if sample is not None else held.extra
     return made

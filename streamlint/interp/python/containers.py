@@ -35,7 +35,7 @@ from streamlint.interp.state.values import (
     each_of,
     symbol_of,
 )
-from streamlint.trace import Picked
+from streamlint.trace import Evidence, Picked
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -348,7 +348,7 @@ def filled(m: Machine) -> None:
             value = held.entries[at]
             number = isinstance(value, ConstV) and not isinstance(value.value, bool)
             sample = each_of(HeapV(table)) if number else value
-            held.open, held.sample, held.born = True, sample, m.filling
+            held.open, held.filled, held.sample, held.born = True, True, sample, m.filling
     m.filled.clear()
 
 
@@ -365,6 +365,10 @@ def set_index(m: Machine, container: Value, at: Value, value: Value, span: Span)
                 container.id, elements.selected(container, names.settle(m, at)), container.flavor
             )
             in_place.assign(m, target, value, span)
+        case SymV() if (
+            isinstance(value, BufferV) and (shown := _shows_memory(names.settle(m, at))) is not None
+        ):
+            set_index(m, tensors.as_buffer(m, container, kind=shown), at, value, span)
         case SymV(base):
             if isinstance(value, (BufferV, EventV, HeapV, TupleV)) or names.is_stream_like(value):
                 m.roles[symbols.Item(base, symbol_of(at))] = value
@@ -372,3 +376,19 @@ def set_index(m: Machine, container: Value, at: Value, value: Value, span: Span)
                 m.roles.pop(symbols.Item(base, symbol_of(at)), None)
         case _:
             pass
+
+
+def _shows_memory(at: Value) -> Evidence | None:
+    """How an index shows that memory is stored into memory: ``buf[:n] = x``, ``lse[half, :] = new``.
+
+    A list may be told a place by a tensor of one number, ``outputs[expert] = y``, but hardly ever is.
+    """
+    match at:
+        case SliceV():
+            return Evidence.INFERRED
+        case BufferV(flavor=Flavor.TORCH):
+            return Evidence.ASSUMED
+        case TupleV(items):
+            return max((shown for item in items if (shown := _shows_memory(item)) is not None), default=None)
+        case _:
+            return None

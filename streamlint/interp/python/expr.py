@@ -394,7 +394,9 @@ def _clause(m: Machine, e: ir.Comprehension, depth: int, out: list[tuple[Value |
     opened = items is None
     if items is None:
         m.endless += 1
-        items = [*objects.asked_for(m, source), containers.any_of(m, source, clause.iter.span)]
+        items = objects.asked_for(m, source)
+        if not objects.is_filled(m, source):
+            items.append(containers.any_of(m, source, clause.iter.span))
     for done, item in enumerate(items):
         if not loop_steps.may_go_on(m, done, SURE_ELEMENTS):
             return True

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import models
+from streamlint.interp.library import annotated, tensors
+from streamlint.interp.state import names, symbols
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -17,15 +19,17 @@ from streamlint.interp.state.values import (
     HeapV,
     Shape,
     StreamV,
+    SymV,
     TupleV,
     Value,
     given_by,
 )
 from streamlint.models.schema import NewEvent, NewStream
-from streamlint.trace import Origin
+from streamlint.trace import Evidence, Origin
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.symbols import Symbol
     from streamlint.ir import ClassDecl
 
 _SEQUENCE = ("Sequence", "Collection", "Sized", "Container", "Iterable", "Reversible")
@@ -87,6 +91,23 @@ def _is_a(m: Machine, value: Value, option: Value) -> bool | None:
             return None
 
 
+def shown_by(m: Machine, test: Symbol) -> None:
+    """What a test says of a value where a path takes it to be true: ``if isinstance(x, np.ndarray):``."""
+    match test:
+        case symbols.Call(symbols.Name("isinstance"), (thing, *options)) if not symbols.has(
+            thing, symbols.Memory
+        ):
+            classes = {option.path if isinstance(option, symbols.Name) else "" for option in options}
+        case _:
+            return
+    if classes <= _NUMBERS:
+        annotated.is_plain(m, names.settle(m, SymV(thing)))
+    elif classes == {"numpy.ndarray"}:
+        view = tensors.as_buffer(m, SymV(thing), Flavor.ARRAY, Evidence.SHOWN)
+        m.is_host_array(view)
+
+
+_NUMBERS = frozenset({"int", "float", "bool", "complex", "str", "bytes"})
 _PYTHON = ("collections.", "typing.", "types.", "numbers.", "builtins.", "typing_extensions.")
 
 

@@ -71,10 +71,14 @@ def _turns(m: Machine, s: ir.For, source: Value) -> Iterator[Value]:
     # for i in range(n): ring.push(i): the slots may be computed in what the loop calls.
     turns = INDEXED_TURNS if counted and m.loops == 1 else turns_for(m, s)
     asked = objects.asked_for(m, source)[:SURE_TURNS]
+    if objects.is_filled(m, source):
+        turns = 0
     for turn in _passes(m, max(turns, len(asked))):
         if turn < len(asked):
             yield asked[turn]
             continue
+        if objects.is_filled(m, source):
+            return
         if step is None:
             yield containers.nth(m, source, turn, s.iter.span)
             continue

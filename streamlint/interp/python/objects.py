@@ -259,10 +259,19 @@ def _setter(m: Machine, cls: ir.ClassDecl | None, name: str) -> ir.FunctionDecl 
     return None
 
 
-def asked_for(m: Machine, value: Value) -> list[Value]:
-    """Elements of an open list that were asked for by an unknown index: a loop over the list has them too.
+def is_filled(m: Machine, value: Value) -> bool:
+    """Whether what a walk comes by stands for all: see ``HeapObject.filled``."""
+    held = m.heap[value.id] if isinstance(value, HeapV) else None
+    if held is not None and held.role == "enumerate":
+        return is_filled(m, held.items[1])
+    return held is not None and held.filled
 
-    ``s = self.streams[k]``, and later ``for s in self.streams: current.wait_stream(s)``.
+
+def asked_for(m: Machine, value: Value) -> list[Value]:
+    """Elements of an open list that a loop put there, or that were asked for by an unknown index.
+
+    A loop over the list has them too: ``s = self.streams[k]``, and later ``for s in self.streams:
+    current.wait_stream(s)``.
     """
     held = m.heap[value.id] if isinstance(value, HeapV) else None
     match held:
@@ -270,6 +279,11 @@ def asked_for(m: Machine, value: Value) -> list[Value]:
             return [TupleV((m.fresh("index"), item)) for item in asked_for(m, inner)]
         case HeapObject(shape=Shape.LIST, open=True, extra=extra):
             unknown = (item for at, item in extra.items() if symbols.number(at) is None)
-            return [item for item in unknown if isinstance(item, (StreamV, EventV, HeapV, TupleV))]
+            asked: list[Value] = [
+                item for item in unknown if isinstance(item, (StreamV, EventV, HeapV, TupleV))
+            ]
+            return [*held.items, *asked] if held.filled else asked
+        case HeapObject(shape=Shape.DICT, filled=True, keys=keys, extra=extra):
+            return [*keys.values(), *(SymV(at) for at in extra if symbols.number(at) is None)]
         case _:
             return []

@@ -61,6 +61,8 @@ class Recording:
     """Events that a launch waits for and records, somewhere inside."""
     modes: dict[tuple[BufferId, Region, frozenset[Doubt]], Mode] = field(default_factory=dict)
     """What is done to each place, all nodes together."""
+    backwards: set[int] = field(default_factory=set)
+    """Nodes that write what nothing has named yet: ``loss.backward()``, and ``w.grad`` behind the capture."""
 
     def add(self, op: Launch | Copy) -> None:
         for access in op.accesses:
@@ -124,6 +126,16 @@ class Captures:
     def has(self, stream: StreamId) -> bool:
         """Whether work queued on ``stream`` is captured now."""
         return self.active and stream in self._streams
+
+    def has_backward(self, stream: StreamId, number: int) -> None:
+        """The captured op ``number`` computes gradients."""
+        if stream in self._streams:
+            self._streams[stream].backwards.add(number)
+
+    def with_backward(self, number: int) -> Recording | None:
+        """The capture, running or the last of its stream, that has taken up such an op."""
+        known = (*self._streams.values(), *self.ended.values())
+        return next((recording for recording in known if number in recording.backwards), None)
 
     def allocates_from(self, stream: StreamId, pool: Value | None) -> None:
         """Names the memory pool of the capture that ``stream`` has just begun."""

@@ -311,6 +311,9 @@ class HeapObject:
     """Of an open dict: the key under which the sample stands."""
     born: Born | None = None
     """What there was before the sample was made, and what other elements therefore share with it."""
+    filled: bool = False
+    """Whether a loop of unknown length put there what it holds: a walk over it comes by what its passes put
+    there, and by what was asked for, and these stand for all."""
     symbol: Symbol | None = None
     """What unseen code would call it; without one it is told apart by its number."""
     role: str = ""
