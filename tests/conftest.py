@@ -11,6 +11,7 @@ import pytest
 
 from streamlint.cache import identity
 from streamlint.cache.folder import VARIABLE
+from streamlint.run.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
     from streamlint.cache.snapshot import Snapshot
     from streamlint.finding import Report
+    from streamlint.judging.call_ends import Facts
+    from streamlint.run.results import FileResult
 
 # No test finds what another one left, and none writes into the user's own folder: this is no folder.
 os.environ[VARIABLE] = os.devnull
@@ -49,6 +52,32 @@ def _analyzer_stays_as_it_is() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(identity, "look", once)
+        yield
+
+
+EXPECTED = pytest.StashKey[bool]()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    item.session.stash[EXPECTED] = item.get_closest_marker("internal_error") is not None
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _internal_errors_fail_tests(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test that wants nothing to be found must not pass because the analyzer broke."""
+    analyze = Session.file
+
+    def checked(
+        work: Session, path: Path, only: Callable[[str], bool] | None = None, others: Facts | None = None
+    ) -> FileResult:
+        result = analyze(work, path, only, others)
+        if not request.session.stash[EXPECTED]:
+            told = [error.message for error in result.errors if error.message.startswith("internal error")]
+            assert told == []
+        return result
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Session, "file", checked)
         yield
 
 

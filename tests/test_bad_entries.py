@@ -273,6 +273,7 @@ def test_names_that_are_not_utf_8(tree: Path, capfdbinary: pytest.CaptureFixture
         json.dumps(json.loads(written), ensure_ascii=False).encode("utf-8")
 
 
+@pytest.mark.internal_error
 def test_an_internal_error_costs_one_file(
     tree: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -385,6 +386,7 @@ def test_names_and_keys_reach_no_terminal_as_they_are(tree: Path, capsys: pytest
     (tree / "pyproject.toml").write_text("")
     for form in ("full", "concise", "github"):
         result = run(capsys, "check", "--output-format", form, tree)
+        assert result.err
         assert not {"\x1b", "\x07", "\u202e"} & set(result.out + result.err)
 
 

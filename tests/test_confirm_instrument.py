@@ -157,11 +157,15 @@ def test_the_stream_of_a_callback_is_held_back() -> None:
 
 def test_positions_of_streams_are_those_of_the_bindings() -> None:
     bindings = [pytest.importorskip(f"cuda.bindings.{name}") for name in ("runtime", "driver")]
-    for name, position in streams._POSITIONS.items():
-        for module in bindings:
-            if hasattr(module, name):
-                parameters = list(inspect.signature(getattr(module, name)).parameters)
-                assert parameters[position] in ("stream", "hStream"), name
+    known = [
+        (getattr(module, name), position)
+        for name, position in streams._POSITIONS.items()
+        for module in bindings
+        if hasattr(module, name)
+    ]
+    assert known
+    for call, position in known:
+        assert list(inspect.signature(call).parameters)[position] in ("stream", "hStream"), call
 
 
 def test_the_later_statement_is_watched() -> None:

@@ -265,6 +265,7 @@ def test_an_unresolved_call_tells_neither_its_stream_nor_that_host_memory_is_wri
     report = engine.analyze(
         tmp_path, written(tmp_path, {"run.py": SHIFTED.format(work=work)}), engine.Settings()
     )
+    assert (report.analyzed, report.errors) == (1, ())
     called = [one for one in report.findings if "box" in one.message or "rows" in one.message]
     assert not [one for one in called if one.confidence is not Confidence.POSSIBLE]
 
@@ -344,6 +345,7 @@ class Looked:
 
 def test_no_stream_writes_to_pageable_memory_behind_the_back_of_the_host(tmp_path: Path) -> None:
     report = engine.analyze(tmp_path, written(tmp_path, {"run.py": LOOKED_AT}), engine.Settings())
+    assert (report.analyzed, report.errors) == (1, ())
     assert not [one for one in report.findings if one.code == "SL201"]
 
 

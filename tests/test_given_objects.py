@@ -87,7 +87,8 @@ class Node:
         with torch.cuda.stream(self.side):
             return x * self.depth
 """
-    confidences(tmp_path, node=text)
+    report = engine.analyze(tmp_path, written(tmp_path, {"node.py": text}), engine.Settings())
+    assert (report.analyzed, report.errors, report.statistics.cut) == (1, (), 0)
 
 
 def test_a_budget_that_ends_in_the_constructor_of_a_given_object_is_a_cut(tmp_path: Path) -> None:

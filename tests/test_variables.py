@@ -270,4 +270,5 @@ class Reader:
         cudart.cudaEventRecord(self.done, self.stream)
 """
     report = engine.analyze(tmp_path, written(tmp_path, {"reader.py": text}), engine.Settings())
+    assert (report.analyzed, report.errors) == (1, ())
     assert {f.confidence for f in report.findings} <= {Confidence.POSSIBLE}
