@@ -40,9 +40,9 @@ from streamlint.settings.catalog import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from streamlint.finding import Finding
+    from streamlint.finding import Finding, SourceError
     from streamlint.output import Outcome
     from streamlint.settings.config import Config
 
@@ -259,9 +259,7 @@ def _check(options: argparse.Namespace) -> int:
     if options.output_format == Format.HTML.value and outcome.stop is None:
         outcome = check.with_evidence(request, outcome)
     shown = _from_where(options, outcome)
-    for error in shown.errors:
-        place = f"{error.path}:{error.line}" if error.line else error.path  # line 0: the file as a whole
-        _complain(f"{place}: {error.message}")
+    _name_errors(shown.errors)
     if outcome.stop is not None:
         _complain(outcome.stop.message)
     if options.write_baseline is not None and outcome.stop is None:
@@ -286,20 +284,26 @@ def _check(options: argparse.Namespace) -> int:
     return FOUND if outcome.findings and not options.exit_zero else CLEAN
 
 
+def _name_errors(errors: Iterable[SourceError]) -> None:
+    for error in errors:
+        place = f"{error.path}:{error.line}" if error.line else error.path  # line 0: the file as a whole
+        _complain(f"{place}: {error.message}")
+
+
 def _fix(options: argparse.Namespace, request: check.Request) -> int:
     from streamlint.run import fixing
 
     with Progress(None if options.quiet else sys.stderr) as progress:
         mended = fixing.run(request, unsafe=options.unsafe_fixes, only_diff=options.diff, progress=progress)
-    for error in mended.errors:
-        _complain(f"{error.path}: {error.message}")
+    shown = _from_where(options, mended.outcome)
+    _name_errors((*shown.errors, *mended.errors))
     if mended.outcome.stop is not None:
         _complain(mended.outcome.stop.message)
         return STOPPED + mended.outcome.stop.number
     if options.diff:
         write(mended.diff, sys.stdout)
     else:
-        _report(options, _from_where(options, mended.outcome))
+        _report(options, shown)
     if not options.quiet:
         write(mended.summary, sys.stderr)
     if mended.errors or mended.outcome.errors:

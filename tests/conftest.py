@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from streamlint.cache.snapshot import Snapshot
     from streamlint.finding import Report
-    from streamlint.judging.call_ends import Facts
     from streamlint.run.results import FileResult
 
 # No test finds what another one left, and none writes into the user's own folder: this is no folder.
@@ -67,10 +66,8 @@ def _internal_errors_fail_tests(request: pytest.FixtureRequest) -> Iterator[None
     """A test that wants nothing to be found must not pass because the analyzer broke."""
     analyze = Session.file
 
-    def checked(
-        work: Session, path: Path, only: Callable[[str], bool] | None = None, others: Facts | None = None
-    ) -> FileResult:
-        result = analyze(work, path, only, others)
+    def checked(work: Session, path: Path, only: Callable[[str], bool] | None = None) -> FileResult:
+        result = analyze(work, path, only)
         if not request.session.stash[EXPECTED]:
             told = [error.message for error in result.errors if error.message.startswith("internal error")]
             assert told == []

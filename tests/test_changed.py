@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -43,6 +44,27 @@ def test_lines_that_were_added_changed_or_stand_beside_a_gap(project: Path) -> N
     assert changed_since("HEAD", project).lines == {"train.py": frozenset({1, 6})}
     (project / "train.py").write_text("".join(lines[:3] + lines[5:]))
     assert changed_since("HEAD", project).lines == {"train.py": frozenset({3, 4})}
+
+
+def test_of_a_file_that_is_too_large_to_be_read_no_line_is_kept(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A data file of 60 million lines took 4 GB."""
+    monkeypatch.setattr(changed, "MAX_BYTES", 100)
+    (project / "other.py").write_text("\n" * 101)
+    (project / "train.py").write_text("x = 1\n" + SOURCE)
+    assert changed_since("HEAD", project).lines == {"other.py": None, "train.py": frozenset({1})}
+
+
+def test_each_other_line_of_a_file_takes_no_time(project: Path) -> None:
+    """The lines were gathered anew with each of 60,000 hunks."""
+    (project / "other.py").write_text("".join(f"x = {number}\n" for number in range(120_000)))
+    git(project, "commit", "-q", "-a", "-m", "two")
+    text = "".join(f"{'xy'[number % 2]} = {number}\n" for number in range(120_000))
+    (project / "other.py").write_text(text)
+    start = time.process_time()
+    assert changed_since("HEAD", project).lines == {"other.py": frozenset(range(2, 120_001, 2))}
+    assert time.process_time() - start < 3
 
 
 def test_a_place_of_a_finding_in_a_changed_line_is_enough(project: Path) -> None:

@@ -156,6 +156,15 @@ def test_a_file_that_cannot_be_written_is_an_error(project: Path) -> None:
     assert (project / "code.py").read_text() == RACE
 
 
+@pytest.mark.parametrize("option", ["--fix", "--diff"])
+def test_files_that_cannot_be_used_are_named(
+    project: Path, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    written(project / "broken.py", "def f(:\n")
+    assert run(".", option) == 2
+    assert "streamlint: error: broken.py:1: syntax error" in capsys.readouterr().err
+
+
 def test_a_line_stands_where_its_names_are_bound_on_every_way(project: Path) -> None:
     """Behind the branch `None.wait_stream(...)` would fail where there is no stream."""
     text = """\

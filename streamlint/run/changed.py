@@ -6,13 +6,15 @@ import os
 import re
 import subprocess
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from tempfile import TemporaryFile
+from typing import IO, TYPE_CHECKING
 
 from streamlint import notebook
 from streamlint.errors import UserError
+from streamlint.parsing import MAX_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from streamlint.finding import Finding
@@ -33,7 +35,7 @@ _HUNK = re.compile(rb"@@ -\S+ \+(\d+)(?:,(\d+))? @@")
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """For each file that differs, by its path from the root, its changed lines; None for a new file."""
+    """For each file that differs, by its path from the root, its changed lines; None where all are."""
 
     lines: Mapping[str, frozenset[int] | None]
 
@@ -63,10 +65,14 @@ def changed_since(revision: str, root: Path) -> Changed:
         raise UserError(f"`{revision}` is not a revision")
     base = _git(root, "merge-base", "HEAD", revision).decode().strip()
     diff = (*_DIFF, "--relative", base, "--", ".")
-    different = _git(root, "diff", *diff, options=_without_filters(root))
+    # In a file, and read row by row: a text of 100 MB may have changed as well.
+    with TemporaryFile() as different:
+        _git(root, "diff", *diff, options=_without_filters(root), into=different)
+        different.seek(0)
+        changed = _files(different)
     unknown = _git(root, "ls-files", "--others", "--exclude-standard", "-z", "--", ".")
     new = {name.decode("utf-8", "surrogateescape") for name in unknown.split(b"\0") if name}
-    return Changed({**dict(_files(different)), **dict.fromkeys(new)})
+    return Changed({**changed, **dict.fromkeys(new)})
 
 
 def _without_filters(root: Path) -> Iterator[str]:
@@ -80,14 +86,22 @@ def _without_filters(root: Path) -> Iterator[str]:
             yield from ("-c", f"{name}.{option}")
 
 
-def _git(root: Path, command: str, *arguments: str, options: Iterable[str] = ()) -> bytes:
+def _git(
+    root: Path,
+    command: str,
+    *arguments: str,
+    options: Iterable[str] = (),
+    into: IO[bytes] | None = None,
+) -> bytes:
+    """Return what git says, or write it ``into`` a file."""
     try:
         done = subprocess.run(
             ["git", *_OPTIONS, *options, command, *arguments],
             cwd=root,
             env={**os.environ, **_ALONE},
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=into or subprocess.PIPE,
+            stderr=subprocess.PIPE,
             timeout=PATIENCE,
             check=False,
         )
@@ -100,22 +114,27 @@ def _git(root: Path, command: str, *arguments: str, options: Iterable[str] = ())
     if done.returncode:
         said = " ".join(done.stderr.decode("utf-8", "replace").split())
         raise UserError(f"--diff-base: git {command} failed: {said or 'no common history'}")
-    return done.stdout
+    return done.stdout or b""
 
 
-def _files(difference: bytes) -> Iterator[tuple[str, frozenset[int]]]:
+def _files(difference: Iterable[bytes]) -> dict[str, frozenset[int] | None]:
     """Read a diff without context: the lines that each file has anew."""
-    path, lines = "", set[int]()
-    for row in _headers(difference.split(b"\n")):
+    found: dict[str, set[int] | None] = {}
+    path = ""
+    for row in _headers(row.removesuffix(b"\n") for row in difference):
         if row.startswith(b"+++ "):
-            path, lines = _path(row[4:]), set()
+            path = _path(row[4:])
         elif hunk := _HUNK.match(row):
             start, count = int(hunk[1]), int(hunk[2] or 1)
-            lines |= set(range(start, start + count)) if count else {start, start + 1}
-            yield path, frozenset(lines)
+            lines = found.setdefault(path, set())
+            if lines is None or len(lines) + count > MAX_BYTES:  # no source that is read has as many
+                found[path] = None
+            else:
+                lines |= set(range(start, start + count)) if count else {start, start + 1}
+    return {path: None if lines is None else frozenset(lines) for path, lines in found.items()}
 
 
-def _headers(rows: Sequence[bytes]) -> Iterator[bytes]:
+def _headers(rows: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the rows that are no content: a hunk says how many rows of content follow it."""
     skip = 0
     for row in rows:
