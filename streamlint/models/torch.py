@@ -231,6 +231,9 @@ MODULE_CONTAINERS = {
 SEQUENCE = "torch.nn.Sequential"
 """The one that calls what it holds, one after the other."""
 
+MODULE_STATE = "state_dict"
+"""Gives what a module owns, by name."""
+
 FILLS_MODULE = frozenset({"load_state_dict"})
 """Methods of a module that copy into what it owns."""
 

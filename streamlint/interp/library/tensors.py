@@ -116,8 +116,13 @@ def holds_stream(m: Machine, value: SymV) -> bool:
     )
 
 
-def buffers_in(m: Machine, values: Iterable[Value], *, unknown: bool = True, depth: int = 3) -> list[BufferV]:
-    """All memory that a call can reach directly through its arguments."""
+def buffers_in(
+    m: Machine, values: Iterable[Value], *, unknown: bool = True, objects: bool = False, depth: int = 3
+) -> list[BufferV]:
+    """All memory that a call can reach directly through its arguments.
+
+    ``objects``: also that of objects which the code has made, as ``return Batch(image, label)`` hands it out.
+    """
     found: list[BufferV] = []
     for value in values:
         match names.settle(m, value):
@@ -125,13 +130,15 @@ def buffers_in(m: Machine, values: Iterable[Value], *, unknown: bool = True, dep
                 if number not in m.objects:
                     found.append(view)
             case TupleV(items) if depth:
-                found += buffers_in(m, items, unknown=unknown, depth=depth - 1)
-            case HeapV(number) if depth and m.heap[number].shape is not Shape.INSTANCE:
+                found += buffers_in(m, items, unknown=unknown, objects=objects, depth=depth - 1)
+            case HeapV(number) if depth and (
+                m.heap[number].shape is not Shape.INSTANCE or (objects and number in m.constructed)
+            ):
                 held = m.heap[number]
                 inside = [*held.items, *held.named] + (
                     [held.sample] if held.open and held.sample is not None else []
                 )
-                found += buffers_in(m, inside, unknown=unknown, depth=depth - 1)
+                found += buffers_in(m, inside, unknown=unknown, objects=objects, depth=depth - 1)
             case SymV(symbol) if made := stored.memory_in(m, symbol):
                 found += made
             case SymV(symbol) as value if (

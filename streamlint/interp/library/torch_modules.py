@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.library import hooks, tensors, unresolved
 from streamlint.interp.state import names, symbols
-from streamlint.interp.state.values import ApiV, BufferV, Flavor, HeapV, SymV, TupleV, Value, symbol_of
+from streamlint.interp.state.values import ApiV, BufferV, Flavor, HeapV, Shape, SymV, TupleV, Value, symbol_of
 from streamlint.models import torch as model
 from streamlint.trace import WHOLE, Access, Doubt, Evidence, Mode
 
@@ -57,12 +57,14 @@ def of_object(m: Machine, receiver: HeapV, name: str) -> Value | None:
     """What each module has, one of the tree or one that holds others: ``Net().cuda()`` is the net."""
     if name in model.MODULE_LISTINGS:
         return listed(m, m.symbol_of_object(receiver), name)
-    return receiver if is_conversion(m, receiver, name) else None
+    if not inherits(m, receiver, name):
+        return None
+    return state(m, m.symbol_of_object(receiver)) if name == model.MODULE_STATE else receiver
 
 
-def is_conversion(m: Machine, value: HeapV, name: str) -> bool:
-    """Whether a method gives the module itself."""
-    return name in model.MODULE_RETURNS_SELF and _is_one(m, m.heap[value.id])
+def inherits(m: Machine, value: HeapV, name: str) -> bool:
+    """Whether an object is a module, and a method gives it back, or all that it owns."""
+    return (name in model.MODULE_RETURNS_SELF or name == model.MODULE_STATE) and _is_one(m, m.heap[value.id])
 
 
 def _is_one(m: Machine, held: HeapObject) -> bool:
@@ -88,6 +90,18 @@ def listed(m: Machine, owner: Symbol, name: str) -> HeapV:
         items = [TupleV((SymV(_nth(named_so, i)), tensor)) for i, tensor in enumerate(owned)]
     made = m.new_list(items)
     m.heap[made.id].open = True
+    return made
+
+
+def state(m: Machine, owner: Symbol) -> HeapV:
+    """``net.state_dict()``: what it owns, by name."""
+    made = m.new_object(Shape.DICT)
+    held = m.heap[made.id]
+    for pair in m.heap[listed(m, owner, "named_parameters").id].items:
+        assert isinstance(pair, TupleV)
+        name, tensor = pair.items
+        held.entries[symbol_of(name)], held.keys[symbol_of(name)] = tensor, name
+    held.open = True
     return made
 
 

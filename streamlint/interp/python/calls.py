@@ -389,6 +389,8 @@ def _symbolic_method(
             return taken
     if name in torch_model.MODULE_LISTINGS:
         return torch_modules.listed(m, receiver.symbol, name)
+    if name == torch_model.MODULE_STATE and receiver.computes:
+        return torch_modules.state(m, receiver.symbol)
     if name in torch_model.FILLS_MODULE:
         torch_modules.fills_own(m, receiver.symbol, span, layer=bool(receiver.computes))
     if name == autograd.SAVES:

@@ -36,7 +36,7 @@ from streamlint.interp.state.values import (
 )
 from streamlint.models.cuda_runtime import SUCCESS_NAMES
 from streamlint.models.schema import Role
-from streamlint.models.torch import MODULE_RETURNS_SELF
+from streamlint.models.torch import MODULE_RETURNS_SELF, MODULE_STATE
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -73,7 +73,9 @@ def attribute(m: Machine, value: Value, name: str, span: Span) -> Value:
             return _read_row(m, Role.DEVICE, None, value, name, span)
         case BufferV():
             return tensor_methods.attribute(m, value, name, span)
-        case SymV(computes=function) if function and name in MODULE_RETURNS_SELF | OF_MODULES:
+        case SymV(computes=function) if function and name in MODULE_RETURNS_SELF | OF_MODULES | {
+            MODULE_STATE
+        }:
             return MethodV(value, name)
         case SymV() if name in models.ALIKE_IN_C:
             return ApiV(models.ALIKE_IN_C[name])
@@ -158,7 +160,7 @@ def _instance_attribute(m: Machine, value: HeapV, name: str, span: Span) -> Valu
         return FuncV(member.function, member.closure, value)
     if member is not None:
         return member
-    if threads.is_method(m, value, name) or torch_modules.is_conversion(m, value, name):
+    if threads.is_method(m, value, name) or torch_modules.inherits(m, value, name):
         return MethodV(value, name)
     held.attrs[name] = unknown_attribute(m, value, name)
     made = variables.stream_attribute(m, value, held.cls, name)

@@ -48,7 +48,11 @@ def call_outside(m: Machine, func: FuncV, number: int) -> None:
 
 def _consumed(m: Machine, value: Value) -> Value:
     """A value is yielded to unseen code; gives what that sends back."""
-    views = [] if escape.carries_order(m, [value]) else tensors.buffers_in(m, [value], unknown=False)
+    views = (
+        []
+        if escape.carries_order(m, [value])
+        else tensors.buffers_in(m, [value], unknown=False, objects=True)
+    )
     if (at := m.frame.statement) is not None:
         callers.consume(m, views, at)
     callers.hand_out(m, value, views)
@@ -57,7 +61,11 @@ def _consumed(m: Machine, value: Value) -> Value:
 
 def _handed_out(m: Machine, value: Value, span: Span) -> None:
     # return out, done: who gets the event too may wait for it before it lets the memory go.
-    views = [] if escape.carries_order(m, [value]) else tensors.buffers_in(m, [value], unknown=False)
+    views = (
+        []
+        if escape.carries_order(m, [value])
+        else tensors.buffers_in(m, [value], unknown=False, objects=True)
+    )
     callers.hand_out(m, value, views, span)
 
 
@@ -95,7 +103,7 @@ def _used_by_caller(m: Machine, result: Value, span: Span) -> None:
     """The caller may use what it gets at once; given the stream or an event too, it can order that itself."""
     orders = escape.carries_order(m, [result])
     guesses.computed_aside(m, result)
-    given = [] if orders else tensors.buffers_in(m, [result], unknown=False)
+    given = [] if orders else tensors.buffers_in(m, [result], unknown=False, objects=True)
     callers.end_call(m, given, m.last_return or span, uses_arguments=not orders)
     escape.handed_back(m, result, span)
 
