@@ -122,7 +122,7 @@ def _functions(
     for decl in callers_first([decl for decl in waiting if not told.is_covered(module, decl)]):
         if told.is_covered(module, decl):
             continue
-        if not is_relevant(project, decl, relevant) if not called else not touching.touches(project, decl):
+        if not is_relevant(project, decl, relevant):
             continue
         yield replace(function_entry(project, module, decl), callers_cut=mentioned_in(module, decl, told.cut))
 
