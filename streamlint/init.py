@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,8 @@ def main(argv: Sequence[str]) -> int:
     folder: Path = parser().parse_args(argv).folder
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder")
+    for name in (OWN_FILE, "pyproject.toml", HOOKS):
+        _stays_inside(folder, folder / name)
     for said in (*_configuration(folder), *_hook(folder)):
         show(said)
     return 0
@@ -49,6 +52,13 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="streamlint init", description=__doc__)
     made.add_argument("folder", nargs="?", type=Path, default=Path(), help="the project (default: here)")
     return made
+
+
+def _stays_inside(folder: Path, path: Path) -> None:
+    """Raises UserError for a link that leads out of the folder: a file of somebody else would be written."""
+    inside, target = os.path.realpath(folder), os.path.realpath(path)
+    if path.is_symlink() and os.path.commonpath([inside, target]) != inside:
+        raise UserError(f"{path}: a link that leads out of {folder}")
 
 
 def _configuration(folder: Path) -> Iterator[str]:

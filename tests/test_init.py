@@ -62,3 +62,27 @@ def test_a_broken_configuration_is_said_and_nothing_written(tmp_path: Path, caps
     assert "pyproject.toml: not valid TOML" in result.err
     assert [path.name for path in tmp_path.iterdir()] == ["pyproject.toml"]
     assert run(capsys, "init", tmp_path / "gone").err.endswith("gone is not a folder\n")
+
+
+@pytest.mark.parametrize("name", ["streamlint.toml", "pyproject.toml", ".pre-commit-config.yaml"])
+@pytest.mark.parametrize("there", [True, False])
+def test_no_link_leads_out_of_the_project(tmp_path: Path, capsys: Capture, name: str, there: bool) -> None:
+    """Whoever tries this on a tree of somebody else must not have a file of his own written."""
+    project, other = tmp_path / "project", tmp_path / "other"
+    project.mkdir()
+    if there:
+        other.write_text("")
+    (project / name).symlink_to(other)
+    result = run(capsys, "init", project)
+    assert (result.status, "a link that leads out of" in result.err) == (2, True)
+    assert other.exists() == there
+    assert not there or other.read_text() == ""
+    assert [path.name for path in project.iterdir()] == [name], "nothing was written"
+
+
+def test_a_link_within_the_project_stays_one(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "kept.toml").write_text("[project]\n")
+    (tmp_path / "pyproject.toml").symlink_to("kept.toml")
+    assert run(capsys, "init", tmp_path).status == 0
+    assert (tmp_path / "pyproject.toml").is_symlink()
+    assert "[tool.streamlint]" in (tmp_path / "kept.toml").read_text()
