@@ -31,12 +31,23 @@ if TYPE_CHECKING:
 _Question: TypeAlias = "tuple[str, str, Span | str, str]"
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a function's text says of its parameters, whoever calls."""
+
+    plain: tuple[str, ...]
+    """Those that annotations show to be no memory."""
+    memory: tuple[tuple[str, Fact], ...]
+    """Those that are used as only memory is."""
+
+
 @dataclass(slots=True)
 class Facts:
     """Answers for one project; a question is asked once."""
 
     project: Project
     _answers: dict[_Question, Fact] = field(default_factory=dict)
+    _told: dict[tuple[str, str, Span], Told] = field(default_factory=dict)
     _open: set[_Question] = field(default_factory=set)
     _cut: set[_Question] = field(default_factory=set)
     """Open questions that came back to themselves: what was found inside of them may not be all."""
@@ -59,6 +70,21 @@ class Facts:
         return found
 
     # ------------------------------------------------------------------ parameters, fields, results
+
+    def of_parameters(self, function: ir.Function) -> Told:
+        """Asked each time that a function is called."""
+        question = (function.module, function.qualname, function.span)
+        known = self._told.get(question)
+        if known is None:
+            params = [param for param in function.params if not param.kind.startswith("*")]
+            said = {param.name: self.of_annotation(function.module, param.annotation) for param in params}
+            used = kinds.uses(self.project, function)
+            names = {param.name for param in function.params}
+            known = self._told[question] = Told(
+                tuple(name for name, fact in said.items() if fact.kind is Kind.PLAIN),
+                tuple((n, fact) for n, fact in used.items() if n in names and fact.kind is Kind.MEMORY),
+            )
+        return known
 
     def of_param(self, scope: Scope, name: str) -> Fact:
         """A parameter: its annotation, what the function does with it, and what callers in sight pass."""

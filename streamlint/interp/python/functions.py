@@ -246,18 +246,16 @@ def bind(
                 env.names[param.name] = named.pop(param.name)
             case _:
                 env.names[param.name] = _default(m, func, function, param)
-    for param in function.params:
-        if not param.kind.startswith("*"):
-            annotated.says(m, function.module, param.annotation, env.names[param.name])
-    for name, told in kinds.uses(m.project, function).items():
-        value = names.settle(m, env.names[name]) if name in env.names else NONE
-        if told.kind is not kinds.Kind.MEMORY:
-            continue
+    told = known.facts_of(m.project).of_parameters(function)
+    for name in told.plain:
+        annotated.is_plain(m, names.settle(m, env.names[name]))
+    for name, fact in told.memory:
+        value = names.settle(m, env.names[name])
         if isinstance(value, SymV):
-            value = env.names[name] = tensors.as_buffer(m, value, kind=told.by)
+            value = env.names[name] = tensors.as_buffer(m, value, kind=fact.by)
         if isinstance(value, BufferV):
-            m.is_memory(value, told.by)
-            m.lives(value, told.space, told.residence)
+            m.is_memory(value, fact.by)
+            m.lives(value, fact.space, fact.residence)
 
 
 def _default(m: Machine, func: FuncV, function: ir.Function, param: ir.Param) -> Value:

@@ -321,15 +321,15 @@ class Machine:
     def default(self, kind: StreamKind, lib: Lib | None, device: DeviceId | None = None) -> StreamV:
         """The default stream of a device, made when first asked for."""
         where = device if device is not None else self.device
-        if (kind, where) not in self.defaults:
+        found = self.defaults.get((kind, where))
+        if found is None:
             name = {
                 StreamKind.CURRENT: "the current stream",
                 StreamKind.PER_THREAD: "the per-thread default stream",
             }.get(kind, "the default stream")
             if where != CURRENT_DEVICE:
                 name += f" of device {where}"
-            self.defaults[kind, where] = self.new_stream(kind, name, None, lib, where)
-        found = self.defaults[kind, where]
+            found = self.defaults[kind, where] = self.new_stream(kind, name, None, lib, where)
         return StreamV(found.id, lib) if lib is not None else found
 
     def current_stream(self, lib: Lib, device: DeviceId | None = None) -> StreamV:
