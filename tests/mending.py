@@ -108,12 +108,16 @@ def _faults(
 
 
 def as_right_ones(mending: Mending) -> str:
-    """The text with the names by which its fixed functions run as right ones."""
+    """The text with the names by which its fixed functions run as right ones.
+
+    What no fix has touched is wrong as before: a function all of whose findings are only possible.
+    """
     lines = {span.line for each in mending.left for span in (each.primary, *(r.span for r in each.related))}
-    text = mending.text
+    text, before = mending.text, mending.file.read_text(encoding="utf-8")
     for name in functions(text):
         if name.endswith("_bad"):
             is_left = not lines.isdisjoint(reachable(mending.text, name))
+            is_left = is_left or _code(mending.text, name) == _code(before, name)
             other = f"{name}_left" if is_left else f"{name.removesuffix('_bad')}_fixed_ok"
         elif name.endswith("_ok"):
             other = f"{name}_twin"
@@ -121,6 +125,12 @@ def as_right_ones(mending: Mending) -> str:
             continue
         text = re.sub(rf"\b{name}\b", other, text)
     return text
+
+
+def _code(text: str, name: str) -> list[str]:
+    """The lines of a function and of what it uses."""
+    lines = text.splitlines()
+    return [lines[number - 1] for number in sorted(reachable(text, name))]
 
 
 def main(folder: Path | None) -> None:

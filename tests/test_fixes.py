@@ -70,6 +70,12 @@ def test_no_stream_is_recorded_for_pinned_memory(mended: list[Mending]) -> None:
     assert found.text.count("record_stream") == found.file.read_text(encoding="utf-8").count("record_stream")
 
 
+def test_builders_of_graphs_join_and_are_not_made_to_wait(mended: list[Mending]) -> None:
+    """``GraphBuilder`` of cuda.core has no ``wait``: what streams have is no fix in its capture."""
+    (of_builders,) = (each for each in mended if each.file.stem == "sl502_unjoined_branches")
+    assert (of_builders.found["SL502"], of_builders.fixed["SL502"]) == (2, 0)
+
+
 # ----------------------------------------------------------------------------- edits
 
 

@@ -430,3 +430,13 @@ def test_sarif_rules_lead_to_their_pages_where_the_package_says_where_they_are(
     documentation.cache_clear()
     assert sarif()["tool"]["driver"]["rules"][0]["helpUri"] == "https://example.org/docs/rules/SL101/"
     documentation.cache_clear()
+
+
+def test_a_program_of_which_nothing_was_seen_may_have_used_the_gpu() -> None:
+    """CuPy without CUPTI: that nothing was seen does not tell that there was nothing."""
+    told = text.observation(outcome(), 0, "no CUPTI library (libcupti.so) is installed", Style())
+    assert told.splitlines() == [
+        "Nothing was observed.",
+        "Only PyTorch and cuda-python were seen: no CUPTI library (libcupti.so) is installed.",
+    ]
+    assert text.observation(outcome(), 0, "", Style()) == "Nothing was observed: the program used no GPU."

@@ -48,7 +48,8 @@ def joined(scene: Scene, earlier: int, later: int) -> Fix | None:
     first, second = stream_at(scene.trace, earlier), stream_at(scene.trace, later)
     if first is None or second is None:
         return None
-    return _best(_stream_waits(place, first, second) for place in scene.places(earlier, later))
+    places = scene.places(earlier, later)
+    return _best(_stream_waits(place, first, second, captured=True) for place in places)
 
 
 def _best(found: Iterator[Fix | None]) -> Fix | None:
@@ -57,9 +58,11 @@ def _best(found: Iterator[Fix | None]) -> Fix | None:
     return next((fix for fix in all_found if fix.safe), all_found[0] if all_found else None)
 
 
-def _stream_waits(place: Place, first: StreamId, second: StreamId) -> Fix | None:
+def _stream_waits(place: Place, first: StreamId, second: StreamId, *, captured: bool = False) -> Fix | None:
     event = place.event()
     for waiter in words.names_of(place.sight, second):
+        if captured and words.captures_by_builders(waiter.lib):
+            continue
         for waited in words.names_of(place.sight, first):
             lines = words.stream_waits(place.sight, waiter, waited, event)
             if lines is not None:

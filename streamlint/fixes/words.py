@@ -13,6 +13,7 @@ from streamlint.models.schema import (
     HostWaitsDevice,
     HostWaitsEvent,
     HostWaitsStream,
+    JoinsCaptures,
     Lib,
     NewEvent,
     Records,
@@ -93,6 +94,11 @@ def stream_waits(sight: Sight, second: Named, first: Named, event: str) -> tuple
         return None
     gone = _call(sight, lib, Destroys, {"event": event, "hEvent": event})
     return (f"{event} = {made}", recorded, waited, *([gone] if gone is not None else []))
+
+
+def captures_by_builders(lib: Lib) -> bool:
+    """Whether what captures is an object that joins others, and cannot wait: ``GraphBuilder.join(a, b)``."""
+    return any(_has(api, JoinsCaptures) for api in models.BY_LIB[lib].functions)
 
 
 def _new_event(sight: Sight, lib: Lib) -> str | None:

@@ -109,7 +109,8 @@ def observation(outcome: Outcome, events: int, blind: str, style: Style, process
     """Return the closing lines of an observed run. ``blind``: why only some libraries were seen."""
     unseen = f"\nOnly PyTorch and cuda-python were seen: {plain(blind)}." if blind else ""
     if not events:
-        return f"Nothing was observed: the program used no GPU.{unseen}"
+        why = "" if blind else ": the program used no GPU"
+        return f"Nothing was observed{why}.{unseen}"
     found = counted(len(outcome.findings), "finding") if outcome.findings else "No findings"
     only = sum(finding.seen is Seen.OBSERVED for finding in outcome.findings)
     aside = f", {only} of them seen only at run time," if only else ""
