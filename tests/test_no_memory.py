@@ -151,7 +151,7 @@ import torch
 import numpy
 {imported}
 
-def moved():
+def moved(config, rows: numpy.ndarray):
     lane = torch.cuda.Stream()
     page = {page}
     part = page[:16].clone()
@@ -167,6 +167,20 @@ def moved():
     [
         ("torch.from_numpy(numpy.zeros(64)).type(torch.float32)", False),
         ("torch.zeros(64).type(torch.float16)", False),
+        ("torch.FloatTensor(64).mul(2)", False),
+        ("torch.cuda.FloatTensor(64).mul(2)", True),
+        ("torch.hann_window(64)", False),
+        ("torch.normal(0.0, 1.0, (64,))", False),
+        ('torch.normal(0.0, 1.0, (64,), device="cuda")', True),
+        ("torch.arange(64).float() / config.dim", False),
+        ('torch.arange(64, device="cuda").float() / config.dim', True),
+        ("torch.from_dlpack(rows)", False),
+        ("torch.as_tensor(rows, dtype=torch.float32)", False),
+        ('torch.hann_window(64, device="cuda")', True),
+        ('torch.from_file("page", size=64)', False),
+        ("torch.nn.utils.rnn.pad_sequence([torch.ones(64), torch.ones(32)])", False),
+        ('torch.nn.utils.rnn.pad_sequence([torch.ones(64, device="cuda")])', True),
+        ("torch.from_numpy(numpy.ascontiguousarray(numpy.ones(64)[::-1])).to(torch.int32)", False),
         ("torch.zeros(64).type(torch.cuda.FloatTensor)", True),
         ('torch.zeros(64).type("torch.cuda.FloatTensor")', True),
         ('torch.zeros(64, device="cuda").type(torch.float32)', True),

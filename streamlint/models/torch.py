@@ -165,7 +165,10 @@ ON_HOST = (UNPINNED_LOADER, LOADED_TO_HOST)
 
 OPERATOR_MODULES = frozenset(
     {"torch", "torch.Tensor", "torch_npu", "torch.autograd"}
-    | {f"torch.{name}" for name in "nn.functional special linalg fft sparse nested masked testing".split()}
+    | {
+        f"torch.{name}"
+        for name in "nn.functional nn.utils.rnn special linalg fft sparse nested masked testing".split()
+    }
 )
 """Where PyTorch keeps its operators (https://docs.pytorch.org/docs/stable/torch.html and pages beside it).
 A function of another module may work on anything: ``torch.serialization.location_tag(storage)``."""
@@ -334,8 +337,14 @@ FROM_PYTHON = frozenset({"tensor", "as_tensor"})
 
 FACTORIES = frozenset(
     "empty zeros ones full rand randn randint randperm arange linspace logspace eye tensor as_tensor "
-    "empty_strided empty_permuted scalar_tensor".split()
+    "empty_strided empty_permuted scalar_tensor from_file range tril_indices triu_indices "
+    "bartlett_window blackman_window hamming_window hann_window kaiser_window".split()
 )
+TYPED = frozenset(
+    f"{kind}Tensor" for kind in "Float Double Half BFloat16 Byte Char Short Int Long Bool".split()
+)
+"""``torch.LongTensor([1])`` is on the host, and ``torch.cuda.LongTensor([1])`` on a device
+(https://docs.pytorch.org/docs/stable/tensors.html)."""
 LIKE_FACTORIES = frozenset(
     "empty_like zeros_like ones_like full_like rand_like randn_like randint_like".split()
 )

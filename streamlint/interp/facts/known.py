@@ -322,7 +322,7 @@ class Facts:
     def _torch(self, scope: Scope, call: ir.Call, name: str) -> Fact:
         given = {argument.keyword: argument.value for argument in call.args if argument.keyword}
         first = call.args[0].value if call.args and not call.args[0].star else None
-        if name in torch_model.FACTORIES:
+        if name in torch_model.FACTORIES | torch_model.TYPED:
             return self._made(scope, given, Space.PAGEABLE, Evidence.SHOWN)
         if name in torch_model.LIKE_FACTORIES and first is not None:
             like = self.of_expression(scope, first)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from streamlint.interp.facts import known
 from streamlint.interp.library import array_interface, arrays, handoffs, tensors
 from streamlint.interp.state import elements, symbols
 from streamlint.interp.state.values import (
@@ -74,7 +75,11 @@ def view(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
         return seen
     if path in host.FLAT_VIEW_FUNCTIONS:
         m.flat.add(seen.id)
-    if path.startswith("numpy.") and seen.flavor is Flavor.OPAQUE:
+    given = m.given.get(seen.id)
+    if given is not None and known.of_value(m, given).space.on_host:
+        # An annotation says so: ``page: np.ndarray``, and then torch.from_dlpack(page).
+        m.is_host_array(seen)
+    if path in _OF_HOST_MEMORY or (path.startswith("numpy.") and seen.flavor is Flavor.OPAQUE):
         # np.asarray(pool.take(n)): what NumPy sees is on the host, and nothing says that a stream fills it.
         m.is_host_array(seen)
     on_device = m.space(seen) is Space.DEVICE and seen.flavor is not Flavor.ARRAY

@@ -27,6 +27,7 @@ from streamlint.interp.state.values import (
     HeapV,
     Shape,
     SymV,
+    TupleV,
     Value,
     given_by,
 )
@@ -66,6 +67,10 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
     last = path.rpartition(".")[2]
     if path.endswith("_execution_engine.queue_callback"):
         return hooks.at_end(m, args, span)
+    owner = path.rpartition(".")[0]
+    if last in model.TYPED and owner in ("torch", "torch.cuda"):
+        placed: dict[str, Value] = {"device": ConstV("cuda")} if owner == "torch.cuda" else {}
+        return factories.make(m, "tensor", args, placed, span)
     if path.count(".") == 1 or path.startswith("torch.Tensor."):
         if last in model.FACTORIES:
             return factories.make(m, last, args, kwargs, span)
@@ -90,25 +95,31 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
         return m.result(path, span)
     if path.startswith(optimizers.CLASSES) and last[:1].isupper():
         return optimizers.made(m, path, args, kwargs, span)
-    if path.startswith(
-        (
-            "torch.nn.",
-            "torch.optim.",
-            "torch.utils.",
-            "torch.profiler.",
-            "torch.multiprocessing.",
-            "torch.jit.",
-            "torch.library",
+    if (
+        path.startswith(
+            (
+                "torch.nn.",
+                "torch.optim.",
+                "torch.utils.",
+                "torch.profiler.",
+                "torch.multiprocessing.",
+                "torch.jit.",
+                "torch.library",
+            )
         )
-    ) and not path.startswith("torch.nn.functional."):
+        and owner not in model.OPERATOR_MODULES
+    ):
         if last[:1].isupper() or not tensors.buffers_in(m, args, unknown=False):
             return layers.made(m, path, args, kwargs, span)
         return unresolved.opaque(m, path, args, kwargs, span)
-    if path.rpartition(".")[0] not in model.OPERATOR_MODULES:
+    if owner not in model.OPERATOR_MODULES:
         return unresolved.opaque(m, path, args, kwargs, span)
     args = [_as_tensor(m, value) if i == 0 else value for i, value in enumerate(args)]
     out = kwargs.pop("out", None)
     sources = tensors.buffers_in(m, [*args, *kwargs.values()])
+    if not sources and out is None and owner == "torch" and any(isinstance(a, TupleV) for a in args):
+        # torch.normal(0.0, 1.0, (n,)): a size makes a tensor, where factories make theirs.
+        return factories.make(m, last, args, kwargs, span)
     if not sources and out is None:
         return m.result(path, span)
     if last.endswith("_") and sources:

@@ -26,6 +26,7 @@ from streamlint.models import torch as model
 from streamlint.models.schema import Lib
 from streamlint.trace import (
     Access,
+    Buffer,
     Doubt,
     Evidence,
     HostAccess,
@@ -256,7 +257,7 @@ def operate(
 
     ``by``: the library whose function it is, where the operands do not tell.
     """
-    views = buffers_in(m, [*values, *extra])
+    views = _company(m, buffers_in(m, [*values, *extra]))
     reads = [Access(view.id, Mode.READ, view.region) for view in views]
     arrays_only = bool(views) and all(view.flavor is Flavor.ARRAY for view in views)
     if on_host(m, views) or arrays_only:
@@ -278,6 +279,26 @@ def operate(
     known = flavors.product(first) if first is not None else ""
     work(m, span, stream.id, (*reads, Access(made.id, Mode.WRITE)), name, library=by or known)
     return made
+
+
+def _company(m: Machine, views: list[BufferV]) -> list[BufferV]:
+    """The operands that are memory: what only may be a tensor is a number beside one of the host.
+
+    ``torch.arange(n) / config.dim``: a tensor of a device cannot stand there. One number that is a tensor of
+    the host, ``torch.tensor(0.5) * x``, may stand beside any.
+    """
+    if not any(_is_of_host(m.buffers[view.id]) for view in views):
+        return views
+    known = (m.buffers[view.id] for view in views)
+    return [
+        view
+        for view, buffer in zip(views, known, strict=True)
+        if buffer.space is not Space.UNKNOWN or buffer.kind is not Evidence.ASSUMED
+    ]
+
+
+def _is_of_host(buffer: Buffer) -> bool:
+    return buffer.space.on_host and buffer.residence is Evidence.SHOWN and not buffer.of_values
 
 
 def _known_as(m: Machine, made: BufferV, operands: Sequence[BufferV]) -> None:
