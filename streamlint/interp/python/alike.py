@@ -70,8 +70,8 @@ class _Another:
                 return BufferV(number, (*region, self._selector()), flavor)
             case TupleV(items):
                 return TupleV(tuple(self.of(item, depth) for item in items))
-            case SymV(base, holds):
-                return value if self._is_one(base) else SymV(symbols.Item(base, self.key), holds)
+            case SymV(base):
+                return value if self._is_one(base) else replace(value, symbol=symbols.Item(base, self.key))
             case _:
                 return value
 
