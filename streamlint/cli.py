@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
 import os
 import sys
-import traceback
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -117,7 +115,7 @@ def parser() -> argparse.ArgumentParser:
         prog="streamlint", description=DESCRIPTION, epilog=__doc__.split("\n\n")[1] if __doc__ else None
     )
     made.add_argument("--version", action="version", version=f"streamlint {__version__}")
-    commands = made.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands = made.add_subparsers(dest="command", metavar="COMMAND", required=True, prog=made.prog)
     _check_options(commands.add_parser("check", help=COMMANDS["check"], description=DESCRIPTION))
     rules = commands.add_parser("rules", help=COMMANDS["rules"])
     rules.add_argument("--output-format", choices=("text", "json"), default="text")
@@ -221,6 +219,8 @@ def _rules(options: argparse.Namespace) -> int:
             }
             for rule in rules
         ]
+        import json
+
         write(json.dumps(rows, indent=2) + "\n", sys.stdout)
         return CLEAN
     longest = max(len(rule.name) for rule in rules)
@@ -436,6 +436,8 @@ def _complain(message: str) -> None:
 
 def _internal_error(error: Exception) -> int:
     if os.environ.get("STREAMLINT_DEBUG") == "1":
+        import traceback
+
         traceback.print_exception(error)
     detail = " ".join(str(error).split())
     _complain(

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
-from typing_extensions import assert_never
+if sys.version_info >= (3, 11):  # the other one takes longer to import than many a run
+    from typing import assert_never
+else:
+    from typing_extensions import assert_never
 
 from streamlint.output import text
 from streamlint.output.outcome import Format, Outcome

@@ -6,7 +6,9 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from streamlint.files import UnreadableError, read
 from streamlint.finding import Report, Statistics
+from streamlint.prefilter import may_touch_gpu
 from streamlint.run.results import FileResult, Settings
 from streamlint.run.stop import Stopped
 
@@ -46,7 +48,7 @@ def analyze(  # noqa: PLR0913
     """
     wanted = list(dict.fromkeys(focus if focus is not None else files))
     memory = None
-    if cache is not None and not overlay and not settings.evidence:
+    if cache is not None and not overlay and not settings.evidence and not _is_plain(wanted):
         from streamlint.run.memory import Memory
 
         memory = Memory(cache, root, files, settings)
@@ -57,6 +59,14 @@ def analyze(  # noqa: PLR0913
 
     tree = Tree(root, tuple(files), overlay or {}, settings.max_file_bytes, warm)
     return _Analysis(tree, settings, wanted, progress, memory).report()
+
+
+def _is_plain(wanted: Sequence[Path]) -> bool:
+    """Whether it is one file without GPU code: it is looked at sooner than what is known of it."""
+    try:
+        return len(wanted) == 1 and not may_touch_gpu(read(wanted[0]))
+    except UnreadableError:
+        return False
 
 
 @dataclass(slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -184,6 +183,8 @@ def catalog() -> tuple[RuleInfo, ...]:
 
 def suggestion(word: str, known: Iterable[str]) -> str:
     """Return ``; did you mean `x`?`` for the nearest known word, or nothing."""
+    import difflib
+
     near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
     return f"; did you mean `{near[0]}`?" if near else ""
 

@@ -11,7 +11,6 @@ the statement that the comment opens, closes, or stands alone above::
 
 from __future__ import annotations
 
-import hashlib
 import io
 import re
 import tokenize
@@ -202,6 +201,8 @@ def _word(comment: Comment) -> str:
 
 def _about(rule: CommentRule, comment: Comment, message: str, fix: str, seen: Counter[str]) -> Finding:
     """Make a finding; ``seen`` counts equal ones in the file, to tell their fingerprints apart."""
+    import hashlib
+
     same = "\0".join((rule.code, comment.span.path, comment.text, message))
     identity = f"{same}\0{seen[same]}"
     seen[same] += 1
