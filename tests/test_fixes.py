@@ -199,6 +199,21 @@ def test_the_library_is_called_as_the_code_around_does(project: Path, module: st
     assert (project / "code.py").read_text() == MENDED.replace("torch.cuda", module)
 
 
+def test_a_function_is_called_where_the_library_has_it(project: Path) -> None:
+    """The code writes ``torch`` and no ``torch.cuda``, and ``torch`` has no ``current_stream``."""
+    text = """\
+import torch
+
+def total(x: torch.Tensor):
+    host = torch.empty(8, pin_memory=True)
+    host.copy_(x.cuda(), non_blocking=True)
+    return host.numpy().sum()
+"""
+    written(project / "code.py", text)
+    assert run("code.py", "--fix") == 0
+    assert "    torch.cuda.current_stream().synchronize()\n    return" in (project / "code.py").read_text()
+
+
 def test_outputs_for_tools_have_the_edits(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("code.py", "--output-format", "json") == 1
     ((fix,),) = (each["fixes"] for each in json.loads(capsys.readouterr().out)["findings"])

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from streamlint.fixes.sight import Sight
     from streamlint.models.schema import Api, Effect
+    from streamlint.models.table import Framework
     from streamlint.trace import StreamId
 
 EVENT = "ready"
@@ -160,7 +161,7 @@ def host_waits_for_all(sight: Sight) -> str | None:
         for framework in models.FRAMEWORKS
         for api in framework.functions
         if _has(api, HostWaitsDevice)
-        for module in framework.modules
+        for module in _modules(framework, sight)
     )
     written = (sight.api(path) for _, path in sorted(paths, key=lambda found: found[0]))
     name = next((each for each in written if each is not None), None)
@@ -168,6 +169,13 @@ def host_waits_for_all(sight: Sight) -> str | None:
 
 
 # ----------------------------------------------------------------------------- rows
+
+
+def _modules(framework: Framework, sight: Sight) -> list[str]:
+    """Where a library has its functions, the nearest first: `torch.Stream` is, `torch.synchronize` is not."""
+    home = framework.modules[0]
+    inside = [module for module in framework.modules if not home.startswith(f"{module}.")]
+    return sorted(inside, key=sight.strange)
 
 
 def _has(api: Api, effect: type[Effect]) -> bool:
@@ -188,7 +196,7 @@ def _row(sight: Sight, lib: Lib, effect: type[Effect]) -> tuple[str, Api] | None
     for api in framework.functions:
         if not _has(api, effect) or api.rest is not None:
             continue
-        for module in sorted(framework.modules, key=sight.strange):
+        for module in _modules(framework, sight):
             name = sight.api(f"{module}.{api.name}")
             if name is not None:
                 return name, api
@@ -206,7 +214,7 @@ def _call(sight: Sight, lib: Lib, effect: type[Effect], arguments: dict[str, str
     for api in framework.functions:
         if not _has(api, effect) or not all(name in arguments for name in api.names):
             continue
-        for module in sorted(framework.modules, key=sight.strange):
+        for module in _modules(framework, sight):
             name = sight.api(f"{module}.{api.name}")
             if name is not None:
                 return f"{name}({', '.join(arguments[each] for each in api.names)})"
