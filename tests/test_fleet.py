@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from streamlint.finding import Report
 
 REPOSITORY = Path(__file__).parents[1]
-TREE = {"base.py": BASE, "broken.py": "def (", **{f"late{n}.py": DERIVED for n in range(6)}}
+TREE = {"base.py": BASE, "broken.py": "def (", **{f"late{n}.py": DERIVED for n in range(3)}}
 
 
 def report(root: Path, executor: str = "", progress: Callable[[int, int], None] | None = None) -> Report:
