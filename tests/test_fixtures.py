@@ -53,6 +53,8 @@ def test_findings_are_the_expected_ones(file: Path, analyzed: Callable[[Path], R
 
 _OURS = re.compile(r"#\d|@\d|\b(object|buffer|stream|event)\d|\b\d+:[a-zA-Z_]|<locals>")
 _STREAMS = re.compile(r" on (.+) while (?:[A-Za-z]+ )?(.+?) may still ")
+_WAITING = re.compile(r"(`[^`]+`|the [a-z]+ stream) wait for (`[^`]+`|the [a-z]+ stream)")
+_NAMELESS = re.compile(r"\bthe (?:buffer|event|other stream)\b|\ba stream (?:while|may still)")
 _NOT_IN_THE_TEXT = {"each", "operator", "parameters", *keyword.kwlist}
 """Words of keys: an element of a loop, what was imported by its last name only, and what a module owns, for
 which a program that gets at it by ``state_dict()`` has no other word."""
@@ -65,9 +67,9 @@ def test_messages_can_be_understood(file: Path, analyzed: Callable[[Path], Repor
     lines = source.splitlines()
     for one in leading(analyzed(file).findings):
         texts = [one.message, one.help, *(note.message for note in one.related)]
-        for used, pending in _STREAMS.findall(one.message):
-            assert used != pending, one.message
-        assert not any(_OURS.search(text) for text in texts), texts
+        for first, second in (*_STREAMS.findall(one.message), *_WAITING.findall(one.help)):
+            assert first != second, texts
+        assert not any(_OURS.search(text) or _NAMELESS.search(text) for text in texts), texts
         for name in re.findall(r"`([^`]+)`", one.message):
             words = set(re.findall(r"[^\W\d]\w*", name)) - _NOT_IN_THE_TEXT
             assert not [word for word in words if word not in source], one.message

@@ -16,6 +16,7 @@ from streamlint.trace import (
     Copy,
     Doubt,
     Event,
+    EventId,
     HostAccess,
     Launch,
     Op,
@@ -87,14 +88,18 @@ class Judged:
     def stream_name(self, stream: StreamId) -> str:
         """What the user calls a stream. Two of one name are told apart by the lines that make them."""
         known = self.trace.streams[stream]
-        if self.namesakes.get(stream) is False:
-            return f"another {quoted(readable(known.name, 'stream')).removeprefix('the ')}"
-        if known.span is None:
-            return readable(known.name, "a stream")
         name = readable(known.name, "")
         if not name:
-            return f"the stream made in line {known.span.line}"
+            name = f"the stream made in line {known.span.line}" if known.span is not None else "a stream"
+        if self.namesakes.get(stream) is False:
+            return f"another {quoted(name).removeprefix('the ').removeprefix('a ')}"
+        if " " in name or known.span is None:
+            return name
         return f"{quoted(name)} of line {known.span.line}" if self.namesakes.get(stream) else name
+
+    def event_name(self, event: EventId) -> str:
+        """What the user calls an event, or what it is recorded for."""
+        return quoted(readable(self.trace.events[event].name, "the event"))
 
     def buffer_name(self, buffer: BufferId) -> str:
         """What the user calls some memory, or what made it: ``f(x.float())`` reads the result of `float`."""
@@ -103,7 +108,8 @@ class Judged:
             return name
         made = next((op for op in self.trace.ops if _writes(op, buffer)), None)
         if made is None or is_entry(made):
-            return "the buffer"
+            span = self.trace.buffers[buffer].span
+            return f"the memory allocated in line {span.line}" if span is not None else "the buffer"
         by = what(made)
         return f"the result of {by}" if by.startswith("`") else f"the result of the {by}"
 

@@ -16,7 +16,6 @@ from streamlint.rules.base import (
     last_barrier,
     on,
     quoted,
-    readable,
     what,
 )
 from streamlint.rules.handed_over import between_defaults
@@ -113,9 +112,8 @@ def order_help(judged: Judged, conflict: Conflict) -> str:
     done = what(judged.op(conflict.earlier))
     record = early_record(judged, conflict.earlier, conflict.later)
     if record is not None:
-        event = judged.trace.events[record.event]
-        if is_named(event):
-            return f"record {quoted(readable(event.name, 'the event'))} later, after the {done}"
+        if is_named(judged.trace.events[record.event]):
+            return f"record {judged.event_name(record.event)} later, after the {done}"
         return f"make {quoted(second)} wait for {quoted(first)} later, after the {done}"
     return _in_words_of_pytorch(
         f"record an event on {quoted(first)} after the {done} and make "

@@ -12,8 +12,6 @@ from streamlint.rules.base import (
     Note,
     Problem,
     Rule,
-    quoted,
-    readable,
     stream_of,
 )
 from streamlint.trace import OpId, Record, Spawn, SyncEvent, Wait
@@ -48,12 +46,12 @@ def check(judged: Judged) -> Iterator[Problem]:
         if _has_threads(judged):
             # Another thread may record it in time.
             continue
-        name = quoted(readable(event.name, "the event"))
+        name = judged.event_name(event.id)
         yield Problem(
             later=number,
             message=f"{name} has not been recorded when it is waited for: the wait orders nothing",
             label="waits for nothing",
-            help="record the event after the work that must be waited for, and before this wait",
+            help=f"record {name} after the work that must be waited for, and before this wait",
             notes=(Note(record.at.span, "first recorded here"),) if record is not None else (),
             doubts=wait.doubts | (record.doubts if record is not None else frozenset()),
             explains=_explained(judged, number),

@@ -12,7 +12,6 @@ from streamlint.rules.base import (
     Problem,
     Rule,
     quoted,
-    readable,
     what,
 )
 from streamlint.trace import (
@@ -57,7 +56,10 @@ def _launch(judged: Judged, number: OpId, op: Launch) -> Problem | None:
             f"while {_device(op.issued_on)} is current"
         ),
         label=f"launched on {_device(op.issued_on)}",
-        help="make the device of the stream current, or launch on a stream of the current device",
+        help=(
+            f"make {_device(stream.made_on)} current for the launch, "
+            f"or give it a stream of {_device(op.issued_on)}"
+        ),
         notes=(Note(stream.span, f"made on {_device(stream.made_on)} here"),) if stream.span else (),
         doubts=op.doubts - {Doubt.OPAQUE} | doubts,
         explains=_races_of(judged, number),
@@ -75,18 +77,18 @@ def _record(judged: Judged, number: OpId, op: Record) -> Problem | None:
     doubts = _apart(event.made_on, op.issued_on)
     if doubts is None or event.span is None:
         return None
-    name = quoted(readable(event.name, "the event"))
+    name, on_stream = judged.event_name(event.id), quoted(judged.stream_name(op.stream))
     return Problem(
         later=number,
         message=(
             f"{name} belongs to {_device(event.made_on)} and is recorded on "
-            f"{quoted(judged.stream_name(op.stream))}, a stream of {_device(op.issued_on)}"
+            f"{on_stream}, a stream of {_device(op.issued_on)}"
         ),
         label=f"recorded on {_device(op.issued_on)}",
-        help="make the event on the device of the stream: an event is recorded on its own device only",
+        help=f"make {name} on {_device(op.issued_on)}: an event is recorded on its own device only",
         notes=tuple(
             Note(span, f"{thing} here")
-            for span, thing in ((event.span, "the event is made"), (stream.span, "the stream is made"))
+            for span, thing in ((event.span, f"{name} is made"), (stream.span, f"{on_stream} is made"))
             if span is not None
         ),
         doubts=op.doubts | doubts,

@@ -33,17 +33,16 @@ def check(judged: Judged) -> Iterator[Problem]:
         doubts = conflict.doubts
         if pairs.place(judged, conflict) not in (Space.PINNED, Space.MANAGED):
             doubts |= {Doubt.ALIAS}
+        written = pairs.subject(judged, conflict)
         yield Problem(
             later=conflict.later,
             earlier=conflict.earlier,
             buffer=conflict.buffer,
-            message=(
-                f"the host overwrites {pairs.subject(judged, conflict)} while {name} may still be {doing} it"
-            ),
+            message=f"the host overwrites {written} while {name} may still be {doing} it",
             label="overwritten by the host",
             help=(
-                f"wait for the {what(earlier)} before the buffer is reused "
-                "(synchronize an event recorded after it), or use a fresh buffer for each step"
+                f"wait for the {what(earlier)} before {written} is overwritten "
+                f"(synchronize an event recorded on {name} after it), or use other memory for each step"
             ),
             notes=pairs.notes(judged, conflict),
             doubts=doubts,

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING
 from streamlint.finding import Severity
 from streamlint.order.hb import Verdict
 from streamlint.rules import pairs
-from streamlint.rules.base import About, Judged, Note, Problem, Rule
+from streamlint.rules.base import About, Judged, Note, Problem, Rule, quoted
 from streamlint.trace import OpId, Wait
 from streamlint.witness import ByValue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from streamlint.source import Span
 
 
 def check(judged: Judged) -> Iterator[Problem]:
@@ -27,36 +25,35 @@ def check(judged: Judged) -> Iterator[Problem]:
         wait = _covering_wait(judged, conflict.earlier, conflict.later)
         if wait is None:
             continue
+        waiting = quoted(judged.stream_name(wait.stream))
         yield Problem(
             later=conflict.later,
             earlier=conflict.earlier,
             buffer=conflict.buffer,
             message=(
                 f"the host uses {pairs.subject(judged, conflict)} "
-                "after a wait that holds back a stream, not the host"
+                f"after a wait that holds back {waiting}, not the host"
             ),
             label="used by the host",
-            help=(
-                "`event.wait()` and `wait_event()` make a stream wait; "
-                "call `event.synchronize()` to make the host wait"
-            ),
-            notes=(*pairs.notes(judged, conflict), Note(wait, "only a stream waits here")),
+            help=f"make the host wait as well: synchronize {judged.event_name(wait.event)} before this",
+            notes=(*pairs.notes(judged, conflict), Note(wait.at.span, f"only {waiting} waits here")),
             doubts=conflict.doubts,
             explains=frozenset({(conflict.earlier, conflict.later)}),
         )
 
 
-def _covering_wait(judged: Judged, earlier: OpId, later: OpId) -> Span | None:
+def _covering_wait(judged: Judged, earlier: OpId, later: OpId) -> Wait | None:
+    """A wait that the program wrote for an event: ``wait_stream`` nobody takes for a wait of the host."""
     for number in range(later - 1, earlier, -1):
         op = judged.op(OpId(number))
-        if isinstance(op, Wait) and op.name in ("wait", "wait_event", "cudaStreamWaitEvent"):
+        if isinstance(op, Wait) and not judged.trace.events[op.event].implied:
             record = judged.hb.record_seen_by(OpId(number))
             if (
                 record is not None
                 and record > earlier
                 and judged.hb.ordered(earlier, record).verdict is Verdict.YES
             ):
-                return op.at.span
+                return op
     return None
 
 

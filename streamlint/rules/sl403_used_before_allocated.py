@@ -33,7 +33,7 @@ from streamlint.witness import NoWitness
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from streamlint.trace import StreamId
+    from streamlint.trace import Op, StreamId
 
 STREAM_ORDERED = frozenset(
     {
@@ -93,10 +93,16 @@ def _judge_recycled(judged: Judged, number: OpId, before: OpId, use: OpId) -> It
         buffer=alloc.buffer,
         message=f"{name} is used {on(judged, op)} while {owner} may still be using the memory that it got",
         label=f"used {on(judged, op)}",
-        help=f"make the stream of the use wait for {owner} after the allocation",
+        help=f"make {_user(judged, op)} wait for {owner} after the allocation",
         notes=(Note(alloc.at.span, f"allocated on {owner} here, from memory that was given back before"),),
         doubts=ordering.doubts | alloc.doubts | lifetimes.use_doubts(op, alloc.buffer) | {Doubt.ARGUMENT},
     )
+
+
+def _user(judged: Judged, op: Op) -> str:
+    stream = stream_of(op)
+    assert stream is not None
+    return quoted(judged.stream_name(stream))
 
 
 def _first_uses(judged: Judged, alloc: OpId, op: Alloc) -> list[OpId]:
@@ -127,7 +133,7 @@ def _judge(judged: Judged, number: OpId, alloc: Alloc, stream: StreamId, use: Op
         buffer=alloc.buffer,
         message=f"{name} is used {on(judged, op)} before its allocation on {owner} may have happened",
         label=f"used {on(judged, op)}",
-        help=f"make the stream of the use wait for {owner} (record an event on {owner} after the allocation)",
+        help=f"make {_user(judged, op)} wait for {owner} (record an event on {owner} after the allocation)",
         notes=tuple(notes if barrier is None else [*notes, barrier]),
         doubts=ordering.doubts | alloc.doubts | lifetimes.use_doubts(op, alloc.buffer),
     )

@@ -13,7 +13,6 @@ from streamlint.rules.base import (
     Problem,
     Rule,
     quoted,
-    readable,
 )
 from streamlint.trace import (
     Alloc,
@@ -26,6 +25,7 @@ from streamlint.trace import (
     DestroyEvent,
     DestroyStream,
     EndCapture,
+    EventId,
     Free,
     HandOff,
     HostAccess,
@@ -38,6 +38,7 @@ from streamlint.trace import (
     OpId,
     Record,
     Spawn,
+    StreamId,
     SyncDevice,
     SyncEvent,
     SyncStream,
@@ -48,8 +49,6 @@ from streamlint.witness import ByError
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import TypeAlias
-
-    from streamlint.trace import EventId, StreamId
 
     Thing: TypeAlias = "tuple[str, StreamId | EventId]"
 
@@ -114,23 +113,25 @@ def _uses(op: Op) -> tuple[Thing, ...]:
 
 
 def _problem(judged: Judged, number: OpId, thing: Thing, destroyed: Op) -> Problem:
-    kind, name = _named(judged, thing)
+    name = _named(judged, thing)
     again = isinstance(judged.op(number), (DestroyStream, DestroyEvent))
     verb = "destroyed again" if again else "used"
     return Problem(
         later=number,
         message=f"{name} is {verb} after it was destroyed",
         label=f"{verb} here",
-        help=f"destroy the {kind} after its last use; work already queued is not affected by that",
+        help=f"destroy {name} after its last use; work already queued is not affected by that",
         notes=(Note(destroyed.at.span, "destroyed here"),),
         doubts=judged.op(number).doubts | destroyed.doubts,
     )
 
 
-def _named(judged: Judged, thing: Thing) -> tuple[str, str]:
-    kind = thing[0]
-    known = judged.trace.streams if kind == "stream" else judged.trace.events
-    return kind, quoted(readable(known[thing[1]].name, f"the {kind}"))  # type: ignore[index]
+def _named(judged: Judged, thing: Thing) -> str:
+    match thing:
+        case ("stream", number):
+            return quoted(judged.stream_name(StreamId(number)))
+        case (_, number):
+            return judged.event_name(EventId(number))
 
 
 RULE = Rule(

@@ -44,7 +44,7 @@ def check(judged: Judged) -> Iterator[Problem]:
             buffer=op.buffer,
             message=f"{name} was allocated on {owner}, so recording it there keeps nothing alive",
             label=f"{owner} owns the memory",
-            help="record the stream that uses the tensor, not the one that was current when it was made",
+            help=f"record the stream that uses {name}, not the one that was current when it was made",
             notes=() if made is None else (Note(judged.op(made).at.span, f"allocated on {owner} here"),),
             doubts=op.doubts | lifetimes.owner_doubts(judged, op.buffer),
         )

@@ -12,7 +12,6 @@ from streamlint.rules.base import (
     Problem,
     Rule,
     quoted,
-    readable,
 )
 from streamlint.rules.capture_regions import captures
 from streamlint.trace import Record, Wait
@@ -31,14 +30,14 @@ def check(judged: Judged) -> Iterator[Problem]:
             wait, record = judged.op(outside.op), judged.op(outside.record)
             assert isinstance(wait, Wait)
             assert isinstance(record, Record)
-            where = quoted(judged.stream_name(record.stream))
+            where, captured = (quoted(judged.stream_name(s)) for s in (record.stream, capture.stream))
             yield Problem(
                 later=outside.op,
                 message=f"the captured wait is for {_awaited(judged, wait)} on {where}, outside the capture",
                 label="waits for what is not part of the capture",
                 help=(
-                    "order earlier work before the capture begins (synchronize, or wait on the stream to "
-                    "be captured), or fork the other stream from the capture first"
+                    f"order earlier work before the capture begins (synchronize, or make {captured} wait), "
+                    f"or make {where} wait for {captured} first, inside of the capture"
                 ),
                 notes=(
                     Note(record.at.span, "recorded here, outside the capture"),
@@ -53,7 +52,7 @@ def _awaited(judged: Judged, wait: Wait) -> str:
     event = judged.trace.events[wait.event]
     if event.implied:
         return "work"
-    return f"{quoted(readable(event.name, 'the event'))}, recorded"
+    return f"{judged.event_name(event.id)}, recorded"
 
 
 def _waits_inside_on(wait: Span, other: Judged) -> bool:

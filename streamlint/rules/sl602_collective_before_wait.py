@@ -11,6 +11,7 @@ from streamlint.rules.base import (
     Note,
     Problem,
     Rule,
+    is_entry,
     on,
     quoted,
     readable,
@@ -35,7 +36,12 @@ def check(judged: Judged) -> Iterator[Problem]:
     """Conflicts whose earlier side is a collective that runs aside."""
     for conflict in judged.conflicts:
         earlier = judged.op(conflict.earlier)
-        if isinstance(earlier, Launch) and earlier.completes is not None:
+        if (
+            isinstance(earlier, Launch)
+            and earlier.completes is not None
+            # What unseen code does between two calls it orders itself with what the first one left.
+            and not is_entry(judged.op(conflict.later))
+        ):
             yield _problem(judged, conflict, earlier, earlier.completes)
 
 

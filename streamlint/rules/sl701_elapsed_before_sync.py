@@ -12,8 +12,6 @@ from streamlint.rules.base import (
     Problem,
     Rule,
     last_barrier,
-    quoted,
-    readable,
 )
 from streamlint.trace import CudaCall, EventId, OpId, Record
 from streamlint.witness import ByLateError
@@ -62,7 +60,7 @@ def _incomplete(judged: Judged, number: OpId, event: EventId, record: OpId) -> P
     if ordering.verdict is Verdict.YES:
         return None
     recorded = judged.op(record)
-    name = _name(judged, event)
+    name = judged.event_name(event)
     barrier = last_barrier(judged, record, number)
     notes = [Note(recorded.at.span, f"{name} is recorded here")]
     return Problem(
@@ -77,19 +75,15 @@ def _incomplete(judged: Judged, number: OpId, event: EventId, record: OpId) -> P
 
 
 def _without_timing(judged: Judged, number: OpId, event: EventId) -> Problem:
-    name, made = _name(judged, event), judged.trace.events[event].span
+    name, made = judged.event_name(event), judged.trace.events[event].span
     return Problem(
         later=number,
         message=f"{name} was made without timing",
         label="has no time",
-        help="make the event with timing: `torch.cuda.Event(enable_timing=True)`",
+        help=f"make {name} with timing: `torch.cuda.Event(enable_timing=True)`",
         notes=() if made is None else (Note(made, "made here"),),
         doubts=judged.op(number).doubts,
     )
-
-
-def _name(judged: Judged, event: EventId) -> str:
-    return quoted(readable(judged.trace.events[event].name, "the event"))
 
 
 RULE = Rule(

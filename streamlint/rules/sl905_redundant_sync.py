@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from streamlint.finding import Severity
 from streamlint.order.hb import Verdict
-from streamlint.rules.base import Judged, Note, Problem, Rule, part, quoted
+from streamlint.rules.base import Judged, Note, Problem, Rule, is_named, part, quoted
 from streamlint.trace import (
     BeginCapture,
     Op,
@@ -79,6 +79,8 @@ def _problem(judged: Judged, number: OpId, op: Wait | SyncEvent, record: OpId) -
     recorded = judged.op(record)
     assert isinstance(recorded, Record)
     owner = quoted(judged.stream_name(recorded.stream))
+    event = judged.trace.events[recorded.event]
+    moved = f", or record {judged.event_name(event.id)} where the work that it should cover is queued"
     if isinstance(op, Wait) and recorded.stream == op.stream:
         message = f"{owner} waits for its own record, after which it comes in any case"
     else:
@@ -88,7 +90,7 @@ def _problem(judged: Judged, number: OpId, op: Wait | SyncEvent, record: OpId) -
         later=number,
         message=message,
         label="orders nothing new",
-        help="leave it out, or record the event where the work that it should cover is queued",
+        help=f"leave it out{moved if is_named(event) else ''}",
         notes=(Note(recorded.at.span, f"recorded on {owner} here"),),
         on_every_path=True,
     )

@@ -26,7 +26,7 @@ def stream(call: Call, effect: fx.NewStream) -> StreamV:
         return StreamV(call.stream(effect.wraps).id, call.lib)
     device = call.device("self" if isinstance(call.bound.get("self"), DeviceV) else "device")
     made_on = device.exact if call.lib not in CONTEXTS else None
-    return call.m.new_stream(_kind(call, effect), "a stream", call.span, call.lib, device.id, made_on)
+    return call.m.new_stream(_kind(call, effect), "", call.span, call.lib, device.id, made_on)
 
 
 def _kind(call: Call, effect: fx.NewStream) -> StreamKind:

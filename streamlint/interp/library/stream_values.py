@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import classes
 from streamlint.interp.library import devices
-from streamlint.interp.state import arguments, names, symbols
+from streamlint.interp.state import arguments, names, naming, symbols
 from streamlint.interp.state.values import (
     NONE,
     BufferV,
@@ -86,15 +86,15 @@ def as_stream(m: Machine, value: Value, span: Span | None, lib: Lib | None = Non
     # What it is, is not known; but the same object is the same stream each time.
     key = symbols.call("the stream of", symbol_of(value))
     if key not in m.roles:
-        m.roles[key] = m.new_stream(StreamKind.UNKNOWN, "a stream", None, lib)
+        m.roles[key] = m.new_stream(StreamKind.UNKNOWN, naming.called(m, symbol_of(value)), None, lib)
     found = m.roles[key]
     assert isinstance(found, StreamV)
     return StreamV(found.id, lib)
 
 
 def _from_outside(m: Machine, symbol: symbols.Symbol, lib: Lib | None) -> StreamV:
-    name, passed = symbols.text_of(symbol), arguments.passed(symbol)
-    return m.new_stream(StreamKind.UNKNOWN, name, None, lib, passed=passed)
+    passed = arguments.passed(symbol)
+    return m.new_stream(StreamKind.UNKNOWN, naming.called(m, symbol), None, lib, passed=passed)
 
 
 def handle_stream(m: Machine, handle: int, lib: Lib | None) -> StreamV:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NoReturn
 
-from streamlint.interp.state import arguments, bounded, symbols
+from streamlint.interp.state import arguments, bounded, naming, symbols
 from streamlint.interp.state.budgets import LIMITS
 from streamlint.interp.state.captures import Captures, Recording
 from streamlint.interp.state.ends import Cut
@@ -236,8 +236,10 @@ class Machine:
     compared: dict[Symbol, tuple[Symbol, Symbol]] = field(default_factory=dict)
     equal: dict[Symbol, Symbol] = field(default_factory=dict)
     """What the path took to be equal, of the open comparisons with constants."""
-    named: dict[tuple[str, int], int] = field(default_factory=dict)
+    named: dict[tuple[str, int] | Symbol, int] = field(default_factory=dict)
     """The rank of the name that something has: see ``state/naming.py``."""
+    held_as: dict[Symbol, str] = field(default_factory=dict)
+    """The variables that hold unknown values."""
     replaced: dict[tuple[str, str], Value | None] = field(default_factory=dict)
     """What variables of modules and classes were before the path first assigned to them."""
     watch: Watch | None = None
@@ -391,7 +393,7 @@ class Machine:
         name: str = "",
     ) -> BufferV:
         """The buffer behind an unknown value; it may still be pending on the entry's current stream."""
-        view = self.new_buffer(name or symbols.text_of(symbol), space, Origin.ARGUMENT, flavor, None)
+        view = self.new_buffer(name or naming.called(self, symbol), space, Origin.ARGUMENT, flavor, None)
         given = arguments.passed(symbol)
         self.given[view.id] = symbol
         self.buffers[view.id] = replace(

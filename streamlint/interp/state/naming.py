@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.interp.state import arguments, symbols
+from streamlint.interp.state.budgets import short
 from streamlint.interp.state.values import (
     BufferV,
     CallbackV,
@@ -14,10 +15,13 @@ from streamlint.interp.state.values import (
     HeapObject,
     HeapV,
     StreamV,
+    SymV,
     TupleV,
     Value,
+    symbol_of,
 )
 from streamlint.trace import BufferId, Origin
+from streamlint.trace import Symbol as Part
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -44,12 +48,17 @@ def rename(m: Machine, value: Value, name: str, depth: int = 3) -> None:
         case GraphV(number):
             if _takes_name(m, ("graph", number), name):
                 m.graphs[number] = replace(m.graphs[number], name=name)
+        case SymV(symbol) if symbols.is_made(symbol) or symbols.has(symbol, symbols.Thing, symbols.Memory):
+            if _takes_name(m, symbol, name):
+                m.held_as[symbol] = name
         case HeapV(number) if number in m.monitors:
             if _takes_name(m, ("monitor", number), name):
                 m.monitors[number] = replace(m.monitors[number], name=name)
         case TupleV(items) if depth:
             _rename_elements(m, items, name, depth)
         case HeapV(number) if depth and m.heap[number].cls is None:
+            if _takes_name(m, symbol_of(value), name):
+                m.held_as[symbol_of(value)] = name
             _rename_contents(m, m.heap[number], name, depth)
         case _:
             pass
@@ -70,6 +79,32 @@ def _rename_contents(m: Machine, held: HeapObject, name: str, depth: int) -> Non
         rename(m, held.sample, name, depth - 1)
 
 
+def called(m: Machine, symbol: Symbol) -> str:
+    """What the user calls an unknown value: a variable that holds it, if it is made of what has no name.
+
+    ``self.batch = next(self.loader)`` with ``self.loader = iter(loader)``: ``batch``, and before that
+    ``next(loader)``.
+    """
+    if symbol in m.held_as:
+        return m.held_as[symbol]
+    if not symbols.has(symbol, symbols.Thing, symbols.Memory):
+        return symbols.text_of(symbol)
+    match symbol:
+        case symbols.Attr(of, name):
+            return short(f"{called(m, of)}.{name}")
+        case symbols.Item(of, at):
+            return short(f"{called(m, of)}[{called(m, at)}]")
+        case symbols.Fresh(what):
+            return called(m, what)
+        case symbols.Call(func, args):
+            return short(f"{called(m, func)}({', '.join(called(m, one) for one in args)})")
+        case symbols.Memory(number, region):
+            chosen = (part.text for part in region if isinstance(part, Part))
+            return short(m.buffers[BufferId(number)].name + "".join(chosen)) or symbols.text_of(symbol)
+        case _:
+            return symbols.text_of(symbol)
+
+
 def keep(m: Machine, value: StreamV | EventV, symbol: Symbol) -> None:
     """Names what a caller passes after the argument, as long as the path lasts."""
     name = symbols.text_of(symbol)
@@ -81,11 +116,14 @@ def keep(m: Machine, value: StreamV | EventV, symbol: Symbol) -> None:
         m.named["event", value.id] = 0
 
 
-def _takes_name(m: Machine, thing: tuple[str, int], name: str) -> bool:
+def _takes_name(m: Machine, thing: tuple[str, int] | Symbol, name: str) -> bool:
     rank = 2 * len(m.frames) + name.endswith("]")
     if (name.startswith("_") and len(name) == 1) or m.named.get(thing, rank + 1) <= rank:
         return False
-    if thing[0] == "buffer" and m.buffers[BufferId(thing[1])].origin is Origin.ARGUMENT:
-        return False
+    match thing:
+        case ("buffer", int() as number) if m.buffers[BufferId(number)].origin is Origin.ARGUMENT:
+            return False
+        case _:
+            pass
     m.named[thing] = rank
     return True
