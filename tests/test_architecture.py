@@ -271,3 +271,93 @@ def test_no_test_is_skipped_where_the_project_itself_does_not_import(path: Path)
         if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
     ]
     assert not [name for name in skips if name.partition(".")[0] in ("streamlint", "tests")]
+
+
+WORDS: dict[str, dict[str, str]] = {
+    "interp/entries/pairs.py": {"PUBLIC_SPECIALS": "Python"},
+    "interp/facts/company.py": {"_JOINED": "library"},
+    "interp/facts/guesses.py": {"_ADDRESSES": "guess"},
+    "interp/facts/kinds.py": {"_PLAIN_TYPES": "library", "_HOLD_OTHERS": "Python"},
+    "interp/facts/known.py": {
+        "_ENUMS": "Python",
+        "_NUMBERS": "Python",
+        "_GIVES_OTHERS": "library",
+        "_MAKE_TENSORS": "library",
+    },
+    "interp/facts/modules.py": {"_OF_NOW": "ours"},
+    "interp/facts/places.py": {"GIVES_GPU": "library"},
+    "interp/facts/touching.py": {"_PYTHONS": "Python"},
+    "interp/library/escape.py": {"WAITING": "guess"},
+    "interp/library/factories.py": {"_SIZED": "library"},
+    "interp/library/host_arrays.py": {"_OF_HOST_MEMORY": "library"},
+    "interp/library/kernels.py": {"_ATOMICS": "library", "_HARMLESS": "library"},
+    "interp/library/memory.py": {"ADDRESS_ATTRIBUTES": "library"},
+    "interp/library/storage.py": {"GETTERS": "library"},
+    "interp/library/tensor_methods.py": {"_ARRAY_ATTRIBUTES": "library"},
+    "interp/library/threads.py": {
+        "_METHODS": "Python",
+        "_THREAD_CLASSES": "Python",
+        "_LIBRARIES": "library",
+        "_JOINS": "Python",
+        "_HANDS_ON": "Python",
+    },
+    "interp/library/triton.py": {"_MAKES_POINTER": "library", "_HARMLESS": "library"},
+    "interp/python/binding.py": {"BUILTIN_CONSTANTS": "Python"},
+    "interp/python/builtin.py": {"_NULL_CONTEXTS": "Python"},
+    "interp/python/caching.py": {"_CACHES": "guess"},
+    "interp/python/conditions.py": {"_NEVER_NONE": "Python"},
+    "interp/python/kinds.py": {
+        "_SEQUENCE": "Python",
+        "_MAPPING": "Python",
+        "_SET": "Python",
+        "_BASES": "Python",
+        "_OF_SHAPE": "Python",
+        "_PYTHON": "Python",
+        "_OTHER_ACCELERATORS": "library",
+    },
+    "interp/python/text.py": {"_METHODS": "Python", "_CONVERSIONS": "Python"},
+    "interp/state/lifetime.py": {"_OFF": "library", "MAY_RETURN_OPERAND": "library"},
+    "interp/state/project.py": {"FRAMEWORK_ROOTS": "library", "PLAIN_BASES": "library"},
+    "interp/state/snapshots.py": {"_STATE": "ours"},
+    "judging/responsibility.py": {"_MOVES": "library"},
+    "rules/sl302_blocking_host_callback.py": {"_SET": "ours"},
+    "rules/sl403_used_before_allocated.py": {"STREAM_ORDERED": "library"},
+    "rules/sl901_pageable_async_copy.py": {"_TORCH": "library", "_FLAGS": "library"},
+    "rules/sl902_implicit_sync_in_loop.py": {"_READS": "library"},
+}
+"""Lists of words outside of the tables, and whose words they are: those of Python or of a library are facts.
+A guess by a name stands in ``docs/limits.md``, and there are no more of them."""
+
+
+def word_lists(path: Path) -> Iterator[str]:
+    """The variables of a module that hold two identifiers or more, and nothing else."""
+    for statement in ast.parse(path.read_text(encoding="utf-8")).body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                pass
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                pass
+            case _:
+                continue
+        nodes = list(ast.walk(value))
+        listed = any(isinstance(node, (ast.Set, ast.Tuple, ast.List, ast.Dict)) for node in nodes)
+        split = any(isinstance(node, ast.Attribute) and node.attr == "split" for node in nodes)
+        texts = [n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+        words = [word for text in texts for word in text.split()]
+        plain = all(re.fullmatch(r"[^\W\d][\w.()=]*", word) for word in words)
+        if (listed or split) and len(words) > 1 and plain and name == name.upper():
+            yield name
+
+
+def test_words_that_decide_are_facts() -> None:
+    """A new list of words has to say here whose words they are, and no new one is a guess."""
+    parts = ("interp", "judging", "order", "rules")
+    found = {
+        named(path): set(lists)
+        for path in MODULES
+        if part_of(path) in parts and (lists := list(word_lists(path)))
+    }
+    assert found == {path: set(lists) for path, lists in WORDS.items()}
+    guesses = {name for lists in WORDS.values() for name, whose in lists.items() if whose == "guess"}
+    limits = (PACKAGE.parent / "docs" / "limits.md").read_text(encoding="utf-8")
+    assert {name for name in guesses if f"`{name}`" not in limits} == set()

@@ -10,6 +10,7 @@ reads inside them are not lost.
 
 from __future__ import annotations
 
+from streamlint.ir.containers import FILLS, PUTS
 from streamlint.ir.decls import (
     ClassDecl,
     Function,
@@ -71,6 +72,8 @@ from streamlint.ir.nodes import (
 from streamlint.ir.walk import called, children, dotted, walk
 
 __all__ = [
+    "FILLS",
+    "PUTS",
     "Arg",
     "Assert",
     "Assign",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
+from streamlint.ir import FILLS
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
@@ -116,7 +118,6 @@ _NOTED = frozenset(
 )
 
 
-_FILLS = frozenset("append appendleft add insert extend update setdefault put put_nowait".split())
 _DEEP = 200
 """Levels of a tree that is hardly written by hand; nothing is said of what it gives."""
 
@@ -130,7 +131,7 @@ def _given(node: ast.AST, declared: set[str]) -> Iterator[tuple[str, frozenset[s
             names = list(_attributes(target, declared))
         case ast.Return(value=ast.expr() as value):
             names = [""]
-        case ast.Call(func=ast.Attribute(value=owner, attr=method), args=[*_, value]) if method in _FILLS:
+        case ast.Call(func=ast.Attribute(value=owner, attr=method), args=[*_, value]) if method in FILLS:
             names = list(_attributes(owner, declared))
         case _:
             return

@@ -134,6 +134,11 @@ MEMORY_SIGNALS = frozenset(
 """Parts of names of calls that let one stream's work wait for a value in memory that another writes: an order
 that is not visible as events (``stream_write_value32``, ``cuStreamWaitValue32``)."""
 
+ASKS_FOR_MODE = frozenset(
+    {"is_compiling", "is_dynamo_compiling", "is_current_stream_capturing", "is_capturing", "is_scripting"}
+)
+"""Functions that mostly answer no: nothing is compiled, and nothing captured."""
+
 MODULE_MAKERS = frozenset({"torch.get_device_module"})
 """Functions whose result stands for ``torch.cuda``: ``torch.get_device_module(device).current_stream()``."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from streamlint import ir
 from streamlint.interp.entries import repetition
 from streamlint.interp.entries.pairs import (
     MOST_PAIRED,
@@ -24,6 +25,7 @@ from streamlint.interp.entries.runs import PAIR_PATHS, PATHS, PREPARING_PATHS, E
 from streamlint.interp.facts import joins, touching
 from streamlint.interp.facts.call_needs import Histories
 from streamlint.interp.facts.relevance import (
+    all_classes,
     callers_first,
     is_relevant,
     mentioned_in,
@@ -35,7 +37,6 @@ from streamlint.models import vocabulary
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from streamlint import ir
     from streamlint.interp.entries.construction import Construction
     from streamlint.interp.entries.progress import Told
     from streamlint.interp.state.machine import Machine
@@ -78,15 +79,12 @@ def alone_and_in_pairs(
         if number == MOST_PAIRS < len(found):
             project.budgets.left_out.add("pairs of methods")
         # A queue that the second method takes from may have to hold more than one element.
-        queues = not _QUEUES.isdisjoint(methods.reach[first.name]) and "len" in second.names
+        queues = not ir.PUTS.isdisjoint(methods.reach[first.name]) and "len" in second.called
         times = QUEUED_CALLS if queues else 1
         entry = _sequence(project, module, construction, [*[first] * times, second], methods, repeat=False)
         needs = second.qualname in told.quiet and second.name not in methods.steps
         shown = told.shows_order(cls, [first.name, second.name])
         yield replace(entry, needs_earlier=needs, order_in_sight=shown)
-
-
-_QUEUES = frozenset({"append", "appendleft", "put", "put_nowait", "push"})
 
 
 def _sequence(
@@ -191,7 +189,13 @@ def prepared(project: Project, module: ir.Module, construction: Construction, to
     for ancestor in project.ancestors(cls)[0]:
         for name, decl in ancestor.methods.items():
             inherited.setdefault(name, []).append(decl)
-    histories = Histories(inherited, public)
+    fillers = frozenset(
+        decl.name
+        for other in all_classes(module)
+        for decl in other.methods.values()
+        if any(name for name, _ in decl.given)
+    )
+    histories = Histories(inherited, public, fillers)
     quiet = 0
     for decl in callers_first(list(cls.methods.values())):
         if decl.name not in public or decl.qualname in told.busy or quiet >= MOST_QUIET:

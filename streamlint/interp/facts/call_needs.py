@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 MOST_EARLIER = 5
 """Calls before the one in question."""
 
-_FILLS = ("append", "add", "put", "push", "insert", "extend", "update", "setdefault")
-"""How names begin of what fills a container, or an object that holds one: ``self.groups[-1].push(x)``."""
-
 
 @dataclass(slots=True)
 class Uses:
@@ -52,10 +49,17 @@ class Uses:
 class Histories:
     """Of the methods of one class, inherited ones too; of each name the class's own comes first."""
 
-    def __init__(self, inherited: Mapping[str, Sequence[ir.FunctionDecl]], public: frozenset[str]) -> None:
+    def __init__(
+        self,
+        inherited: Mapping[str, Sequence[ir.FunctionDecl]],
+        public: frozenset[str],
+        fillers: frozenset[str],
+    ) -> None:
         self._inherited = inherited
         self._methods = {name: decls[0] for name, decls in inherited.items()}
         self._public = public
+        # self.queue.append(x), and self.groups[-1].push(x) of a class that keeps it
+        self._fillers = ir.FILLS | fillers
         self._known: dict[str, Uses] = {}
         self._reached_names: dict[str, frozenset[str]] = {}
 
@@ -168,7 +172,7 @@ class Histories:
                 case ir.Assign(targets=targets, value=value):
                     for target in _targets(targets):
                         self._assigned(uses, target, value, receiver, written)
-                case ir.Call(func=ir.Attr(value=held, name=called)) if called.startswith(_FILLS):
+                case ir.Call(func=ir.Attr(value=held, name=called)) if called in self._fillers:
                     owner = _attribute_of(held, receiver)
                     if owner is not None:
                         uses.grows.add(owner)

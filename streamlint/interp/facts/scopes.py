@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from streamlint.interp.state.project import Project
     from streamlint.source import Span
 
-_PUTS = frozenset({"append", "appendleft", "add", "put", "put_nowait"})
-
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -252,7 +250,7 @@ def _puts(scope: Scope) -> Iterator[tuple[str, ir.Expr]]:
             ):
                 name = _held_by(scope, container)
             case ir.Call(func=ir.Attr(value=container, name=method), args=(ir.Arg(value=value), *_)) if (
-                method in _PUTS
+                method in ir.PUTS
             ):
                 name = _held_by(scope, container)
             case _:

@@ -42,6 +42,7 @@ from streamlint.interp.state.values import (
 )
 from streamlint.models import cuda_driver, cuda_runtime
 from streamlint.models import schema as fx
+from streamlint.models.schema import Role
 from streamlint.trace import (
     CURRENT_DEVICE,
     Access,
@@ -219,7 +220,7 @@ class Call:
                 return m.default(m.default_stream if kind is StreamKind.LEGACY else kind, self.lib, where.id)
             case fx.ForeignStream(handle, current_of):
                 value = self.value(handle)
-                if current_of is not None and not names.is_stream_like(value):
+                if current_of is not None and not isinstance(value, (StreamV, SymV)):
                     return StreamV(m.current_stream(current_of).id, self.lib)
                 if isinstance(value, ConstV) and isinstance(value.value, int):
                     return stream_values.handle_stream(m, value.value, self.lib)
@@ -395,9 +396,8 @@ class Call:
             escape.barrier(m, escape.all_streams(m), self.span, self.name())
 
     def _wait(self, what: str, stream: str) -> None:
-        """An event or a stream; an unknown value by its name."""
-        value = self.value(what)
-        if isinstance(value, StreamV) or (isinstance(value, SymV) and names.is_stream_like(value)):
+        """An event or a stream."""
+        if stream_values.is_shown(self.m, self.value(what), Role.STREAM):
             self._wait_stream(stream, what)
             return
         self._emit_wait(self.stream(stream).id, self.event(what))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.facts import classes
+from streamlint.interp.facts import classes, shown_roles
 from streamlint.interp.library import devices
 from streamlint.interp.state import arguments, names, naming, symbols
 from streamlint.interp.state.values import (
@@ -21,7 +21,7 @@ from streamlint.interp.state.values import (
     symbol_of,
 )
 from streamlint.models import cuda_runtime
-from streamlint.models.schema import Lib
+from streamlint.models.schema import Lib, Role
 from streamlint.trace import Record, StreamChoice, StreamKind, Wait
 
 if TYPE_CHECKING:
@@ -49,6 +49,17 @@ def waits(m: Machine, waiting: StreamId, other: StreamId, span: Span, name: str)
     event = m.event_of(name, span, None)
     m.emit(Record(m.site(span), m.lane, stream=other, event=event.id))
     m.emit(Wait(m.site(span), m.lane, stream=waiting, event=event.id, name=name))
+
+
+def is_shown(m: Machine, value: Value, role: Role) -> bool:
+    """Whether a value is a stream, or an event, as far as the path or the text of the program shows it."""
+    value = names.settle(m, value)
+    if not isinstance(value, SymV):
+        return isinstance(value, StreamV if role is Role.STREAM else EventV)
+    if shown_roles.of_symbol(m, value.symbol) is role:
+        return True
+    made = m.python.stream_of(m, value.symbol)
+    return made is not None and is_shown(m, made, role)
 
 
 def as_stream(m: Machine, value: Value, span: Span | None, lib: Lib | None = None) -> StreamV:

@@ -401,7 +401,7 @@ def _symbolic_method(
         owner = _as_role(m, receiver, told[0], told[1].lib, span, known)
         return effects.apply(m, told[1], told[2], owner, args, kwargs, span, told=known)
     if name in torch_model.HANDLE_METHODS or (
-        name == "stream" and args and names.is_stream_like(names.settle(m, args[0]))
+        name == "stream" and args and stream_values.is_shown(m, args[0], Role.STREAM)
     ):
         return _handle_call(m, symbols.Attr(receiver.symbol, name), args, kwargs, span)
     if name in ("from_address", "from_buffer"):
@@ -421,12 +421,12 @@ def _symbolic_method(
     if name == _RECORD and args and isinstance(names.settle(m, args[0]), EventV):
         return call_method(m, stream_values.as_stream(m, receiver, span, None), name, args, kwargs, span)
     if name in vocabulary.ONLY_EVENTS_HAVE or (
-        name == _RECORD and (not args or names.is_stream_like(names.settle(m, args[0])))
+        name == _RECORD and (not args or stream_values.is_shown(m, args[0], Role.STREAM))
     ):
         return call_method(m, stream_values.as_event(m, receiver, span), name, args, kwargs, span)
-    if name in ("synchronize", "wait", "query", "sync") and _named_like(receiver, "stream"):
+    if name in vocabulary.ORDERS and stream_values.is_shown(m, receiver, Role.STREAM):
         return call_method(m, stream_values.as_stream(m, receiver, span), name, args, kwargs, span)
-    if name in ("synchronize", "wait", "query", "sync") and _named_like(receiver, "event"):
+    if name in vocabulary.ORDERS and stream_values.is_shown(m, receiver, Role.EVENT):
         return call_method(m, stream_values.as_event(m, receiver, span), name, args, kwargs, span)
     found = mappings.method(m, receiver, name, args, kwargs, span)
     if found is not None:
@@ -477,10 +477,6 @@ def _as_role(m: Machine, receiver: SymV, role: Role, lib: Lib, span: Span, known
             return device
         case Role.OBJECT:
             return receiver
-
-
-def _named_like(receiver: SymV, word: str) -> bool:
-    return word in symbols.said(receiver.symbol).lower()
 
 
 def _handle_call(

@@ -28,6 +28,7 @@ from streamlint.interp.state.values import (
     Value,
     symbol_of,
 )
+from streamlint.models import torch as torch_model
 from streamlint.models.cuda_runtime import SUCCESS_NAMES
 from streamlint.trace import SyncEvent, SyncStream
 
@@ -134,9 +135,6 @@ def ask(
     return answer != negated
 
 
-_UNLIKELY = ("is_compiling", "capturing", "isinstance", "cpu", "debug", "TYPE_CHECKING")
-
-
 def _default(m: Machine, key: Symbol) -> int:
     """The arm explored first: values are present, streams differ, nothing is being compiled or captured."""
     match m.comparisons.get(key):
@@ -145,8 +143,7 @@ def _default(m: Machine, key: Symbol) -> int:
         case Comparison("==" | "is", StreamV(), _) | Comparison("==" | "is", _, StreamV()):
             return 1
         case _:
-            text = symbols.text_of(key)
-            return int(any(word in text for word in _UNLIKELY))
+            return int(symbols.last_called(key) in torch_model.ASKS_FOR_MODE)
 
 
 def negate(m: Machine, e: ir.Unary) -> Value:

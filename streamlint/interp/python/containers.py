@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import classes
-from streamlint.interp.library import arrays, devices, handoffs, in_place, sizes, tensors
+from streamlint.interp.library import arrays, devices, handoffs, in_place, sizes, stream_values, tensors
 from streamlint.interp.python import alike
 from streamlint.interp.state import elements, names, rings, stored, symbols
 from streamlint.interp.state.values import (
@@ -35,6 +35,7 @@ from streamlint.interp.state.values import (
     each_of,
     symbol_of,
 )
+from streamlint.models.schema import Role
 from streamlint.trace import Evidence, Picked
 
 if TYPE_CHECKING:
@@ -370,7 +371,9 @@ def set_index(m: Machine, container: Value, at: Value, value: Value, span: Span)
         ):
             set_index(m, tensors.as_buffer(m, container, kind=shown), at, value, span)
         case SymV(base):
-            if isinstance(value, (BufferV, EventV, HeapV, TupleV)) or names.is_stream_like(value):
+            if isinstance(value, (BufferV, EventV, HeapV, TupleV)) or stream_values.is_shown(
+                m, value, Role.STREAM
+            ):
                 m.roles[symbols.Item(base, symbol_of(at))] = value
             else:
                 m.roles.pop(symbols.Item(base, symbol_of(at)), None)

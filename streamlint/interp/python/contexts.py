@@ -159,8 +159,8 @@ def as_context(m: Machine, value: Value, span: Span) -> ContextV | None:
         case BufferV() if models.find_method(Role.BUFFER, flavors.library(value), "close") is not None:
             # with resource.allocate(n, stream=s) as block: the end of the block closes it
             return ContextV(ContextKind.CLOSING, value)
-        case SymV(symbol) if "stream" in symbols.said(symbol).lower() and not symbols.is_computed(symbol):
-            # with self.copy_stream_ctx: the attribute was set by code that was not seen.
+        case SymV() if stream_values.is_shown(m, value, Role.STREAM):
+            # with self.lane: the attribute was set by code that was not seen.
             lib = arrays.guessed_library(m)
             return ContextV(ContextKind.STREAM, stream_values.as_stream(m, value, span, lib), lib)
         case _:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import models
-from streamlint.interp.state import symbols
-from streamlint.interp.state.values import NONE, ApiV, BufferV, StreamV, SymV, Value
+from streamlint.interp.state.values import NONE, ApiV, BufferV, SymV, Value
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -38,9 +37,3 @@ def settle(m: Machine, value: Value) -> Value:
         if variable is not None:
             return m.python.module_name(m, *variable)
     return value
-
-
-def is_stream_like(value: Value) -> bool:
-    return isinstance(value, StreamV) or (
-        isinstance(value, SymV) and "stream" in symbols.text_of(value.symbol).lower()
-    )

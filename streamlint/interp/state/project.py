@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from streamlint.interp.facts.writes import Writes
     from streamlint.interp.library.kernels import Use
     from streamlint.interp.python.variables import StreamAttribute
+    from streamlint.models.schema import Role
     from streamlint.source import Span
 
 FRAMEWORK_ROOTS = frozenset(
@@ -51,6 +52,8 @@ class Project:
     resolving: set[tuple[str, str]] = field(default_factory=set)
     uses: dict[tuple[str, str, Span], dict[str, Fact]] = field(default_factory=dict)
     """What functions' uses of their names say of them: see ``interp/facts/kinds.py``."""
+    shown_roles: dict[tuple[str, str, Span], dict[str, Role]] = field(default_factory=dict)
+    """Which names of functions stand for streams and events: see ``interp/facts/shown_roles.py``."""
     facts: Facts | None = None
     """What parameters, fields and results are: see ``interp/facts/known.py``."""
     slots: dict[Span, bool] = field(default_factory=dict)
