@@ -302,6 +302,7 @@ WORDS: dict[str, dict[str, str]] = {
         "_HANDS_ON": "Python",
     },
     "interp/library/triton.py": {"_MAKES_POINTER": "library", "_HARMLESS": "library"},
+    "interp/library/unresolved.py": {"_GETTERS": "guess"},
     "interp/python/binding.py": {"BUILTIN_CONSTANTS": "Python"},
     "interp/python/builtin.py": {"_NULL_CONTEXTS": "Python"},
     "interp/python/caching.py": {"_CACHES": "guess"},

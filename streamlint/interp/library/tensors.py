@@ -330,12 +330,7 @@ def opaque_work(m: Machine, name: str, views: Sequence[BufferV], span: Span) -> 
     m.buffers[made.id] = replace(m.buffers[made.id], kind=kind, residence=residence)
     if len(views) == 1:
         m.made_of[made.id] = views[0].id
-    # pool.allocate(shape), get_buffer(rank): of nothing that it got is it known that it is memory at all.
-    unknown = all(
-        view.flavor is Flavor.OPAQUE and m.buffers[view.id].kind is Evidence.ASSUMED for view in views
-    )
-    written = Access(made.id, Mode.WRITE, doubts=_GUESSED if unknown else _OPAQUE)
     # ext.shift(x.data_ptr(), n): which stream it takes is its own business.
     doubts = _GUESSED if any(view.flavor is Flavor.POINTER for view in views) else _OPAQUE
-    work(m, span, stream.id, (*reads, written), name, doubts)
+    work(m, span, stream.id, (*reads, Access(made.id, Mode.WRITE, doubts=_OPAQUE)), name, doubts)
     return made

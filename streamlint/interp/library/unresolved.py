@@ -75,7 +75,7 @@ def opaque(
     if not launched:
         on_host = all(m.space(view).on_host for view in tensors_given)
         escape.through(m, [*values, *holds], span, name, handles=on_host)
-    if last in host.HANDOFF_METHODS or not tensors_given or _is_class(last):
+    if last in host.HANDOFF_METHODS or not tensors_given or _is_class(last) or _is_getter(m, last, values):
         return m.result(
             function,
             span,
@@ -116,6 +116,20 @@ def _launched(values: list[Value], views: list[BufferV]) -> list[BufferV]:
 def _is_class(name: str) -> bool:
     """``Batch(output=x)``: a class by its spelling, whose objects keep what they are given."""
     return name[:1].isupper() and not name.isupper()
+
+
+def _is_getter(m: Machine, name: str, values: list[Value]) -> bool:
+    """``get_buffer(rank, shape)``: fetches or makes something, and was given no memory that is known.
+
+    A habit of naming, where a fact is wanted: without it what ``pool.allocate(shape)`` returns is taken to be
+    written on the current stream, and ``block.release()`` with ``block.tensor`` in flight to read it.
+    """
+    if not name.startswith(_GETTERS):
+        return False
+    return all(view.flavor is Flavor.OPAQUE for view in tensors.buffers_in(m, values, unknown=False))
+
+
+_GETTERS = ("get_", "is_", "has_", "make_", "create_", "build_", "init_", "load_", "find_", "alloc")
 
 
 def _takes_pointers(m: Machine, name: str, values: list[Value], views: list[BufferV], span: Span) -> Value:

@@ -143,7 +143,8 @@ def _default(m: Machine, key: Symbol) -> int:
         case Comparison("==" | "is", StreamV(), _) | Comparison("==" | "is", _, StreamV()):
             return 1
         case _:
-            return int(symbols.last_called(key) in torch_model.ASKS_FOR_MODE)
+            called = symbols.last_called(key)
+            return int(called == "isinstance" or called in torch_model.ASKS_FOR_MODE)
 
 
 def negate(m: Machine, e: ir.Unary) -> Value:
