@@ -308,6 +308,7 @@ WORDS: dict[str, dict[str, str]] = {
     "interp/python/caching.py": {"_CACHES": "guess"},
     "interp/python/conditions.py": {"_NEVER_NONE": "Python"},
     "interp/python/kinds.py": {
+        "_NUMBERS": "Python",
         "_SEQUENCE": "Python",
         "_MAPPING": "Python",
         "_SET": "Python",

@@ -237,9 +237,8 @@ class Machine:
     equal: dict[Symbol, Symbol] = field(default_factory=dict)
     """What the path took to be equal, of the open comparisons with constants."""
     named: dict[tuple[str, int] | Symbol, int] = field(default_factory=dict)
-    """The rank of the name that something has: see ``state/naming.py``."""
     held_as: dict[Symbol, str] = field(default_factory=dict)
-    """The variables that hold unknown values."""
+    """The rank of the name that something has, and the variables of unknown values: ``state/naming.py``."""
     replaced: dict[tuple[str, str], Value | None] = field(default_factory=dict)
     """What variables of modules and classes were before the path first assigned to them."""
     watch: Watch | None = None
