@@ -48,7 +48,7 @@ def rename(m: Machine, value: Value, name: str, depth: int = 3) -> None:
         case GraphV(number):
             if _takes_name(m, ("graph", number), name):
                 m.graphs[number] = replace(m.graphs[number], name=name)
-        case SymV(symbol) if symbols.is_made(symbol) or symbols.has(symbol, symbols.Thing, symbols.Memory):
+        case SymV(symbol) if symbols.has(symbol, symbols.Thing, symbols.Memory):
             if _takes_name(m, symbol, name):
                 m.held_as[symbol] = name
         case HeapV(number) if number in m.monitors:
