@@ -45,8 +45,12 @@ def _judge(judged: Judged, use: OpId, number: OpId, free: Free) -> Problem | Non
         return None
     name, user = quoted(judged.buffer_name(free.buffer)), quoted(judged.stream_name(stream))
     where = f" on {quoted(judged.stream_name(free.stream))}" if free.stream is not None else ""
-    home = free.stream if free.stream is not None else judged.trace.buffers[free.buffer].alloc_stream
-    assert home is not None
+    wait = (
+        f"synchronize {user} before the free"
+        if free.stream is None
+        else f"make {quoted(judged.stream_name(free.stream))} wait for {user} before the free "
+        f"(record an event on {user} after the use)"
+    )
     notes = [Note(op.at.span, f"used {on(judged, op)} here")]
     barrier = last_barrier(judged, use, number)
     return Problem(
@@ -55,10 +59,7 @@ def _judge(judged: Judged, use: OpId, number: OpId, free: Free) -> Problem | Non
         buffer=free.buffer,
         message=f"{name} is freed{where} while {user} may still be using it",
         label=f"freed{where}",
-        help=(
-            f"make {quoted(judged.stream_name(home))} wait for {user} before the free "
-            f"(record an event on {user} after the use), or free on {user}"
-        ),
+        help=f"{wait}, or free on {user}",
         notes=tuple(notes if barrier is None else [*notes, barrier]),
         doubts=ordering.doubts | free.doubts | lifetimes.use_doubts(op, free.buffer),
     )
