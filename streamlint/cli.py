@@ -265,7 +265,8 @@ def _check(options: argparse.Namespace) -> int:
     if options.write_baseline is not None and outcome.stop is None:
         save(options.write_baseline, baseline.dump(outcome.findings))
         write(
-            f"Recorded {len(outcome.findings)} findings in {plain(str(options.write_baseline))}.\n",
+            f"Recorded {text.counted(len(outcome.findings), 'finding')} "
+            f"in {plain(str(options.write_baseline))}.\n",
             sys.stderr,
         )
         return FAILED if outcome.errors else CLEAN
@@ -359,7 +360,7 @@ def _known(options: argparse.Namespace) -> Baseline:
 def _prune(path: Path, known: Baseline, outcome: Outcome) -> None:
     if outcome.stale:
         save(path, known.without(outcome.stale))
-    write(f"Dropped {len(outcome.stale)} findings from {plain(str(path))}.\n", sys.stderr)
+    write(f"Dropped {text.counted(len(outcome.stale), 'finding')} from {plain(str(path))}.\n", sys.stderr)
 
 
 def _add_ignores(reason: str, outcome: Outcome) -> None:
@@ -378,7 +379,8 @@ def _add_ignores(reason: str, outcome: Outcome) -> None:
             raise UserError(f"{path}: {error}") from error
         save(file, written)
     count = sum(map(len, by_path.values()))
-    write(f"Wrote comments for {count} findings into {len(by_path)} files.\n", sys.stderr)
+    where = text.counted(len(by_path), "file")
+    write(f"Wrote comments for {text.counted(count, 'finding')} into {where}.\n", sys.stderr)
 
 
 def _stdin(options: argparse.Namespace) -> tuple[Path, bytes] | None:
