@@ -34,8 +34,6 @@ from stream_functions import is_test, python_files
 
 from streamlint.finding import Confidence, leading
 from streamlint.interp.entries import starts
-from streamlint.judging.call_ends import Facts
-from streamlint.judging.judge import findings_of
 from streamlint.rules import RULES
 from streamlint.run import engine
 from streamlint.run.session import Session
@@ -75,20 +73,16 @@ class Shown:
 class Subject:
     """A module with the modules that call it, analyzed again for each deletion.
 
-    Only the entries that run the changed function are, and those with a finding that depends on what other
-    entries do: no other one can show anything new.
+    Only modules of which some entry runs the changed function are.
     """
 
     root: Path
     files: tuple[Path, ...]
     paths: tuple[Path, ...]
     modules: dict[str, ir.Module | None] = field(default_factory=dict)
-    covered: dict[tuple[Path, str], set[str]] = field(default_factory=dict)
-    """The functions that an entry runs, by the entry's file and label."""
-    facts: dict[tuple[Path, str], Facts] = field(default_factory=dict)
-    """What it shows: that counts also where it is not run again."""
-    conditional: set[tuple[Path, str]] = field(default_factory=set)
-    before: dict[frozenset[tuple[Path, str]], Shown] = field(default_factory=dict)
+    covered: dict[Path, set[str]] = field(default_factory=dict)
+    """The functions that the entries of a file run."""
+    before: dict[frozenset[Path], Shown] = field(default_factory=dict)
 
     def session(self, overlay: dict[Path, bytes]) -> Session:
         session = Session(self.root, self.files, engine.Settings(), overlay)
@@ -104,24 +98,15 @@ class Subject:
             if module is None:
                 continue
             for run in starts.module_runs(session.project, module, session.settings.default_kind):
-                self.covered.setdefault((path, run.entry.label), set()).update(run.covered)
-                self.facts.setdefault((path, run.entry.label), Facts()).add(run)
-                if any(item.surer or item.unless_recorded for item in findings_of(run)):
-                    self.conditional.add((path, run.entry.label))
+                self.covered.setdefault(path, set()).update(run.covered)
         self.modules = dict(session.project.modules)
 
-    def shown(self, overlay: dict[Path, bytes], wanted: frozenset[tuple[Path, str]]) -> Shown:
+    def shown(self, overlay: dict[Path, bytes], wanted: frozenset[Path]) -> Shown:
         session = self.session(overlay)
         found: list[Finding] = []
-        for path in self.paths:
-            labels = {label for place, label in wanted if place == path}
-            if labels:
-                others = Facts()
-                for (place, label), shown in self.facts.items():
-                    if place == path and label not in labels:
-                        others.update(shown)
-                result = session.file(path, lambda label, labels=labels: label in labels, others)
-                found += [finding for finding in result.findings if finding.code in DEFAULT_RULES]
+        for path in wanted:
+            result = session.file(path)
+            found += [finding for finding in result.findings if finding.code in DEFAULT_RULES]
         sure = [finding for finding in found if finding.confidence is not Confidence.POSSIBLE]
         return Shown(
             {finding.fingerprint: finding for finding in leading(sure)},
@@ -133,12 +118,10 @@ class Subject:
             self.explore()
         changed = f"{self.session({}).names[deletion.path]}:{deletion.function}"
         wanted = frozenset(
-            place
-            for place, functions in self.covered.items()
+            path
+            for path, functions in self.covered.items()
             if any(changed == name or changed.startswith(f"{name}.<locals>") for name in functions)
         )
-        if wanted:
-            wanted |= {place for place in self.conditional if place[0] == deletion.path}
         if wanted not in self.before:
             self.before[wanted] = self.shown({}, wanted)
         before = self.before[wanted]
