@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from streamlint import ir
     from streamlint.fixes.text import Source
     from streamlint.interp.entries.runs import Run
-    from streamlint.interp.state.machine import Frame, Machine
+    from streamlint.interp.state.frames import Frame
+    from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.project import Project
     from streamlint.source import Span
     from streamlint.trace import StreamKind, Trace

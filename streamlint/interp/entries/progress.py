@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from streamlint import ir
     from streamlint.interp.entries.runs import Run
+    from streamlint.interp.state.frames import Driven
     from streamlint.source import Span
 
 
@@ -33,7 +34,7 @@ class Told:
     plain: set[str] = field(default_factory=set)
     """Entries on whose paths there was nothing to order."""
 
-    driven: list[set[tuple[str, str, bool]]] = field(default_factory=list)
+    driven: list[set[Driven]] = field(default_factory=list)
     """What module bodies and functions, one each, call on objects that they construct: ``Machine.driven``."""
     places: dict[str, frozenset[Span]] = field(default_factory=dict)
     """Where the memory was allocated that an entry used."""
@@ -71,7 +72,7 @@ class Told:
         """
         key, again = f"{cls.module}:{cls.qualname}", len(set(names)) == 1
         return any(
-            all((key, name, False) in driven or (key, name, True) in driven for name in names)
+            set(names) <= {call.method for call in driven if call.cls == key}
             and not (again and _repeated(key, driven) == {names[0]})
             for driven in self.driven
         )
@@ -83,6 +84,6 @@ class Told:
         return f"{module.name}:{decl.qualname}" in self.covered
 
 
-def _repeated(key: str, driven: set[tuple[str, str, bool]]) -> set[str]:
-    """The methods of a class that a loop of unknown length calls."""
-    return {name for cls, name, endless in driven if endless and cls == key}
+def _repeated(key: str, driven: set[Driven]) -> set[str]:
+    """The methods of a class that a loop of unknown length calls, without what they call by themselves."""
+    return {call.method for call in driven if call.endless and not call.step and call.cls == key}

@@ -14,7 +14,8 @@ from streamlint.interp.state import callers
 from streamlint.interp.state.budgets import LIMITS
 from streamlint.interp.state.decisions import Exploration, Oracle
 from streamlint.interp.state.ends import Cut, Jumped, PathEnds, Returned
-from streamlint.interp.state.machine import Frame, Machine
+from streamlint.interp.state.frames import Driven, Frame
+from streamlint.interp.state.machine import Machine
 from streamlint.interp.state.values import Env
 from streamlint.trace import (
     Alloc,
@@ -101,7 +102,7 @@ class Run:
     """Waits that order something on some path; filled in when the run is judged."""
     closures: set[str] = field(default_factory=set)
     """Functions that some path defines inside of another one, and does not call."""
-    driven: set[tuple[str, str, bool]] = field(default_factory=set)
+    driven: set[Driven] = field(default_factory=set)
     """Methods that some path calls on objects of its own, as in ``Machine.driven``."""
     at_fault: bool = False
     """Whether something is surely wrong on some path; filled in when the run is judged."""

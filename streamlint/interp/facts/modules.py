@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.state.budgets import LIMITS
 from streamlint.interp.state.captures import Captures
-from streamlint.interp.state.machine import Frame
+from streamlint.interp.state.frames import Frame
 from streamlint.interp.state.values import Env
 from streamlint.trace import CURRENT_DEVICE, MAIN_LANE
 

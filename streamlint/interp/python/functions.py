@@ -12,7 +12,7 @@ from streamlint.interp.python import caching, calls, containers, stmt
 from streamlint.interp.state import arguments, bounded, callers, names, symbols
 from streamlint.interp.state.budgets import LIMITS
 from streamlint.interp.state.ends import Returned
-from streamlint.interp.state.machine import Frame, Machine
+from streamlint.interp.state.frames import Driven, Frame
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -35,6 +35,7 @@ from streamlint.trace import Doubt
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
 
 
@@ -196,7 +197,7 @@ def run_function(
     env = Env({}, function.module, func.closure, m.activations)
     touched = touching.may_touch(m.project, func.function)
     owner = classes.class_of(m, func, args)
-    frame = Frame(env, func.name, touched, on_yield, cls=owner)
+    frame = Frame(env, func.name, touched, on_yield, cls=owner, receiver=func.receiver)
     given = [func.receiver, *args] if func.receiver is not None else args
     bind(m, env, func, function, given, kwargs)
     m.frames.append(frame)
@@ -220,7 +221,8 @@ def _note_driven(m: Machine, func: FuncV) -> None:
     if isinstance(receiver, HeapV) and receiver.id in m.constructed:
         cls = m.heap[receiver.id].cls
         if cls is not None:
-            m.driven.add((f"{cls.module}:{cls.qualname}", func.function.name, m.endless > 0))
+            step = any(frame.receiver == receiver for frame in m.frames[:-1])
+            m.driven.add(Driven(f"{cls.module}:{cls.qualname}", func.function.name, m.endless > 0, step))
 
 
 def bind(

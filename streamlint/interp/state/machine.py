@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from streamlint.interp.library.autograd import Applied
     from streamlint.interp.library.threads import Sleeper
     from streamlint.interp.state.decisions import Oracle
+    from streamlint.interp.state.frames import Driven, Frame
     from streamlint.interp.state.project import Project
     from streamlint.interp.state.python import Python
     from streamlint.interp.state.symbols import Symbol
@@ -77,29 +78,6 @@ if TYPE_CHECKING:
 
 _CURRENT = frozenset({Lib.TORCH, Lib.CUPY})
 """Libraries with a current stream that callers may have chosen; the others use the default stream."""
-
-
-@dataclass(slots=True)
-class Frame:
-    """One function activation."""
-
-    env: Env
-    function: str
-    touches: bool
-    """Whether the function's own text mentions streams; its branches are explored first."""
-    on_yield: Callable[[Value], Value] | None = None
-    text: str = ""
-    statement: Span | None = None
-    operators_only: bool = False
-    """Whether it is in the block of a stream or a capture that calls nothing: operators are its work."""
-    calling: ir.Call | None = None
-    """The call that is being made, as it is written."""
-    cls: ir.ClassDecl | None = None
-    result: Value | None = None
-    born: int = 0
-    """Buffers there were when the running statement began ..."""
-    entered: int = -1
-    """... and when the first one did."""
 
 
 @dataclass(slots=True)
@@ -185,9 +163,8 @@ class Machine:
     """Qualified names of functions that were run."""
     constructed: set[int] = field(default_factory=set)
     """Objects, by their numbers on the heap, that the code that runs constructs by itself."""
-    driven: set[tuple[str, str, bool]] = field(default_factory=set)
-    """Methods called on these: the module and name of the class, the method, and whether a loop of unknown
-    length calls it."""
+    driven: set[Driven] = field(default_factory=set)
+    """Methods called on these."""
     constructing: bool = False
     """Whether the object that the entry is about is being made; its branches are explored last."""
     did: object = None

@@ -1,0 +1,50 @@
+"""Functions that a path is in, and what it calls on objects of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from streamlint import ir
+    from streamlint.interp.state.values import Env, Value
+    from streamlint.source import Span
+
+
+@dataclass(slots=True)
+class Frame:
+    """One function activation."""
+
+    env: Env
+    function: str
+    touches: bool
+    """Whether the function's own text mentions streams; its branches are explored first."""
+    on_yield: Callable[[Value], Value] | None = None
+    text: str = ""
+    statement: Span | None = None
+    operators_only: bool = False
+    """Whether it is in the block of a stream or a capture that calls nothing: operators are its work."""
+    calling: ir.Call | None = None
+    """The call that is being made, as it is written."""
+    cls: ir.ClassDecl | None = None
+    receiver: Value | None = None
+    """The object whose method runs."""
+    result: Value | None = None
+    born: int = 0
+    """Buffers there were when the running statement began ..."""
+    entered: int = -1
+    """... and when the first one did."""
+
+
+class Driven(NamedTuple):
+    """A method that a program calls on an object which it has constructed itself."""
+
+    cls: str
+    """Module and name of the class."""
+    method: str
+    endless: bool
+    """Whether a loop of unknown length calls it."""
+    step: bool
+    """Whether another method of the object does, as ``next`` calls ``self.preload()``."""
