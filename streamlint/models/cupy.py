@@ -39,6 +39,7 @@ from streamlint.models.schema import (
     Queries,
     ReadsTimes,
     Records,
+    Returns,
     SelectsDevice,
     StreamWaitsEvent,
     Unpins,
@@ -274,7 +275,7 @@ CUPY = Framework(
         ),
     ),
     device_methods=(
-        Api("use", "", (SelectsDevice("self"),)),
+        Api("use", "", (SelectsDevice("self"), Returns("self"))),
         Api("synchronize", "", (HostWaitsDevice("self"),)),
     ),
     streams=(("Stream.null", StreamKind.LEGACY), ("Stream.ptds", StreamKind.PER_THREAD)),

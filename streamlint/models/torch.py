@@ -201,7 +201,7 @@ META_METHODS = frozenset(
     "size dim numel nelement element_size stride storage_offset is_contiguous is_pinned ndimension "
     "get_device type is_floating_point is_complex is_shared register_hook get_dtype dtype "
     "backward_hook is_set_to has_names is_signed __len__ register_post_accumulate_grad_hook "
-    "stop_gradient".split()
+    "is_inference is_conj is_neg stop_gradient".split()
 )
 
 ONLY_TENSORS_HAVE = frozenset(

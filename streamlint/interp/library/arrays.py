@@ -201,17 +201,20 @@ def _from_host(m: Machine, name: str, source: Value, kwargs: dict[str, Value], s
     made = _new_array(m, Origin.RESULT, span, stream)
     if table:
         m.addresses[made.id] = table
+    blocking = copies.is_true(m, kwargs.get("blocking", ConstV(False)), span, "blocking")
     if found and m.space(found[0]).on_host:
-        blocking = copies.is_true(m, kwargs.get("blocking", ConstV(False)), span, "blocking")
         by = Lib.CUPY.product
-        copies.on_stream(m, made, found[0], stream.id, span, blocking=blocking, name=name, library=by)
-        return made
-    for view in found:
-        # On the host or on the device, which is not known.
-        handoffs.by_interface(m, view, Lib.CUPY, span, name)
-    accesses = [Access(view.id, Mode.READ, view.region) for view in found]
-    accesses.append(Access(made.id, Mode.WRITE))
-    tensors.work(m, span, stream.id, accesses, name, library=Lib.CUPY.product)
+        copies.on_stream(m, made, found[0], stream.id, span, blocking=False, name=name, library=by)
+    else:
+        for view in found:
+            # On the host or on the device, which is not known.
+            handoffs.by_interface(m, view, Lib.CUPY, span, name)
+        accesses = [Access(view.id, Mode.READ, view.region) for view in found]
+        accesses.append(Access(made.id, Mode.WRITE))
+        tensors.work(m, span, stream.id, accesses, name, library=Lib.CUPY.product)
+    if blocking and all(m.space(view).on_host for view in found):
+        # cp.asarray(table, blocking=True) waits for the stream of a copy from the host.
+        m.emit(SyncStream(m.site(span), m.lane, stream=stream.id, name=name))
     return made
 
 

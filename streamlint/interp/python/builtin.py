@@ -304,7 +304,7 @@ def _range(m: Machine, args: list[Value], span: Span) -> Value:
     start = args[0] if len(args) > 1 else ConstV(0)
     step = args[2] if len(args) > 2 else ConstV(1)
     if isinstance(start, ConstV) and isinstance(step, ConstV):
-        return containers.lazy(m, "range", [start, step])
+        return containers.lazy(m, "range", [start, step, args[1] if len(args) > 1 else args[0]])
     return given_by("range", *args)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from streamlint.interp.facts import classes
 from streamlint.interp.library import arrays, devices, handoffs, in_place, sizes, stream_values, tensors
 from streamlint.interp.python import alike
-from streamlint.interp.state import elements, names, rings, stored, symbols
+from streamlint.interp.state import counted, elements, names, rings, stored, symbols
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -89,7 +89,7 @@ def nth(m: Machine, source: Value, turn: int | None, span: Span) -> Value:
     source = names.settle(m, source)
     held = m.heap[source.id] if isinstance(source, HeapV) else None
     match held:
-        case HeapObject(role="range", items=[ConstV(int() as start), ConstV(int() as step)]):
+        case HeapObject(role="range", items=[ConstV(int() as start), ConstV(int() as step), _]):
             return ConstV(start + step * turn) if turn is not None else each_of(source)
         case HeapObject(role="enumerate", items=[ConstV(int() as start), inner]):
             count: Value = ConstV(start + turn) if turn is not None else each_of(source)
@@ -230,7 +230,7 @@ def _heap_index(m: Machine, value: HeapV, at: Value, span: Span) -> Value:
             else SymV(symbols.Item(symbol_of(value), symbol_of(at)))
         )
     if held.open:
-        at = rings.slot(m, at)
+        at = counted.before_end(m, rings.slot(m, at))
     if (
         isinstance(at, ConstV)
         and isinstance(at.value, int)

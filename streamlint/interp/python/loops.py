@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 from streamlint.interp.library import escape
 from streamlint.interp.python import alike, binding, conditions, containers, expr, objects, stmt
-from streamlint.interp.state import arrangement, elements, lifetime, loop_steps
+from streamlint.interp.state import arrangement, counted, elements, lifetime, loop_steps
 from streamlint.interp.state.ends import Jumped, PathEnds, Returned
 from streamlint.interp.state.values import NONE, ConstV, GeneratorV, HeapV, Value
 from streamlint.models import vocabulary
@@ -67,13 +67,15 @@ def _turns(m: Machine, s: ir.For, source: Value) -> Iterator[Value]:
             yield item
             passes.end()
         return
-    counted = isinstance(source, HeapV) and m.heap[source.id].role in ("range", "enumerate")
+    by_number = isinstance(source, HeapV) and m.heap[source.id].role in ("range", "enumerate")
     # for i in range(n): ring.push(i): the slots may be computed in what the loop calls.
-    turns = INDEXED_TURNS if counted and m.loops == 1 else turns_for(m, s)
+    turns = INDEXED_TURNS if by_number and m.loops == 1 else turns_for(m, s)
     asked = objects.asked_for(m, source)[:SURE_TURNS]
     if objects.is_filled(m, source):
         turns = 0
+    done = 0
     for turn in _passes(m, max(turns, len(asked))):
+        done += 1
         if turn < len(asked):
             yield asked[turn]
             continue
@@ -88,6 +90,7 @@ def _turns(m: Machine, s: ir.For, source: Value) -> Iterator[Value]:
             # StopIteration
             return
         yield item
+    counted.note(m, source, done)
 
 
 def _passes(m: Machine, turns: int) -> Iterator[int]:

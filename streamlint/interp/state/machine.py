@@ -210,6 +210,8 @@ class Machine:
     """The sides of open comparisons, whatever is compared."""
     rests: dict[Symbol, tuple[int, Symbol]] = field(default_factory=dict)
     """Numbers reduced by an unknown one, by the result, and what that is: ``k % lanes``."""
+    counts: dict[Symbol, int] = field(default_factory=dict)
+    """What is known of the ends of ranges: see ``state/counted.py``."""
     compared: dict[Symbol, tuple[Symbol, Symbol]] = field(default_factory=dict)
     equal: dict[Symbol, Symbol] = field(default_factory=dict)
     """What the path took to be equal, of the open comparisons with constants."""

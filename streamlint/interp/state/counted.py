@@ -1,0 +1,33 @@
+"""What loops have shown of a number: ``for i in range(n)`` has made two passes, so ``n`` is two on that path.
+
+``for i in range(n): done[i].record(streams[i % 2])``, then ``done[n - 1].synchronize()``, which waits for the
+event that the last pass has recorded, and for no other one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.interp.state import symbols
+from streamlint.interp.state.values import ConstV, HeapV, SymV, Value
+
+if TYPE_CHECKING:
+    from streamlint.interp.state.machine import Machine
+
+
+def note(m: Machine, source: Value, passes: int) -> None:
+    """A loop over ``source`` has come to its end after so many passes."""
+    held = m.heap[source.id] if isinstance(source, HeapV) else None
+    match held.items if held is not None and held.role == "range" else ():
+        case [ConstV(int() as start), ConstV(1), SymV(end)]:
+            m.counts[end] = start + passes
+
+
+def before_end(m: Machine, at: Value) -> Value:
+    """``n - 1`` of such an ``n`` as a number; other indices as they are."""
+    match at:
+        case SymV(symbols.Binary("-", end, back)) if end in m.counts:
+            less = symbols.number(back)
+            return at if less is None or less > m.counts[end] else ConstV(m.counts[end] - less)
+        case _:
+            return at
