@@ -49,6 +49,8 @@ class Watching:
             stdout=out,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            # What a shell starts in the background inherits that SIGINT is ignored.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
         )
         os.close(out)
         self.text = ""
