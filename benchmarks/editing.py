@@ -2,8 +2,8 @@
 
     python benchmarks/editing.py FILE... [--edits 1000]
 
-Types a statement into one function after the other, with a real client of `streamlint server`, and waits for
-the findings and until the server rests: of a large file, those of the edited function come first.
+Types a number into a statement of one function after the other, with a real client of `streamlint server`.
+Waits for the findings and until the server rests: of a large file, those of the edited function come first.
 Time of processors is that of the server and its analysis; it says something on a busy machine too.
 """
 
@@ -30,6 +30,8 @@ TICK = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 ASIDE = 20
 """Edits at the beginning that are not counted: modules are imported, and the memory settles."""
+TELL = 50
+"""Edits after which the memory is told."""
 RESTED = 0.1
 """Seconds without work after which nothing more is to come."""
 
@@ -39,6 +41,8 @@ class Use(NamedTuple):
 
     seconds: float
     megabytes: float
+    own: float = 0.0
+    """Megabytes of the server itself, without the processes of the analysis."""
 
 
 def used(root: int) -> Use:
@@ -57,7 +61,8 @@ def used(root: int) -> Use:
     while found:
         found = {child for child, parent in parents.items() if parent in found} - family
         family |= found
-    return Use(*map(sum, zip(*(numbers[each] for each in family), strict=True)))
+    seconds, megabytes = map(sum, zip(*(numbers[each] for each in family), strict=True))
+    return Use(seconds, megabytes, numbers[root][1])
 
 
 async def rested(server: int) -> Use:
@@ -69,10 +74,18 @@ async def rested(server: int) -> Use:
     return now
 
 
-def beginnings(text: str) -> list[tuple[int, str]]:
-    """The line at which each function's body begins, and what it is indented by."""
-    bodies = [node.body for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
-    return [(body[0].lineno - 1, " " * body[0].col_offset) for body in bodies] or [(0, "")]
+def with_places(text: str) -> tuple[list[str], list[int]]:
+    """The lines of a file, with a statement put before the body of each function, and where these are."""
+    functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
+    bodies = [node.body[0] for node in functions if node.body[0].lineno > node.lineno]
+    indents = {body.lineno - 1: " " * body.col_offset for body in bodies} or {0: ""}
+    lines, places = [], []
+    for number, line in enumerate(text.split("\n")):
+        if number in indents:
+            places.append(len(lines))
+            lines.append(f"{indents[number]}edited = 0")
+        lines.append(line)
+    return lines, places
 
 
 async def edit(file: Path, edits: int) -> None:
@@ -88,24 +101,26 @@ async def edit(file: Path, edits: int) -> None:
     folder = uris.from_fs_path(str(file.parent)) or ""
     await client.initialize_async(types.InitializeParams(types.ClientCapabilities(), root_uri=folder))
     client.initialized(types.InitializedParams())
-    text, uri = file.read_text(encoding="utf-8"), uris.from_fs_path(str(file)) or ""
+    (lines, places), uri = with_places(file.read_text(encoding="utf-8")), uris.from_fs_path(str(file)) or ""
     client.text_document_did_open(
-        types.DidOpenTextDocumentParams(types.TextDocumentItem(uri, "python", 0, text))
+        types.DidOpenTextDocumentParams(types.TextDocumentItem(uri, "python", 0, "\n".join(lines)))
     )
     await answers.get()
-    places, lines = beginnings(text), text.split("\n")
     walls, firsts, uses = [], [], [await rested(server)]
     for number in range(1, edits + 1):
         document = types.VersionedTextDocumentIdentifier(number, uri)
-        line, indent = places[number % len(places)]
-        typed = [*lines[:line], f"{indent}edited = {number}", *lines[line:]]
-        change = types.TextDocumentContentChangeWholeDocument("\n".join(typed))
+        place = places[number % len(places)]
+        lines[place] = f"{lines[place].partition('=')[0]}= {number}"
+        change = types.TextDocumentContentChangeWholeDocument("\n".join(lines))
         start = time.perf_counter()
         client.text_document_did_change(types.DidChangeTextDocumentParams(document, [change]))
         shown = await answers.get()
         walls.append(time.perf_counter() - start)
         firsts.append(used(server).seconds - uses[-1].seconds)
         uses.append(await rested(server))
+        if number % TELL == 0:
+            now = uses[-1]
+            print(f"  {number} edits: {now.own:.1f} MB, {now.megabytes:.1f} MB with the analysis", flush=True)
         while not answers.empty():
             shown = answers.get_nowait()
     await client.shutdown_async(None)
@@ -113,16 +128,17 @@ async def edit(file: Path, edits: int) -> None:
     await client.stop()
     aside = min(ASIDE, edits // 2)
     seconds = [after.seconds - before.seconds for before, after in pairwise(uses)][aside:]
-    memory = [use.megabytes for use in uses]
+    memory, own = [use.megabytes for use in uses], [use.own for use in uses]
     print(
-        f"{file.name}: {len(text.splitlines())} lines, {len(shown.diagnostics)} findings, {edits} edits\n"
+        f"{file.name}: {len(lines)} lines, {len(shown.diagnostics)} findings, {edits} edits\n"
         f"  answered after {statistics.median(walls[aside:]):.2f} s (median; {PAUSE} s of it is the pause), "
         f"{statistics.quantiles(walls[aside:], n=20)[-1]:.2f} s (95 %)\n"
         f"  processor time {statistics.median(firsts[aside:]):.3f} s until the first answer (median; 95 %: "
         f"{statistics.quantiles(firsts[aside:], n=20)[-1]:.3f} s), {statistics.mean(seconds):.3f} s in all\n"
         f"  memory {memory[0]:.0f} MB when opened, {memory[aside]:.0f} MB after {aside} edits, "
         f"{memory[len(memory) // 2]:.0f} MB at half, {memory[-1]:.0f} MB at the end, "
-        f"{max(memory):.0f} MB at most"
+        f"{max(memory):.0f} MB at most; "
+        f"of the server itself {own[aside]:.1f}, {own[len(own) // 2]:.1f} and {own[-1]:.1f} MB"
     )
 
 

@@ -23,7 +23,7 @@ from streamlint.finding import Confidence
 from streamlint.output import Format, render, text
 from streamlint.output.places import Start, in_notebooks, shown_from
 from streamlint.output.style import Style, wants_colors
-from streamlint.output.terminal import complain, save, write
+from streamlint.output.terminal import complain, output_file, save, write
 from streamlint.parsing import MAX_BYTES
 from streamlint.run import check
 from streamlint.run.progress import Progress
@@ -147,7 +147,9 @@ def _check_options(parser: argparse.ArgumentParser) -> None:
         help="hide findings less sure than this (default: likely)",
     )
     report.add_argument("--baseline", type=Path, metavar="FILE", help="hide the findings known to this file")
-    report.add_argument("--write-baseline", type=Path, metavar="FILE", help="record the findings as known")
+    report.add_argument(
+        "--write-baseline", type=output_file, metavar="FILE", help="record the findings as known"
+    )
     report.add_argument(
         "--prune-baseline", action="store_true", help="drop from the --baseline file what is found no more"
     )
@@ -183,7 +185,7 @@ def _check_options(parser: argparse.ArgumentParser) -> None:
         choices=[each.value for each in Start],
         help="where paths start: the current folder (text) or the project's root (all other formats)",
     )
-    output.add_argument("--output", type=Path, metavar="FILE", help="write the findings to a file")
+    output.add_argument("--output", type=output_file, metavar="FILE", help="write the findings to a file")
     output.add_argument("--statistics", action="store_true", help="count the findings of each rule")
     output.add_argument(
         "--color", choices=("auto", "always", "never"), default="auto", help="auto: if it is a terminal"
@@ -348,6 +350,9 @@ def _cache(options: argparse.Namespace, config: Config) -> Path | None:
 
 
 def _known(options: argparse.Namespace) -> Baseline:
+    new: Path | None = options.write_baseline
+    if new is not None and new.is_file() and new.stat().st_size:
+        baseline.read(new)  # what is no baseline is not written over
     if options.baseline is None:
         if options.prune_baseline:
             raise UserError("--prune-baseline needs --baseline")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.errors import UserError
 from streamlint.files import SourceFiles
-from streamlint.output.terminal import complain, save, show
+from streamlint.output.terminal import complain, output_file, save, show
 from streamlint.settings.config import find_root, load
 
 if TYPE_CHECKING:
@@ -155,7 +155,13 @@ def parser() -> argparse.ArgumentParser:
     )
     add = made.add_argument
     add("target", metavar="FILE::FUNCTION", help="FILE::function or FILE::Class.method")
-    add("-o", "--output", type=Path, metavar="FILE", help="write into a file; its name tells the format")
+    add(
+        "-o",
+        "--output",
+        type=output_file,
+        metavar="FILE",
+        help="write into a file; its name tells the format",
+    )
     add(
         "--format",
         choices=[each.value for each in Notation],

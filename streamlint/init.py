@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from streamlint.errors import UserError
 from streamlint.files import UnreadableError, read
 from streamlint.output.terminal import save, show
-from streamlint.settings.config import OWN_FILE, document, load
+from streamlint.settings.config import OWN_FILE, is_configured, load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -69,21 +69,13 @@ def _configuration(folder: Path) -> Iterator[str]:
     elif not project.exists():
         save(own, KEYS)
         yield f"{own}: written"
-    elif _is_configured(project):
+    elif is_configured(project):
         yield f"{project}: left as it is"
     else:
         text = _text(project)
         gap = "" if not text else "\n" if text.endswith("\n") else "\n\n"
         save(project, f"{text}{gap}[tool.streamlint]\n{KEYS}")
         yield f"{project}: [tool.streamlint] added"
-
-
-def _is_configured(project: Path) -> bool:
-    match document(project):
-        case {"tool": {"streamlint": _}}:
-            return True
-        case _:
-            return False
 
 
 def _hook(folder: Path) -> Iterator[str]:

@@ -200,15 +200,46 @@ def test_what_a_baseline_knows_and_nobody_finds_is_told_and_dropped(
     assert run(capsys, "train.py", "--prune-baseline").err.endswith("--prune-baseline needs --baseline\n")
 
 
-@pytest.mark.parametrize("content", [None, "{", "[]", '{"version": 2, "findings": []}', "\xff"])
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "known.json: No such file"),
+        ('{"version": 1,\n"findings": [', "known.json:2: not a baseline"),
+        ("[]", "known.json: not a baseline of version 1"),
+        ('{"version": 2, "findings": []}', "known.json: not a baseline of version 1"),
+        ("{\n\xff", "known.json:2: not a baseline: not UTF-8"),
+        (
+            '{"version": 1, "findings": [{"fingerprint": "a"}, {}]}',
+            "known.json: entry 2 of its findings has no",
+        ),
+    ],
+)
 def test_a_bad_baseline_is_an_error(
-    project: Path, engine: FakeEngine, capsys: Capture, content: str | None
+    project: Path, engine: FakeEngine, capsys: Capture, content: str | None, said: str
 ) -> None:
     if content is not None:
         (project / "known.json").write_bytes(content.encode("latin-1"))
     result = run(capsys, "train.py", "--baseline", "known.json")
     assert result.status == 2
-    assert "known.json: " in result.err
+    assert said in result.err
+
+
+@pytest.mark.parametrize("option", ["--output", "--write-baseline"])
+def test_source_is_not_written_over(project: Path, engine: FakeEngine, capsys: Capture, option: str) -> None:
+    """``check --output train.py``, where the name of the report was left out."""
+    before = (project / "train.py").read_text()
+    result = run(capsys, option, "train.py")
+    assert result.status == 2
+    assert f"argument {option}: `train.py` is source" in result.err
+    assert (project / "train.py").read_text() == before
+
+
+def test_what_is_no_baseline_is_not_written_over(project: Path, engine: FakeEngine, capsys: Capture) -> None:
+    (project / "notes.json").write_text("{}")
+    assert run(capsys, "train.py", "--write-baseline", "notes.json").status == 2
+    assert (project / "notes.json").read_text() == "{}"
+    (project / "notes.json").write_text("")
+    assert run(capsys, "train.py", "--write-baseline", "notes.json").status == 0
 
 
 def test_statistics(project: Path, engine: FakeEngine, capsys: Capture) -> None:

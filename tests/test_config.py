@@ -9,7 +9,8 @@ import pytest
 
 from streamlint.finding import Confidence
 from streamlint.run.discover import discover
-from streamlint.settings.config import Config, ConfigError, find_root, load
+from streamlint.settings.config import Config, find_root, load
+from streamlint.settings.toml import ConfigError, line_of
 from tests.cli_support import SOURCE, finding, install, run
 
 FULL = """\
@@ -80,8 +81,62 @@ def test_a_mistake_is_named_with_its_file_and_key(tmp_path: Path, text: str, mes
     (tmp_path / "pyproject.toml").write_text(f"[tool.streamlint]\n{text}\n")
     with pytest.raises(ConfigError) as raised:
         load(tmp_path)
-    assert str(raised.value).startswith(f"{tmp_path / 'pyproject.toml'}: ")
+    assert str(raised.value).startswith(f"{tmp_path / 'pyproject.toml'}:")
     assert message in str(raised.value)
+    assert ":2: " in str(raised.value) or "line 2" in str(raised.value)
+
+
+KEYS = r"""# jobs = 1
+select = [
+    "SL1",  # ] and [ in a comment
+    'SL2]',
+]
+note = '''
+jobs = 2'''
+text = ~
+[tool]
+\~ "" ~~
+jobs = 3
+"quoted key".inner = { deep = [{ a = 1 }] }
+[tool.streamlint]
+exclude = ["}", '{']
+  [tool.streamlint."per-file-ignores"]
+  "a b.py" = ["SL1"]
+[[tool.streamlint.model]]
+name = "x"
+[tool."x]y"]
+z = 2020-01-01T10:00:00
+""".replace("~~", '""""').replace("~", '"""')
+"""``~`` is three quotes: a text may hold two, begin with a masked one, and end with a fourth."""
+
+
+@pytest.mark.parametrize("ends", ["\n", "\r\n"])
+@pytest.mark.parametrize(
+    ("key", "line"),
+    [
+        (("select",), 2),
+        (("note",), 6),
+        (("text",), 8),
+        (("jobs",), 11),
+        (("quoted key", "inner", "deep"), 12),
+        (("tool", "streamlint"), 13),
+        (("tool", "streamlint", "exclude"), 14),
+        (("tool", "streamlint", "per-file-ignores"), 15),
+        (("tool", "streamlint", "per-file-ignores", "a b.py"), 16),
+        (("tool", "streamlint", "model"), 17),
+        (("tool", "x]y", "z"), 20),
+        (("tool", "streamlint", "jobs"), None),
+        (("quoted key", "inner", "deep", "a"), None),
+    ],
+)
+def test_the_line_of_a_key(key: tuple[str, ...], line: int | None, ends: str) -> None:
+    assert line_of(KEYS.replace("\n", ends), key) == line
+
+
+def test_a_line_is_found_in_a_text_of_any_size() -> None:
+    """A reader that went back to the beginning for each line would be at it for minutes."""
+    many = "".join(f'    "generated/{number}.py",\n' for number in range(20_000))
+    assert line_of(f"exclude = [\n{many}]\njobs = true\n", ("jobs",)) == 20_003
 
 
 def test_a_mistake_ends_the_run_with_2(
@@ -94,7 +149,7 @@ def test_a_mistake_ends_the_run_with_2(
     assert result.status == 2
     assert "`colour` is not a known key" in result.err
     (tmp_path / "streamlint.toml").write_text('ignore = ["SL77"]\n')
-    assert "streamlint.toml: `ignore`: unknown rule or prefix `SL77`" in run(capsys, tmp_path).err
+    assert "streamlint.toml:1: `ignore` holds an unknown rule or prefix `SL77`" in run(capsys, tmp_path).err
     missing = run(capsys, tmp_path, "--config", tmp_path / "none.toml")
     assert "none.toml: No such file or directory" in missing.err
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import io
 import re
 import sys
+from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,12 +15,14 @@ from typing import TYPE_CHECKING
 import pytest
 from lsprotocol import types
 from pygls import uris
+from pygls.io_ import StdoutWriter
 from pygls.lsp.client import LanguageClient
 
+from streamlint.server.language import create
 from streamlint.server.translate import line_edit
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine
+    from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 
 PACKAGES = str(Path(__file__).parent.parent)
 RACE = """\
@@ -233,6 +238,36 @@ def test_it_answers_after_a_message_that_makes_no_sense(tmp_path: Path) -> None:
         assert found.code == "SL101"
 
     in_editor(tmp_path, steps)
+
+
+def test_nothing_is_kept_of_an_edit() -> None:
+    """A day of edits has tens of thousands."""
+    server = create()
+    server.protocol.set_writer(StdoutWriter(io.BytesIO()))
+    uri = "untitled:new.py"  # it has no path, so there is nothing to analyze
+
+    async def told(method: str, params: Mapping[str, object], **more: int) -> None:
+        message = {"jsonrpc": "2.0", "method": method, "params": params, **more}
+        server.protocol.handle_message(server.protocol.structure_message(message))
+        await asyncio.sleep(0)
+
+    def kept() -> int:
+        gc.collect()
+        return sum(isinstance(each, asyncio.Future | Future) for each in gc.get_objects())
+
+    async def main() -> None:
+        await told("initialize", {"capabilities": {}}, id=1)
+        document = {"uri": uri, "languageId": "python", "version": 0, "text": RACE}
+        await told("textDocument/didOpen", {"textDocument": document})
+        before = kept()
+        for version in range(1, 51):
+            changed = {"textDocument": {"uri": uri, "version": version}, "contentChanges": [{"text": RIGHT}]}
+            await told("textDocument/didChange", changed)
+        await asyncio.sleep(0)
+        assert server.workspace.text_documents[uri].source == RIGHT
+        assert kept() <= before
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize(

@@ -207,7 +207,12 @@ def parser() -> argparse.ArgumentParser:
     add("--timeout", type=float, default=120.0, metavar="S", help="limit of one run (default 120)")
     add("--jobs", type=int, default=1, metavar="N", help="plans run at the same time (default 1)")
     add("--python", default=sys.executable, help="interpreter of the program's environment")
-    add("--html", type=Path, metavar="FILE", help="also write a report with a picture of each racing run")
+    add(
+        "--html",
+        type=terminal.output_file,
+        metavar="FILE",
+        help="also write a report with a picture of each racing run",
+    )
     add("--output-format", choices=("text", "json"), default="text")
     return made
 

@@ -5,8 +5,10 @@ Names of files, keys of configuration and messages about them are somebody else'
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamlint.characters import plain
@@ -14,8 +16,9 @@ from streamlint.errors import UserError
 from streamlint.files import write_whole
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from typing import TextIO
+
+SOURCE = (".py", ".pyi", ".pyw", ".ipynb")
 
 
 def write(content: str, stream: TextIO | None) -> None:
@@ -36,6 +39,14 @@ def write(content: str, stream: TextIO | None) -> None:
 def show(content: str) -> None:
     """Write lines to standard output, each without what would move the cursor or turn the text around."""
     write("".join(f"{plain(line)}\n" for line in content.split("\n")), sys.stdout)
+
+
+def output_file(word: str) -> Path:
+    """The type of an option that names a file to write: ``check --output a.py`` would leave no ``a.py``."""
+    path = Path(word)
+    if path.suffix in SOURCE and path.exists():
+        raise argparse.ArgumentTypeError(f"`{word}` is source, and would be written over")
+    return path
 
 
 def save(path: Path, content: str | bytes) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 from pygls import uris
 from pygls.lsp.server import LanguageServer
+from pygls.protocol import LanguageServerProtocol
 
 from streamlint import __version__
 from streamlint.files import SourceFiles, encoded, lines_of
@@ -22,7 +23,8 @@ from streamlint.settings.catalog import catalog, find_rule, vocabulary
 from streamlint.settings.ignores import commented
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from concurrent.futures import Future
 
     from streamlint.finding import Finding
     from streamlint.run.first import Whole
@@ -36,13 +38,31 @@ MOST_BYTES = 700_000_000
 REASON = "TODO: say why this is safe"
 
 
+class _Protocol(LanguageServerProtocol):
+    """pygls keeps what came of each notification as long as it runs, 7 KB with each key; here it goes."""
+
+    def _execute_handler(
+        self,
+        msg_id: str | int,
+        handler: Callable[..., object],
+        callback: Callable[[Future[object]], object],
+        args: tuple[object, ...] | None = None,
+        kwargs: dict[str, object] | None = None,
+    ) -> None:
+        def done(future: Future[object]) -> None:
+            self._request_futures.pop(msg_id, None)
+            callback(future)
+
+        super()._execute_handler(msg_id, handler, done, args, kwargs)
+
+
 class Server(LanguageServer):
     """One editor: its open texts, and processes for what is typed, what comes first, and what is saved."""
 
     def __init__(self) -> None:
         # The whole text each time: of parts of it pygls takes a form feed for the end of a line.
         whole = types.TextDocumentSyncKind.Full
-        super().__init__("streamlint", __version__, text_document_sync_kind=whole)
+        super().__init__("streamlint", __version__, text_document_sync_kind=whole, protocol_cls=_Protocol)
         self.typed = _Analyst()
         self.edited = _Analyst()
         self.saved = _Analyst()

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from streamlint.errors import UserError
+from streamlint.errors import UserError, place
 from streamlint.files import UnreadableError
 from streamlint.files import read as read_file
 
@@ -47,7 +47,7 @@ class Baseline:
 def read(path: Path) -> Baseline:
     """Return the known findings.
 
-    Raises BaselineError, naming the file, if it is missing or is not a baseline.
+    Raises BaselineError, naming the file and the place in it, if it is missing or is not a baseline.
     """
     try:
         document = json.loads(read_file(path, MAX_BYTES).decode("utf-8"))
@@ -55,14 +55,24 @@ def read(path: Path) -> Baseline:
         raise BaselineError(f"{path}: {error}") from error
     except RecursionError as error:
         raise BaselineError(f"{path}: not a baseline: nested too deeply") from error
-    except ValueError as error:
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise BaselineError(f"{place(path, line)}: not a baseline: not UTF-8") from error
+    except json.JSONDecodeError as error:
+        raise BaselineError(f"{place(path, error.lineno)}: not a baseline: {error.msg}") from error
+    except ValueError as error:  # a number of thousands of digits
         raise BaselineError(f"{path}: not a baseline: {error}") from error
     match document:
         case {"version": 1, "findings": [*entries]}:
-            known = (each for each in entries if isinstance(each, dict) and "fingerprint" in each)
-            return Baseline({str(each["fingerprint"]): each for each in known})
+            return Baseline(dict(_entry(path, *each) for each in enumerate(entries, 1)))
         case _:
             raise BaselineError(f"{path}: not a baseline of version {VERSION}")
+
+
+def _entry(path: Path, number: int, entry: object) -> tuple[str, Mapping[str, object]]:
+    if isinstance(entry, dict) and isinstance(fingerprint := entry.get("fingerprint"), str):
+        return fingerprint, entry
+    raise BaselineError(f"{path}: entry {number} of its findings has no fingerprint")
 
 
 def dump(findings: Iterable[Finding]) -> str:

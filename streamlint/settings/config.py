@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streamlint.errors import UserError
-from streamlint.files import UnreadableError, absolute, is_folder, read
+from streamlint.errors import UserError, place
+from streamlint.files import absolute, is_folder
 from streamlint.finding import Confidence
 from streamlint.patterns import PatternError, Patterns
 from streamlint.settings.catalog import parse_selectors, suggestion
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from streamlint.settings.toml import ConfigError, document_of, line_of, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,14 +31,8 @@ KEYS = (
     "jobs",
     "cache-dir",
 )
-MAX_BYTES = 1_000_000
-MOST_PARTS = 100
 PLANNED = ("model",)
 DEFAULT_STREAMS = ("legacy", "per-thread")
-
-
-class ConfigError(UserError):
-    """A configuration that cannot be used; the text names the file and the key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,22 +75,33 @@ def load(root: Path, explicit: Path | None = None) -> Config:
     Raises ConfigError on a file that cannot be read, an unknown key or a wrong type.
     """
     if explicit is not None:
-        return parse(document(explicit), explicit, trusted=True)
+        return _config(_own(explicit), trusted=True)
     for path in (root / OWN_FILE, root / "pyproject.toml"):
         if path.exists():
-            return parse(document(path), path)
+            return _config(_own(path), trusted=False)
     return Config()
 
 
-def parse(document: Mapping[str, object], path: Path, *, trusted: bool = False) -> Config:
-    """Check a TOML document: the keys of streamlint.toml, or ``[tool.streamlint]`` of any other file.
+def is_configured(project: Path) -> bool:
+    """Whether a pyproject.toml has a table for streamlint. Raises ConfigError if it cannot be read."""
+    return "streamlint" in _table_of(project).table("tool")
 
-    A ``trusted`` one was named by the user; others may be anybody's.
-    """
-    table = _Table(path, document)
-    if path.name != OWN_FILE and (path.name == "pyproject.toml" or "tool" in document):
-        tools = _Table(path, table.table("tool"), "tool.")
-        table = _Table(path, tools.table("streamlint"), "tool.streamlint.")
+
+def _table_of(path: Path) -> _Table:
+    text = text_of(path)
+    return _Table(path, text, document_of(text, path))
+
+
+def _own(path: Path) -> _Table:
+    """The keys of streamlint.toml, or ``[tool.streamlint]`` of any other file."""
+    table = _table_of(path)
+    if path.name != OWN_FILE and (path.name == "pyproject.toml" or "tool" in table.values):
+        return table.below("tool").below("streamlint")
+    return table
+
+
+def _config(table: _Table, *, trusted: bool) -> Config:
+    """Check a table. A ``trusted`` one was named by the user; others may be anybody's."""
     table.check_keys()
     return Config(
         select=table.words("select"),
@@ -114,102 +114,86 @@ def parse(document: Mapping[str, object], path: Path, *, trusted: bool = False) 
         per_file_ignores=table.per_file_ignores(),
         jobs=table.jobs(),
         cache_dir=table.cache_dir(trusted=trusted),
-        path=path,
+        path=table.path,
     )
 
 
 def with_known_codes(config: Config, rules: Sequence[RuleInfo]) -> Config:
     """Check the codes and prefixes of a configuration. Raises ConfigError on one that means no rule."""
 
-    def known(key: str, words: tuple[str, ...]) -> tuple[str, ...]:
+    def known(words: tuple[str, ...], *keys: str) -> tuple[str, ...]:
         try:
             return parse_selectors(words, rules)
         except UserError as error:
-            raise ConfigError(f"{config.path}: `{key}`: {error}") from error
+            assert config.path is not None, "the defaults name no rule"
+            raise _own(config.path).error(f"holds an {error}", *keys) from error
 
     return replace(
         config,
-        select=known("select", config.select),
-        ignore=known("ignore", config.ignore),
+        select=known(config.select, "select"),
+        ignore=known(config.ignore, "ignore"),
         per_file_ignores=tuple(
-            (glob, known(f"per-file-ignores.{glob}", codes)) for glob, codes in config.per_file_ignores
+            (glob, known(codes, "per-file-ignores", glob)) for glob, codes in config.per_file_ignores
         ),
     )
 
 
-def document(path: Path) -> dict[str, object]:
-    """Return what a TOML file holds. Raises ConfigError, with its name, if it cannot be read."""
-    try:
-        text = read(path, MAX_BYTES).decode("utf-8")
-        _check_dots(text)
-        return tomllib.loads(text)
-    except UnreadableError as error:
-        raise ConfigError(f"{path}: {error}") from error
-    except RecursionError as error:
-        raise ConfigError(f"{path}: not valid TOML: nested too deeply") from error
-    except ValueError as error:  # not UTF-8, not TOML, or a number of thousands of digits
-        raise ConfigError(f"{path}: not valid TOML: {error}") from error
-
-
-def _check_dots(text: str) -> None:
-    """A key ``a.b.c...`` of 100,000 parts takes a TOML reader the square of that, in time and in memory."""
-    for number, line in enumerate(text.splitlines(), 1):
-        run = 0
-        for part in line.split("."):
-            run = run + 1 if part.strip() and not any(char in part.strip() for char in " =,") else 0
-            if run > MOST_PARTS:
-                raise ValueError(f"line {number}: a key of more than {MOST_PARTS} parts")
-
-
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """A TOML table whose errors name the file and the full key."""
+    """A TOML table whose errors name the file, the line and the full key."""
 
     path: Path
+    text: str
+    """All of the file."""
     values: Mapping[str, object]
-    prefix: str = ""
+    prefix: tuple[str, ...] = ()
 
-    def error(self, key: str, problem: str) -> ConfigError:
-        return ConfigError(f"{self.path}: `{self.prefix}{key}` {problem}")
+    def error(self, problem: str, *keys: str) -> ConfigError:
+        whole = (*self.prefix, *keys)
+        where = place(self.path, line_of(self.text, whole))
+        return ConfigError(f"{where}: `{'.'.join(whole)}` {problem}")
+
+    def below(self, key: str) -> _Table:
+        return replace(self, values=self.table(key), prefix=(*self.prefix, key))
 
     def check_keys(self) -> None:
         for key in self.values:
             if key in PLANNED:
-                raise self.error(key, "is not supported yet")
+                raise self.error("is not supported yet", key)
             if key not in KEYS:
-                raise self.error(key, f"is not a known key{suggestion(key, KEYS)}")
+                raise self.error(f"is not a known key{suggestion(key, KEYS)}", key)
 
     def table(self, key: str) -> Mapping[str, object]:
         value = self.values.get(key, {})
         if not isinstance(value, dict):
-            raise self.error(key, "must be a table")
+            raise self.error("must be a table", key)
         return value
 
     def words(self, key: str) -> tuple[str, ...]:
-        return self._strings(key, self.values.get(key, []))
+        return self._strings(self.values.get(key, []), key)
 
-    def _strings(self, key: str, value: object) -> tuple[str, ...]:
+    def _strings(self, value: object, *keys: str) -> tuple[str, ...]:
         if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
-            raise self.error(key, "must be a list of strings")
+            raise self.error("must be a list of strings", *keys)
         return tuple(value)
 
     def patterns(self, key: str, globs: tuple[str, ...]) -> tuple[str, ...]:
         try:
             Patterns.of(globs)
         except PatternError as error:
-            raise self.error(key, f"holds a pattern that git would not understand: {error}") from error
+            raise self.error(f"holds a pattern that git would not understand: {error}", key) from error
         return globs
 
     def choice(self, key: str, allowed: tuple[str, ...], default: str) -> str:
         value = self.values.get(key, default)
         if value not in allowed:
-            raise self.error(key, f"must be one of {', '.join(allowed)}, not {value!r}")
+            raise self.error(f"must be one of {', '.join(allowed)}, not {value!r}", key)
         return str(value)
 
     def per_file_ignores(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
         key = "per-file-ignores"
         self.patterns(key, tuple(self.table(key)))
-        return tuple((glob, self._strings(f"{key}.{glob}", codes)) for glob, codes in self.table(key).items())
+        return tuple((glob, self._strings(codes, key, glob)) for glob, codes in self.table(key).items())
 
     def cache_dir(self, *, trusted: bool) -> Path | None:
         value = self.values.get("cache-dir")
@@ -217,14 +201,14 @@ class _Table:
             return None
         if not trusted:
             raise self.error(
-                "cache-dir", "is not for a tree to say: use `--cache-dir`, or a file named by `--config`"
+                "is not for a tree to say: use `--cache-dir`, or a file named by `--config`", "cache-dir"
             )
         if not isinstance(value, str):
-            raise self.error("cache-dir", "must be a path")
+            raise self.error("must be a path", "cache-dir")
         return absolute(self.path.parent / value)
 
     def jobs(self) -> int:
         value = self.values.get("jobs", 1)
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise self.error("jobs", "must be a whole number, 0 for one a core")
+            raise self.error("must be a whole number, 0 for one a core", "jobs")
         return value
