@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from streamlint.source import Span
     from streamlint.trace import Event
 
-MOST_INDEXED = 4_000_000
+MOST_INDEXED = 8_000_000
 """Characters of source that are kept indexed from file to file."""
 
 
@@ -97,14 +97,27 @@ class Session:
         return self._modules[name]
 
     def forget(self) -> bool:
-        """Drops what was indexed, if it is much: the next file indexes what it needs again.
+        """Where much is indexed, drops what no file has looked at for longest; who needs it indexes it again.
 
-        Else all modules of a large tree stay in memory to the end. What is found does not depend on it.
+        Else all modules of a large tree stay in memory to the end. What nearly every file imports stays.
+        What is found does not depend on it.
         """
-        if self.tree.indexed < MOST_INDEXED:
+        for name in [name for name in self._modules if name in self._looked_up]:
+            self._modules[name] = self._modules.pop(name)
+        if sum(self.tree.indexed.values()) < MOST_INDEXED:
             return False
-        self.tree.forget()
-        self._modules.clear()
+        kept: dict[str, ir.Module | None] = {}
+        own: set[str] = set()
+        room = MOST_INDEXED // 2
+        for name, module in reversed(self._modules.items()):
+            if module is not None and module.name not in own:
+                own.add(module.name)
+                room -= self.tree.indexed[module.name]
+            if room < 0:
+                break
+            kept[name] = module
+        self._modules = dict(reversed(kept.items()))
+        self.tree.forget(own)
         self.project = self._new_project()
         return True
 

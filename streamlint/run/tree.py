@@ -11,7 +11,7 @@ from streamlint.notebook import SUFFIX
 from streamlint.parsing import MAX_BYTES, parses
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from streamlint import ir
@@ -37,8 +37,8 @@ class Tree:
     _names: dict[str, tuple[Path, bool]] = field(default_factory=dict)
     _others: dict[str, str] = field(default_factory=dict)
     """Other names that a module can be imported by, when another folder is on the path: its own name."""
-    indexed: int = 0
-    """Characters of the modules that were indexed since the last ``forget``."""
+    indexed: dict[str, int] = field(default_factory=dict)
+    """Characters of the modules that were indexed and not forgotten, by their names."""
     _texts: dict[Path, str | None] = field(default_factory=dict)
     _modules: dict[Path, bytes] = field(default_factory=dict)
     """What notebooks are as modules: each question to all texts would take them apart again."""
@@ -124,10 +124,10 @@ class Tree:
             self.note(path, error.line, str(error))
             return None
 
-    def forget(self) -> None:
-        """Drops the texts that were read."""
+    def forget(self, kept: Collection[str]) -> None:
+        """Drops the texts that were read; only the modules with these names are still indexed."""
         self._texts.clear()
-        self.indexed = 0
+        self.indexed = {name: size for name, size in self.indexed.items() if name in kept}
 
     def note(self, path: Path, line: int, message: str) -> None:
         where = self.relative(path)
@@ -158,7 +158,7 @@ class Tree:
         from streamlint import ir
         from streamlint.lower import index_module
 
-        self.indexed += len(text)
+        self.indexed[name] = len(text)
         where = self.relative(path)
         try:
             if self.warm is not None:
