@@ -179,14 +179,14 @@ from pathlib import Path
 from deeds import Deeds
 from streamlint.run import pool
 paths = [Path(name).absolute() for name in sys.argv[1:]]
-list(pool.answers(paths, Deeds(), Path("tree"), 2, pool.Patience(clock=3)))
+list(pool.answers(paths, Deeds(), Path("tree"), 2))
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-@pytest.mark.parametrize("deed", ["sleep", "stick"])
+@pytest.mark.parametrize("deed", ["sleep", "stick", "burn"])
 def test_workers_die_with_their_parent(deeds: Work, tmp_path: Path, deed: str) -> None:
-    """Also if it has no time to say so, and also deep in a call that lets no other thread run."""
+    """At once, also if it has no time to say so, and deep in a call that lets no other thread run."""
     program = tmp_path / "own" / "alone.py"
     program.write_text(ALONE, "utf-8")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
@@ -198,7 +198,9 @@ def test_workers_die_with_their_parent(deeds: Work, tmp_path: Path, deed: str) -
     finally:
         parent.send_signal(signal.SIGKILL)
         parent.wait()
+        killed = time.monotonic()
     wait_until(busy, gone=True)
+    assert time.monotonic() - killed < 5
 
 
 @pytest.mark.parametrize(

@@ -73,11 +73,13 @@ def _serve(requests: BinaryIO, answers: BinaryIO) -> None:
             except OSError:  # nobody is left to read it
                 os._exit(1)
             question = questions.get()
-            # Whoever waits for the answer ends this process when the time is over. If he is gone,
-            # and no other thread comes to run because of one long call into C, this does.
+            # Whoever waits for the answer ends this process when the time is over. If he is gone, and no
+            # other thread comes to run because of one long call into C, this does where no signal did.
             faulthandler.dump_traceback_later(2 * clock, exit=True, file=nowhere)
             _limit(cpu)
+            _end_with_asker(requests, wanted=True)
             answer = work.do(question)
+            _end_with_asker(requests, wanted=False)
             _limit(0)
             faulthandler.cancel_dump_traceback_later()
 
@@ -92,6 +94,32 @@ def _limit(seconds: float) -> None:
     if hasattr(signal, "setitimer"):
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_PROF, seconds)
+
+
+def _end_with_asker(requests: BinaryIO, *, wanted: bool) -> None:
+    """Whether the end of whoever asks is to end this process too, whatever it is at.
+
+    Nothing is sent while a question is at work: all that can come is the end of the pipe. Linux then sends
+    SIGIO, which ends a process in which a call into C (``re.match("(a+)+$", "a" * 60 + "b")``) lets no
+    thread of Python run. Elsewhere SIGIO ends nothing.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return
+    import os
+    import select
+    import signal
+
+    pipe = requests.fileno()
+    signal.signal(signal.SIGIO, signal.SIG_DFL)
+    fcntl.fcntl(pipe, fcntl.F_SETOWN, os.getpid())
+    flags = fcntl.fcntl(pipe, fcntl.F_GETFL)
+    fcntl.fcntl(pipe, fcntl.F_SETFL, flags | os.O_ASYNC if wanted else flags & ~os.O_ASYNC)
+    ended = select.poll()
+    ended.register(pipe, 0)
+    if ended.poll(0):  # before the signal was asked for
+        os._exit(0)
 
 
 def _listen(requests: BinaryIO, questions: SimpleQueue[object]) -> None:
