@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streamlint.order.hb import HappensBefore, Ordering, Verdict
 from streamlint.source import Span
 from streamlint.trace import (
     MAIN_LANE,
@@ -221,3 +222,11 @@ def _whole(reads: BufferId | None, writes: BufferId | None) -> tuple[Access, ...
     if writes is not None:
         found.append(Access(writes, Mode.WRITE))
     return tuple(found)
+
+
+def order(p: Program, earlier: OpId, later: OpId) -> Ordering:
+    return HappensBefore(p.trace()).ordered(earlier, later)
+
+
+def verdict(p: Program, earlier: OpId, later: OpId) -> Verdict:
+    return order(p, earlier, later).verdict

@@ -3,7 +3,7 @@
 One node per op, one edge per reason that orders two ops. Edges point forward in issue order. An
 edge with doubts may not exist; what only such edges order is *unknown*, never surely ordered.
 
-The laws (``tests/test_hb_laws.py`` has one test each; the facts are measured and documented in
+The laws (``tests/test_hb_laws_*.py`` has one test each; the facts are measured and documented in
 docs/semantics):
 
 * Ops of one stream, and ops of one host lane, are ordered as issued.
