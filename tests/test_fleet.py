@@ -1,12 +1,12 @@
-"""Where the work is done does not change what is found: executors of Python, and a Dask of two workers."""
+"""Where the work is done does not change what is found: executors of Python, good ones and others."""
 
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
+import signal
+import threading
 import time
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,9 @@ import pytest
 
 from streamlint.errors import UserError
 from streamlint.run import engine, fleet
-from streamlint.run.results import Settings
+from streamlint.run.fleet import Fleet
+from streamlint.run.results import FileResult, Settings
+from streamlint.run.stop import Stopped
 from tests.test_processes import BASE, DERIVED
 from tests.test_tree import written
 
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
 
     from streamlint.finding import Report
 
-REPOSITORY = Path(__file__).parents[1]
 TREE = {"base.py": BASE, "broken.py": "def (", **{f"late{n}.py": DERIVED for n in range(3)}}
 
 
@@ -33,13 +34,13 @@ def report(root: Path, executor: str = "", progress: Callable[[int, int], None] 
     return engine.analyze(root, files, Settings(evidence=False, executor=executor), progress=progress)
 
 
-def use(monkeypatch: pytest.MonkeyPatch, executor: Executor) -> None:
+def use(monkeypatch: pytest.MonkeyPatch, executor: Executor, workers: Callable[[], int] = lambda: 1) -> None:
     """Tasks of one file each, in this executor."""
 
     @contextmanager
-    def connected(_: str) -> Iterator[Executor]:
+    def connected(_: str) -> Iterator[Fleet]:
         with executor:
-            yield executor
+            yield Fleet(executor, workers)
 
     monkeypatch.setattr(fleet, "_connected", connected)
     monkeypatch.setattr(fleet, "TASK", 1)
@@ -67,6 +68,88 @@ def test_files_of_a_task_that_fails_are_errors(tmp_path: Path, monkeypatch: pyte
     assert all("all workers were killed" in error.message for error in found.errors)
 
 
+class Silent(ThreadPoolExecutor):
+    """Takes tasks, and gives them no end."""
+
+    def submit(self, *_: object, **__: object) -> Future[object]:  # type: ignore[override]
+        return Future()
+
+
+def test_where_there_is_no_worker_any_more_the_rest_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fleet, "QUIET", 0.02)
+    monkeypatch.setattr(fleet, "NOBODY", 0.1)
+    use(monkeypatch, Silent(), lambda: 0)
+    found = report(tmp_path, "silent")
+    assert [error.path for error in found.errors] == sorted(TREE)
+    assert all("there has been no worker for 0.1 s" in error.message for error in found.errors)
+
+
+def test_where_the_scheduler_answers_no_more_the_rest_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hangs() -> int:
+        return fleet._within(0.05, lambda: threading.Event().wait(60))
+
+    monkeypatch.setattr(fleet, "QUIET", 0.02)
+    use(monkeypatch, Silent(), hangs)
+    found = report(tmp_path, "silent")
+    assert [error.path for error in found.errors] == sorted(TREE)
+    assert all("the scheduler does not answer any more" in error.message for error in found.errors)
+
+
+def test_ctrl_c_ends_the_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what has come so far."""
+
+    class HalfSilent(Silent):
+        def submit(self, *task: object, **__: object) -> Future[object]:  # type: ignore[override]
+            done: Future[object] = Future()
+            if any(path.name == "base.py" for path in task[-1]):  # type: ignore[attr-defined]
+                done.set_result(fleet._do(*task[1:]))  # type: ignore[arg-type]
+            return done
+
+    came: list[float] = []
+
+    def interrupt() -> None:
+        came.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    use(monkeypatch, HalfSilent())
+    # Shells start background jobs with the signal ignored, and pytest may be one.
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(Stopped) as stopped:
+            report(tmp_path, "half silent", lambda *_: threading.Timer(0.1, interrupt).start())
+    finally:
+        signal.signal(signal.SIGINT, usual)
+    assert time.monotonic() - came[0] < 1
+    assert [path.name for path in stopped.value.done] == ["base.py"]
+    assert stopped.value.report.analyzed == 1
+
+
+@pytest.mark.parametrize("junk", ["nothing", "a list", "other paths", "other answers", "cancelled"])
+def test_what_comes_back_and_is_no_result_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, junk: str
+) -> None:
+    def foreign(_: str, __: object, paths: list[Path]) -> object:
+        if junk == "cancelled":
+            raise CancelledError
+        return {
+            "nothing": None,
+            "a list": [(path, FileResult()) for path in paths],
+            "other paths": {Path("/etc/passwd"): FileResult()},
+            "other answers": dict.fromkeys(paths, 7),
+        }[junk]
+
+    use(monkeypatch, ThreadPoolExecutor(1))
+    monkeypatch.setattr(fleet, "_do", foreign)
+    found = report(tmp_path, "foreign")
+    assert [error.path for error in found.errors] == sorted(TREE)
+    wanted = "the scheduler has lost it" if junk == "cancelled" else "what came back is no result"
+    assert all(wanted in error.message for error in found.errors)
+
+
 def test_another_version_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, ThreadPoolExecutor(1))
     monkeypatch.setattr(fleet, "__version__", "0.0.1")
@@ -80,74 +163,3 @@ def test_another_version_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_an_address_of_no_executor(tmp_path: Path, address: str) -> None:
     with pytest.raises(UserError, match="is not of the form dask://HOST:PORT"):
         report(tmp_path, address)
-
-
-# ----------------------------------------------------------------------------- Dask
-
-WORKERS = 2
-
-
-def dask(*words: str, folder: Path) -> subprocess.Popen[bytes]:
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(REPOSITORY),
-        "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "60s",
-    }
-    command = [sys.executable, "-m", "dask", *words, "--scheduler-file", str(folder / "scheduler.json")]
-    return subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.DEVNULL)
-
-
-@pytest.fixture
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
-    """The address of a scheduler, and its workers."""
-    distributed = pytest.importorskip("distributed")
-    folder = tmp_path_factory.mktemp("dask")
-    loopback = ("--host", "127.0.0.1", "--no-dashboard")
-    scheduler = dask("scheduler", *loopback, "--port", "0", folder=folder)
-    workers = [
-        dask("worker", *loopback, "--no-nanny", "--nthreads", "1", folder=folder) for _ in range(WORKERS)
-    ]
-    try:
-        until = time.monotonic() + 120
-        while not (folder / "scheduler.json").exists():
-            assert time.monotonic() < until, "no scheduler"
-            time.sleep(0.1)
-        with distributed.Client(
-            scheduler_file=str(folder / "scheduler.json"), set_as_default=False
-        ) as client:
-            client.wait_for_workers(WORKERS, timeout=120)
-            address = client.scheduler.address.replace("tcp://", "dask://")
-        yield address, workers
-    finally:
-        for process in (*workers, scheduler):
-            process.kill()
-            process.wait()
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("default")  # those of Dask are its own
-def test_a_worker_of_dask_is_killed_in_mid_run(
-    cluster: tuple[str, list[subprocess.Popen[bytes]]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    address, workers = cluster
-    expected = report(tmp_path)
-    monkeypatch.setattr(fleet, "TASK", 1)
-    seen: list[int] = []
-
-    def kill_one(done: int, _: int) -> None:
-        if not seen:
-            workers[0].kill()
-        seen.append(done)
-
-    assert report(tmp_path, address, kill_one) == expected
-    assert len(seen) == len(TREE)
-    assert workers[0].wait() < 0
-    assert workers[1].poll() is None
-
-
-@pytest.mark.slow
-def test_no_scheduler_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("distributed")
-    monkeypatch.setattr(fleet, "PATIENCE", 1)
-    with pytest.raises(UserError, match="no scheduler answers"):
-        report(tmp_path, "dask://127.0.0.1:9")
