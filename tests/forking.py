@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from streamlint.confirm.inside import child
+from streamlint.confirm.inside.forks import Forks
 from streamlint.confirm.plan.plans import Plan
 from streamlint.confirm.run.runner import confirm_all
 from streamlint.confirm.run.server import Limits, Server
@@ -35,7 +36,8 @@ def serve(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     device = Device()
     monkeypatch.setitem(sys.modules, "fakegpu", library(device, count))
     monkeypatch.setattr(child, "Driver", lambda: device)
-    monkeypatch.setattr(Server, "_ask", lambda _self, line: json.dumps(child._forked(json.loads(line))))
+    forks = Forks()
+    monkeypatch.setattr(Server, "_ask", lambda _self, line: json.dumps(forks.answer(json.loads(line))))
     return path
 
 

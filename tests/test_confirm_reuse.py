@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from streamlint.confirm.inside import child
+from streamlint.confirm.inside.forks import Forks
 from streamlint.confirm.inside.pinned import Pinned
 from streamlint.confirm.inside.reuse import (
     CupyBlock,
@@ -140,7 +141,8 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     gpu.__dict__["free"] = memory.free
     monkeypatch.setitem(sys.modules, "fakegpu", gpu)
     monkeypatch.setattr(child, "Driver", lambda: memory)
-    monkeypatch.setattr(Server, "_ask", lambda _self, line: json.dumps(child._forked(json.loads(line))))
+    forks = Forks()
+    monkeypatch.setattr(Server, "_ask", lambda _self, line: json.dumps(forks.answer(json.loads(line))))
     return path
 
 
@@ -365,7 +367,9 @@ def test_cached_memory_is_overwritten_on_its_own_device(monkeypatch: pytest.Monk
         empty_cache=lambda: None,
         memory_snapshot=lambda: [cached, there, of_graph],
     )
-    torch = types.SimpleNamespace(cuda=cuda, _C=types.SimpleNamespace())
+    torch = types.SimpleNamespace(
+        cuda=cuda, _C=types.SimpleNamespace(), device=lambda *where: where, empty=lambda *_, **__: None
+    )
     monkeypatch.delitem(sys.modules, "cupy", raising=False)
     monkeypatch.setitem(sys.modules, "torch", cast("Any", torch))
     filling = cast("Any", Filling())

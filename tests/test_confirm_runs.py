@@ -14,6 +14,7 @@ import pytest
 from streamlint.confirm.gpu import gate, handles
 from streamlint.confirm.gpu.gate import Gate
 from streamlint.confirm.inside import child, cuda_errors, hold, probe
+from streamlint.confirm.inside.forks import Forks
 from streamlint.confirm.inside.hold import Hold
 from streamlint.confirm.inside.probe import Mode, Probe
 from streamlint.confirm.plan.plans import Plan, Target, of_each_statement
@@ -133,12 +134,12 @@ def test_what_an_earlier_run_left_in_the_process_is_no_evidence(program: Path) -
     assert {c.decision.verdict for c in done} == {Verdict.ORDERED}
 
 
-@pytest.mark.parametrize(("shared", "calls"), [(False, 6), (True, 5)])
+@pytest.mark.parametrize(("shared", "calls"), [(False, 6), (True, 4)])
 def test_a_program_that_loads_kernels_is_called_once_before_in_each_process(
     program: Path, monkeypatch: pytest.MonkeyPatch, shared: bool, calls: int
 ) -> None:
     monkeypatch.setattr(child, "_LOADING", ("fakegpu",))
-    # The reference, the gated run, and for the difference a control, in a process of its own.
+    # The reference, the gated run, and for the difference a control.
     assert confirm(program, "noisy", "count", shared=shared).decision.verdict is Verdict.NOISY
     assert len((program.parent / "runs").read_text()) == calls
 
@@ -299,20 +300,8 @@ def test_what_a_program_started_is_killed_too(tmp_path: Path, program: Path) -> 
         "import subprocess\n\ndef start():\n    return subprocess.Popen(['sleep', '60']).pid\n", "utf-8"
     )
     del program
-    run = {
-        "path": str(path),
-        "function": "start",
-        "mode": "gated",
-        "earlier": None,
-        "later": None,
-        "turn": None,
-        "delay_ms": 1,
-        "hold": "current",
-        "purpose": "order",
-        "rehearsal": None,
-    }
-    job = {"root": str(tmp_path), "runs": [run]}
-    (result,) = child._forked({"job": job, "timeout_s": 5, "log": str(tmp_path / "log")})
+    job = {"root": str(tmp_path), "runs": [_run(path, "start")]}
+    (result,) = Forks().answer({"job": job, "timeout_s": 5, "log": str(tmp_path / "log"), "kept": False})
     pid = int(result["value"][0][1])
     for _ in range(100):
         if not alive(pid):
@@ -414,3 +403,42 @@ def test_what_the_calls_of_a_serialized_run_return_is_told() -> None:
         one.on_made = told.append
         assert one.call(1, mode) is mode
     assert told == [Mode.REFERENCE]
+
+
+def test_runs_that_share_a_process_keep_it_until_one_breaks_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(child, "Driver", Device)
+    path = tmp_path / "several.py"
+    path.write_text(
+        "import os\n\ndef number():\n    return os.getpid()\n\ndef breaks():\n    raise ValueError\n", "utf-8"
+    )
+    forks = Forks()
+
+    def run(function: str, *, kept: bool = True) -> object:
+        job = {"root": str(tmp_path), "runs": [_run(path, function)]}
+        (result,) = forks.answer({"job": job, "timeout_s": 5, "log": str(tmp_path / "log"), "kept": kept})
+        return result.get("value") or result["status"]
+
+    first = run("number")
+    assert run("number") == first
+    assert run("number", kept=False) != first
+    assert run("number") == first
+    assert run("breaks") == "raised"
+    assert run("number") != first
+    forks.close()
+
+
+def _run(path: Path, function: str) -> dict[str, object]:
+    return {
+        "path": str(path),
+        "function": function,
+        "mode": "gated",
+        "earlier": None,
+        "later": None,
+        "turn": None,
+        "delay_ms": 1,
+        "hold": "current",
+        "purpose": "order",
+        "rehearsal": None,
+    }

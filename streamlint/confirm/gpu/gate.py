@@ -51,11 +51,14 @@ DONE:
 class Gate:
     """Holds streams back for ``limit_ms`` each, or until ``release``."""
 
-    def __init__(self, driver: Driver, limit_ms: float) -> None:
+    def __init__(
+        self, driver: Driver, limit_ms: float, kernels: dict[int, ctypes.c_void_p] | None = None
+    ) -> None:
+        """``kernels``: those of earlier gates of the process, by context."""
         self._driver = driver
         self.limit_ms = limit_ms
         self._flag, self._flag_address = driver.mapped_word()
-        self._kernels: dict[int, ctypes.c_void_p] = {}
+        self._kernels = {} if kernels is None else kernels
         self._pending: list[ctypes.c_void_p] = []
         # Compiling and loading take longer than a gate holds, so they must not happen behind one.
         self._kernel(driver.context_of(0))

@@ -7,6 +7,8 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
+from streamlint.confirm.gpu import captures
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -82,9 +84,10 @@ def streams_by_library(device: int | None = None) -> dict[str, int]:
 
 
 def library_is_capturing() -> bool:
-    """Whether the current stream of a loaded library is being captured into a graph."""
+    """Whether the current stream of a library is being captured into a graph, or PyTorch captures one."""
     torch = _loaded("torch", "cuda")
-    if torch is not None and torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
+    initialized = torch is not None and torch.cuda.is_initialized()
+    if initialized and (captures.under_way(torch) or torch.cuda.is_current_stream_capturing()):
         return True
     cupy = _loaded("cupy", "cuda")
     return cupy is not None and bool(cupy.cuda.get_current_stream().is_capturing())

@@ -1,7 +1,5 @@
-"""Runs functions, each in a process of its own: ``python -m streamlint.confirm.inside.child MODULE...``.
+"""Runs functions: what a process does that ``forks`` has forked for them.
 
-The server imports the named modules, which must not touch the GPU, once; then it forks for each
-request line on standard input, because importing a framework takes longer than all the rest.
 Needs nothing outside the standard library but what the user's program imports, so that it can run
 with the interpreter of the user's environment.
 """
@@ -9,33 +7,24 @@ with the interpreter of the user's environment.
 from __future__ import annotations
 
 import ast
-import faulthandler
 import gc
 import importlib.util
-import json
-import os
-import signal
 import sys
-import time
-import traceback
 import types
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from functools import cache, partial
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from streamlint.confirm.gpu.driver import NOT_READY, Driver, DriverError, DriverUnavailableError
 from streamlint.confirm.gpu.gate import Gate
 from streamlint.confirm.inside.hold import Hold
-from streamlint.confirm.inside.last_words import tail
 from streamlint.confirm.inside.pinned import Pinned
 from streamlint.confirm.inside.probe import Mode, Probe
 from streamlint.confirm.inside.reuse import Past
 from streamlint.confirm.inside.seeds import again as seed_again
-from streamlint.confirm.inside.stacks import has_stacks, stuck_at
 from streamlint.confirm.inside.values import snapshot
 from streamlint.confirm.inside.variables import Variables
 from streamlint.confirm.inside.warm import warm
@@ -43,171 +32,97 @@ from streamlint.confirm.text.instrument import PROBE, Place, Purpose, instrument
 from streamlint.confirm.verdict import Cause
 
 if TYPE_CHECKING:
+    import ctypes
     from collections.abc import Callable, Iterator
 
 T = TypeVar("T")
 
-_POLL_S = 0.005
 _POISON = 0xA5
-_BEGIN = {"status": "begin"}
+BEGIN = {"status": "begin"}
 """The GPU is ready: what that took is no part of the first run's time."""
 
-_END = {"status": "end"}
 _COMPILING = ("numba", "cupy", "triton")
 """They compile or load a kernel at its first launch, and here each run has new kernel objects."""
 
 _LOADING = ("torch",)
 """It loads a kernel at the first launch in a process."""
-_CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)
 
 
-def serve(preload: list[str]) -> None:
-    """Answer each request ``{"job": ..., "timeout_s": ..., "log": path}`` with one line of JSON.
+class Runs:
+    """The runs of this process."""
 
-    The answer lists the results of the runs of the job, in order, up to the first after which the
-    process could not go on.
-    """
-    for name in preload:
-        with suppress(Exception):  # the program's own import will report it
-            importlib.import_module(name)
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    for line in sys.stdin:
-        request: dict[str, Any] = json.loads(line)
-        print(json.dumps(_forked(request)), file=answers, flush=True)
+    def __init__(self) -> None:
+        self._driver: Driver | None = None
+        self._before: Before | None = None
+        """Known when something has run."""
 
-
-def _forked(request: dict[str, Any]) -> list[dict[str, Any]]:
-    """Run one job in a child; whatever it started is gone afterwards."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reading)
-        _child(request, writing)
-    os.close(writing)
-    os.set_blocking(reading, False)
-    data, status = _collect(child, reading, float(request["timeout_s"]))
-    os.close(reading)
-    # The child leads a session of its own, so this reaches the processes that the program left.
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(child, signal.SIGKILL)
-    if status is None:
-        os.waitpid(child, 0)
-    lines = [json.loads(line) for line in data.splitlines() if line.endswith(b"}")]
-    *results, last = [line for line in lines if line != _BEGIN] or [None]
-    if last == _END:
-        return results
-    done = results if last is None else [*results, last]
-    if status is None:
-        return [*done, _timeout(request, request["job"]["runs"][len(done)])]
-    if _crashed(status) and has_stacks(_log(request)):
-        # `faulthandler` reads the frames of threads that go on, which can end the process; the time was over.
-        return [*done, _timeout(request, request["job"]["runs"][len(done)])]
-    cause = Cause.CRASH if _crashed(status) else Cause.UNABLE
-    return [*done, _failed(f"the program {_ending(status)}{tail(Path(request['log']))}", cause)]
-
-
-def _child(request: dict[str, Any], writing: int) -> None:
-    """Never returns."""
-    gc.freeze()  # what the server has loaded is no garbage: to look at it would copy its pages
-    os.setsid()
-    log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    for source, target in ((nothing, 0), (log, 1), (log, 2)):
-        os.dup2(source, target)
-    os.set_blocking(writing, True)
-    try:
-        watch = partial(faulthandler.dump_traceback_later, 0.9 * request["timeout_s"], file=2)
-        watch()  # where the program waits without end, the log tells the line
-        for result in chain(_results(request["job"]), (_END,)):
-            watch()
-            data = json.dumps(result).encode() + b"\n"
-            while data:
-                data = data[os.write(writing, data) :]
-    except BaseException:
-        with suppress(Exception):
-            traceback.print_exc()
-    finally:
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(Exception):  # the program may have closed or replaced it
-                stream.flush()
-        # Not sys.exit: threads and callbacks that the program left waiting must not keep it alive.
-        os._exit(0)
-
-
-def _collect(child: int, reading: int, timeout_s: float) -> tuple[bytes, int | None]:
-    """Return what the child wrote and its wait status; no status if one run took too long."""
-    data = b""
-    limit = time.monotonic() + timeout_s
-    while True:
-        ended, status = os.waitpid(child, os.WNOHANG)
-        with suppress(BlockingIOError):
-            while chunk := os.read(reading, 1 << 16):
-                data += chunk
-                limit = time.monotonic() + timeout_s
-        if ended:
-            return data, status
-        if time.monotonic() > limit:
-            return data, None
-        time.sleep(_POLL_S)
-
-
-def _ending(status: int) -> str:
-    code = os.waitstatus_to_exitcode(status)
-    return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
-
-
-def _crashed(status: int) -> bool:
-    return -os.waitstatus_to_exitcode(status) in _CRASHES
-
-
-def _timeout(request: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
-    where, cause = stuck_at(_log(request), run["path"])
-    return _failed(f"the program did not end within {request['timeout_s']:g} s{where}", cause)
-
-
-def _log(request: dict[str, Any]) -> str:
-    log = Path(request["log"])
-    return log.read_text("utf-8", errors="replace") if log.exists() else ""
-
-
-def _results(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the runs of the job in their order, up to the first that leaves the GPU in an unknown state."""
-    try:
-        driver = Driver()
-        driver.activate()
-    except (DriverUnavailableError, DriverError) as error:
-        yield _failed(str(error))
-        return
-    yield _BEGIN
-    before = Before(Variables(driver), Pinned(driver))
-    for number, run in enumerate(job["runs"]):
-        if number:
-            _forget(driver, before.pinned)
-        result = _result(driver, job, run, before)
-        yield result
-        if result["status"] != "returned" or any(e["code"] != NOT_READY for e in result["errors"]):
+    def results(self, job: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Make the runs of the job, up to the first that leaves the GPU in an unknown state."""
+        try:
+            driver = self._driver = self._driver or _ready()
+        except (DriverUnavailableError, DriverError) as error:
+            yield failed(str(error))
             return
+        yield BEGIN
+        for run in job["runs"]:
+            if self._before is None:
+                self._before = Before(driver, Variables(driver))
+            else:
+                _forget(driver, self._before.pinned_of(run))
+            result = _result(driver, job, run, self._before)
+            yield result
+            if not goes_on(result):
+                return
+
+
+def goes_on(result: dict[str, Any]) -> bool:
+    """Whether there may be other runs in the process after this one."""
+    return result["status"] == "returned" and all(error["code"] == NOT_READY for error in result["errors"])
+
+
+def _ready() -> Driver:
+    driver = Driver()
+    driver.activate()
+    return driver
 
 
 @dataclass(frozen=True, slots=True)
 class Before:
     """What earlier runs of the process leave to later ones."""
 
+    driver: Driver
     variables: Variables
-    pinned: Pinned
+    pinned: dict[tuple[str, str], Pinned] = field(default_factory=dict)
+    """By function: what another one had is not what this one is to find."""
     called: set[tuple[str, str]] = field(default_factory=set)
+    imported: dict[Path, frozenset[str]] = field(default_factory=dict)
+    gates: dict[int, ctypes.c_void_p] = field(default_factory=dict)
+    """The kernel of all gates, by context: to compile it takes longer than a small run."""
 
-    def see(self, value: object) -> None:
-        """Look at what a call returned."""
-        self.variables.see(value)
-        self.pinned.see(value)
+    def pinned_of(self, run: dict[str, Any]) -> Pinned:
+        return self.pinned.setdefault(_function_of(run), Pinned(self.driver))
 
-    def must_call(self, run: dict[str, Any], tree: ast.Module) -> bool:
+    def seeing(self, pinned: Pinned) -> Callable[[object], None]:
+        """What looks at the results of calls before the run."""
+
+        def see(value: object) -> None:
+            self.variables.see(value)
+            pinned.see(value)
+
+        return see
+
+    def must_call(self, run: dict[str, Any], libraries: frozenset[str]) -> bool:
         """Whether the function is to be called once before its run."""
-        key = run["path"], run["function"]
+        key = _function_of(run)
         needed = _COMPILING if key in self.called else (*_COMPILING, *_LOADING)
         self.called.add(key)
-        return run["rehearsal"] is not None and any(imports(tree, one) for one in needed)
+        return run["rehearsal"] is not None and not libraries.isdisjoint(needed)
+
+    def libraries(self, path: Path, tree: ast.Module) -> frozenset[str]:
+        """Those of the libraries that need something before a run which the file imports."""
+        if path not in self.imported:
+            self.imported[path] = frozenset(one for one in (*_COMPILING, *_LOADING) if imports(tree, one))
+        return self.imported[path]
 
 
 def _result(driver: Driver, job: dict[str, Any], run: dict[str, Any], before: Before) -> dict[str, Any]:
@@ -218,39 +133,44 @@ def _result(driver: Driver, job: dict[str, Any], run: dict[str, Any], before: Be
         hold = Hold(run["hold"])
         places = _place(run["earlier"]), _place(run["later"])
         tree = instrument(source, str(path), *places, purpose, late=hold is Hold.LATE)
-        if imports(tree, "torch"):
+        libraries = before.libraries(path, tree)
+        if "torch" in libraries:
             _warm_torch()
-        gate = Gate(driver, run["delay_ms"])
+        gate = Gate(driver, run["delay_ms"], before.gates)
         mode = Mode(run["mode"])
         past = _past(purpose, mode, driver)
         probe = Probe(mode, driver, gate, run["turn"], str(path), past, hold=hold)
-        probe.on_made = before.pinned.see
+        pinned = before.pinned_of(run)
+        probe.on_made = pinned.see
         call = Switch(probe)
         seed_again()
         function = _load(tree, path, Path(job["root"]), run["function"], call)
-        if before.must_call(run, tree):
+        if before.must_call(run, libraries):
             # To compile takes longer than a gate holds, and to load may wait for the device.
-            first = _first_probe(Mode(run["rehearsal"]), driver, gate, before, purpose)
+            first = _first_probe(Mode(run["rehearsal"]), driver, gate, purpose)
+            first.on_made = before.seeing(pinned)
             _rehearse(function, call, driver, first)
             call.probe = probe
             del first  # and what it kept
             before.variables.restore()
-            _forget(driver, before.pinned)
+            _forget(driver, pinned)
     except ImportError as error:
-        return _failed(f"the program needs {error.name or 'a module'}, which cannot be imported: {error}")
+        return failed(f"the program needs {error.name or 'a module'}, which cannot be imported: {error}")
     except (OSError, SyntaxError, AttributeError, LookupError, DriverError) as error:
-        return _failed(str(error))
+        return failed(str(error))
     _hook_callback_exceptions(probe)
     result = _call(function, probe, driver, gate)
     result["errors"] = [asdict(e) for e in probe.errors]
     return {**result, "environment": _environment(driver)}
 
 
-def _first_probe(mode: Mode, driver: Driver, gate: Gate, before: Before, purpose: Purpose) -> Probe:
+def _first_probe(mode: Mode, driver: Driver, gate: Gate, purpose: Purpose) -> Probe:
     """That of a call before the run itself."""
-    probe = Probe(mode, driver, gate, past=_past(purpose, mode, driver))
-    probe.on_made = before.see
-    return probe
+    return Probe(mode, driver, gate, past=_past(purpose, mode, driver))
+
+
+def _function_of(run: dict[str, Any]) -> tuple[str, str]:
+    return run["path"], run["function"]
 
 
 def _past(purpose: Purpose, mode: Mode, driver: Driver) -> Past | None:
@@ -303,7 +223,7 @@ def _call(function: Callable[[], object], probe: Probe, driver: Driver, gate: Ga
     }
 
 
-def _failed(reason: str, cause: Cause = Cause.UNABLE) -> dict[str, Any]:
+def failed(reason: str, cause: Cause = Cause.UNABLE) -> dict[str, Any]:
     return {"status": "failed", "reason": reason, "cause": cause.value}
 
 
@@ -393,6 +313,9 @@ def _forget(driver: Driver, pinned: Pinned) -> None:
 
 def _overwrite_cached(torch: Any, driver: Driver) -> None:  # noqa: ANN401
     """Overwrite what is free, also beside blocks in use: what a module keeps shares its segment."""
+    for device in driver.active_devices():
+        # The allocator looks only now whether the streams of ``record_stream`` are done with what was freed.
+        torch.empty(1, device=torch.device("cuda", device))
     for segment in torch.cuda.memory_snapshot():
         of_graph = segment.get("segment_pool_id", (0, 0)) != (0, 0)
         if of_graph or segment.get("is_expandable", False):
@@ -433,7 +356,3 @@ _PACKAGES = {
     "cuda.core": "cuda-core",
     "numpy": "numpy",
 }
-
-
-if __name__ == "__main__":
-    serve(sys.argv[1:])

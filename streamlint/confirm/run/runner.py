@@ -97,6 +97,10 @@ def _function_of(plan: Plan) -> tuple[Path, str]:
     return plan.path, plan.function
 
 
+def _finding_of(plan: Plan) -> tuple[Path, str, str]:
+    return *_function_of(plan), plan.fingerprint
+
+
 def _reference_of(plan: Plan) -> tuple[Path, str, Place | None]:
     """What plans that are compared with the same run have in common.
 
@@ -170,14 +174,17 @@ class _Session:
             if raised and isinstance(outcomes[Mode.REFERENCE], Returned):
                 doubtful.append(plan)
         runs = [Run(plan, mode) for plan in doubtful for mode in (Mode.CONTROL, Mode.GATED)]
-        return {run: self._server.run([run])[0] for run in runs}
+        return {run: self._server.run([run], alone=True)[0] for run in runs}
 
     def _other_schedules(self, done: list[Confirmation], seen: dict[Run, Seen]) -> list[Confirmation]:
         """Hold back less, where holding back all of the statement showed nothing."""
         others: dict[int, list[Plan]] = {}
+        shown = {_finding_of(c.plan) for c in done if c.decision.verdict is Verdict.CONFIRMED}
         for index, confirmation in enumerate(done):
             plan = confirmation.plan
             outcome = self._seen(plan, seen, Mode.GATED).outcome
+            if plan.fingerprint and _finding_of(plan) in shown:
+                continue  # by another statement, of several that may be the earlier one
             if confirmation.decision.verdict in (Verdict.ORDERED, Verdict.UNORDERED) and plan.turn is None:
                 others[index] = list(_narrower(plan, outcome))
         plans = [plan for few in others.values() for plan in few]
@@ -198,9 +205,9 @@ class _Session:
         """The same schedules in a process each: after many runs, streams share the queues of the hardware."""
         for plan in (confirmation.plan, *few):
             run = Run(plan, Mode.GATED)
-            apart = {run: self._server.run([run])[0]}
+            apart = {run: self._server.run([run], alone=True)[0]}
             wanted = self._controls([plan], seen | apart)
-            apart |= {control: self._server.run([control])[0] for control in wanted}
+            apart |= {control: self._server.run([control], alone=True)[0] for control in wanted}
             single = self._decide(plan, seen | apart)
             if single.decision.verdict is Verdict.CONFIRMED:
                 return single

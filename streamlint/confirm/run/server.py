@@ -65,8 +65,8 @@ class Limits:
     timeout_s: float = 120.0
     python: str = sys.executable
     shared: bool = False
-    """Whether the runs of one function share a process: faster, but a run may find memory as an
-    earlier one left it, and in it the right value that it did not wait for."""
+    """Whether runs share a process: faster, but a run may find memory as an earlier one left it, and in it
+    the right value that it did not wait for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +91,15 @@ class Server:
         self._folder = folder
         self._limits = limits
 
-    def run(self, runs: Sequence[Run]) -> list[Seen]:
+    def run(self, runs: Sequence[Run], *, alone: bool = False) -> list[Seen]:
         """Make each of these runs, in one process as long as all goes well.
 
-        What a run started does not outlive this call.
+        What a run started does not outlive this call, unless runs share a process and this one is not
+        to be ``alone``: then the process is kept for other runs.
         """
         seen: list[Seen] = []
         while len(seen) < len(runs):
-            seen.extend(self._one_process(runs[len(seen) :]))
+            seen.extend(self._one_process(runs[len(seen) :], kept=self._limits.shared and not alone))
             broken = runs[len(seen) - 1].plan
             while isinstance(seen[-1].outcome, Failed) and len(seen) < len(runs):
                 # What could not run once is not run again: each try may cost the whole timeout.
@@ -107,12 +108,13 @@ class Server:
                 seen.append(seen[-1])
         return seen
 
-    def _one_process(self, runs: Sequence[Run]) -> list[Seen]:
+    def _one_process(self, runs: Sequence[Run], *, kept: bool) -> list[Seen]:
         limits = self._limits
         request = {
             "job": _job(runs, limits),
             "timeout_s": limits.timeout_s,
             "log": str(self._folder / "log"),
+            "kept": kept,
         }
         try:
             answer = self._ask(json.dumps(request))
@@ -137,7 +139,7 @@ def serving(root: Path, preload: Sequence[str], limits: Limits) -> Iterator[Serv
         # All kernels of PyTorch take 3 s to load; its programs are called once before the run instead.
         environment = server_environment(Path(folder), root, lazy="torch" in preload)
         process = subprocess.Popen(
-            [limits.python, "-m", "streamlint.confirm.inside.child", *preload],
+            [limits.python, "-m", "streamlint.confirm.inside.forks", *preload],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
