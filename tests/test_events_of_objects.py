@@ -127,3 +127,99 @@ def test_an_event_of_a_table_is_recorded_by_whoever_takes_it_out(
     text = LAYERS.format(made=made, given=given, others=others)
     report = engine.analyze(tmp_path, written(tmp_path, {"run.py": text}), engine.Settings())
     assert {one.code for one in report.findings if one.confidence is not Confidence.POSSIBLE} == found
+
+
+LOOKUP = """\
+import torch
+
+class Lookup:
+    def __init__(self, n):
+        self.rows = torch.zeros(n, device="cuda")
+        self.side = torch.cuda.Stream()
+        self.filled = torch.cuda.Event()
+
+    def prepare(self, x):
+        self.side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.side):
+            self.rows.copy_(x)
+        {recorded}.record(self.side)
+
+    def finish(self, event):
+        torch.cuda.current_stream().wait_event(event)
+
+    def gathered(self):
+        self.finish(self.filled)
+        return self.rows * 2
+"""
+MODEL = """\
+import torch
+from lookup import Lookup
+
+class Model:
+    def __init__(self, n):
+        self.lookup = Lookup(n)
+        self.aside = torch.cuda.Stream()
+
+    def forward(self, x):
+        self.aside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.aside):
+            y = x * 2
+        torch.cuda.current_stream().wait_stream(self.aside)
+        return self.lookup.gathered() + y
+"""
+
+
+@pytest.mark.parametrize(
+    ("recorded", "found"), [("self.filled", []), ("done = torch.cuda.Event(); done", ["SL103"])]
+)
+def test_the_class_of_another_file_records_its_own(tmp_path: Path, recorded: str, found: list[str]) -> None:
+    texts = {"lookup.py": LOOKUP.format(recorded=recorded), "model.py": MODEL}
+    report = engine.analyze(tmp_path, written(tmp_path, texts), engine.Settings())
+    assert [one.code for one in report.findings] == found
+
+
+PIPE = """\
+import torch
+from other.parallel import all_gather
+
+class Part:
+    ready: torch.cuda.Event | None = None
+
+class Pipe:
+    def __init__(self, parts: list[Part], n):
+        self.side = torch.cuda.Stream()
+        self.parts = {{part: torch.empty(n, device="cuda") for part in parts}}
+        self.pending = set()
+
+    def start(self, n):
+        for part, out in self.parts.items():
+            {waits}
+            with torch.cuda.stream(self.side):
+                rows = part.rows[:n]
+                if part.size > 1:
+                    rows = all_gather(rows, dim=1)
+                out[:n].copy_(part.project(rows.flatten(-2)))
+            self.pending.add(part)
+
+    def join(self):
+        if self.pending:
+            torch.cuda.current_stream().wait_stream(self.side)
+            self.pending.clear()
+"""
+
+
+@pytest.mark.parametrize(
+    ("waits", "sure"),
+    [
+        ("self.side.wait_event(part.ready)", False),
+        ("part.ready.wait(self.side)", False),
+        ("own = torch.cuda.Event(); own.record(self.side); self.side.wait_event(own)", True),
+    ],
+)
+def test_an_event_of_an_unknown_object_is_recorded_anew_before_each_call(
+    tmp_path: Path, waits: str, sure: bool
+) -> None:
+    report = engine.analyze(
+        tmp_path, written(tmp_path, {"pipe.py": PIPE.format(waits=waits)}), engine.Settings()
+    )
+    assert any(one.confidence is not Confidence.POSSIBLE for one in report.findings) is sure

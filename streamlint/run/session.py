@@ -193,7 +193,10 @@ class Session:
                 item.unless_recorded is None
                 or not (
                     item.unless_recorded.span in facts.recorded
-                    or self._may_record(module, item.unless_recorded, item.finding, facts.records)
+                    or any(
+                        self._may_record(one, item.unless_recorded, item.finding, facts.records)
+                        for one in self._about(module, item.unless_recorded)
+                    )
                 )
             )
         )
@@ -243,6 +246,14 @@ class Session:
                 return item.finding
         names = text.attributes(end.name)
         return item.finding if any(self._is_named_elsewhere(text.module, name) for name in names) else surer
+
+    def _about(self, module: ir.Module, event: Event) -> Iterator[ir.Module]:
+        """The module whose entries wait for an event, and the one that makes it: its methods record it."""
+        yield module
+        home = self._named.get(event.span.path) if event.span is not None else None
+        made_in = self.project.module(home) if home is not None and home != module.name else None
+        if made_in is not None:
+            yield made_in
 
     def _may_record(self, module: ir.Module, event: Event, finding: Finding, reached: set[Span]) -> bool:
         """Whether code that no path came by may record the event.

@@ -269,9 +269,7 @@ class Call:
                 self._wait_stream(stream, other)
                 return None
             case fx.StreamWaitsEvent(event, stream, flags):
-                waited = self.event(event)
-                escape.by_outside_event(m, waited, span, self.name())
-                self._emit_wait(self.stream(stream).id, waited, flags)
+                self._emit_wait(self.stream(stream).id, self.event(event), flags)
                 return None
             case fx.StreamWaits(what, stream):
                 self._wait(what, stream)
@@ -404,6 +402,7 @@ class Call:
 
     def _emit_wait(self, stream: StreamId, event: EventV, flags: str = "flags") -> None:
         m = self.m
+        escape.by_outside_event(m, event, self.span, self.name())
         wait = Wait(m.site(self.span), m.lane, stream=stream, event=event.id, name=self.name())
         if captures.is_external(self.value(flags)) and m.captures.has(stream):
             m.captures.add_node(wait)

@@ -93,8 +93,12 @@ def recorded_behind(m: Machine, span: Span) -> None:
 
 
 def by_outside_event(m: Machine, event: EventV, span: Span, name: str) -> None:
-    """A wait for an event from code that was not seen: it may have been recorded after anything."""
-    if m.events[event.id].span is None and _recorded_on(m, event.id) is None:
+    """A wait for an event from code that was not seen: it may have been recorded after anything.
+
+    That a call got the event, and may have recorded it then, says nothing about what was recorded since.
+    """
+    shown = any(isinstance(op, Record) and op.event == event.id and not op.doubts for op in m.ops)
+    if m.events[event.id].span is None and not shown:
         barrier(m, all_streams(m), span, name)
 
 
