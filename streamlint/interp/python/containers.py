@@ -137,7 +137,9 @@ def lazy(m: Machine, kind: str, items: list[Value]) -> HeapV:
 def extra(m: Machine, held: HeapObject, owner: HeapV, at: Symbol) -> Value:
     if at not in held.extra:
         if held.sample is not None and (held.open or not (held.items or held.entries)):
-            held.extra[at] = alike.like(m, held.sample, at, held.born, apart=bool(held.entries))
+            # Where a loop has filled a dict, the sample is itself one of its elements.
+            apart = held.sample in held.entries.values()
+            held.extra[at] = alike.like(m, held.sample, at, held.born, apart=apart)
         elif held.items or held.entries:
             known = held.items or list(held.entries.values())
             used = len(held.extra)

@@ -71,8 +71,8 @@ def _turns(m: Machine, s: ir.For, source: Value) -> Iterator[Value]:
     # for i in range(n): ring.push(i): the slots may be computed in what the loop calls.
     turns = INDEXED_TURNS if by_number and m.loops == 1 else turns_for(m, s)
     asked = objects.asked_for(m, source)[:SURE_TURNS]
-    if objects.is_filled(m, source):
-        turns = 0
+    # Beside what is known to be there stands what nothing is known of.
+    turns = 0 if objects.is_filled(m, source) else max(turns, len(asked) + 1)
     done = 0
     for turn in _passes(m, max(turns, len(asked))):
         done += 1
