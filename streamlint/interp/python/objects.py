@@ -273,7 +273,7 @@ def asked_for(m: Machine, value: Value) -> list[Value]:
     """Elements of an open list that it is known to have, or that were asked for by an unknown index.
 
     A loop over the list has them too: ``s = self.streams[k]``, and later ``for s in self.streams:
-    current.wait_stream(s)``; ``batch["image"] = batch["image"].float()``, and later ``for t in batch.values()``.
+    current.wait_stream(s)``; ``batch["image"] = batch["image"].float()``, and later ``batch.values()``.
     """
     held = m.heap[value.id] if isinstance(value, HeapV) else None
     match held:
@@ -286,7 +286,9 @@ def asked_for(m: Machine, value: Value) -> list[Value]:
             ]
             beside = held.filled or (held.sample is not None and not held.role)
             return [*held.items, *asked] if beside else asked
-        case HeapObject(shape=Shape.DICT, open=True, filled=False, sample=sample, keys=keys) if sample is not None:
+        case HeapObject(shape=Shape.DICT, open=True, filled=False, sample=sample, keys=keys) if (
+            sample is not None
+        ):
             return list(keys.values())
         case HeapObject(shape=Shape.DICT, filled=True, keys=keys, extra=extra):
             return [*keys.values(), *(SymV(at) for at in extra if symbols.number(at) is None)]
