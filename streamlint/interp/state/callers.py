@@ -45,11 +45,20 @@ def begin(m: Machine, span: Span, call: int = 0) -> None:
     """
     for number in m.by_default:
         m.buffers[number] = replace(m.buffers[number], residence=Evidence.ASSUMED)
-    stream = m.default(StreamKind.CURRENT, None)
     site = Site(span, m.entry, call=call)
     m.before_call[call] = m.emit(
-        Launch(site, role=Role.BEFORE_CALL, stream=stream.id, accesses=(), name="before the call")
+        Launch(site, role=Role.BEFORE_CALL, stream=_current(m), accesses=(), name="before the call")
     )
+
+
+def _current(m: Machine) -> StreamId:
+    """The stream that is current where the unseen caller goes on: what a call has selected stays so.
+
+    ``engine = Engine()``, whose constructor says ``torch.cuda.set_stream(self.stream)``.
+    """
+    places = ((lib, device) for lib, device, lane in m.current if lane == m.lane and device == m.device)
+    selected = {m.current[lib, device, m.lane].id for lib, device in places}
+    return selected.pop() if len(selected) == 1 else m.default(StreamKind.CURRENT, None).id
 
 
 def end_call(m: Machine, results: Iterable[BufferV], span: Span, *, uses_arguments: bool) -> None:
@@ -58,7 +67,7 @@ def end_call(m: Machine, results: Iterable[BufferV], span: Span, *, uses_argumen
     With ``uses_arguments`` it also reads what the call wrote of the memory that it was given. The op
     is there if the call used another stream, so that something can be unordered.
     """
-    stream = m.default(StreamKind.CURRENT, None).id
+    stream = _current(m)
     here = [op for op in m.ops if isinstance(op, (Launch, Copy)) and op.at.call == m.call]
     if all(op.stream == stream for op in here):
         return
@@ -99,10 +108,11 @@ def hand_out(m: Machine, value: Value, views: Iterable[BufferV], span: Span | No
 def consume(m: Machine, views: Iterable[BufferV], span: Span) -> None:
     """The op that stands for what the consumer of a generator does with what a side stream made for it."""
     used = tuple(Access(view.id, Mode.READ, view.region, _RESULT) for view in _made_aside(m, views))
-    stream = m.default(StreamKind.CURRENT, None).id
     if used:
         m.emit(
-            Launch(m.site(span), role=Role.AFTER_YIELD, stream=stream, accesses=used, name="after the yield")
+            Launch(
+                m.site(span), role=Role.AFTER_YIELD, stream=_current(m), accesses=used, name="after the yield"
+            )
         )
 
 
@@ -152,7 +162,7 @@ def _kept(m: Machine) -> Iterator[tuple[int, BufferId]]:
         return
     work = [op for op in m.ops if isinstance(op, (Launch, Copy)) and op.accesses]
     given -= {access.buffer for op in work for access in op.accesses if access.mode.writes}
-    current = m.default(StreamKind.CURRENT, None).id
+    current = _current(m)
     seen: set[tuple[int, BufferId]] = set()
     for op in work:
         number = m.before_call.get(op.at.call, 0)
