@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamlint.interp.library import addresses, copies, devices, storage, tensors
+from streamlint.interp.library import addresses, copies, devices, layout, storage, tensors
 from streamlint.interp.state import names
 from streamlint.interp.state.values import (
     NONE,
@@ -73,7 +73,7 @@ def make(
         return made
     stream = m.current_stream(Lib.TORCH, device)
     made = m.new_buffer("", space, Origin.ALLOCATED, Flavor.TORCH, span, stream.id, device)
-    made = m.no_surer_place(made, by)
+    made = layout.made(m, m.no_surer_place(made, by), name, kwargs)
     count = storage.elements([names.settle(m, size) for size in args])
     if name in _SIZED and count is not None:
         m.life.elements[made.id] = count

@@ -16,6 +16,7 @@ from streamlint.interp.library import (
     hooks,
     host_arrays,
     in_place,
+    layout,
     sizes,
     storage,
     tensors,
@@ -91,7 +92,7 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
     if name in model.META_ATTRIBUTES or name in host.ARRAY_META:
         return SymV(symbols.Attr(symbol_of(view), name))
     if name in model.VIEW_ATTRIBUTES or name in ("handle", "ptr", "data_ptr_"):
-        return view
+        return layout.viewed(m, view, name)
     return MethodV(view, name)
 
 
@@ -142,7 +143,9 @@ def method(
     if name == "resize_" and storage.can_grow(m, view):
         return storage.grown(m, view, [names.settle(m, size) for size in args], span)
     if name in model.VIEW_METHODS:
-        return view
+        return layout.viewed(m, view, name)
+    if name == layout.QUESTION and (told_so := layout.answer(m, view, [*args, *kwargs])) is not None:
+        return told_so
     if name == "is_pinned" and m.buffers[view.id].residence is Evidence.SHOWN:
         return ConstV(m.space(view) is Space.PINNED)
     if name == "type" and args:
@@ -173,4 +176,6 @@ def method(
         return hooks.in_backward(m, span)
     if model.size_depends_on_data(name, tensors.buffers_in(m, args), kwargs):
         sizes.waits(m, [view], span, name)
+    if name == "contiguous" and isinstance(made, BufferV):
+        return layout.made(m, made, name, kwargs)
     return sizes.as_mask(m, made) if name in model.MASKS else made

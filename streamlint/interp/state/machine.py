@@ -150,6 +150,8 @@ class Machine:
     """Sizes of allocations in bytes, as keys of the values given."""
     masks: set[BufferId] = field(default_factory=set)
     """Tensors of truth values: indexing with one gathers as many elements as are true."""
+    dense: set[BufferId] = field(default_factory=set)
+    """Tensors without gaps: see ``interp/library/layout.py``."""
     given: dict[BufferId, Symbol] = field(default_factory=dict)
     """What memory from outside was, before it was used as memory."""
     made_of: dict[BufferId, BufferId] = field(default_factory=dict)
