@@ -22,16 +22,17 @@ TEXT = {"characters", "source", "finding", "files", "errors", "notebook", "parsi
 COMMANDS = {*TEXT, "trace", "run", "settings", "output"}
 
 MAY_IMPORT: dict[str, set[str]] = {
-    "source": set(),
-    "trace": {"source"},
+    "frozen": set(),
+    "source": {"frozen"},
+    "trace": {"frozen", "source"},
     "witness": set(),
-    "ir": {"source"},
+    "ir": {"frozen", "source"},
     "finding": {"source", "trace"},
     # The analysis: text -> IR -> trace -> order -> findings.
     "lower": {"ir", "parsing", "source"},
     "models": {"trace", "source"},
-    "interp": {"ir", "models", "trace", "source"},
-    "order": {"trace", "source"},
+    "interp": {"frozen", "ir", "models", "trace", "source"},
+    "order": {"frozen", "trace", "source"},
     "rules": {"order", "trace", "finding", "source", "witness"},
     "fixes": {"files", "interp", "ir", "models", "parsing", "trace", "finding", "source"},
     "judging": {"interp", "models", "order", "rules", "trace", "finding", "source"},

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
+
+from streamlint.frozen import frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
     from streamlint.source import Span
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Param:
     """``kind`` is ``"positional"``, ``"keyword"`` (keyword-only), ``"*"`` or ``"**"``."""
 
@@ -22,7 +24,7 @@ class Param:
     annotation: Expr | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Function:
     """A lowered function. ``span`` covers the ``def`` line only."""
 
@@ -39,7 +41,7 @@ class Function:
     """What its annotation says of the result."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class FunctionDecl:
     """A function that is known but not yet lowered.
 
@@ -80,7 +82,7 @@ class FunctionDecl:
             return error.beginning(), error.message
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class ClassDecl:
     """A class: its methods by name and its class-level statements (assignments, declarations),
     lowered on demand; those that cannot be are ``Unread``.
@@ -104,7 +106,7 @@ class ClassDecl:
     load_body: Callable[[], tuple[Stmt, ...]] = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Module:
     """One source file. ``name`` is its dotted import name, ``path`` relative to the project root with ``/``.
 

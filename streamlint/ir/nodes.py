@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
+
+from streamlint.frozen import frozen
 
 if TYPE_CHECKING:
     from streamlint.ir.decls import ClassDecl, Function
@@ -12,13 +13,13 @@ if TYPE_CHECKING:
 # ----------------------------------------------------------------------------- expressions
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Name:
     span: Span
     id: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Attr:
     """``value.name``"""
 
@@ -27,7 +28,7 @@ class Attr:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Arg:
     """One argument of a call; ``star`` is ``""``, ``"*"`` or ``"**"``."""
 
@@ -36,14 +37,14 @@ class Arg:
     star: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Call:
     span: Span
     func: Expr
     args: tuple[Arg, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Index:
     """``value[index]``; ``x[a, b]`` has a ``Seq`` as index."""
 
@@ -52,7 +53,7 @@ class Index:
     index: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Slice:
     span: Span
     lo: Expr | None
@@ -60,7 +61,7 @@ class Slice:
     step: Expr | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Const:
     """A literal: ``int``, ``float``, ``str``, ``bytes``, ``bool``, ``None`` or ``...``."""
 
@@ -68,7 +69,7 @@ class Const:
     value: int | float | complex | str | bytes | bool | type(Ellipsis) | None  # type: ignore[valid-type]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Seq:
     """``kind`` is ``"tuple"``, ``"list"`` or ``"set"``."""
 
@@ -77,7 +78,7 @@ class Seq:
     items: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class DictDisplay:
     """``items`` are key/value pairs; a ``None`` key is ``**value``."""
 
@@ -85,7 +86,7 @@ class DictDisplay:
     items: tuple[tuple[Expr | None, Expr], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Star:
     """``*value`` inside a display or an assignment target."""
 
@@ -93,7 +94,7 @@ class Star:
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Unary:
     """``op`` is ``"not"``, ``"-"``, ``"+"`` or ``"~"``."""
 
@@ -102,7 +103,7 @@ class Unary:
     operand: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Binary:
     """``op`` as written, ``"+"``, ``"%"``, ``"@"`` ..."""
 
@@ -112,7 +113,7 @@ class Binary:
     right: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Compare:
     """One comparison; ``op`` is ``"=="``, ``"is not"``, ``"in"`` ... Chains: ``Boolean("and", ...)``."""
 
@@ -122,7 +123,7 @@ class Compare:
     right: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Boolean:
     """``op`` is ``"and"`` or ``"or"``; at least two operands."""
 
@@ -131,7 +132,7 @@ class Boolean:
     operands: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Choice:
     """``body if test else orelse``"""
 
@@ -141,7 +142,7 @@ class Choice:
     orelse: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Generator:
     """One ``for target in iter if tests`` clause of a comprehension."""
 
@@ -150,7 +151,7 @@ class Generator:
     tests: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Comprehension:
     """``kind`` is ``"list"``, ``"set"``, ``"dict"`` or ``"generator"``; ``key`` only for dicts."""
 
@@ -161,13 +162,13 @@ class Comprehension:
     key: Expr | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Lambda:
     span: Span
     function: Function
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Bind:
     """``(name := value)``"""
 
@@ -176,13 +177,13 @@ class Bind:
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Await:
     span: Span
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Yield:
     """``yield value`` (``delegate`` for ``yield from``)."""
 
@@ -191,7 +192,7 @@ class Yield:
     delegate: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Opaque:
     """Anything else (f-strings with values, ...); the operands are evaluated in order."""
 
@@ -230,7 +231,7 @@ Expr: TypeAlias = (
 # the user is one line and not a whole block.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Assign:
     """``a = b = value``; annotated assignments with a value too."""
 
@@ -239,7 +240,7 @@ class Assign:
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class AugAssign:
     """``target op= value``; ``op`` without the ``=``."""
 
@@ -249,7 +250,7 @@ class AugAssign:
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Declare:
     """``target: annotation``; the value that stands with it was assigned before."""
 
@@ -258,19 +259,19 @@ class Declare:
     annotation: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Eval:
     span: Span
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class WithItem:
     context: Expr
     target: Expr | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class With:
     span: Span
     items: tuple[WithItem, ...]
@@ -278,7 +279,7 @@ class With:
     is_async: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class If:
     span: Span
     test: Expr
@@ -286,7 +287,7 @@ class If:
     orelse: tuple[Stmt, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class For:
     span: Span
     target: Expr
@@ -296,7 +297,7 @@ class For:
     is_async: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class While:
     span: Span
     test: Expr
@@ -304,14 +305,14 @@ class While:
     orelse: tuple[Stmt, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Handler:
     type: Expr | None
     name: str | None
     body: tuple[Stmt, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Try:
     span: Span
     body: tuple[Stmt, ...]
@@ -320,7 +321,7 @@ class Try:
     final: tuple[Stmt, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Case:
     """One ``case``: ``pattern`` is the matched value if it is plain, ``None`` for a wildcard or a capture."""
 
@@ -330,32 +331,32 @@ class Case:
     body: tuple[Stmt, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Match:
     span: Span
     subject: Expr
     cases: tuple[Case, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Return:
     span: Span
     value: Expr | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Raise:
     span: Span
     value: Expr | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Delete:
     span: Span
     targets: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Jump:
     """``kind`` is ``"break"`` or ``"continue"``."""
 
@@ -363,13 +364,13 @@ class Jump:
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Assert:
     span: Span
     test: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Scope:
     """``global``/``nonlocal`` names; ``kind`` says which."""
 
@@ -378,7 +379,7 @@ class Scope:
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Import:
     """One bound name: ``import a.b as c`` -> module "a.b", attribute None, name "c".
 
@@ -392,7 +393,7 @@ class Import:
     attribute: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class FunctionDef:
     """A function defined by a statement inside a function body or at the top of a module."""
 
@@ -400,7 +401,7 @@ class FunctionDef:
     function: Function
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class ClassDef:
     """A class defined inside a function body."""
 
@@ -408,7 +409,7 @@ class ClassDef:
     cls: ClassDecl
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Unread:
     """Statements of a module or class that were not read: they are too large, or nested too deeply."""
 

@@ -30,6 +30,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
+from streamlint.frozen import frozen
 from streamlint.order.hb import HappensBefore, Ordering, Verdict
 from streamlint.trace import (
     Access,
@@ -69,7 +70,7 @@ class ConflictKind(Enum):
     WRITE_AFTER_WRITE = "write after write"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Conflict:
     """Two accesses that are not surely ordered; ``ordering`` is ``NO`` or ``UNKNOWN``.
 
@@ -91,7 +92,7 @@ _Agent: TypeAlias = LaneId | tuple[StreamId, LaneId]
 """A lane, or a stream and the lane that issued to it."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class _Entry:
     op: OpId
     access: Access

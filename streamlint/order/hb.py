@@ -23,11 +23,11 @@ unresolved call that is taken to launch something): of the two errors, a missed 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from streamlint.frozen import frozen
 from streamlint.order.clocks import known
 from streamlint.order.hb_build import Builder, EdgeKind
 from streamlint.trace import Copy, Doubt, HostEffect, OpId, Trace
@@ -48,7 +48,7 @@ class Verdict(Enum):
     UNKNOWN = "ordered only if an assumption holds"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Edge:
     """``earlier`` is complete before ``later`` begins, unless one of ``doubts`` is justified."""
 
@@ -63,7 +63,7 @@ class Edge:
         return next((doubt for doubt in Doubt if doubt in self.doubts), None)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Ordering:
     """``doubts`` are those of one chain of edges that would order the two; empty unless unknown."""
 

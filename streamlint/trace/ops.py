@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import TypeAlias
 
+from streamlint.frozen import frozen
 from streamlint.trace.things import (
     MAIN_LANE,
     Access,
@@ -39,7 +40,7 @@ class Role(Enum):
     SET_UP = "what was complete before the first call from outside"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class OpBase:
     at: Site
     lane: LaneId = MAIN_LANE
@@ -47,7 +48,7 @@ class OpBase:
     role: Role = Role.CODE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Launch(OpBase):
     """Device work queued on a stream: a kernel, a memset, an operator."""
 
@@ -68,7 +69,7 @@ class Launch(OpBase):
     """The graph whose captured work this is; ``accesses`` are then what was captured, summed up."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Copy(OpBase):
     """A copy queued on a stream. With ``STAGED`` and ``BLOCKS`` the host itself reads the source."""
 
@@ -85,7 +86,7 @@ class Copy(OpBase):
         return (self.src, self.dst)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class HostAccess(OpBase):
     """The host reads or writes memory itself."""
 
@@ -93,7 +94,7 @@ class HostAccess(OpBase):
     name: str = "host access"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Record(OpBase):
     """``event`` now stands for the tail of ``stream``; an earlier record is forgotten."""
 
@@ -103,7 +104,7 @@ class Record(OpBase):
     """The device of the stream, as in ``Stream.made_on``."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Wait(OpBase):
     """Later work of ``stream`` waits for the record that ``event`` holds now, if any."""
 
@@ -112,7 +113,7 @@ class Wait(OpBase):
     name: str = "wait"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class SyncEvent(OpBase):
     """The host waits for the record that ``event`` holds now, if any."""
 
@@ -120,7 +121,7 @@ class SyncEvent(OpBase):
     name: str = "synchronize"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class SyncStream(OpBase):
     """The host waits for all that was queued on ``stream``."""
 
@@ -128,7 +129,7 @@ class SyncStream(OpBase):
     name: str = "synchronize"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class SyncDevice(OpBase):
     """The host waits for all streams of ``device``."""
 
@@ -136,7 +137,7 @@ class SyncDevice(OpBase):
     name: str = "synchronize"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Barrier(OpBase):
     """Unseen code that may order ``streams`` with each other and with the host, or may not.
 
@@ -149,7 +150,7 @@ class Barrier(OpBase):
     name: str = "unresolved call"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Alloc(OpBase):
     """``buffer`` comes to life; ``stream`` where the allocation is ordered by one."""
 
@@ -158,7 +159,7 @@ class Alloc(OpBase):
     name: str = "allocation"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Free(OpBase):
     """``buffer`` goes back to its allocator; ``stream`` where the free is ordered by one."""
 
@@ -168,7 +169,7 @@ class Free(OpBase):
     name: str = "free"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class KeepAlive(OpBase):
     """The allocator will not reuse ``buffer`` before the work now on ``stream`` is done."""
 
@@ -177,7 +178,7 @@ class KeepAlive(OpBase):
     name: str = "record_stream"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class HandOff(OpBase):
     """``buffer`` becomes known to another library, by a protocol or as an address.
 
@@ -192,7 +193,7 @@ class HandOff(OpBase):
     name: str = "hand-off"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Callback(OpBase):
     """A host function queued on ``stream``; ops with ``lane == body`` are what it does.
 
@@ -206,7 +207,7 @@ class Callback(OpBase):
     name: str = "host callback"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class CallbackEnd(OpBase):
     """Later work of ``stream`` starts after the body that ends here."""
 
@@ -214,21 +215,21 @@ class CallbackEnd(OpBase):
     body: LaneId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Spawn(OpBase):
     """A host thread starts: its ops have ``lane == child`` and know what this lane knew."""
 
     child: LaneId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Join(OpBase):
     """This lane waits for the end of the thread ``child``."""
 
     child: LaneId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class HostWait(OpBase):
     """The thread goes on when it has the lock, when the flag is set, or when the queue has an item."""
 
@@ -236,7 +237,7 @@ class HostWait(OpBase):
     name: str = "wait"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class HostSignal(OpBase):
     """The thread gives the lock back, sets the flag, or puts an item."""
 
@@ -244,7 +245,7 @@ class HostSignal(OpBase):
     name: str = "signal"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class CudaCall(OpBase):
     """A CUDA call that orders nothing (an error query, an allocation size query, a create).
 
@@ -258,19 +259,19 @@ class CudaCall(OpBase):
     """Events whose time it reads; all must be complete."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class DestroyStream(OpBase):
     stream: StreamId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class DestroyEvent(OpBase):
     """Waits already issued keep the record that they saw."""
 
     event: EventId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class BeginCapture(OpBase):
     """Work queued on ``stream`` becomes nodes of a graph. An unknown error mode counts as relaxed."""
 
@@ -279,7 +280,7 @@ class BeginCapture(OpBase):
     """The thread may make calls that are unsafe during a capture, such as an allocation."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class EndCapture(OpBase):
     """In doubt where an exception left the captured block."""
 
@@ -319,7 +320,7 @@ class Provenance(Enum):
     OBSERVED = "recorded on a GPU"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Trace:
     """One path through one entry."""
 

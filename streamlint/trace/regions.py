@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
+from streamlint.frozen import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen()
 class Interval:
     """Positions ``lo <= i < hi`` of one axis (elements statically, bytes in observed traces)."""
 
@@ -19,7 +20,7 @@ UNBOUNDED = 1 << 62
 """The upper end of an interval that reaches to the end of its axis."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Symbol:
     """A place on one axis known only by the expression that selects it, as in ``x[i]``.
 
@@ -29,7 +30,7 @@ class Symbol:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class SymbolSlice:
     """``x[a:b]`` with bounds known only by their expressions; ``None`` means from/to the end."""
 
@@ -37,7 +38,7 @@ class SymbolSlice:
     hi: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Picked:
     """Stands first: an expression of unknown value chooses the buffer among several, as in ``slots[k]``.
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, NewType, TypeAlias
 
+from streamlint.frozen import frozen
 from streamlint.trace.regions import WHOLE, Region
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Doubt(Enum):
     ASSUMED = "what a value is, or where it lives, is assumed"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Passed:
     """What code that is not seen passes in a call: an argument, or what is reached from one."""
 
@@ -130,7 +130,7 @@ class Passed:
         return self.call == 0 and not self.rest
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Stream:
     id: StreamId
     kind: StreamKind
@@ -150,7 +150,7 @@ class Stream:
         return self.kind in (StreamKind.LEGACY, StreamKind.PER_THREAD, StreamKind.CURRENT)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Event:
     id: EventId
     device: DeviceId
@@ -171,7 +171,7 @@ class Event:
     recorded itself, it holds what that one did first."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Buffer:
     """A block of memory; views share their base's buffer and differ in region."""
 
@@ -195,7 +195,7 @@ class Buffer:
     passed: Passed | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Graph:
     """An executable graph: captured work that a launch of the graph runs again.
 
@@ -215,7 +215,7 @@ class MonitorKind(Enum):
     QUEUE = "queue"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Monitor:
     """At what host threads, and host callbacks, wait for each other."""
 
@@ -227,7 +227,7 @@ class Monitor:
     """A flag that is cleared somewhere: which signal a wait saw cannot be told."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Access:
     buffer: BufferId
     mode: Mode
@@ -235,7 +235,7 @@ class Access:
     doubts: frozenset[Doubt] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Site:
     """Where an op comes from.
 

@@ -7,10 +7,11 @@ for messages what a symbol stands for; nothing takes that text apart again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 from weakref import ref
 
+from streamlint.frozen import frozen
 from streamlint.interp.state.budgets import LIMITS, short
 
 if TYPE_CHECKING:
@@ -32,8 +33,8 @@ class _Once(type):
             made = known() if known is not None else None
             if made is None:
                 made = type.__call__(cls, *parts)
-                object.__setattr__(made, "_kinds", _kinds_in(cls, parts))
-                object.__setattr__(made, "_owner", parts[0] if cls in _OWNED else None)
+                made._kinds = _kinds_in(cls, parts)
+                made._owner = parts[0] if cls in _OWNED else None
                 _MADE[what] = entry = _Entry(made, _forget)
                 entry.what = what
             return made
@@ -65,7 +66,7 @@ class _Symbol(metaclass=_Once):
     """See ``owner``."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Param(_Symbol):
     """What unseen code passes in a call from outside; ``rest``: what ``*name`` takes."""
 
@@ -74,7 +75,7 @@ class Param(_Symbol):
     rest: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Local(_Symbol):
     """A variable or a parameter of a function of the tree that nothing shows the value of."""
 
@@ -82,14 +83,14 @@ class Local(_Symbol):
     name: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Name(_Symbol):
     """A name outside of functions, with dots: a variable of a module, what a library has, ``self``."""
 
     path: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Const(_Symbol):
     """A number or a text; ``kind`` tells ``1`` from ``True``."""
 
@@ -97,7 +98,7 @@ class Const(_Symbol):
     value: Plain
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Thing(_Symbol):
     """A stream, an event, a graph, a callback or an object of the path."""
 
@@ -105,7 +106,7 @@ class Thing(_Symbol):
     number: int | str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Memory(_Symbol):
     """A view of a buffer of the path."""
 
@@ -113,43 +114,43 @@ class Memory(_Symbol):
     region: Region
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Attr(_Symbol):
     of: Symbol
     name: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Item(_Symbol):
     of: Symbol
     at: Symbol
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Spread(_Symbol):
     """What ``*of`` passes to a call."""
 
     of: Symbol
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Each(_Symbol):
     """The index that stands for all."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Slice(_Symbol):
     lo: Symbol | None
     hi: Symbol | None
     step: Symbol | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Tuple(_Symbol):
     items: tuple[Symbol, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Call(_Symbol):
     """What a call gives that gives the same for the same, such as ``len(xs)``."""
 
@@ -157,20 +158,20 @@ class Call(_Symbol):
     args: tuple[Symbol, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Unary(_Symbol):
     op: str
     of: Symbol
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Binary(_Symbol):
     op: str
     left: Symbol
     right: Symbol
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Compare(_Symbol):
     """Never ``!=`` and its kin, which are negations."""
 
@@ -179,14 +180,14 @@ class Compare(_Symbol):
     right: Symbol
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Not(_Symbol):
     """The opposite of an unknown condition; never of an opposite."""
 
     of: Symbol
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Formatted(_Symbol):
     """An f-string: the texts around its values, and these."""
 
@@ -194,7 +195,7 @@ class Formatted(_Symbol):
     values: tuple[Symbol, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Function(_Symbol):
     """A function of the tree, as one activation of the function around it made it."""
 
@@ -205,7 +206,7 @@ class Function(_Symbol):
     receiver: Symbol | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Fresh(_Symbol):
     """What equals no other: ``what`` gave it, at a place, in a turn of it, and in a call from outside."""
 

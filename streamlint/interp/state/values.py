@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
+from streamlint.frozen import frozen
 from streamlint.interp.state import symbols
 from streamlint.trace import (
     WHOLE,
@@ -41,12 +42,12 @@ class Flavor(Enum):
     OPAQUE = "result of an unresolved call"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class ConstV:
     value: Plain
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class StreamV:
     """``lib`` is whose object it is (it decides methods and ``with``); the stream may be another's too."""
 
@@ -56,13 +57,13 @@ class StreamV:
     """A bare handle (``stream.cuda_stream``): who gets it launches on the stream, and waits for nothing."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class EventV:
     id: EventId
     lib: Lib | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class GraphV:
     """A graph; what was captured into it is ``Machine.recordings[id]``."""
 
@@ -70,7 +71,7 @@ class GraphV:
     lib: Lib | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class BufferV:
     """A view of a buffer."""
 
@@ -79,7 +80,7 @@ class BufferV:
     flavor: Flavor = Flavor.TORCH
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class DeviceV:
     """A device: ``"1"``, ``"cur"`` (device 0, and the one current at entry), ``"cpu"``, or ``"?key"``."""
 
@@ -96,26 +97,26 @@ class DeviceV:
         return self.id == "cpu"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class ApiV:
     """A name outside the analyzed tree, such as ``torch.cuda.Stream``; ``key`` is its dotted path."""
 
     path: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class ModuleV:
     """A module of the analyzed tree."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class ClassV:
     decl: ir.ClassDecl
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class FuncV:
     """A function of the analyzed tree, with what it closes over."""
 
@@ -130,7 +131,7 @@ class FuncV:
         return self.function.qualname
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class MethodV:
     """``receiver.name`` where the receiver belongs to a framework or is unknown."""
 
@@ -138,14 +139,14 @@ class MethodV:
     name: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class PartialV:
     func: Value
     args: tuple[Value, ...]
     kwargs: dict[str, Value]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class CallbackV:
     """``CFUNCTYPE(...)(function)``: an object through whose memory ``id`` C code calls the function."""
 
@@ -155,7 +156,7 @@ class CallbackV:
     """Only its address (``cast(callback, c_void_p).value``), which does not keep it alive."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class GeneratorV:
     """A generator that was called and not yet run; ``context`` if ``@contextmanager`` wraps it."""
 
@@ -165,7 +166,7 @@ class GeneratorV:
     context: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class TupleV:
     items: tuple[Value, ...]
     size: int = field(init=False, compare=False, repr=False)
@@ -176,14 +177,14 @@ class TupleV:
         object.__setattr__(self, "size", size)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class HeapV:
     """A mutable object; its content is ``Machine.heap[id]``."""
 
     id: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class ContextV:
     """A context manager that selects a stream or a device, or does nothing."""
 
@@ -210,7 +211,7 @@ class ContextKind(Enum):
     CLOSING = "close on exit"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class QueryV:
     """The answer of ``event.query()`` or ``stream.query()``: true means complete.
 
@@ -223,7 +224,7 @@ class QueryV:
     negated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class SymV:
     """An unknown value with an identity: equal symbols are the same value.
 
@@ -237,7 +238,7 @@ class SymV:
     """The function of ``torch.nn.functional`` that it computes if it is called: a layer of ``torch.nn``."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class SliceV:
     lo: Value | None
     hi: Value | None
@@ -279,7 +280,7 @@ class Shape(Enum):
     SET = "set"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Born:
     """How many streams, events, buffers and objects there were at a time."""
 
@@ -344,7 +345,7 @@ class Env:
     """... and ``nonlocal``."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Comparison:
     """An open comparison that a path has come by: never ``!=`` and its kin, which are negations."""
 
