@@ -15,7 +15,10 @@ from tests.renaming import renamed
 from tests.reordering import reordered
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from streamlint.finding import Report
 
 ALL = "STREAMLINT_RENAME_ALL"
 """Set in the environment, it takes all fixtures; otherwise each fifth."""
@@ -24,25 +27,23 @@ FILES = {file.relative_to(FIXTURES).as_posix(): file for file in fixture_files()
 CHOSEN = [name for number, name in enumerate(FILES) if ALL in os.environ or number % 5 == 0]
 
 
-def found(root: Path, name: str, source: str) -> list[tuple[str, int, str]]:
+def found(report: Report) -> list[tuple[str, int, str]]:
     """Code, line and confidence of each finding."""
-    # The fixture lies where it does in the project: with its folder as root, torch/ would be `import torch`.
-    file = root / "fixtures" / name
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(source, encoding="utf-8")
-    report = engine.analyze(root, [file], engine.Settings())
     assert not report.errors
     return sorted((one.code, one.primary.line, one.confidence.name) for one in report.findings)
 
 
 @pytest.mark.parametrize("name", CHOSEN)
-def test_other_names_in_another_order_give_the_same_findings(name: str, tmp_path: Path) -> None:
-    source = FILES[name].read_text(encoding="utf-8")
+def test_other_names_in_another_order_give_the_same_findings(
+    name: str, analyzed: Callable[[Path], Report]
+) -> None:
+    file = FILES[name]
+    source = file.read_text(encoding="utf-8")
     seed = zlib.crc32(name.encode())
     moved, was = reordered(source, seed)
-    before = found(tmp_path / "own", name, source)
-    after = found(tmp_path / "other", name, renamed(moved, seed))
-    assert sorted((code, was[line - 1], sure) for code, line, sure in after) == before
+    other = {file: renamed(moved, seed).encode()}
+    after = found(engine.analyze(FIXTURES.parent, [file], engine.Settings(evidence=False), overlay=other))
+    assert sorted((code, was[line - 1], sure) for code, line, sure in after) == found(analyzed(file))
 
 
 PROGRAM = """\

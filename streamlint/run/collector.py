@@ -8,6 +8,7 @@ of a run over a large tree. Garbage of one file is little, so it is enough to lo
 from __future__ import annotations
 
 import gc
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
 
 
 GROWTH = 1.25
-"""Between runs all garbage is looked for when there is so many times as much as was alive the last time."""
+"""Between runs all garbage is looked for when so many times as much is held as was alive the last time."""
 _alive = 0
-"""How many objects were: a language server begins a run with each edit, and walks over them by itself."""
+"""How much was: a language server begins a run with each edit, and to collect walks over all of it."""
 
 
 def start() -> None:
@@ -44,14 +45,14 @@ def by_hand() -> Iterator[None]:
 def _look_for_garbage_of_earlier_runs() -> None:
     """What a run keeps is garbage when it is over, and must not stay frozen with what is alive for good."""
     global _alive  # noqa: PLW0603  (there is one collector in a process)
-    there = gc.get_freeze_count()
+    there = sys.getallocatedblocks()  # to count what is collected would walk over all of it, too
     if not _alive:  # the first run
         _alive = there
     elif there > GROWTH * _alive:
         gc.unfreeze()
         gc.collect()
         gc.freeze()
-        _alive = gc.get_freeze_count()
+        _alive = sys.getallocatedblocks()
 
 
 def release() -> None:
