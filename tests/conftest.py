@@ -66,7 +66,7 @@ def _internal_errors_fail_tests(request: pytest.FixtureRequest) -> Iterator[None
     """A test that wants nothing to be found must not pass because the analyzer broke."""
     analyze = Session.file
 
-    def checked(work: Session, path: Path, only: Callable[[str], bool] | None = None) -> FileResult:
+    def checked(work: Session, path: Path, only: frozenset[str] | None = None) -> FileResult:
         result = analyze(work, path, only)
         if not request.session.stash[EXPECTED]:
             told = [error.message for error in result.errors if error.message.startswith("internal error")]

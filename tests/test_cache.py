@@ -26,8 +26,6 @@ from tests.cli_support import run
 from tests.test_tree import written
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from streamlint.finding import Report
 
 HERE = Path(__file__).parent.parent
@@ -273,7 +271,7 @@ def test_what_changes_during_a_run_is_not_kept(
     root, cache = project(tmp_path)
     file = Session.file
 
-    def edits_helper(work: Session, path: Path, only: Callable[[str], bool] | None) -> FileResult:
+    def edits_helper(work: Session, path: Path, only: frozenset[str] | None) -> FileResult:
         if path.name == "lone.py":
             (root / "helper.py").write_text(WAITING)
         return file(work, path, only)

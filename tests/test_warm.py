@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streamlint import check_source
+from streamlint.run.results import Settings
+from streamlint.run.session import Session
+from streamlint.run.tree import Tree
+from streamlint.run.warm import Warm
 from streamlint.server.analysis import Analysis, Answer, Question
 
 if TYPE_CHECKING:
@@ -101,3 +105,23 @@ def asked(
 def told(findings: tuple[Finding, ...]) -> set[tuple[object, ...]]:
     """All but the fixes, which come with the whole file."""
     return {(each.pair, each.message, each.confidence, each.related, each.fingerprint) for each in findings}
+
+
+def test_who_calls_a_function_is_known_of_the_files_on_the_disk(tmp_path: Path) -> None:
+    one, other = tmp_path / "one.py", tmp_path / "other.py"
+    one.write_text("f(1)\n")
+    other.write_text("g(1)\n")
+    warm = Warm()
+
+    def calling(opened: dict[Path, bytes]) -> tuple[str, ...]:
+        files = (one, other)
+        tree = Tree(tmp_path, files, opened, warm=warm)
+        return Session(tmp_path, files, Settings(), opened, tree=tree).project.calling("f")
+
+    assert calling({}) == ("one",)
+    assert calling({one: b"g(1)\n"}) == ()
+    assert calling({one: b"f(2)\n", other: b"f(3)\n"}) == ("one", "other")
+    assert calling({other: b"f(4)\n"}) == ("one", "other")
+    other.write_text("f(1)\n")
+    warm.forget_disk()
+    assert calling({}) == ("one", "other")

@@ -22,7 +22,7 @@ from streamlint.lower.scan import (
     given,
     scan,
 )
-from streamlint.lower.text import Lazy, Segment, SourceText, gc_paused
+from streamlint.lower.text import Segment, SourceText, gc_paused
 from streamlint.lower.units import Block, BlockKind, Lines
 
 if TYPE_CHECKING:
@@ -116,11 +116,11 @@ class _Indexer:
 
     def function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, prefix: str) -> ir.FunctionDecl:
         source = self.segment.source
-        words = scan(node)
         end_line = self.segment.end(node)[0]
         first = _first_line(node) + self.segment.shift
+        text = source.lines[first - 1 : end_line]
+        words = self.lowered.words.get(text, partial(scan, node))()
         lines = Lines(first, end_line, words.depth, source.size(first, end_line))
-        key = prefix, first, source.lines[first - 1 : end_line]
         return ir.FunctionDecl(
             name=node.name,
             qualname=prefix + node.name,
@@ -135,7 +135,9 @@ class _Indexer:
             globals=words.globals,
             given=words.given,
             entered=words.entered,
-            load=self.lowered.function(key, partial(_lower_function, source, lines, prefix)),
+            load=self.lowered.functions.get(
+                (prefix, first, text), partial(_lower_function, source, lines, prefix)
+            ),
         )
 
     def class_(self, node: ast.ClassDef, prefix: str) -> ir.ClassDecl:
@@ -195,7 +197,9 @@ class _Indexer:
         return Block((self.lines(node),), prefix, BlockKind.ONE_LINE_CLASS)
 
     def block_loader(self, block: Block) -> Callable[[], tuple[ir.Stmt, ...]]:
-        return Lazy(partial(_lower_block, self.segment.source, block))
+        source = self.segment.source
+        text = tuple(source.lines[lines.first - 1 : lines.last] for lines in block.runs)
+        return self.lowered.blocks.get((block, text), partial(_lower_block, source, block))
 
     def runs(self, body: Sequence[ast.stmt], left_out: tuple[type[ast.stmt], ...]) -> Iterator[Lines]:
         """Stretches of statements between the definitions (and imports) of a block.

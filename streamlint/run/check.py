@@ -198,8 +198,9 @@ def files_around(request: Request, focus: Sequence[Path]) -> tuple[Path, ...]:
         folders = {path.parent for path in focus}
         around = tuple(path for folder in sorted(folders) for path in folder.glob("*.py") if is_file(path))
         excluded = Patterns.of(request.config.exclude)
-        around = tuple(path for path in around if not excluded.cover(relative(path, request.root)))
-    return tuple(sorted({*around, *focus}))
+        around = tuple(sorted(path for path in around if not excluded.cover(relative(path, request.root))))
+    # An editor's questions are about the same files again and again.
+    return around if set(around).issuperset(focus) else tuple(sorted({*around, *focus}))
 
 
 def _all_files(request: Request) -> tuple[Path, ...]:

@@ -85,26 +85,20 @@ def first(request: check.Request, path: Path, last: Whole) -> Report | None:
         return None
     again = _closest(last.ran, module.name, edited[0].qualname)
     with collector.by_hand():
-        result = collected(session, path, lambda label: label in again)
+        result = collected(session, path, again)
     stay = {pair for each in last.ran if each.label not in again for pair in each.pairs}
     found = (*result.findings, *_moved(last.findings, stay, edit, module.path))
     unique = {finding.pair: finding for finding in reversed(found)}
     return Report(merge(unique.values(), tree.statement), result.errors, 1, 1)
 
 
-def _closest(ran: Sequence[Ran], module: str, function: str) -> set[str]:
+def _closest(ran: Sequence[Ran], module: str, function: str) -> frozenset[str]:
     """The entries that came by a function, those first that came by few others, as long as they are quick."""
     name = f"{module}:{function}"
     by_it = sorted((each for each in ran if name in each.covered), key=lambda each: len(each.covered))
     spent = accumulate(each.seconds for each in by_it)
-    return {
-        function,
-        *(
-            each.label
-            for each, until in zip(by_it, spent, strict=True)
-            if until <= SECONDS or each is by_it[0]
-        ),
-    }
+    quick = (each for each, until in zip(by_it, spent, strict=True) if until <= SECONDS or each is by_it[0])
+    return frozenset({function, *(each.label for each in quick)})
 
 
 def _moved(findings: Sequence[Finding], stay: set[Pair], edit: _Edit, path: str) -> Iterator[Finding]:

@@ -76,5 +76,5 @@ def _own_traces(session: Session, module: ir.Module, function: str) -> list[Trac
     if function in module.functions:
         entry = starts.function_entry(session.project, module, module.functions[function])
         return run_entry(session.project, entry, kind).traces
-    runs = starts.module_runs(session.project, module, kind, lambda label: label == function)
+    runs = starts.module_runs(session.project, module, kind, frozenset({function}))
     return [trace for run in runs for trace in run.traces]

@@ -84,7 +84,7 @@ class Memory:
 
     def results(self, tree: Tree, wanted: Sequence[Path]) -> dict[Path, FileResult]:
         """What is known of files."""
-        names = tree.names()
+        names = tree.named.of_files
         keys = {self._key(tree.relative(path), names[path]): path for path in wanted}
         found: dict[Path, FileResult] = {}
         for row in self._store.results(list(keys)):
@@ -111,7 +111,7 @@ class Memory:
     def _answer(self, tree: Tree, modules: Sequence[str], searches: Sequence[Search]) -> bytes:
         """What there is to read by these names and searches."""
         parts = [self._module(tree, name) for name in modules]
-        names = tree.names() if searches else {}
+        names = tree.named.of_files if searches else {}
         for search in searches:
             if search not in self.searches:
                 matching = (path for path in self._files if search.matches(self._text(path)))
@@ -123,7 +123,7 @@ class Memory:
     def _module(self, tree: Tree, name: str) -> bytes:
         """The module that a name stands for: its own name, its file and its text."""
         if name not in self._lines:
-            place = tree.place(name)
+            place = tree.named.place(name)
             if place is None:
                 self._lines[name] = b""
             else:
@@ -142,7 +142,7 @@ class Memory:
         """
         moved = self._now.moved(self._files, self._limit)
         rows: list[Row] = []
-        names = tree.names()
+        names = tree.named.of_files
         for path, result in done.items():
             if result.reads is None or self._rests_on(tree, path, result.reads, moved):
                 report = None
@@ -165,7 +165,7 @@ class Memory:
     def _rests_on(self, tree: Tree, path: Path, reads: Reads, moved: frozenset[str]) -> bool:
         if not moved:
             return False
-        places = (tree.place(name) for name in reads.modules)
+        places = (tree.named.place(name) for name in reads.modules)
         paths = {tree.relative(place[1]) for place in places if place is not None}
         return bool(reads.searches) or not moved.isdisjoint({tree.relative(path), *paths})
 

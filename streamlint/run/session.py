@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir, notebook
 from streamlint.finding import OF_FIXES, Confidence, Finding, LeftOut, SourceError, Statistics
-from streamlint.interp.entries import starts
+from streamlint.interp.entries import methods, starts
 from streamlint.interp.facts import relevance, text_order, touching
 from streamlint.interp.state.budgets import Budgets, FileCut, OutOfResources
 from streamlint.interp.state.project import Project
@@ -26,12 +26,13 @@ from streamlint.run.tree import Tree
 from streamlint.run.warm import Ran
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from streamlint.fixes.plans import Plans
     from streamlint.interp.entries.runs import Run
     from streamlint.run.searches import Search
+    from streamlint.run.warm import Called
     from streamlint.source import Span
     from streamlint.trace import Event
 
@@ -39,7 +40,7 @@ MOST_INDEXED = 8_000_000
 """Characters of source that are kept indexed from file to file."""
 
 
-def collected(session: Session, path: Path, only: Callable[[str], bool] | None = None) -> FileResult:
+def collected(session: Session, path: Path, only: frozenset[str] | None = None) -> FileResult:
     """Analyzes one file, and collects the garbage that it leaves."""
     result = frames.with_room(lambda: session.file(path, only))
     if session.forget():
@@ -68,13 +69,11 @@ class Session:
     ) -> None:
         self.settings = settings
         self.tree = tree or Tree(root, files, overlay, settings.max_file_bytes)
-        self.names = self.tree.names()
-        self._named = {self.tree.relative(path): name for path, name in self.names.items()}
+        self.names = self.tree.named.of_files
         self._modules: dict[str, ir.Module | None] = {}
         self._found = dict(found or {})
         """Answers of searches, as far as they are known."""
-        self._called: dict[bytes, list[Path]] | None = None
-        """Files by what they call."""
+        self._called: Called | None = None
         self._looked_up: set[str] = set()
         self._searched: dict[Search, tuple[str, ...]] = {}
         self._matches: dict[Search, tuple[str, ...]] = {}
@@ -121,10 +120,10 @@ class Session:
         self.project = self._new_project()
         return True
 
-    def file(self, path: Path, only: Callable[[str], bool] | None = None) -> FileResult:
+    def file(self, path: Path, only: frozenset[str] | None = None) -> FileResult:
         """Analyzes one file; never raises.
 
-        ``only`` chooses entries by their labels. What rests on what the others show is not found then.
+        ``only`` has the labels of wanted entries. What rests on what the others show is not found then.
         """
         self.project = self._new_project()
         try:
@@ -134,7 +133,7 @@ class Session:
             what = f"internal error: {type(error).__name__}: {error}; please report this file"
             return FileResult(errors=(SourceError(self.tree.relative(path), 0, what),))
 
-    def _file(self, path: Path, only: Callable[[str], bool] | None) -> FileResult:
+    def _file(self, path: Path, only: frozenset[str] | None) -> FileResult:
         plain = of_plain_file(self.tree, path, parsed=self.names.get(path) in self._modules)
         if plain is not None:
             return plain
@@ -154,7 +153,7 @@ class Session:
             return self.tree.index(path, path.stem, is_package=path.name == "__init__.py")
         return self.project.module(name)
 
-    def _analyzed(self, path: Path, module: ir.Module, only: Callable[[str], bool] | None) -> FileResult:
+    def _analyzed(self, path: Path, module: ir.Module, only: frozenset[str] | None) -> FileResult:
         found: list[Conditional] = []
         facts = Facts()
         ran: list[Ran] = []
@@ -175,7 +174,7 @@ class Session:
                 ran.append(_note(run, judged, time.process_time() - begun))
                 begun = time.process_time()
                 covered |= run.covered
-                left_out.update((run.entry.label.partition(", then ")[0], what) for what in run.left_out)
+                left_out.update((run.entry.label.partition(methods.THEN)[0], what) for what in run.left_out)
                 if run.cut or any(trace.cut for trace in run.traces):
                     approximate.add(run.entry.label)
         except FileCut as reason:
@@ -250,7 +249,7 @@ class Session:
     def _about(self, module: ir.Module, event: Event) -> Iterator[ir.Module]:
         """The module whose entries wait for an event, and the one that makes it: its methods record it."""
         yield module
-        home = self._named.get(event.span.path) if event.span is not None else None
+        home = self.tree.named.of_places.get(event.span.path) if event.span is not None else None
         made_in = self.project.module(home) if home is not None and home != module.name else None
         if made_in is not None:
             yield made_in
@@ -325,7 +324,7 @@ class Session:
             self._found[search] = tuple(map(self.tree.relative, self._paths(search)))
         found = self._searched[search] = self._found[search]
         if search not in self._matches:
-            self._matches[search] = tuple(sorted(self._named[where] for where in found))
+            self._matches[search] = tuple(sorted(self.tree.named.of_places[where] for where in found))
         return self._matches[search]
 
     def _paths(self, search: Search) -> Sequence[Path]:
@@ -333,11 +332,27 @@ class Session:
         if search.kind is not Kind.CALLS:
             return [path for path in self.names if search.matches(self.tree.data(path) or b"")]
         if self._called is None:
-            self._called = {}
-            for path in self.names:
-                for name in searches.called_in(self.tree.data(path) or b""):
-                    self._called.setdefault(name, []).append(path)
+            self._called = self._by_call()
         return self._called.get(search.words[0].encode("utf-8", "surrogatepass"), ())
+
+    def _by_call(self) -> Called:
+        """Files by what they call; those on the disk are read once for the questions of an editor."""
+        opened, warm = self.tree.overlay, self.tree.warm
+        shut = (path for path in self.names if path not in opened)
+        if warm is None:
+            return self._calls_in(self.names)
+        there = warm.called((self.tree.files, frozenset(opened)), lambda: self._calls_in(shut))
+        called = dict(there)
+        for name, paths in self._calls_in(path for path in self.names if path in opened).items():
+            called[name] = [*paths, *called.get(name, ())]
+        return called
+
+    def _calls_in(self, paths: Iterable[Path]) -> dict[bytes, list[Path]]:
+        called: dict[bytes, list[Path]] = {}
+        for path in paths:
+            for name in searches.called_in(self.tree.data(path) or b""):
+                called.setdefault(name, []).append(path)
+        return called
 
     def _text(self, path: str) -> str | None:
         return self.tree.text(self.tree.root / path)

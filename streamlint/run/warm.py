@@ -10,15 +10,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from streamlint import ir
     from streamlint.finding import Pair
     from streamlint.lower.kept import Lowered
+    from streamlint.run.module_names import Names
 
 MOST_KEPT = 4_000_000
 """Characters of source that are kept indexed."""
 
+Called: TypeAlias = "Mapping[bytes, list[Path]]"
+"""Files by the names that they call."""
 Key: TypeAlias = "tuple[Path, str, str, bool]"
 """A file, its path in the project, the name that it has as a module, and whether it is a package."""
 
@@ -44,9 +48,28 @@ class Warm:
     """The entries of the files that were analyzed whole, the last time."""
     around: dict[tuple[Path, tuple[str, ...]], tuple[Path, ...]] = field(default_factory=dict)
     """The files of projects, by their root and what they leave out, as long as they are taken to be those."""
+    _named: tuple[object, Names] | None = None
+    _called: tuple[object, Called] | None = None
     _modules: dict[Key, tuple[str, ir.Module]] = field(default_factory=dict)
     _lowered: dict[Key, Lowered] = field(default_factory=dict)
     _size: int = 0
+
+    def forget_disk(self) -> None:
+        """Files may have changed that are not open."""
+        self.around.clear()
+        self._called = None
+
+    def named(self, files: object, make: Callable[[], Names]) -> Names:
+        """What the modules are called of files that are told by ``files``."""
+        if self._named is None or self._named[0] != files:
+            self._named = files, make()
+        return self._named[1]
+
+    def called(self, files: object, look: Callable[[], Called]) -> Called:
+        """What files on the disk call, which are told by ``files``."""
+        if self._called is None or self._called[0] != files:
+            self._called = files, look()
+        return self._called[1]
 
     def index(self, text: str, path: Path, where: str, name: str, is_package: bool) -> ir.Module:
         """What ``index_module`` gives. Raises ``ir.LoweringError`` as it does."""

@@ -90,7 +90,7 @@ class Analysis:
         cache = default_folder() if question.paths else None
         request = replace(request, cache=cache, warm=self.warm)
         if self.warm is not None and not question.is_typed:
-            self.warm.around.clear()
+            self.warm.forget_disk()
         answer = _whole(request) if question.last is None else _first(request, question.last)
         return replace(answer, resident=resident())
 

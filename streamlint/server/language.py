@@ -50,7 +50,8 @@ class _Protocol(LanguageServerProtocol):
         kwargs: dict[str, object] | None = None,
     ) -> None:
         def done(future: Future[object]) -> None:
-            self._request_futures.pop(msg_id, None)
+            # Not at once: when it shuts down pygls cancels all of them in a loop over this dict.
+            asyncio.get_running_loop().call_soon(self._request_futures.pop, msg_id, None)
             callback(future)
 
         super()._execute_handler(msg_id, handler, done, args, kwargs)

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.project import Project
 
+THEN = ", then "
+"""Between the calls in the label of an entry that makes several."""
 QUEUED_CALLS = 3
 MOST_PREPARING = 40
 """Public methods of a class that are called after others; of larger ones nobody calls a few only."""
@@ -140,7 +142,7 @@ def _sequence(
 
 
 def _label(cls: ir.ClassDecl, order: Sequence[ir.FunctionDecl]) -> str:
-    return f"{cls.qualname}." + ", then ".join(dict.fromkeys(decl.name for decl in order))
+    return f"{cls.qualname}." + THEN.join(dict.fromkeys(decl.name for decl in order))
 
 
 def _call(m: Machine, made: HeapV, decl: ir.FunctionDecl, number: int) -> None:

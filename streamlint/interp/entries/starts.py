@@ -28,7 +28,7 @@ from streamlint.interp.python import stmt, unseen_caller
 from streamlint.interp.state.values import FuncV
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.project import Project
@@ -39,15 +39,15 @@ def module_runs(
     project: Project,
     module: ir.Module,
     default_stream: StreamKind,
-    only: Callable[[str], bool] | None = None,
+    only: frozenset[str] | None = None,
 ) -> Iterator[Run]:
-    """Runs every entry of a module, callers before helpers; with ``only``, those whose label it accepts."""
+    """Runs every entry of a module, callers before helpers; with ``only``, those that have these labels."""
     relevant = relevant_names(project, module)
     told = Told()
 
     def started(entries: Iterator[Entry]) -> Iterator[Run]:
         for entry in entries:
-            if only is not None and not only(entry.label):
+            if only is not None and entry.label not in only:
                 continue
             run = run_entry(project, entry, default_stream)
             told.note(run)
@@ -63,14 +63,21 @@ def module_runs(
     yield from started(_functions(project, module, relevant, told, called=False))
     for cls in all_classes(module):
         project.budgets.never_run.update((cls.qualname, why) for why in cls.unread)
-    constructions = [Construction(cls) for cls in all_classes(module)]
+    constructions = [
+        Construction(cls) for cls in all_classes(module) if only is None or _is_among(cls.qualname, only)
+    ]
     for construction in constructions:
         yield from started(methods.alone_and_in_pairs(project, module, construction, relevant, told))
     yield from started(_functions(project, module, relevant, told, called=True))
     for construction in constructions:
         yield from started(methods.left(project, module, construction, told))
-        yield from started(methods.prepared(project, module, construction, told))
+        if only is None or any(methods.THEN in label for label in only):
+            yield from started(methods.prepared(project, module, construction, told))
         yield from started(methods.waiting(project, module, construction, told))
+
+
+def _is_among(cls: str, labels: frozenset[str]) -> bool:
+    return any(label.startswith(f"{cls}.") for label in labels)
 
 
 def mentions_streams(project: Project, module: ir.Module) -> bool:
