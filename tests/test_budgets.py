@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streamlint import ir
-from streamlint.interp.state.budgets import LIMITS, Budgets, FileCut, short
+from streamlint.interp.entries import runs
+from streamlint.interp.state.budgets import LIMITS, Budgets, FileCut, Limits, short
 from streamlint.order import conflicts
 from streamlint.rules.base import Judged
 from streamlint.run import engine
@@ -81,6 +82,15 @@ def test_what_was_left_out_is_named(tmp_path: Path) -> None:
     report = checked(tmp_path, HEAD + ENDLESS["tuples in tuples"] + RACE)
     (left,) = report.statistics.left_out
     assert (left.path, left.function, left.what) == ("program.py", "f", "elements of a tuple")
+
+
+def test_what_is_written_once_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What repeats is bounded: a long function is run to its end, a short one with a long loop is cut."""
+    monkeypatch.setattr(runs, "LIMITS", Limits(path_steps=600, path_ops=120))
+    long = checked(tmp_path, HEAD + "    x = x * 2\n" * 200 + RACE)
+    assert (long.statistics.left_out, "SL101" in {finding.code for finding in long.findings}) == ((), True)
+    looping = checked(tmp_path, HEAD + "    for i in range(200):\n        x = x * 2\n" + RACE)
+    assert [left.what for left in looping.statistics.left_out] == ["steps"]
 
 
 LOOPS = "".join("    " + " " * depth + f"for i{depth} in range(9):\n" for depth in range(18))

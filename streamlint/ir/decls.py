@@ -74,6 +74,10 @@ class FunctionDecl:
     """Last names of what its ``with`` statements enter without a call."""
     load: Callable[[], Function] = field(repr=False)
 
+    @property
+    def lines(self) -> int:
+        return self.end_line - self.span.line + 1
+
     def beginning(self) -> tuple[Function, str]:
         """The function; of one too large to be read whole, what comes first, and why not all of it."""
         try:

@@ -124,6 +124,7 @@ def _sequence(
         body,
         order[0].span,
         PATHS if repeat else PAIR_PATHS,
+        lines=max(decl.lines for decl in order),
         outside_calls=names,
         # Of two methods each may join what the other leaves.
         joined_elsewhere=frozenset().union(
@@ -172,6 +173,7 @@ def left(project: Project, module: ir.Module, construction: Construction, told: 
             body,
             decl.span,
             PAIR_PATHS,
+            lines=decl.lines,
             callers_cut=mentioned_in(module, decl, told.cut),
             is_step=decl.name in steps,
         )
@@ -240,4 +242,6 @@ def waiting(project: Project, module: ir.Module, construction: Construction, tol
             unseen_caller.after_other_calls(m, made, names)
             _call(m, made, decl, 1)
 
-        yield Entry(decl.qualname, module.name, body, decl.span, PAIR_PATHS, after_others=True)
+        yield Entry(
+            decl.qualname, module.name, body, decl.span, PAIR_PATHS, lines=decl.lines, after_others=True
+        )

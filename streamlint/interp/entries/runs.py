@@ -60,6 +60,8 @@ class Entry:
     body: Callable[[Machine], None]
     start: Span
     paths: int = PATHS
+    lines: int = 0
+    """Lines of what is run: of the longest function that is called, or of the module's body."""
     outside_calls: tuple[str, ...] = ()
     """Names of the methods called from outside, by call number."""
     joined_elsewhere: frozenset[str] = frozenset()
@@ -149,6 +151,7 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
 
 
 def _run_path(m: Machine, entry: Entry) -> Machine:
+    m.most_steps, m.most_ops = LIMITS.of_path(entry.lines)
     m.frames.append(Frame(Env({}, entry.module), entry.label, touches=True))
     callers.begin(m, entry.start)
     try:

@@ -101,7 +101,8 @@ def _body_entry(project: Project, module: ir.Module) -> Iterator[Entry]:
         s for s in module.load_body() if not isinstance(s, (ir.Declare, ir.Import)) and not _is_constant(s)
     ]
     if interesting:
-        yield Entry(module.name, module.name, body, interesting[0].span)
+        lines = interesting[-1].span.end_line - interesting[0].span.line + 1
+        yield Entry(module.name, module.name, body, interesting[0].span, lines=lines)
 
 
 def _is_constant(statement: ir.Stmt) -> bool:
@@ -149,6 +150,7 @@ def function_entry(project: Project, module: ir.Module, decl: ir.FunctionDecl) -
         module.name,
         body,
         decl.span,
+        lines=decl.lines,
         joined_elsewhere=joins.joined(project, module, decl),
         orders_elsewhere=joins.orders_state_of(module, decl),
     )

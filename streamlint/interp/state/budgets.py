@@ -25,6 +25,10 @@ class Limits:
     file_steps: int = 3_000_000
     """... and of all entries of a file."""
     path_ops: int = 6_000
+    """Operations of a path."""
+    line_steps: int = 12
+    line_ops: int = 4
+    """A function that is longer than that gets more: so many steps and operations for each of its lines."""
     call_depth: int = 40
     scans: int = 500
     """Searches for dropped references on one path; after that nothing is taken to be dropped."""
@@ -42,6 +46,13 @@ class Limits:
     """CPU time: the last resort. The steps of a file are done in a fifth of it, on a busy machine too."""
     file_bytes: int = 3_000_000_000
     """Growth of the process: the last resort."""
+
+    def of_path(self, lines: int) -> tuple[int, int]:
+        """Steps and operations of a path through functions, or a module's body, of so many lines.
+
+        What repeats is bounded, and not what is written once: 5,000 kernels one after the other are all run.
+        """
+        return max(self.path_steps, lines * self.line_steps), max(self.path_ops, lines * self.line_ops)
 
 
 LIMITS = Limits()

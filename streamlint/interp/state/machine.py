@@ -223,12 +223,14 @@ class Machine:
     replaced: dict[tuple[str, str], Value | None] = field(default_factory=dict)
     """What variables of modules and classes were before the path first assigned to them."""
     watch: Watch | None = None
+    most_steps: int = LIMITS.path_steps
+    most_ops: int = LIMITS.path_ops
 
     # ------------------------------------------------------------------ budgets and places
 
     def tick(self) -> None:
         self.steps = steps = self.steps + 1
-        if steps > LIMITS.path_steps or len(self.ops) > LIMITS.path_ops:
+        if steps > self.most_steps or len(self.ops) > self.most_ops:
             self.stop("steps")
         if not steps & 4_095:
             self.project.budgets.look()
