@@ -18,8 +18,6 @@ from streamlint import parsing
 SUFFIX = ".ipynb"
 MAX_BYTES = 50_000_000
 """Pictures are kept in a notebook too; of its code there may be as much as of any."""
-MOST_PARTS = 1_000_000
-"""Objects and lists, in JSON: 16 million of them fit into a file, and need gigabytes when it is read."""
 MOST_CELLS = 10_000
 PYTHON_CELLS = frozenset({"capture", "debug", "prun", "time", "timeit"})
 """Cell magics that run their text as Python: https://ipython.readthedocs.io/en/stable/interactive/magics.html"""
@@ -69,18 +67,10 @@ class Notebook:
 
 def parse(content: bytes) -> Notebook:
     """Read a notebook. Raises NotebookError."""
-    if content.count(b"{") + content.count(b"[") > MOST_PARTS:
-        raise NotebookError(f"a notebook of more than {MOST_PARTS} parts")
     try:
-        document = json.loads(content.decode("utf-8-sig"))
-    except RecursionError as error:
-        raise NotebookError("not a notebook: nested too deeply") from error
-    except UnicodeDecodeError as error:
-        raise NotebookError("not a notebook: not UTF-8", content.count(b"\n", 0, error.start) + 1) from error
-    except json.JSONDecodeError as error:
-        raise NotebookError(f"not a notebook: {error.msg}", error.lineno) from error
-    except ValueError as error:  # a number of thousands of digits
-        raise NotebookError(f"not a notebook: {error}") from error
+        document = parsing.json_of(content)
+    except parsing.UnparsableError as error:
+        raise NotebookError(f"not a notebook: {error}", error.line) from error
     match document:
         case {"cells": [*cells]}:
             pass

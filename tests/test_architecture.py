@@ -45,7 +45,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     "patterns": set(),
     "prefilter": set(),
     "cache": {"errors", "files", "finding", "source"},
-    "settings": {"errors", "files", "finding", "notebook", "patterns", "prefilter", "rules", "source"},
+    "settings": {
+        "errors",
+        "files",
+        "finding",
+        "notebook",
+        "parsing",
+        "patterns",
+        "prefilter",
+        "rules",
+        "source",
+    },
     "pictures": {*TEXT - {"parsing", "patterns", "prefilter"}, "judging", "order", "rules", "trace"},
     "output": {"characters", "errors", "files", "finding", "notebook", "pictures", "settings", "source"},
     "run": {

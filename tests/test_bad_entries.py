@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import resource
 import socket
 import sys
 import time
@@ -232,6 +233,31 @@ def test_a_large_file_is_not_read_for_its_comments(
     assert [path for path, size in read_from.items() if size > MAX_BYTES and not path.startswith(own)] == []
 
 
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("pyproject.toml", []),
+        ("streamlint.toml", []),
+        ("own.toml", ["--config"]),
+        ("known.json", ["--baseline"]),
+        (".gitignore", []),
+        ("large.ipynb", []),
+        ("large.py", []),
+    ],
+)
+def test_a_file_of_100_megabytes_is_named_and_not_read(
+    tree: Path, capsys: pytest.CaptureFixture[str], name: str, options: list[str]
+) -> None:
+    with (tree / name).open("wb") as file:
+        file.truncate(100_000_000)
+    started, held = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    result = check(capsys, *options, *([tree / name] if options else []), tree)
+    assert (result.status, "file too large (100000000 bytes" in result.err) == (2, True)
+    assert name in result.err
+    assert time.process_time() - started < 5
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - held < 50_000  # in units of 1024 bytes
+
+
 def test_a_coding_comment_is_heeded(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = "# coding: latin-1\n" + RACY.replace("    return x.sum()", "    é = 'é'; return x.sum()")
     (tree / "racy.py").write_bytes(text.encode("latin-1"))
@@ -352,7 +378,12 @@ def test_a_hostile_configuration_is_an_error(
     assert reason in result.err
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, "9" * 10_000, "\x00", '"\\ud800"'])
+MANY = f'{{"version": 1, "findings": [{",".join(["[]"] * 1_000_000)}]}}'
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, '{"a":' * 100_000, "9" * 10_000, "\x00", '"\\ud800"', MANY], ids=range(6)
+)
 def test_a_hostile_baseline_is_an_error(tree: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
     known = tree / "known.json"
     known.write_text(text)

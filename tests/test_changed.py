@@ -41,19 +41,32 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_lines_that_were_added_changed_or_stand_beside_a_gap(project: Path) -> None:
     lines = SOURCE.splitlines(keepends=True)
     (project / "train.py").write_text("# new\n" + "".join(lines[:4]) + lines[4].replace("host", "h"))
-    assert changed_since("HEAD", project).lines == {"train.py": frozenset({1, 6})}
+    assert changed_since("HEAD", project).lines == {"train.py": [range(1, 2), range(6, 7)]}
     (project / "train.py").write_text("".join(lines[:3] + lines[5:]))
-    assert changed_since("HEAD", project).lines == {"train.py": frozenset({3, 4})}
+    assert changed_since("HEAD", project).lines == {"train.py": [range(3, 5)]}
 
 
-def test_of_a_file_that_is_too_large_to_be_read_no_line_is_kept(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A data file of 60 million lines took 4 GB."""
-    monkeypatch.setattr(changed, "MAX_BYTES", 100)
-    (project / "other.py").write_text("\n" * 101)
+def test_lines_are_kept_by_their_ends(project: Path) -> None:
+    """A data file of 60 million lines took 4 GB, and so did a hundred files of two million lines."""
+    (project / "other.py").write_text(SOURCE + "\n" * 100_000)
     (project / "train.py").write_text("x = 1\n" + SOURCE)
-    assert changed_since("HEAD", project).lines == {"other.py": None, "train.py": frozenset({1})}
+    end = SOURCE.count("\n") + 1
+    assert changed_since("HEAD", project).lines == {
+        "other.py": [range(end, end + 100_000)],
+        "train.py": [range(1, 2)],
+    }
+
+
+def test_of_many_stretches_all_lines_count(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each other line of a thousand files."""
+    monkeypatch.setattr(changed, "MOST_HUNKS", 3)
+    for name in ("a.py", "b.py"):
+        (project / name).write_text("1\n2\n3\n4\n")
+    git(project, "add", ".")
+    git(project, "commit", "-q", "-m", "two")
+    for name in ("a.py", "b.py"):
+        (project / name).write_text("x\n2\ny\n4\n")
+    assert changed_since("HEAD", project).lines == {"a.py": [range(1, 2), range(3, 4)], "b.py": None}
 
 
 def test_each_other_line_of_a_file_takes_no_time(project: Path) -> None:
@@ -63,7 +76,9 @@ def test_each_other_line_of_a_file_takes_no_time(project: Path) -> None:
     text = "".join(f"{'xy'[number % 2]} = {number}\n" for number in range(120_000))
     (project / "other.py").write_text(text)
     start = time.process_time()
-    assert changed_since("HEAD", project).lines == {"other.py": frozenset(range(2, 120_001, 2))}
+    assert changed_since("HEAD", project).lines == {
+        "other.py": [range(line, line + 1) for line in range(2, 120_001, 2)]
+    }
     assert time.process_time() - start < 3
 
 
@@ -85,7 +100,7 @@ def test_since_the_histories_parted_and_what_is_not_committed(project: Path) -> 
     git(project, "commit", "-q", "-a", "-m", "three")
     git(project, "checkout", "-q", "branch")
     (project / "new file.py").write_text(SOURCE)
-    assert changed_since("main", project).lines == {"train.py": frozenset({10}), "new file.py": None}
+    assert changed_since("main", project).lines == {"train.py": [range(10, 11)], "new file.py": None}
 
 
 def test_paths_start_at_the_root_of_the_project_also_below_the_repository(project: Path) -> None:
@@ -97,7 +112,7 @@ def test_paths_start_at_the_root_of_the_project_also_below_the_repository(projec
     git(project, "commit", "-q", "-m", "two")
     (inner / 'a "b".py').write_text("x = 2\n--- y\n+++ z\n")
     (project / "train.py").write_text("x = 1\n")
-    assert changed_since("HEAD", inner).lines == {'a "b".py': frozenset({1, 2, 3})}
+    assert changed_since("HEAD", inner).lines == {'a "b".py': [range(1, 4)]}
 
 
 @pytest.mark.parametrize(
@@ -138,7 +153,7 @@ def test_no_command_of_the_repository_runs(project: Path) -> None:
     mark.unlink(missing_ok=True)
     (project / "train.py").write_text(SOURCE + "x = 1\n")
     os.utime(project / "other.py", (1, 1))
-    assert changed_since("HEAD", project).lines["train.py"] == frozenset({10})
+    assert changed_since("HEAD", project).lines["train.py"] == [range(10, 11)]
     assert not mark.exists(), mark.read_text()
     head = git(project, "rev-parse", "HEAD:train.py")
     (project / ".git" / "objects" / head[:2] / head[2:]).unlink()

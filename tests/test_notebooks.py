@@ -191,7 +191,10 @@ def test_the_name_of_a_cell_is_taken_apart_again() -> None:
     [
         (json.dumps(book("x = 1\n" * 1_000_000)), "its code is too large (6000000 characters"),
         (json.dumps(book(*["x = 1"] * 10_001)), "a notebook of more than 10000 cells"),
-        (f'{{"cells": [{",".join(["{}"] * 1_000_000)}]}}', "a notebook of more than 1000000 parts"),
+        (
+            f'{{"cells": [{",".join(["{}"] * 1_000_000)}]}}',
+            "not a notebook: too large (1000002 objects",
+        ),
         (f'{{"cells": [], "picture": "{"A" * 100_000_000}"}}', "file too large (100000028 bytes"),
     ],
     ids=["code", "cells", "parts", "bytes"],

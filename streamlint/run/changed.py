@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from bisect import bisect_left
 from dataclasses import dataclass
 from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING
 
 from streamlint import notebook
 from streamlint.errors import UserError
-from streamlint.parsing import MAX_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from streamlint.finding import Finding
@@ -33,11 +33,15 @@ PATIENCE = 120
 _HUNK = re.compile(rb"@@ -\S+ \+(\d+)(?:,(\d+))? @@")
 
 
+MOST_HUNKS = 200_000
+"""Stretches of changed lines that are kept in all; of files for which there is no room all lines count."""
+
+
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """For each file that differs, by its path from the root, its changed lines; None where all are."""
+    """For each file that differs, by its path from the root, its changed lines in their order; None: all."""
 
-    lines: Mapping[str, frozenset[int] | None]
+    lines: Mapping[str, Sequence[range] | None]
 
     def touches(self, finding: Finding) -> bool:
         """Tell whether one of the places of a finding lies in a changed line."""
@@ -48,9 +52,10 @@ class Changed:
         if place.path not in self.lines:
             return False
         lines = self.lines[place.path]
-        if place.path.endswith(notebook.SUFFIX):  # its lines are those of the cells, not of the file
+        if lines is None or place.path.endswith(notebook.SUFFIX):  # places there are lines of the cells
             return True
-        return lines is None or not lines.isdisjoint(range(place.line, place.end_line + 1))
+        following = bisect_left(lines, place.line, key=lambda stretch: stretch.stop - 1)
+        return following < len(lines) and lines[following].start <= place.end_line
 
 
 def changed_since(revision: str, root: Path) -> Changed:
@@ -117,21 +122,22 @@ def _git(
     return done.stdout or b""
 
 
-def _files(difference: Iterable[bytes]) -> dict[str, frozenset[int] | None]:
+def _files(difference: Iterable[bytes]) -> dict[str, list[range] | None]:
     """Read a diff without context: the lines that each file has anew."""
-    found: dict[str, set[int] | None] = {}
-    path = ""
+    found: dict[str, list[range] | None] = {}
+    path, hunks = "", 0
     for row in _headers(row.removesuffix(b"\n") for row in difference):
         if row.startswith(b"+++ "):
             path = _path(row[4:])
         elif hunk := _HUNK.match(row):
             start, count = int(hunk[1]), int(hunk[2] or 1)
-            lines = found.setdefault(path, set())
-            if lines is None or len(lines) + count > MAX_BYTES:  # no source that is read has as many
+            hunks += 1
+            lines = found.setdefault(path, [])
+            if lines is None or hunks > MOST_HUNKS:
                 found[path] = None
             else:
-                lines |= set(range(start, start + count)) if count else {start, start + 1}
-    return {path: None if lines is None else frozenset(lines) for path, lines in found.items()}
+                lines.append(range(start, start + count) if count else range(start, start + 2))
+    return found
 
 
 def _headers(rows: Iterable[bytes]) -> Iterator[bytes]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from streamlint.errors import UserError, place
 from streamlint.files import UnreadableError
 from streamlint.files import read as read_file
+from streamlint.parsing import UnparsableError, json_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     from streamlint.finding import Finding
 
 VERSION = 1
-MAX_BYTES = 100_000_000
+MAX_BYTES = 50_000_000
+"""Of 200,000 findings."""
 
 
 class BaselineError(UserError):
@@ -50,18 +52,11 @@ def read(path: Path) -> Baseline:
     Raises BaselineError, naming the file and the place in it, if it is missing or is not a baseline.
     """
     try:
-        document = json.loads(read_file(path, MAX_BYTES).decode("utf-8"))
+        document = json_of(read_file(path, MAX_BYTES))
     except UnreadableError as error:
         raise BaselineError(f"{path}: {error}") from error
-    except RecursionError as error:
-        raise BaselineError(f"{path}: not a baseline: nested too deeply") from error
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        raise BaselineError(f"{place(path, line)}: not a baseline: not UTF-8") from error
-    except json.JSONDecodeError as error:
-        raise BaselineError(f"{place(path, error.lineno)}: not a baseline: {error.msg}") from error
-    except ValueError as error:  # a number of thousands of digits
-        raise BaselineError(f"{path}: not a baseline: {error}") from error
+    except UnparsableError as error:
+        raise BaselineError(f"{place(path, error.line or None)}: not a baseline: {error}") from error
     match document:
         case {"version": 1, "findings": [*entries]}:
             return Baseline(dict(_entry(path, *each) for each in enumerate(entries, 1)))
