@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streamlint.cli import main
-from tests.drawn import draw
+from tests.drawn import PICTURES, draw
 from tests.test_guides import DOCS
 
 if TYPE_CHECKING:
@@ -125,13 +125,14 @@ def test_command_tells_what_is_no_python(tmp_path: Path, capsys: pytest.CaptureF
     assert "broken.py:2: " in capsys.readouterr().err
 
 
-def test_the_picture_of_the_documentation_is_what_is_drawn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("picture", PICTURES, ids=str)
+def test_the_pictures_of_the_documentation_are_what_is_drawn(
+    picture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(DOCS.parent)
-    assert draw(tmp_path / "picture.svg") == 0
-    drawn = (tmp_path / "picture.svg").read_text("utf-8")
-    assert drawn == (DOCS / "picture.svg").read_text("utf-8"), "python -m tests.drawn"
+    assert draw(picture, tmp_path / "drawn.svg") == 0
+    drawn = (tmp_path / "drawn.svg").read_text("utf-8")
+    assert drawn == picture.read_text("utf-8"), "python -m tests.drawn"
 
 
 def test_the_default_stream_is_that_of_the_configuration(

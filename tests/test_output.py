@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import random
 import re
 from dataclasses import replace
 from email.message import Message
@@ -24,7 +26,7 @@ from streamlint.finding import (
 )
 from streamlint.output import Format, Outcome, render, text
 from streamlint.output.outcome import Stop
-from streamlint.output.sarif import documentation
+from streamlint.output.sarif import MOST_RESULTS, documentation
 from streamlint.output.style import Style
 from streamlint.settings.catalog import catalog
 from streamlint.source import Span
@@ -418,6 +420,29 @@ def test_sarif_rules_are_within_what_github_takes() -> None:
         for key in ("shortDescription", "fullDescription"):
             assert 10 < len(rule[key]["text"]) <= 1024
         assert rule["fullDescription"]["text"] != rule["shortDescription"]["text"], rule["id"]
+
+
+def test_sarif_of_any_size_is_taken() -> None:
+    """25,000 results and 10 MB zipped; of a result 100 places are shown, and more than 1,000 refused."""
+    chance = random.Random(3)  # noqa: S311  (no secret)
+
+    def found(number: int) -> Finding:
+        confidence = Confidence.CERTAIN if number == MOST_RESULTS + 1 else Confidence.POSSIBLE
+        path = f"{chance.getrandbits(64):x}/{number}.py"
+        return replace(finding(path=path, confidence=confidence), message=f"{chance.getrandbits(256):x}")
+
+    (places,) = finding().related
+    many = replace(found(0), related=(places,) * 2_000)
+    document = render(Format.SARIF, outcome(many, *map(found, range(1, MOST_RESULTS + 2))), Style())
+    assert len(gzip.compress(document.encode())) < 10_000_000
+    (run,) = json.loads(document)["runs"]
+    assert len(run["results"]) == MOST_RESULTS
+    assert (run["results"][0]["level"], run["results"][-1]["level"]) == ("note", "error")
+    (notice,) = run["invocations"][0]["toolExecutionNotifications"]
+    assert notice["message"]["text"].startswith("2 findings are left out, the least sure")
+    (flow,) = run["results"][0]["codeFlows"]
+    assert len(run["results"][0]["relatedLocations"]) == len(flow["threadFlows"][0]["locations"]) - 1 == 100
+    assert run["results"][0]["message"]["text"].count("](") == 100
 
 
 def test_sarif_rules_lead_to_their_pages_where_the_package_says_where_they_are(

@@ -3,6 +3,7 @@
 https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html; section numbers below are of that document.
 What GitHub takes of it, and how much:
 https://docs.github.com/en/code-security/code-scanning/integrating-with-code-scanning/sarif-support-for-code-scanning
+https://docs.github.com/en/code-security/code-scanning/troubleshooting-sarif-uploads/results-exceed-limit
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from streamlint.output.document import written
 from streamlint.settings.catalog import sentence
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from streamlint.finding import Finding, Fix, SourceError
     from streamlint.output.outcome import Outcome
     from streamlint.settings.catalog import RuleInfo
@@ -29,6 +32,10 @@ ROOT = "%SRCROOT%"
 FINGERPRINT = "streamlint/v1"
 LONGEST = 1024
 """Characters of a description that GitHub shows."""
+MOST_RESULTS = 25_000
+"""Results of a run: GitHub refuses a file with more, and shows 5,000 of them."""
+MOST_PLACES = 100
+"""Places of a result that GitHub shows; it refuses more than 1,000."""
 _DEFAULT_LEVEL = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "note"}
 _LEVEL = {Confidence.CERTAIN: "error", Confidence.LIKELY: "warning", Confidence.POSSIBLE: "note"}
 _RANK = {Confidence.CERTAIN: 100.0, Confidence.LIKELY: 70.0, Confidence.POSSIBLE: 30.0}
@@ -38,6 +45,7 @@ Json = dict[str, Any]
 
 def render(outcome: Outcome) -> str:
     index = {rule.code: position for position, rule in enumerate(outcome.rules)}
+    findings = _surest(outcome.findings)
     run: Json = {
         "tool": {
             "driver": {
@@ -48,17 +56,28 @@ def render(outcome: Outcome) -> str:
         },
         "columnKind": "unicodeCodePoints",
         "originalUriBaseIds": {ROOT: {"description": {"text": "The root of the project."}}},
-        "invocations": [_invocation(outcome)],
-        "results": [_result(finding, index) for finding in outcome.findings],
+        "invocations": [_invocation(outcome, len(outcome.findings) - len(findings))],
+        "results": [_result(finding, index) for finding in findings],
     }
     return written({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
 
 
-def _invocation(outcome: Outcome) -> Json:
+def _surest(findings: Sequence[Finding]) -> Sequence[Finding]:
+    """Return as many as are taken, in their order."""
+    if len(findings) <= MOST_RESULTS:
+        return findings
+    by_rank = sorted(range(len(findings)), key=lambda each: -_RANK[findings[each].confidence])
+    return [findings[each] for each in sorted(by_rank[:MOST_RESULTS])]
+
+
+def _invocation(outcome: Outcome, left_out: int) -> Json:
     invocation: Json = {
         "executionSuccessful": not outcome.errors and outcome.stop is None,
         "toolExecutionNotifications": [_notification(error) for error in outcome.errors],
     }
+    if left_out:
+        text = f"{left_out} findings are left out, the least sure: code scanning takes {MOST_RESULTS}"
+        invocation["toolExecutionNotifications"].append({"level": "warning", "message": {"text": text}})
     if outcome.stop is not None:
         invocation |= {"exitSignalName": outcome.stop.signal, "exitSignalNumber": outcome.stop.number}
         notice = {"level": "error", "message": {"text": outcome.stop.message}}
@@ -119,7 +138,7 @@ def _result(finding: Finding, index: dict[str, int]) -> Json:
     if finding.code in index:
         result["ruleIndex"] = index[finding.code]
     if finding.related:
-        related = [_location(each.span, each.message) for each in finding.related]
+        related = [_location(each.span, each.message) for each in finding.related[:MOST_PLACES]]
         result["relatedLocations"] = [{"id": number, **each} for number, each in enumerate(related, 1)]
         steps = [*related, _location(finding.primary, finding.label or finding.message)]
         result["codeFlows"] = [{"threadFlows": [{"locations": [{"location": step} for step in steps]}]}]
@@ -137,7 +156,10 @@ def _fix(fix: Fix) -> Json:
 
 def _message(finding: Finding) -> str:
     """Return the message with a link to each related place (3.11.6), and the help as a paragraph."""
-    links = [f"[{_literal(each.message)}]({number})" for number, each in enumerate(finding.related, 1)]
+    links = [
+        f"[{_literal(each.message)}]({number})"
+        for number, each in enumerate(finding.related[:MOST_PLACES], 1)
+    ]
     text = _literal(finding.message) + (f" ({'; '.join(links)})" if links else "")
     return f"{text}.\n\nHelp: {_literal(finding.help)}" if finding.help else f"{text}."
 

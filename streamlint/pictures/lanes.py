@@ -9,6 +9,7 @@ from typing_extensions import assert_never
 from streamlint.pictures import words
 from streamlint.pictures.model import Lane
 from streamlint.trace import (
+    CURRENT_DEVICE,
     MAIN_LANE,
     Alloc,
     Barrier,
@@ -84,11 +85,20 @@ def lane(judged: Judged, key: Key, beside: Sequence[Key]) -> Lane:
         return _thread(judged, issuer)
     stream = judged.trace.streams[StreamId(number)]
     kinds = [_KINDS[stream.kind]]
-    if len({judged.trace.streams[StreamId(each)].device for each, _ in beside if each != NO_STREAM}) > 1:
-        kinds.append(words.device_name(stream.device))
+    if len({judged.trace.streams[each].device for each in _streams(beside)}) > 1:
+        device = stream.made_on or stream.device
+        kinds.append("the current device" if device == CURRENT_DEVICE else words.device_name(device))
     if any(each == number and other != issuer for each, other in beside):
         kinds.append(f"used by {_thread(judged, issuer).name}")
-    return Lane(words.stream_name(judged, stream.id), ", ".join(kinds))
+    name = words.stream_name(judged, stream.id)
+    alike = [each for each in _streams(beside) if words.stream_name(judged, each) == name]
+    if len(alike) > 1:  # for branch in branches: ...
+        kinds.append(f"{alike.index(stream.id) + 1} of {len(alike)} of this name")
+    return Lane(name, ", ".join(kinds))
+
+
+def _streams(keys: Sequence[Key]) -> list[StreamId]:
+    return sorted({StreamId(number) for number, _ in keys if number != NO_STREAM})
 
 
 def _thread(judged: Judged, number: LaneId) -> Lane:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import assert_never
 
-from streamlint.rules.base import is_named, quoted, readable, unmarked, what
+from streamlint.rules.base import is_named, quoted, readable, unmarked
 from streamlint.trace import (
     CURRENT_DEVICE,
     Alloc,
@@ -41,7 +41,7 @@ from streamlint.trace import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from streamlint.files import SourceFiles
     from streamlint.rules.base import Judged
@@ -58,6 +58,16 @@ _ROLES = {
 }
 _BLOCKS = {"with": "with {}", "leaving the block": "with {}"}
 _VERBS = {Mode.READ: "reads", Mode.WRITE: "writes", Mode.UPDATE: "updates"}
+_WAITED_FOR = {
+    MonitorKind.LOCK: "waits until it has {}",
+    MonitorKind.FLAG: "waits until {} is set",
+    MonitorKind.QUEUE: "waits for an item of {}",
+}
+_GIVEN = {
+    MonitorKind.LOCK: "gives {} back",
+    MonitorKind.FLAG: "sets {}",
+    MonitorKind.QUEUE: "puts an item into {}",
+}
 
 
 def code_of(op: Op, sources: SourceFiles) -> str:
@@ -156,9 +166,9 @@ def effect_of(judged: Judged, number: OpId, focus: frozenset[BufferId]) -> str: 
         case Join():
             return "waits for the thread"
         case HostWait():
-            return _taken(judged, op.monitor)
+            return _of_monitor(judged, op.monitor, _WAITED_FOR)
         case HostSignal():
-            return _given(judged, op.monitor)
+            return _of_monitor(judged, op.monitor, _GIVEN)
         case CudaCall():
             return "a CUDA call that orders nothing"
         case DestroyStream():
@@ -181,9 +191,17 @@ def _used(judged: Judged, op: Launch | HostAccess, focus: frozenset[BufferId]) -
         case Role.AFTER_CALL | Role.AFTER_YIELD:
             return f"the caller {listed}" if listed else "the caller goes on"
         case Role.CODE | Role.SET_UP:
-            return listed or (what(op) if isinstance(op, Launch) else "the host uses memory")
+            return listed or _nameless(op)
         case _:
             assert_never(op.role)
+
+
+def _nameless(op: Launch | HostAccess) -> str:
+    """``y.sum().item()`` reads what has no name; a captured operation has no accesses, its graph has them."""
+    verbs = [verb for mode, verb in _VERBS.items() if any(access.mode is mode for access in op.accesses)]
+    if verbs:
+        return f"{' and '.join(verbs)} memory without a name"
+    return "work on the GPU" if isinstance(op, Launch) else "uses memory"
 
 
 def _by_mode(judged: Judged, accesses: tuple[Access, ...], focus: frozenset[BufferId]) -> Iterator[str]:
@@ -243,6 +261,8 @@ def _allocated(judged: Judged, number: OpId, op: Alloc, focus: frozenset[BufferI
         for other in judged.numbers(Free, before=number)
         if isinstance(free := judged.op(other), Free) and (buffer := free.buffer) in focus
     ]
+    if " " in judged.buffer_name(op.buffer):
+        name = "memory"  # "the memory allocated in line 15"
     if op.buffer in focus or not dropped:
         return f"allocates {name}"
     return f"allocates {name}, and may get the memory of {buffer_name(judged, dropped[-1])}"
@@ -253,21 +273,6 @@ def _freed(judged: Judged, op: Free) -> str:
     return f"the last reference to {name} goes" if op.kind is FreeKind.DROPPED else f"frees {name}"
 
 
-def _taken(judged: Judged, monitor: MonitorId) -> str:
-    name, kind = judged.trace.monitors[monitor].name, judged.trace.monitors[monitor].kind
-    words = {
-        MonitorKind.LOCK: "waits until it has {}",
-        MonitorKind.FLAG: "waits until {} is set",
-        MonitorKind.QUEUE: "waits for an item of {}",
-    }
-    return words[kind].format(quoted(readable(name, "it")))
-
-
-def _given(judged: Judged, monitor: MonitorId) -> str:
-    name, kind = judged.trace.monitors[monitor].name, judged.trace.monitors[monitor].kind
-    words = {
-        MonitorKind.LOCK: "gives {} back",
-        MonitorKind.FLAG: "sets {}",
-        MonitorKind.QUEUE: "puts an item into {}",
-    }
-    return words[kind].format(quoted(readable(name, "it")))
+def _of_monitor(judged: Judged, monitor: MonitorId, said: Mapping[MonitorKind, str]) -> str:
+    known = judged.trace.monitors[monitor]
+    return said[known.kind].format(quoted(readable(known.name, "it")))

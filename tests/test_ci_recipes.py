@@ -1,0 +1,109 @@
+"""What ``action.yml`` and the template for GitLab run, as a runner runs it, but for the installation."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.test_tree import RACE
+
+yaml = pytest.importorskip("yaml")
+
+HERE = Path(__file__).parent.parent
+ACTION = yaml.safe_load((HERE / "action.yml").read_text(encoding="utf-8"))
+TEMPLATE = yaml.safe_load((HERE / "templates" / "streamlint.gitlab-ci.yml").read_text(encoding="utf-8"))
+NO_WRITER = {
+    "GIT_AUTHOR_NAME": "a",
+    "GIT_AUTHOR_EMAIL": "a@b",
+    "GIT_COMMITTER_NAME": "a",
+    "GIT_COMMITTER_EMAIL": "a@b",
+}
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A repository whose last commit added one of its two races."""
+    folder = tmp_path / "checkout"
+    (folder / "src").mkdir(parents=True)
+    (folder / "pyproject.toml").touch()
+    git(folder, "init", "-q")
+    for name in ("old.py", "new.py"):
+        (folder / "src" / name).write_text(RACE)
+        git(folder, "add", ".")
+        git(folder, "commit", "-q", "-m", name)
+    return folder
+
+
+def git(folder: Path, *words: str) -> None:
+    subprocess.run(["git", *words], cwd=folder, check=True, env={**os.environ, **NO_WRITER})
+
+
+def shell(folder: Path, script: str, command: list[str], **variables: str) -> int:
+    """Run a script where the command ``streamlint`` is this checkout's."""
+    programs = folder.parent / "bin"
+    programs.mkdir(exist_ok=True)
+    streamlint = programs / "streamlint"
+    streamlint.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m streamlint "$@"\n')
+    streamlint.chmod(0o755)
+    known = {"PATH": f"{programs}:{os.environ['PATH']}", "PYTHONPATH": str(HERE)}
+    ran = subprocess.run(
+        [*command, script], cwd=folder, env={**os.environ, **known, **variables}, check=False
+    )
+    return ran.returncode
+
+
+def act(folder: Path, **given: str) -> list[dict[str, Any]]:
+    """Run the action with some inputs, and return the results that it uploads."""
+    inputs = {name: str(each["default"]) for name, each in ACTION["inputs"].items()} | given
+    install, check, upload = ACTION["runs"]["steps"]
+    assert install["run"] == 'pip install "$GITHUB_ACTION_PATH"'
+    assert upload["if"] == "inputs.upload == 'true'"
+    variables = {
+        name: inputs[value[len("${{ inputs.") : -len(" }}")]] for name, value in check["env"].items()
+    }
+    # https://docs.github.com/actions/reference/workflow-syntax: what `shell: bash` stands for
+    assert (
+        shell(folder, check["run"], ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c"], **variables)
+        == 0
+    )
+    document = json.loads((folder / upload["with"]["sarif_file"]).read_text(encoding="utf-8"))
+    (run,) = document["runs"]
+    results: list[dict[str, Any]] = run["results"]
+    return results
+
+
+def files(results: list[dict[str, Any]]) -> list[str]:
+    places = (result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for result in results)
+    return sorted(set(places))
+
+
+def test_the_action_uploads_what_is_found(checkout: Path) -> None:
+    assert files(act(checkout)) == ["src/new.py", "src/old.py"]
+    assert files(act(checkout, paths="src/old.py src/new.py")) == ["src/new.py", "src/old.py"]
+    assert files(act(checkout, **{"diff-base": "HEAD~1"})) == ["src/new.py"]
+    assert files(act(checkout, **{"min-confidence": "certain"})) in ([], ["src/new.py", "src/old.py"])
+
+
+def test_an_input_of_the_action_is_no_script(checkout: Path) -> None:
+    """What a pull request's branch is called comes from anybody."""
+    hostile = "src/old.py $(touch${IFS}broken) ;touch${IFS}broken"
+    with pytest.raises(AssertionError):
+        act(checkout, paths=hostile)
+    with pytest.raises(AssertionError):
+        act(checkout, **{"diff-base": "--output=broken; touch broken"})
+    assert not (checkout / "broken").exists()
+
+
+def test_the_template_writes_the_report_that_it_names(checkout: Path) -> None:
+    job = TEMPLATE["streamlint"]
+    install, check = job["script"]
+    assert install == 'pip install "$STREAMLINT_PACKAGE"'
+    assert shell(checkout, check, ["sh", "-e", "-c"], **TEMPLATE["variables"]) == 0
+    report = json.loads((checkout / job["artifacts"]["reports"]["codequality"]).read_text(encoding="utf-8"))
+    assert sorted({each["location"]["path"] for each in report}) == ["src/new.py", "src/old.py"]
