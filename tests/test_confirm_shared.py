@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from streamlint.confirm.inside.probe import Mode
 from streamlint.confirm.inside.turns import Stop
-from streamlint.confirm.run.program import Program, Seen
+from streamlint.confirm.run.program import Program
+from streamlint.confirm.run.seen import Seen
 from streamlint.confirm.verdict import Verdict
 from tests.confirm_program_support import WORK, Workshop, workshop
 
@@ -76,11 +77,12 @@ def test_delays_of_one_finding_that_another_does_not_bear_are_made_apart(
     def run(_: Program, mode: Mode, held: Any = (), *_rest: Any) -> Seen:  # noqa: ANN401
         values = ["7", "7"]
         if mode is Mode.GATED:
-            values[held[0][0]] = "0"
+            for number, _turn in held:
+                values[number] = "0"
         elif mode is Mode.CONTROL:
             controls.append(held)
             values[1] = "7" if len(held) == 1 else "9"
-        seen = Seen(ended=0, started=True, reached={0: 1, 1: 1}, held={n for n, _ in held})
+        seen = Seen(ended=0, started=True, reached={0: 1, 1: 1}, begun=[*held], held={n for n, _ in held})
         for number, value in enumerate(values):
             shown: Snapshot = ((f"y{number}", value),)
             seen.parts[number, 0, Stop.MATCHING] = [("", shown)]

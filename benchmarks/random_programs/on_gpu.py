@@ -133,7 +133,7 @@ def confirm(options: argparse.Namespace, folder: Path) -> None:
     for start in range(0, len(plans), TOGETHER):
         some = list(plans)[start : start + TOGETHER]
         every = [plan for path in some for plan in plans[path]]
-        done = confirm_all(every, Limits(timeout_s=30, shared=True), options.jobs)
+        done = confirm_all(every, Limits(options.delay, timeout_s=30, shared=True), options.jobs)
         for path in some:
             _count(*known[path], [c for c in done if c.plan.path == path], counts)
         print(json.dumps(dict(sorted(counts.items()))), flush=True)
@@ -172,6 +172,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="number of the first program")
     parser.add_argument("--count", type=int, default=50)
     parser.add_argument("--jobs", type=int, default=4)
+    parser.add_argument("--delay", type=float, default=200.0, help="milliseconds")
     parser.add_argument("--library", action="append", default=[], help="only its programs")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="random") as folder:

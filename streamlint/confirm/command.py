@@ -149,7 +149,7 @@ def _confirmed(
     if planned.command is None:
         done = confirm_all(able, limits, options.jobs, _complain, server)
     else:
-        program = Program(planned.command, cases_of(able), limits)
+        program = Program(planned.command, cases_of(able), limits, measures=options.html is not None)
         done = program.confirm(_complain)
     by_plan = dict(zip(able, done, strict=True))
     return [by_plan.get(plan) or _too_few(plan, gpus) for plan in planned.plans]

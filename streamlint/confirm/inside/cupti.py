@@ -65,6 +65,8 @@ class Call:
     """The address of what it returns; meaningful after the call."""
     symbol: str = ""
     """The kernel, where it launches one."""
+    correlation: int = 0
+    """The number that the records of what it queues have."""
 
     def arguments(self, kind: type[ctypes.Structure]) -> Any:  # noqa: ANN401
         return kind.from_address(self.params)
@@ -100,6 +102,10 @@ class Cupti:
         self._check(subscribe(ctypes.byref(self._subscriber), self._callback, None))
         self._enable(wanted)
 
+    @property
+    def library(self) -> Any:  # noqa: ANN401
+        return self._cupti
+
     def close(self) -> None:
         """No callback may run while the interpreter ends."""
         self._cupti.cuptiUnsubscribe(self._subscriber)
@@ -126,7 +132,8 @@ class Cupti:
             seen = _Data.from_address(data)
             entering = seen.site == _ENTER
             symbol = (seen.symbol or b"").decode(errors="replace")
-            self._on_call(Call(self._names[number], entering, seen.params, seen.result, symbol))
+            name, number_of_call = self._names[number], seen.correlation
+            self._on_call(Call(name, entering, seen.params, seen.result, symbol, number_of_call))
         finally:
             self._busy.discard(thread)
 

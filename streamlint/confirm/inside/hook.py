@@ -134,6 +134,8 @@ def _install(job: dict[str, Any]) -> None:
         Stop(job["stop"]),
         frozenset(job["records"]),
         Path(job["images"]) if job["images"] else None,
+        frozenset((finding, turn) for finding, turn in job["free"]),
+        job["measures"],
     )
     begin()
     setattr(builtins, PROBE, Watch(sites, order, out))

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from streamlint.confirm.gpu.driver import DriverError
 from streamlint.confirm.gpu.handles import current_streams, on_callback_thread
 from streamlint.confirm.inside import calls, images
+from streamlint.confirm.inside.activity import Activity
 from streamlint.confirm.inside.cupti import Cupti
 from streamlint.confirm.inside.order import Memory, operation
 
@@ -53,6 +54,10 @@ class Statement:
     operations: list[Operation] = field(default_factory=list)
     unseen: int = 0
     """Captured work, which runs at another time."""
+    calls: list[int] = field(default_factory=list)
+    """The numbers of those that queued work."""
+    host: list[int] = field(default_factory=list)
+    """When the statement began and ended on the host, where that is measured."""
 
     def concerns(self, thread: int) -> bool:
         """Also of threads that Python did not start: a backward pass runs on one of PyTorch's."""
@@ -87,10 +92,15 @@ class Lookout:
         """The call that waited for a gate until it was opened."""
         self.memory: Memory | None = None
         """Where the order of two operations is to be tried out: what was there before."""
+        self.activity: Activity | None = None
         self._cupti = Cupti(calls.SEEN, self._on_call)
 
     def close(self) -> None:
         self._cupti.close()
+
+    def measure(self) -> None:
+        """Have the device tell when it does what."""
+        self.activity = Activity(self._cupti.library)
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
@@ -109,17 +119,25 @@ class Lookout:
     def begin_earlier(self, *, records: bool) -> None:
         """From here on the work of this thread is held back."""
         self._earlier = Statement(threading.get_ident(), earlier=True, records=records)
+        self._time(self._earlier)
 
     def end_earlier(self) -> Statement | None:
         ended, self._earlier = self._earlier, None
+        self._time(ended)
         return ended
 
     def begin_later(self) -> None:
         self._later = Statement(threading.get_ident(), earlier=False)
+        self._time(self._later)
 
     def end_later(self) -> Statement | None:
         ended, self._later = self._later, None
+        self._time(ended)
         return ended
+
+    def _time(self, statement: Statement | None) -> None:
+        if self.activity is not None and statement is not None:
+            statement.host.append(self.activity.now())
 
     def keep_images(self, folder: Path, turns: list[tuple[int, int]]) -> None:
         """Write down which modules are loaded, for these turns; the list may change."""
@@ -165,6 +183,7 @@ class Lookout:
 
     def _queues(self, statement: Statement, call: Call) -> None:
         work = calls.queued(call)
+        statement.calls.append(call.correlation)
         streams = current_streams() if work.stream is None else [0 if work.stream == _LEGACY else work.stream]
         if any(self._driver.is_capturing(stream) for stream in streams):
             statement.unseen += 1

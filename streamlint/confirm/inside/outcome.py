@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from streamlint.confirm.gpu.driver import DriverError
+from streamlint.confirm.gpu.gate import PTX_NAME
 from streamlint.confirm.gpu.handles import current_streams
 from streamlint.confirm.inside.cupti import CuptiUnavailableError
 from streamlint.confirm.inside.hold import Hold
@@ -47,6 +48,8 @@ def look_out(
         lookout.keep_images(order.images, loading)
     if order.mode is Mode.ORDER:
         lookout.memory = Memory(driver, driver.new_stream())
+    if order.measures:
+        lookout.measure()
     return lookout, "at driver calls"
 
 
@@ -55,6 +58,27 @@ def of_earlier(statement: Statement) -> dict[str, Any]:
     if statement.streams or statement.unseen:
         return {"event": "held"} if statement.streams else {"event": "nothing"}
     return {"event": "other", "hold": Hold.STATEMENT.value}
+
+
+def measured(lookout: Lookout, turn: Turn, later: Later) -> dict[str, Any]:
+    """When the gate and both operations began and ended, on the device and on the host; that is idle now."""
+    found: list[tuple[str, str, str, int, int]] = []
+    if lookout.activity is None or turn.queued is None or later.queued is None:
+        return {}
+    records = lookout.activity.records()
+    gates = [one for one in records if one.name == PTX_NAME]
+    work = [one for one in records if one.name != PTX_NAME]
+    for part, statement in (("earlier", turn.queued), ("later", later.queued)):
+        begun, ended = statement.host
+        found.append((part, "host", "", begun, ended))
+        found += [
+            (part, f"stream {one.stream}", one.name, one.start, one.end)
+            for one in work
+            if one.correlation in statement.calls
+        ]
+    first = turn.queued.host[0]
+    found += [("gate", f"stream {one.stream}", "", one.start, one.end) for one in gates if one.end > first]
+    return {"event": "measured", "finding": turn.finding, "turn": turn.number, "spans": found}
 
 
 def overtakes(driver: Driver | None, gate: Gate | None, later: Later, limit_s: float) -> bool:

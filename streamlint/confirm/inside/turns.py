@@ -54,6 +54,10 @@ class Order:
     """Findings whose earlier operation is the record of an event."""
     images: Path | None = None
     """Where the modules are that a turn loads."""
+    free: frozenset[Execution] = frozenset()
+    """Others that are looked at in the same way, with no gate: what the gates of ``held`` do to them."""
+    measures: bool = False
+    """Whether the device is to tell when it did what, for a picture."""
 
     @property
     def is_patient(self) -> bool:
@@ -65,15 +69,19 @@ class Order:
 
     @property
     def findings(self) -> frozenset[int]:
-        """Those of which an execution is held back."""
-        return frozenset(finding for finding, _ in self.held)
+        """Those of which an execution is looked at."""
+        return frozenset(finding for finding, _ in self.held | self.free)
 
     def watches(self, finding: int) -> bool:
         return not self.held or finding in self.findings
 
     def begins(self, finding: int, number: int) -> bool:
         """Whether this execution of the earlier operation begins a turn."""
-        return not self.held or (finding, number) in self.held
+        return not self.held or (finding, number) in self.held | self.free
+
+    def holds(self, finding: int, number: int) -> bool:
+        """Whether a turn that has begun has a gate."""
+        return self.mode.delays and (finding, number) not in self.free
 
 
 @dataclass(slots=True)
@@ -93,6 +101,8 @@ class Turn:
     blocks: list[Block] = field(default_factory=list)
     operations: list[Operation] = field(default_factory=list)
     """Driver calls that can be made again."""
+    queued: Statement | None = None
+    """What it asked of the driver, where that is seen."""
 
     def shares(self, keys: set[int]) -> bool:
         """Whether memory is the same, as far as is known."""

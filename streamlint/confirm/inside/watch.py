@@ -10,13 +10,11 @@ correctly ordered one has the same contents whatever the schedule was.
 from __future__ import annotations
 
 import atexit
-import json
 import os
 import sys
 import threading
 import time
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from streamlint.confirm.gpu.driver import Driver, DriverError, DriverUnavailableError
@@ -31,11 +29,12 @@ from streamlint.confirm.gpu.handles import (
 from streamlint.confirm.inside import cuda_errors
 from streamlint.confirm.inside.hold import hold_back
 from streamlint.confirm.inside.lookout import Lookout
-from streamlint.confirm.inside.outcome import look_out, of_earlier, overtakes, try_orders
-from streamlint.confirm.inside.places import passed, process_name
+from streamlint.confirm.inside.outcome import look_out, measured, of_earlier, overtakes, try_orders
+from streamlint.confirm.inside.places import passed
 from streamlint.confirm.inside.probe import Mode
 from streamlint.confirm.inside.reuse import hand_out
 from streamlint.confirm.inside.sight import sight_of
+from streamlint.confirm.inside.telling import Telling
 from streamlint.confirm.inside.turns import Later, Stop, Turn
 from streamlint.confirm.inside.warm import WarmUp
 from streamlint.confirm.text.weave import Role
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
     from streamlint.confirm.inside.sight import Sight
     from streamlint.confirm.inside.turns import Order
     from streamlint.confirm.text.weave import Site
-    from streamlint.confirm.verdict import CudaError
 
 T = TypeVar("T")
 
@@ -72,7 +70,7 @@ class Watch:
     ) -> None:
         self._sites = sites
         self._order = order
-        self._emit = emit
+        self._telling = Telling(emit)
         self._make_driver = make_driver
         self._make_lookout = make_lookout
         self._lookout: Lookout | None = None
@@ -87,7 +85,6 @@ class Watch:
         self._turns: list[Turn] = []
         self._later: dict[int, Later] = {}
         self._kept: list[object] = []
-        self._said: set[str] = set()
         self._pid = os.getpid()
         atexit.register(self._at_end)
         os.register_at_fork(after_in_child=self._forked)
@@ -158,7 +155,7 @@ class Watch:
         if isinstance(value, tuple) and value:
             error = cuda_errors.of_status(value[0], line, in_callback=on_callback_thread())
             if error is not None:
-                self._report(numbers, [error])
+                self._telling.errors(self._findings(numbers), [error])
         with self._acting():
             active = self._active(numbers)
             if active and self._order.mode.serialized:
@@ -175,7 +172,7 @@ class Watch:
         path = self._sites[numbers[0]].path
         if driver is not None:
             found = cuda_errors.of_exception(error, path, driver, in_callback=on_callback_thread())
-            self._report(numbers, list(found))
+            self._telling.errors(self._findings(numbers), list(found))
 
     def caught(self) -> None:
         """At the start of an ``except`` block."""
@@ -193,20 +190,23 @@ class Watch:
                 if site.role is Role.LATER:
                     self._end_later(site.finding, value)
                 elif site.role is Role.STUCK:
-                    self._say({"event": "watched", "finding": site.finding})
+                    self._telling.once({"event": "watched", "finding": site.finding})
                 elif site.role is Role.EARLIER:
                     self._after_earlier(site, value)
         return value
 
     def proceeds(self, numbers: tuple[int, ...]) -> bool:
         """Whether a statement that may never end is to run."""
-        findings = {self._sites[number].finding for number in numbers}
+        findings = self._findings(numbers)
         return self._order.mode is not Mode.UNBLOCKED or self._order.findings.isdisjoint(findings)
+
+    def _findings(self, numbers: tuple[int, ...]) -> set[int]:
+        return {self._sites[number].finding for number in numbers}
 
     def _pass(self, numbers: tuple[int, ...], event: str) -> None:
         """Note where the program is, on every thread: it may not come back from there."""
-        for finding in {self._sites[n].finding for n in numbers} & self._order.stuck:
-            self._emit({"event": event, "finding": finding})
+        for finding in self._findings(numbers) & self._order.stuck:
+            self._telling.emit({"event": event, "finding": finding})
 
     # ------------------------------------------------------------------ earlier
 
@@ -215,9 +215,12 @@ class Watch:
         self._counts[finding] = number + 1
         if number >= MAX_TURNS:
             return
-        self._emit({"event": "reached", "finding": finding, "turn": number})
-        if self._order.begins(finding, number):
+        self._telling.emit({"event": "reached", "finding": finding, "turn": number})
+        # Of several gates in a run in which something may race, one is closed at a time: the device is idle
+        # when a turn ends, so that another one begins as it does alone.
+        if self._order.begins(finding, number) and not (self._order.mode.races and self._turns):
             self._turns.append(Turn(finding, number))
+            self._telling.emit({"event": "begun", "finding": finding, "turn": number})
             self._look_out(finding, number)
 
     def _look_out(self, finding: int, turn: int) -> None:
@@ -228,6 +231,7 @@ class Watch:
         self._loading[:] = [(one.finding, one.number) for one in self._turns]
         if lookout is None or not self._order.mode.delays:
             return
+        lookout.opened_by = ""
         if folder is not None:
             lookout.load_images(folder, finding, turn)
         if self._gate_for(finding) is not None:
@@ -249,18 +253,19 @@ class Watch:
         if gate is not None:
             for stream in streams:
                 gate.hold(stream)
-            self._emit({"event": "held", "finding": finding})
+            self._telling.emit({"event": "held", "finding": finding})
 
     def _hold_among(self, finding: int, arguments: tuple[object, ...]) -> None:
         gate = self._gate_for(finding) if self._lookout is None else None
         if gate is not None:
             for other in hold_back(gate, self._order.hold, arguments):
-                self._emit({"event": "other", "finding": finding, "hold": other.value})
-            self._emit({"event": "held", "finding": finding})
+                self._telling.emit({"event": "other", "finding": finding, "hold": other.value})
+            self._telling.emit({"event": "held", "finding": finding})
 
     def _gate_for(self, finding: int) -> Gate | None:
         """The gate, if this execution of the earlier operation is to be held back."""
-        wanted = self._current(finding) is not None and self._order.mode.delays
+        turn = self._current(finding)
+        wanted = turn is not None and self._order.holds(finding, turn.number)
         return self._gate if wanted else None
 
     def _after_earlier(self, site: Site, value: object) -> None:
@@ -276,7 +281,7 @@ class Watch:
             self._synchronize()
         gate = self._gate_for(finding)
         if gate is not None and self._order.mode.races and not gate.closed:
-            self._emit({"event": "outlasted", "finding": finding})
+            self._telling.emit({"event": "outlasted", "finding": finding})
 
     def _end_earlier(self, finding: int, turn: Turn | None) -> None:
         """What its statement has queued is known."""
@@ -284,8 +289,8 @@ class Watch:
         if statement is None:
             return
         if turn is not None:
-            turn.operations = statement.operations
-        self._emit(of_earlier(statement) | {"finding": finding})
+            turn.queued, turn.operations = statement, statement.operations
+        self._telling.emit(of_earlier(statement) | {"finding": finding})
 
     # ------------------------------------------------------------------ later
 
@@ -306,7 +311,7 @@ class Watch:
         later = self._later.pop(finding, None)
         if later is None:
             return
-        self._say({"event": "watched", "finding": finding})
+        self._telling.once({"event": "watched", "finding": finding})
         waited = time.monotonic() - later.began
         if self._lookout is not None:
             later.queued = self._lookout.end_later()
@@ -327,24 +332,26 @@ class Watch:
         if not ends:
             turn.strangers += later.sights
             if is_first:
-                self._emit({"event": "other", "finding": finding, "stop": Stop.FIRST.value})
+                self._telling.emit({"event": "other", "finding": finding, "stop": Stop.FIRST.value})
         if is_first or ends:
-            self._emit({"event": "waited", **place, "seconds": waited})
+            self._telling.emit({"event": "waited", **place, "seconds": waited})
         if is_first and self._order.mode is Mode.REFERENCE:
             # The one run that all others are compared with: those that stop here, and those that do not.
             self._synchronize()
-            self._emit_seen(turn, later.sights, Stop.FIRST)
+            self._telling.seen(turn, later.sights, Stop.FIRST, self._driver)
         if not ends and not (is_first and self._order.stop is Stop.FIRST) and turn.laters < _MAX_LATERS:
             return
         patient = self._lookout is not None and self._order.is_patient
         limit_s = self._order.delay_ms / 1e3 if patient else _OVERTAKE_S
         overtaken = later.closed and overtakes(self._driver, self._gate, later, limit_s)
         if overtaken:
-            self._emit({"event": "overtaken", **place})
+            self._telling.emit({"event": "overtaken", **place})
         self._end_turn(turn, later.sights if ends else turn.strangers, later.streams)
+        if self._order.measures and self._lookout is not None:
+            self._telling.emit(measured(self._lookout, turn, later) or {"event": "nothing"})
         if self._order.mode is Mode.ORDER:
             if overtaken and self._lookout is not None:
-                try_orders(self._lookout, turn, later, self._emit)
+                try_orders(self._lookout, turn, later, self._telling.emit)
             os._exit(0)  # the memory of the program may be spoilt
 
     def _end_turn(self, turn: Turn, sights: list[Sight], streams: list[int]) -> None:
@@ -352,27 +359,21 @@ class Watch:
         if self._driver is not None:
             self._kept += [hand_out(block, self._driver, streams) for block in dict.fromkeys(turn.blocks)]
         self._loading[:] = [(one.finding, one.number) for one in self._turns]
+        if self._lookout is not None and self._lookout.opened_by:
+            call = self._lookout.opened_by
+            self._telling.emit(
+                {"event": "opened", "finding": turn.finding, "turn": turn.number, "call": call}
+            )
         self._open()
         self._synchronize()
-        self._emit_seen(turn, sights, self._order.stop)
+        self._telling.seen(turn, sights, self._order.stop, self._driver)
         self._kept.clear()
 
     def _open(self) -> None:
-        if self._lookout is not None and self._lookout.opened_by:
-            for finding in self._order.findings:
-                self._say({"event": "opened", "finding": finding, "call": self._lookout.opened_by})
         if self._gate is not None and self._order.mode.delays:
             self._gate.release()
         if self._lookout is not None:
             self._lookout.open()
-
-    def _emit_seen(self, turn: Turn, sights: list[Sight], stop: Stop) -> None:
-        """The contents of what both operations touched; the device is idle."""
-        leaves: list[tuple[str, str]] = []
-        for sight in dict.fromkeys([*turn.sights, *sights]):
-            leaves += sight.leaves(self._driver)
-        place = {"finding": turn.finding, "turn": turn.number, "process": process_name()}
-        self._emit({"event": "seen", **place, "stop": stop.value, "leaves": leaves})
 
     def _at_end(self) -> None:
         """What no later operation ended: the end of the program does."""
@@ -398,7 +399,7 @@ class Watch:
             except Exception as error:
                 self._dead = True
                 text = str(error).strip() or type(error).__name__
-                self._emit({"event": "broken", "text": text.splitlines()[0][:200]})
+                self._telling.emit({"event": "broken", "text": text.splitlines()[0][:200]})
 
     def _active(self, numbers: tuple[int, ...]) -> list[int]:
         """The sites to act at; none where CUDA calls are forbidden."""
@@ -409,7 +410,7 @@ class Watch:
             # That the place was reached is all that a finding about errors asks for.
             for n in wanted:
                 finding = self._sites[n].finding
-                self._say({"event": "watched", "finding": finding})
+                self._telling.once({"event": "watched", "finding": finding})
             return []
         return wanted if self._ready() is not None else []
 
@@ -428,7 +429,7 @@ class Watch:
                     self._driver.ensure_context()
             except (DriverError, DriverUnavailableError) as error:
                 self._dead = True
-                self._emit({"event": "driver", "text": str(error)})
+                self._telling.emit({"event": "driver", "text": str(error)})
                 return None
             if self._gate is not None:
                 self._warm_up()
@@ -436,7 +437,7 @@ class Watch:
 
     def _start(self, driver: Driver) -> None:
         gpu = {"GPU": driver.device_name(), "CUDA driver API": driver.version()}
-        self._emit({"event": "environment", "versions": gpu})
+        self._telling.emit({"event": "environment", "versions": gpu})
         if self._order.mode is not Mode.PLAIN:
             # Not where errors are looked for: making a gate would spoil a capture that is under way.
             driver.ensure_context()
@@ -444,7 +445,7 @@ class Watch:
             self._lookout, where = look_out(
                 self._make_lookout, driver, self._gate, self._order, self._loading
             )
-            self._emit({"event": "gates", "text": where})
+            self._telling.emit({"event": "gates", "text": where})
         self._driver = driver
 
     def _synchronize(self) -> None:
@@ -479,18 +480,6 @@ class Watch:
                 later.gave(result, value)
             case None:
                 pass
-
-    def _report(self, numbers: tuple[int, ...], errors: list[CudaError]) -> None:
-        for number in numbers:
-            finding = self._sites[number].finding
-            for error in errors:
-                self._say({"event": "error", "finding": finding, "error": asdict(error)})
-
-    def _say(self, event: dict[str, Any]) -> None:
-        """Say something once."""
-        if (key := json.dumps(event)) not in self._said:
-            self._said.add(key)
-            self._emit(event)
 
     def _forked(self) -> None:
         # CUDA does not survive a fork. A process that forks before its first probe is a new one.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from streamlint.confirm.report import measured
 from streamlint.confirm.report.timeline import timeline
 from streamlint.confirm.reproduce.slicing import NothingToReplayError, slice_of
 from streamlint.confirm.verdict import Verdict
@@ -92,6 +93,7 @@ def _card(number: int, each: Confirmation, finding: Finding | None, delay_ms: fl
     yield f"<p>{escaped(meaning)} <b>{escaped(reason)}</b></p>"
     yield from _difference(each)
     yield from _timeline(each, finding, delay_ms)
+    yield from _measured(each)
     yield from _source(plan, plan.earlier, plan.later)
     if finding is not None:
         yield f'<p class="help"><b>Help:</b> {marked(finding.help)}</p>'
@@ -130,6 +132,24 @@ def _timeline(each: Confirmation, finding: Finding | None, delay_ms: float) -> I
         return  # an error, a wait of the host: there are no two operations to draw
     drawn = timeline(piece, SourceFiles(each.plan.root), gate=f"up to {delay_ms:g} ms")
     yield from pages.figure(svg.element(drawn), _caption(each.decision.verdict))
+
+
+def _measured(each: Confirmation) -> Iterator[str]:
+    """Beside the prediction: what the device says of a racing run."""
+    spans = each.measured
+    if not any(one.part == "earlier" and one.lane != "host" for one in spans):
+        return
+    order = (
+        "<b>B</b> was over before <b>A</b> began."
+        if measured.came_first(spans)
+        else "In this run <b>B</b> was not over when <b>A</b> began."
+    )
+    caption = (
+        "The same schedule once more, as CUPTI measured it: begin and end of the gate and of both "
+        f"operations. {order} On the host a bar is the statement, which only queues its work."
+    )
+    yield from pages.figure(measured.drawn(spans), caption)
+    yield from measured.table(spans)
 
 
 def _caption(verdict: Verdict) -> str:

@@ -1,8 +1,8 @@
 """Confirms findings in a whole program: ``streamlint confirm TARGET -- python train.py --epochs 1``.
 
 The program runs as it is, some times over, with the places of the findings woven into its modules.
-All findings share the reference run. The runs in which something may race are about one finding each; those
-that show its delays to be harmless, where the program is serialized, are about all that need one.
+All findings share the reference run, and the one that shows their delays to be harmless, where the program is
+serialized. Those in which something may race they share as far as ``together`` can tell them apart.
 """
 
 from __future__ import annotations
@@ -14,32 +14,31 @@ import subprocess
 import tempfile
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 from streamlint.confirm.inside.hold import Hold
 from streamlint.confirm.inside.hook import JOB, SITECUSTOMIZE
 from streamlint.confirm.inside.last_words import tail
-from streamlint.confirm.inside.order import Conflict
 from streamlint.confirm.inside.probe import Mode
-from streamlint.confirm.inside.turns import Stop
 from streamlint.confirm.inside.watch import MAX_TURNS
 from streamlint.confirm.run.processes import end_all, tidy_environment
 from streamlint.confirm.run.runner import Confirmation, modes_for
+from streamlint.confirm.run.seen import Schedule, Seen, Span, read
+from streamlint.confirm.run.together import Shown, Together
 from streamlint.confirm.text.weave import Role, Site
 from streamlint.confirm.verdict import (
     NOT_MADE,
     SAYS_MOST,
     Cause,
-    CudaError,
     Decision,
     Failed,
-    Outcome,
-    Returned,
     Runs,
     Verdict,
     by_order,
     decide,
+    first_difference,
     suspicious,
 )
 from streamlint.witness import (
@@ -56,13 +55,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
 
     from streamlint.confirm.inside.turns import Execution
-    from streamlint.confirm.inside.values import Snapshot
     from streamlint.confirm.plan.plans import Plan
     from streamlint.confirm.run.server import Limits
 
 T = TypeVar("T")
 
-_POLL_S: Final = 0.05
+_USUAL: Final = Schedule()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,96 +72,10 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
-    """One of the ways to hold an operation back and to look at what comes of it."""
+class Ask:
+    """A run in which an execution is held back; and what it left."""
 
-    hold: Hold = Hold.CURRENT
-    stop: Stop = Stop.MATCHING
-
-
-_Place: TypeAlias = "tuple[int, int, Stop]"
-"""A finding, its turn, and where that ended."""
-
-
-@dataclass(slots=True)
-class Seen:
-    """What one run of the program left."""
-
-    ended: int | None = None
-    """Exit status, negative for a signal; ``None`` if it was killed for its time."""
-    last_line: str = ""
-    started: bool = False
-    reached: dict[int, int] = field(default_factory=dict)
-    parts: dict[_Place, list[tuple[str, Snapshot]]] = field(default_factory=dict)
-    """The contents at the end of a turn, by process."""
-    held: set[int] = field(default_factory=set)
-    holds: dict[int, set[Hold]] = field(default_factory=dict)
-    """What else could be held back."""
-    stops: dict[int, set[Stop]] = field(default_factory=dict)
-    """Where else the turn could have ended."""
-    watched: set[int] = field(default_factory=set)
-    overtaken: set[tuple[int, int]] = field(default_factory=set)
-    conflicts: dict[tuple[int, int], Conflict] = field(default_factory=dict)
-    """Of operations whose order was seen to matter."""
-    opened: dict[int, str] = field(default_factory=dict)
-    """The calls that waited for a gate until it was opened."""
-    gates: str = ""
-    """Where they stood, in words."""
-    outlasted: set[int] = field(default_factory=set)
-    waited: dict[tuple[int, int], float] = field(default_factory=dict)
-    errors: dict[int, list[CudaError]] = field(default_factory=dict)
-    inside: dict[int, int] = field(default_factory=dict)
-    """How many threads went into a place and did not come out."""
-    driver_error: str = ""
-    broken: str = ""
-    """The error that the device was left with."""
-    environment: dict[str, str] = field(default_factory=dict)
-
-    def leaves(self, place: _Place) -> Snapshot:
-        parts = sorted(self.parts.get(place, ()), key=lambda part: part[0])
-        return tuple(leaf for _, leaves in parts for leaf in leaves)
-
-    def others(self, finding: int, schedule: Schedule) -> list[Schedule]:
-        """What else could be tried, if this schedule shows nothing."""
-        holds = [replace(schedule, hold=hold) for hold in Hold if hold in self.holds.get(finding, ())]
-        stops = [replace(schedule, stop=stop) for stop in Stop if stop in self.stops.get(finding, ())]
-        return [*holds, *stops]
-
-    def outcome(self, finding: int, turn: int, timeout_s: float, stop: Stop = Stop.MATCHING) -> Outcome:
-        """The run as the verdict on one finding sees it."""
-        if self.ended is None:
-            reason = f"the program did not end within {timeout_s:g} s"
-            if self.inside.get(finding, 0) > 0:
-                return Failed(f"{reason}: it is still in the place of the finding", Cause.TIMEOUT)
-            return Failed(reason, Cause.ELSEWHERE)
-        if self.ended < 0:
-            name = signal.Signals(-self.ended).name
-            cause = Cause.CRASH if -self.ended in CRASHES else Cause.UNABLE
-            return Failed(f"the program was ended by {name}{self.last_line}", cause)
-        if not self.started:
-            return Failed(
-                "the program did not load the probes: it runs no Python, or Python with -I, -E or -S"
-                f"{self.last_line}"
-            )
-        if self.driver_error:
-            return Failed(self.driver_error)
-        status = (("device", self.broken or "works"), ("exit status", str(self.ended)))
-        return Returned(
-            (*self.leaves((finding, turn, stop)), *status),
-            held=int(finding in self.held),
-            overtaken=(finding, turn) in self.overtaken,
-            outlasted=finding in self.outlasted,
-            errors=tuple(self.errors.get(finding, ())),
-            watched=int(finding in self.watched),
-            waited_s=self.waited.get((finding, turn), 0.0),
-            opened_by=self.opened.get(finding, ""),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Control:
-    """A serialized run in which the same is held back, where one is wanted; and what it left."""
-
+    mode: Mode
     turn: int
     schedule: Schedule
     alone: bool = False
@@ -171,11 +83,11 @@ class Control:
     seen: Seen = field(default_factory=Seen)
 
 
-Asking: TypeAlias = "Generator[Control, Control, T]"
+Asking: TypeAlias = "Generator[Ask, Ask, T]"
 """Steps that ask for such runs on their way: those of several findings are made together."""
 
 
-def _advanced(steps: Asking[T], answer: Control | None) -> Control | T:
+def _advanced(steps: Asking[T], answer: Ask | None) -> Ask | T:
     """What the steps ask for next, or what they come to."""
     try:
         return next(steps) if answer is None else steps.send(answer)
@@ -183,17 +95,19 @@ def _advanced(steps: Asking[T], answer: Control | None) -> Control | T:
         return cast("T", end.value)
 
 
-CRASHES: Final = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)
-
-
 class Program:
     """A command that can be run with probes."""
 
-    def __init__(self, command: Sequence[str], cases: Sequence[Case], limits: Limits) -> None:
+    def __init__(
+        self, command: Sequence[str], cases: Sequence[Case], limits: Limits, *, measures: bool = False
+    ) -> None:
+        """``measures``: a further run of each finding that shows tells when the device did what."""
         self._command = list(command)
         self._cases = list(cases)
         self._limits = limits
         self._images: Path | None = None
+        self._measures = measures
+        self._measured: dict[int, tuple[Span, ...]] = {}
 
     def confirm(self, report: Callable[[str], None]) -> list[Confirmation]:
         """All findings in turn; ``report`` is told each verdict as it comes."""
@@ -207,23 +121,47 @@ class Program:
         common: dict[Mode, Seen] = {mode: self._run(mode) for mode in Mode if mode in shared}
         done: dict[int, Confirmation] = {}
         waiting = {number: self._confirm(number, common) for number in numbers}
-        answers: dict[int, Control] = {}
+        answers: dict[int, Ask] = {}
         while waiting:
-            asked: dict[tuple[Schedule, int | None], list[Execution]] = {}
+            asked: dict[tuple[Mode, Schedule, int | None], list[Execution]] = {}
             for number, steps in list(waiting.items()):
                 step = _advanced(steps, answers.get(number))
-                if isinstance(step, Control):
-                    key = step.schedule, number if step.alone else None
+                if isinstance(step, Ask):
+                    key = step.mode, step.schedule, number if step.alone else None
                     asked.setdefault(key, []).append((number, step.turn))
                 else:
                     del waiting[number]
-                    done[number] = Confirmation(self._cases[number].plan, *step)
+                    measured = self._measured.get(number, ())
+                    done[number] = Confirmation(self._cases[number].plan, *step, measured)
                     report(self._told(done[number], len(done)))
             answers = {}
-            for (schedule, _), executions in asked.items():
-                seen = self._run(Mode.CONTROL, executions, schedule)
-                answers |= {n: Control(turn, schedule, len(executions) == 1, seen) for n, turn in executions}
+            for (mode, schedule, _), executions in asked.items():
+                alone = len(executions) == 1
+                for (number, turn), seen in self._made(mode, executions, schedule, common).items():
+                    answers[number] = Ask(mode, turn, schedule, alone, seen)
         return [done[number] for number in numbers]
+
+    def _made(
+        self, mode: Mode, executions: list[Execution], schedule: Schedule, common: dict[Mode, Seen]
+    ) -> dict[Execution, Seen]:
+        """The run that tells of each of these executions."""
+        if not mode.races or len(executions) == 1:
+            return dict.fromkeys(executions, self._run(mode, executions, schedule))
+
+        def run(held: Sequence[Execution], free: Sequence[Execution] = ()) -> Seen:
+            return self._run(mode, held, schedule, free)
+
+        return Together(run, partial(self._shows, common, schedule)).tell(executions)
+
+    def _shows(self, common: dict[Mode, Seen], schedule: Schedule, execution: Execution, seen: Seen) -> Shown:
+        """Whether what a run left of an execution is another than what the reference did."""
+        runs = common[Mode.REFERENCE], seen
+        expected, got = (one.outcome(*execution, self._limits.timeout_s, schedule.stop) for one in runs)
+        if isinstance(got, Failed):
+            return Shown.ENDING
+        if first_difference(*(one.leaves((*execution, schedule.stop)) for one in runs)) is not None:
+            return Shown.CONTENTS
+        return Shown.ENDING if suspicious(expected, got) else Shown.NOTHING
 
     def _told(self, confirmation: Confirmation, count: int) -> str:
         plan = confirmation.plan
@@ -289,7 +227,9 @@ class Program:
         """What holding back one execution shows, and what else could be tried there."""
         plan, limit, stop = self._cases[number].plan, self._limits.timeout_s, schedule.stop
         expected = reference.outcome(number, turn, limit, stop)
-        gated = self._run(Mode.GATED, [(number, turn)], schedule)
+        # Where memory is handed out again, where an exception is looked for, or a time, nothing else may be.
+        shared = isinstance(plan.witness, ByValue)
+        gated = (yield Ask(Mode.GATED, turn, schedule, alone=not shared)).seen
         got = gated.outcome(number, turn, limit, stop)
         looked = (number, turn, stop) in reference.parts, (number, turn, stop) in gated.parts
         if looked == (True, False) and (gated.ended, gated.broken) == (reference.ended, reference.broken):
@@ -297,11 +237,11 @@ class Program:
             return Decision(Verdict.NOT_REACHED, reason), []
         runs = Runs(expected, expected, got, NOT_MADE)
         if suspicious(expected, got) and not isinstance(plan.witness, ByTime):
-            again = yield Control(turn, schedule)
+            again = yield Ask(Mode.CONTROL, turn, schedule)
             runs = replace(runs, control=again.seen.outcome(number, turn, limit, stop))
             if not again.alone and (isinstance(runs.control, Failed) or suspicious(expected, runs.control)):
                 # The delays of the other findings may have done it.
-                again = yield Control(turn, schedule, alone=True)
+                again = yield Ask(Mode.CONTROL, turn, schedule, alone=True)
                 runs = replace(runs, control=again.seen.outcome(number, turn, limit, stop))
         decision = decide(plan.witness, runs, self._limits.delay_ms / 1e3)
         if decision.verdict in (Verdict.UNORDERED, Verdict.NOISY) and (number, turn) in gated.overtaken:
@@ -309,9 +249,20 @@ class Program:
                 decision,
                 self._run(Mode.ORDER, [(number, turn)], schedule).conflicts.get((number, turn)),
             )
+        if self._measures and decision.verdict in (Verdict.CONFIRMED, Verdict.UNORDERED):
+            seen = self._run(Mode.GATED, [(number, turn)], schedule, measures=True)
+            self._measured[number] = seen.measured.get((number, turn), ())
         return decision, gated.others(number, schedule)
 
-    def _run(self, mode: Mode, held: Sequence[Execution] = (), schedule: Schedule = Schedule()) -> Seen:
+    def _run(
+        self,
+        mode: Mode,
+        held: Sequence[Execution] = (),
+        schedule: Schedule = _USUAL,
+        free: Sequence[Execution] = (),
+        *,
+        measures: bool = False,
+    ) -> Seen:
         with tempfile.TemporaryDirectory(prefix="streamlint-confirm-") as name:
             folder = Path(name)
             out = folder / "out"
@@ -322,11 +273,12 @@ class Program:
             # Only this package: what else is installed beside it may not fit the program's interpreter.
             (hooks / "streamlint").symlink_to(Path(__file__).resolve().parents[2], target_is_directory=True)
             job = folder / "job.json"
-            job.write_text(json.dumps(self._job(mode, held, out, schedule)), "utf-8")
+            wanted = self._job(mode, held, out, schedule) | {"free": free, "measures": measures}
+            job.write_text(json.dumps(wanted), "utf-8")
             environment = tidy_environment(hooks) | {JOB: str(job)}
             with _started(self._command, environment, folder) as process:
                 ended = _wait(process, self._limits.timeout_s)
-            seen = _read(out)
+            seen = read(out)
             seen.ended = ended
             seen.last_line = tail(folder / "stderr")
             return seen
@@ -395,66 +347,6 @@ def _wait(process: subprocess.Popen[bytes] | None, timeout_s: float) -> int | No
         return process.wait(timeout_s)
     except subprocess.TimeoutExpired:
         return None
-
-
-def _read(out: Path) -> Seen:
-    """The events of all processes of a run; a line that was cut off is left out."""
-    seen = Seen()
-    for path in sorted(out.glob("*.jsonl"), key=lambda one: one.stat().st_mtime_ns):
-        for line in path.read_bytes().splitlines():
-            with suppress(ValueError):
-                _add(seen, json.loads(line))
-    return seen
-
-
-def _add(seen: Seen, event: dict[str, Any]) -> None:  # noqa: C901, PLR0912 one case an event
-    finding, turn = event.get("finding", 0), event.get("turn", 0)
-    match event["event"]:
-        case "start":
-            seen.started = True
-        case "reached":
-            seen.reached[finding] = max(seen.reached.get(finding, 0), turn + 1)
-        case "seen":
-            name = f"{event['process']}: " if event["process"] else ""
-            leaves = tuple((f"{name}{place}", str(text)) for place, text in event["leaves"])
-            # Processes write in no order; each of them has a name.
-            parts = seen.parts.setdefault((finding, turn, Stop(event["stop"])), [])
-            parts.append((event["process"], leaves))
-        case "held":
-            seen.held.add(finding)
-        case "other" if "hold" in event:
-            seen.holds.setdefault(finding, set()).add(Hold(event["hold"]))
-        case "other":
-            seen.stops.setdefault(finding, set()).add(Stop(event["stop"]))
-        case "watched":
-            seen.watched.add(finding)
-        case "waited":
-            seen.waited[finding, turn] = max(seen.waited.get((finding, turn), 0.0), event["seconds"])
-        case "overtaken":
-            seen.overtaken.add((finding, turn))
-        case "outlasted":
-            seen.outlasted.add(finding)
-        case "conflict":
-            seen.conflicts[finding, turn] = Conflict(**event["conflict"])
-        case "opened":
-            seen.opened[finding] = event["call"]
-        case "gates":
-            seen.gates = event["text"]
-            seen.environment["gates"] = event["text"]
-        case "error":
-            error = event["error"]
-            found = CudaError(error["name"], error["code"], error["line"], error["in_callback"])
-            seen.errors.setdefault(finding, []).append(found)
-        case "inside" | "outside" as passed:
-            seen.inside[finding] = seen.inside.get(finding, 0) + (1 if passed == "inside" else -1)
-        case "broken":
-            seen.broken = event["text"]
-        case "driver":
-            seen.driver_error = event["text"]
-        case "environment":
-            seen.environment |= event["versions"]
-        case _:
-            pass
 
 
 def cases_of(plans: Sequence[Plan]) -> list[Case]:

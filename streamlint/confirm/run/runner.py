@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from streamlint.confirm.plan.plans import Plan
+    from streamlint.confirm.run.seen import Span
     from streamlint.confirm.text.instrument import Place
 
 MAX_TURNS = 4
@@ -54,6 +55,8 @@ class Confirmation:
     plan: Plan
     decision: Decision
     environment: dict[str, str] = field(default_factory=dict)
+    measured: tuple[Span, ...] = ()
+    """When the gate and both operations were under way, for a picture."""
 
 
 def confirm_all(
