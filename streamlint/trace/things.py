@@ -100,7 +100,7 @@ class Doubt(Enum):
     SIGNAL = "work of one stream waits for a value in memory that another writes"
     SOME_PATHS = "ordered on some paths only"
     OBSERVED = "ordered by measured behaviour that is not documented"
-    DEVICE = "another device may be current at entry than device 0"
+    DEVICE = "another device may be current than it seems"
     GUESSED = "both operations are assumptions about unresolved calls"
     BUDGET = "an analysis budget ran out"
     INFERRED = "what a value is, or where it lives, is known from how it is used"

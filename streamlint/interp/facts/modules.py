@@ -44,7 +44,7 @@ def at_import(m: Machine, module: ir.Module, e: ir.Expr) -> Value | None:
     now = {name: getattr(m, name) for name in _OF_NOW}
     first = len(m.ops)
     m.current, m.pushed, m.captures = {}, [], Captures()
-    m.device = m.exact_device = CURRENT_DEVICE
+    m.device, m.exact_device, m.device_symbol = CURRENT_DEVICE, CURRENT_DEVICE, None
     m.lane = MAIN_LANE
     try:
         return at_module_level(m, module, e)
@@ -54,5 +54,5 @@ def at_import(m: Machine, module: ir.Module, e: ir.Expr) -> Value | None:
         m.forget_ops(first)
 
 
-_OF_NOW = ("current", "pushed", "captures", "device", "exact_device", "lane")
+_OF_NOW = ("current", "pushed", "captures", "device", "exact_device", "device_symbol", "lane")
 """What a machine has selected at a time."""

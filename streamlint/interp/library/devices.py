@@ -15,6 +15,7 @@ from streamlint.interp.state.values import (
     BufferV,
     ConstV,
     DeviceV,
+    MethodV,
     StreamV,
     SymV,
     Value,
@@ -71,7 +72,8 @@ def of_memory(m: Machine, view: BufferV) -> DeviceV:
     if placed.space.on_host and placed.residence is not Evidence.ASSUMED:
         return DeviceV("cpu", by=placed.residence)
     if placed.space in (Space.DEVICE, Space.MANAGED):
-        return DeviceV(placed.device, by=placed.residence)
+        named = symbols.Attr(symbol_of(view), "device")
+        return DeviceV(placed.device, by=placed.residence, symbol=named)
     return _open(symbols.Attr(symbol_of(view), "device"))
 
 
@@ -92,7 +94,7 @@ def made(m: Machine, number: Value) -> DeviceV:
     match number:
         case ConstV(int() as index):
             return numbered(index)
-        case DeviceV() as known:
+        case (DeviceV() as known) | MethodV(DeviceV() as known, "id"):
             return known
         case SymV(symbol):
             return _told(m, symbol)
@@ -115,7 +117,7 @@ def attribute(device: DeviceV, name: str) -> Value | None:
 
 
 def current(m: Machine) -> DeviceV:
-    return DeviceV(m.device, m.exact_device)
+    return DeviceV(m.device, m.exact_device, symbol=m.device_symbol)
 
 
 def meant(m: Machine, value: Value) -> DeviceV:
@@ -132,12 +134,12 @@ def meant(m: Machine, value: Value) -> DeviceV:
                 return found
             # What is not known is taken to be the current device.
             m.assumed_device |= found.id not in _CURRENT
-            return DeviceV(m.device, by=found.by)
+            return DeviceV(m.device, by=found.by, symbol=found.symbol)
 
 
 def select(m: Machine, device: DeviceV) -> None:
     """Makes a device current."""
-    m.device, m.exact_device = device.id, device.exact
+    m.device, m.exact_device, m.device_symbol = device.id, device.exact, device.symbol
 
 
 def of_stream(m: Machine, stream: StreamV) -> DeviceId | None:

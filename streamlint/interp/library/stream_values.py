@@ -42,6 +42,8 @@ def select(m: Machine, stream: StreamV, lib: Lib | None) -> None:
         devices.select(m, devices.meant(m, stream))
     elif device != m.device:
         m.current[owner, m.device, m.lane] = stream
+    if owner is Lib.CUPY:
+        m.selected_on[stream.id] = m.device_symbol
 
 
 def waits(m: Machine, waiting: StreamId, other: StreamId, span: Span, name: str) -> None:

@@ -20,6 +20,7 @@ from streamlint.interp.state.values import (
     EventV,
     Flavor,
     HeapV,
+    MethodV,
     QueryV,
     Shape,
     StreamV,
@@ -191,6 +192,8 @@ def _known(m: Machine, op: str, left: Value, right: Value) -> bool | None:
             return left == right if not _may_be_equal(m, left, right) else None
         case "is" | "==", DeviceV(a), DeviceV(b):
             return a == b if not (a.startswith("?") or b.startswith("?")) else None
+        case "==", MethodV(DeviceV() as a, "id"), MethodV(DeviceV() as b, "id"):
+            return _known(m, op, a, b)
         case "in", ConstV(a), TupleV(items) if all(isinstance(item, ConstV) for item in items):
             return any(isinstance(item, ConstV) and item.value == a for item in items)
         case "in", ConstV(str() as a), ConstV(str() as b):
@@ -221,6 +224,10 @@ def comparison(m: Machine, op: str, left: Value, right: Value) -> Value:
     if base == "==" and right == ConstV(None):
         base = "is"
     key = symbols.Compare(base, symbol_of(left), symbol_of(right))
+    turned = symbols.Compare(base, key.right, key.left)
+    if base in ("==", "is") and turned in m.comparisons:
+        # if x.device.id == device: return x, and later: if device != x.device.id
+        key = turned
     if key not in m.comparisons:
         m.comparisons[key] = Comparison(base, left, right)
     return SymV(key if op not in _NEGATED else symbols.negation(key))

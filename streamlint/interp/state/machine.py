@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NoReturn
 
-from streamlint.interp.state import arguments, bounded, naming, symbols
+from streamlint.interp.state import arguments, bounded, naming, selected, symbols
 from streamlint.interp.state.budgets import LIMITS
 from streamlint.interp.state.captures import Captures, Recording
 from streamlint.interp.state.ends import Cut
@@ -104,6 +104,10 @@ class Machine:
     device: DeviceId = CURRENT_DEVICE
     exact_device: DeviceId | None = CURRENT_DEVICE
     """The current device as the code says it: see ``DeviceV.exact``."""
+    device_symbol: Symbol | None = None
+    """What names it, where that is not known: see ``DeviceV.symbol``."""
+    selected_on: dict[StreamId, Symbol | None] = field(default_factory=dict)
+    """What named the device when CuPy's current stream was chosen: see ``interp/state/selected.py``."""
     pushed: list[DeviceV] = field(default_factory=list)
     """Devices whose contexts were pushed aside (``cuCtxPushCurrent``)."""
     lane: LaneId = MAIN_LANE
@@ -257,7 +261,7 @@ class Machine:
         )
 
     def emit(self, op: Op) -> int:
-        self.ops.extend(self.captures.recorded(op))
+        self.ops.extend(self.captures.recorded(selected.doubted(self, op)))
         if self.watch is not None:
             self.watch.issued(self, len(self.ops) - 1)
         return len(self.ops) - 1

@@ -1,0 +1,24 @@
+"""Current streams of devices of which only is known what names them.
+
+CuPy keeps a current stream for each device. Within ``with Device(d), lane: with Device(x.device.id): x.get()`` it
+is ``lane`` if ``x`` lives on ``d``, and that device's own otherwise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from streamlint.trace import Copy, Doubt, Launch, Op, StreamChoice
+
+if TYPE_CHECKING:
+    from streamlint.interp.state.machine import Machine
+
+
+def doubted(m: Machine, op: Op) -> Op:
+    """Work on the current stream, in doubt where that was selected while something else named the device."""
+    if not isinstance(op, (Launch, Copy)) or op.choice is StreamChoice.NAMED or m.device_symbol is None:
+        return op
+    if m.selected_on.get(op.stream, m.device_symbol) is m.device_symbol:
+        return op
+    return replace(op, doubts=op.doubts | {Doubt.DEVICE})
