@@ -284,7 +284,8 @@ def _is_own(trace: Trace, stream: StreamId, entry: Entry) -> bool:
     known = trace.streams[stream]
     match known.kind:
         case StreamKind.NON_BLOCKING | StreamKind.BLOCKING:
-            return not (_is_argument(known) or is_of_caller(known)) or _at_construction(known, entry)
+            others = known.handed or _is_argument(known) or is_of_caller(known)
+            return not others or _at_construction(known, entry)
         case StreamKind.UNKNOWN:
             return _at_construction(known, entry)
         case StreamKind.CURRENT | StreamKind.LEGACY | StreamKind.PER_THREAD:

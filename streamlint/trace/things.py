@@ -144,6 +144,8 @@ class Stream:
     """The container of which it is an element, if what chooses among those is not always known ..."""
     chosen: bool = False
     """... and whether it was chosen like that: it may be another one of them."""
+    handed: bool = False
+    """Whether the code put it into an object of its caller's, who knows it from there."""
 
     @property
     def is_default(self) -> bool:

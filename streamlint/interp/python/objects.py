@@ -10,7 +10,7 @@ from streamlint.interp.facts import classes
 from streamlint.interp.library import devices, effects, tensor_methods, threads, torch_modules
 from streamlint.interp.library.hooks import OF_MODULES
 from streamlint.interp.python import given_objects, variables
-from streamlint.interp.state import lifetime, names, naming, symbols
+from streamlint.interp.state import arguments, lifetime, names, naming, symbols
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -33,6 +33,7 @@ from streamlint.interp.state.values import (
     SymV,
     TupleV,
     Value,
+    symbol_of,
 )
 from streamlint.models.cuda_runtime import SUCCESS_NAMES
 from streamlint.models.schema import Role
@@ -216,6 +217,11 @@ def following(m: Machine, value: Value) -> FuncV | None:
 def set_attribute(m: Machine, value: Value, name: str, new: Value, span: Span) -> None:
     """``value.name = new``"""
     value = given_objects.settled(m, names.settle(m, value))
+    if isinstance(new, StreamV):
+        holder = m.symbol_of_object(value) if isinstance(value, HeapV) else symbol_of(value)
+        if arguments.passed(holder) is not None:
+            # ``controller.fence = self.lane``: whoever has the controller knows the stream.
+            m.streams[new.id] = replace(m.streams[new.id], handed=True)
     match value:
         case HeapV() if m.heap[value.id].shape is Shape.INSTANCE:
             held = m.heap[value.id]

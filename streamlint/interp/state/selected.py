@@ -1,7 +1,7 @@
 """Current streams of devices of which only is known what names them.
 
-CuPy keeps a current stream for each device. Within ``with Device(d), lane: with Device(x.device.id): x.get()`` it
-is ``lane`` if ``x`` lives on ``d``, and that device's own otherwise.
+CuPy keeps a current stream for each device. ``with Device(d), lane: with Device(x.device.id): x.get()`` is on
+``lane`` if ``x`` lives on ``d``, and on that device's own stream otherwise.
 """
 
 from __future__ import annotations
