@@ -27,7 +27,7 @@ from streamlint.pictures.story import story
 from streamlint.pictures.texts import CODE, SMALL, lines_of, measure, shortened
 from streamlint.pictures.words import conditions, expression
 from streamlint.source import Span
-from streamlint.trace import Doubt, OpId, StreamKind, Trace
+from streamlint.trace import Access, Doubt, Mode, OpId, StreamKind, Trace
 from tests.random_traces import traces
 from tests.test_synthesize import finding
 from tests.traces import Program
@@ -77,6 +77,39 @@ def test_the_pair_has_letters_and_an_edge_that_is_missing() -> None:
     )
     assert {first.part, second.part} == {Part.RACING}
     assert [lane.name for lane in shown.lanes] == ["the host", "`s0`", "`s1`"]
+
+
+def test_what_is_done_to_the_memory_of_the_finding_comes_first() -> None:
+    """A card has no room for the rest of a long list."""
+    p = Program()
+    a, b = p.stream(), p.stream()
+    x, *others = (p.buffer() for _ in range(4))
+    p.launch(a, *(Access(each, Mode.READ) for each in others), writes=x)
+    p.launch(b, reads=x)
+    shown = drawn(p.trace(), 0, 1)
+    assert shown.operations[0].effect == "writes `b0`; reads `b1`, `b2`, `b3`"
+
+
+def test_operations_without_names_say_what_they_do() -> None:
+    p = Program()
+    a = p.stream()
+    x = p.buffer()
+    p.buffers[x] = replace(p.buffers[x], name="the result of the sum")
+    p.launch(a, reads=x)
+    p.launch(a)
+    effects = [each.effect for each in whole(p.trace()).operations]
+    assert effects == ["reads memory without a name", "work on the GPU"]
+
+
+def test_streams_of_one_name_are_told_apart() -> None:
+    """``for branch in builder.split(2)``: no pair is about them, so the message has no names for them either."""
+    p = Program()
+    a, b = p.stream(), p.stream()
+    p.streams[b] = replace(p.streams[b], name=p.streams[a].name, span=p.streams[a].span)
+    p.launch(a, writes=p.buffer())
+    p.launch(b, writes=p.buffer())
+    kinds = [lane.kind for lane in whole(p.trace()).lanes]
+    assert kinds == ["non-blocking stream, 1 of 2 of this name", "non-blocking stream, 2 of 2 of this name"]
 
 
 def test_a_wait_that_orders_nothing_is_shown_with_the_pair_that_it_leaves_open() -> None:

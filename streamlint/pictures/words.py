@@ -205,9 +205,15 @@ def _nameless(op: Launch | HostAccess) -> str:
 
 
 def _by_mode(judged: Judged, accesses: tuple[Access, ...], focus: frozenset[BufferId]) -> Iterator[str]:
-    """``reads `x`, `y```: memory without a name in the source only where the finding is about it."""
-    for mode, verb in _VERBS.items():
-        buffers = dict.fromkeys(access.buffer for access in accesses if access.mode is mode)
+    """``reads `x`, `y```: memory without a name in the source only where the finding is about it.
+
+    What is done to memory in focus comes first: a card has no room for the rest of a long list.
+    """
+    by_mode = {
+        mode: dict.fromkeys(access.buffer for access in accesses if access.mode is mode) for mode in _VERBS
+    }
+    for mode, buffers in sorted(by_mode.items(), key=lambda each: focus.isdisjoint(each[1])):
+        verb = _VERBS[mode]
         shown = sorted(buffers, key=lambda buffer: buffer not in focus)
         names = [
             quoted(name)
