@@ -102,7 +102,7 @@ def test_operations_without_names_say_what_they_do() -> None:
 
 
 def test_streams_of_one_name_are_told_apart() -> None:
-    """``for branch in builder.split(2)``: no pair is about them, so the message has no names for them either."""
+    """``for branch in builder.split(2)``: no pair is about them, so no message tells them apart."""
     p = Program()
     a, b = p.stream(), p.stream()
     p.streams[b] = replace(p.streams[b], name=p.streams[a].name, span=p.streams[a].span)
