@@ -318,6 +318,7 @@ WORDS: dict[str, dict[str, str]] = {
     "interp/python/binding.py": {"BUILTIN_CONSTANTS": "Python"},
     "interp/python/builtin.py": {"_NULL_CONTEXTS": "Python"},
     "interp/python/caching.py": {"_CACHES": "guess"},
+    "interp/python/calls.py": {"_CALLED": "library"},
     "interp/python/conditions.py": {"_NEVER_NONE": "Python"},
     "interp/python/kinds.py": {
         "_NUMBERS": "Python",

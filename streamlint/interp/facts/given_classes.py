@@ -34,18 +34,20 @@ class Given:
     cls: ir.ClassDecl
     shown: bool
     """Whether an annotation or a caller says so; else it is the only class with the members that are used."""
+    orders: bool
+    """Whether it works with streams itself. What others do is of use where they do it on a second stream."""
 
 
 def of_parameter(project: Project, target: Target, param: str) -> Given | None:
-    """The class of what callers pass, if it is one of the tree that works with streams."""
+    """The class of what callers pass, if it is one of the tree."""
     place = (target.span, param)
     if place not in project.given:
         project.given[place] = None
-        found = _shown(project, target, param, MOST_STEPS)
-        known = Given(found, shown=True) if found is not None else _guessed(project, target, param)
-        project.given[place] = (
-            known if known is not None and _works_with_streams(project, known.cls) else None
-        )
+        shown = _shown(project, target, param, MOST_STEPS)
+        found = shown or _guessed(project, target, param)
+        if found is not None:
+            orders = _works_with_streams(project, found)
+            project.given[place] = Given(found, shown is not None, orders)
     return project.given[place]
 
 
@@ -134,7 +136,7 @@ def _one_class(project: Project, scope: Scope, held: Iterable[ir.Expr], steps: i
 # ----------------------------------------------------------------------------- what use suggests
 
 
-def _guessed(project: Project, target: Target, param: str) -> Given | None:
+def _guessed(project: Project, target: Target, param: str) -> ir.ClassDecl | None:
     """The only class of the module, or imported by it, that has all members with which the code uses it."""
     module = project.module(target.module)
     decl = target.function
@@ -153,7 +155,7 @@ def _guessed(project: Project, target: Target, param: str) -> Given | None:
         and calls <= _methods(project, cls)
         and names <= _methods(project, cls) | _attributes(project, cls)
     ]
-    return Given(fitting[0], shown=False) if len(fitting) == 1 else None
+    return fitting[0] if len(fitting) == 1 else None
 
 
 def _members(scope: Scope, param: str) -> Iterator[tuple[str, bool]]:

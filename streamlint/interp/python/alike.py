@@ -71,9 +71,18 @@ class _Another:
             case TupleV(items):
                 return TupleV(tuple(self.of(item, depth) for item in items))
             case SymV(base):
-                return value if self._is_one(base) else replace(value, symbol=symbols.Item(base, self.key))
+                own = self._own(base)
+                if own is not base or self._is_one(base):
+                    return replace(value, symbol=own)
+                return replace(value, symbol=symbols.Item(base, self.key))
             case _:
                 return value
+
+    def _own(self, symbol: Symbol) -> Symbol:
+        """What stands for each element of something, as that of this one: ``blocks[each]`` as ``blocks[0]``."""
+        for each in self.born.each if self.born is not None and symbols.number(self.key) is not None else ():
+            symbol = symbols.replaced(symbol, each, symbols.Item(each.of, self.key))
+        return symbol
 
     def _is_one(self, symbol: Symbol) -> bool:
         """What was made for the element has its place in its symbol, or stands for each of something."""
@@ -149,12 +158,16 @@ class _Another:
         copy = self.m.heap[made.id]
         inside = depth if self.born is not None else depth - 1
         copy.attrs = {name: self.of(item, inside) for name, item in held.attrs.items()}
-        copy.entries = {at: self.of(item, inside) for at, item in held.entries.items()}
-        copy.keys = dict(held.keys)
+        copy.entries = {self._own(at): self.of(item, inside) for at, item in held.entries.items()}
+        copy.keys = {self._own(at): self._key(key) for at, key in held.keys.items()}
         copy.items = [self.of(item, inside) for item in held.items]
         copy.open, copy.sample, copy.kind, copy.born = held.open, held.sample, held.kind, held.born
-        copy.filled = held.filled
+        copy.role, copy.filled = held.role, held.filled
+        copy.key_sample = self._key(held.key_sample) if held.key_sample is not None else None
         return made
+
+    def _key(self, key: Value) -> Value:
+        return replace(key, symbol=self._own(key.symbol)) if isinstance(key, SymV) else key
 
     def _selector(self) -> Selector:
         return elements.selector_of(self.key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from typing_extensions import assert_never
@@ -367,12 +368,25 @@ def comprehension(m: Machine, e: ir.Comprehension) -> Value:
     if opened:
         m.heap[made.id].open = True
         m.heap[made.id].key_sample, m.heap[made.id].sample = collected[0] if collected else (None, None)
-        m.heap[made.id].born = born
+        m.heap[made.id].born = replace(born, each=_walked(e, scope))
         if len(collected) > 1:
             m.heap[made.id].extra = {
                 symbols.constant(turn): value for turn, (_, value) in enumerate(collected)
             }
     return made
+
+
+def _walked(e: ir.Comprehension, scope: Env) -> tuple[symbols.Item, ...]:
+    """What each element is made of, where the first one is made of the first: no test leaves any out."""
+    if len(e.generators) > 1 or e.generators[0].tests:
+        return ()
+    return tuple(
+        value.symbol
+        for value in scope.names.values()
+        if isinstance(value, SymV)
+        and isinstance(value.symbol, symbols.Item)
+        and value.symbol.at is symbols.EACH
+    )
 
 
 def _clause(m: Machine, e: ir.Comprehension, depth: int, out: list[tuple[Value | None, Value]]) -> bool:

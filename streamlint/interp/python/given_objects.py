@@ -9,7 +9,9 @@ from streamlint.interp.facts import classes, given_classes
 from streamlint.interp.python import instances, unseen_caller
 from streamlint.interp.state import naming, symbols
 from streamlint.interp.state.ends import PathEnds, Returned
-from streamlint.interp.state.values import NONE, EventV, HeapV, StreamV, SymV, Value
+from streamlint.interp.state.values import NONE, EventV, FuncV, HeapV, StreamV, SymV, Value
+from streamlint.models.schema import Lib
+from streamlint.trace import StreamKind
 
 if TYPE_CHECKING:
     from streamlint import ir
@@ -20,11 +22,11 @@ _FIRST_NUMBER = 1000
 """Arguments of the constructors of such objects are numbered apart from those of outside calls."""
 
 
-def settled(m: Machine, value: Value) -> Value:
+def settled(m: Machine, value: Value, *used: str) -> Value:
     """An unknown argument as the object that it is, if the tree shows its class.
 
     ``def report(meter: Meter): meter.pull()``. It was made, and used, long before. What only its use shows is
-    a decision of the path.
+    a decision of the path. ``used`` are the members that the code may be about to call.
     """
     match value:
         case SymV(symbols.Param(call, name, rest=False) as symbol):
@@ -34,12 +36,31 @@ def settled(m: Machine, value: Value) -> Value:
     given = given_classes.of_parameter(m.project, target, name) if target is not None else None
     if given is None or _is_being_made(m, given.cls):
         return value
+    if not given.orders and not (given.shown and _does_work_aside(m, given.cls, symbol, used)):
+        return value
     asked, told = symbols.call("class of", symbol), f"`isinstance({name}, {given.cls.name})`"
     if not given.shown and m.oracle.choose(asked, told, relevant=False):
         return value
     made = _made(m, given.cls, symbol)
     m.roles[symbol] = made
     return made
+
+
+def _does_work_aside(m: Machine, cls: ir.ClassDecl, symbol: Symbol, used: tuple[str, ...]) -> bool:
+    """Whether a method is called on a second stream, or captured: what it reads and writes there matters.
+
+    ``with torch.cuda.stream(self.prefetch_stream): self.table.populate(batch)``. Not if the path has decided
+    about the object before, of which the one that is made now knows nothing.
+    """
+    if not any(isinstance(classes.lookup(m, cls, name), FuncV) for name in used):
+        return False
+    if any(symbols.contains(asked, symbol) for asked in m.oracle.memo):
+        return False
+    here = (m.streams[m.current_stream(lib).id] for lib in (Lib.TORCH, Lib.CUPY))
+    return any(stream.kind not in _DEFAULT for stream in here)
+
+
+_DEFAULT = frozenset({StreamKind.CURRENT, StreamKind.LEGACY, StreamKind.PER_THREAD})
 
 
 def _place(cls: ir.ClassDecl) -> tuple[str, str]:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 def attribute(m: Machine, value: Value, name: str, span: Span) -> Value:
     """``value.name``"""
-    value = given_objects.settled(m, names.settle(m, value))
+    value = given_objects.settled(m, names.settle(m, value), name)
     match value:
         case ApiV(path):
             return api_attribute(m, path, name)

@@ -116,7 +116,9 @@ def constructor_arguments(m: Machine, cls: ir.ClassDecl, number: int) -> tuple[l
     if isinstance(init, FuncV):
         owner = next((one for one in m.project.ancestors(cls)[0] if "__init__" in one.methods), cls)
         return outside_arguments(m, init, number, skip=1, owner=owner)
-    return [], {name: arguments.unknown(number, name) for name in classes.dataclass_fields(m, cls) or {}}
+    given = {name: arguments.unknown(number, name) for name in classes.dataclass_fields(m, cls) or {}}
+    m.owners.update({value.symbol: (cls, name) for name, value in given.items()})
+    return [], dict(given)
 
 
 def outside_arguments(

@@ -327,6 +327,13 @@ def is_under(symbol: Symbol, whole: Symbol) -> bool:
     return False
 
 
+def contains(symbol: Symbol, part: Symbol) -> bool:
+    """Whether it is another one, or made of that."""
+    if symbol is part:
+        return True
+    return not part._kinds & ~symbol._kinds and any(contains(one, part) for one in parts(symbol))
+
+
 def last_name(symbol: Symbol) -> str:
     """``stream`` of ``self.pool.stream``; nothing for what has no name of its own."""
     match symbol:
@@ -415,6 +422,21 @@ def of_any(symbol: Symbol, depth: int = 12) -> Symbol:
             return Compare(op, of_any(left, depth - 1), of_any(right, depth - 1))
         case _:
             return symbol
+
+
+def replaced(symbol: Symbol, part: Symbol, by: Symbol) -> Symbol:
+    """The same with ``by`` wherever ``part`` stands: ``blocks[0].weight`` for ``blocks[each].weight``."""
+    if symbol is part:
+        return by
+    if part._kinds & ~symbol._kinds:
+        return symbol
+
+    def inside(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(inside, value))
+        return replaced(value, part, by) if isinstance(value, _Symbol) else value
+
+    return type(symbol)(*(inside(getattr(symbol, field.name)) for field in fields(symbol)))
 
 
 # ----------------------------------------------------------------------------- messages

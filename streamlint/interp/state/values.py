@@ -288,6 +288,9 @@ class Born:
     events: int
     buffers: int
     objects: int
+    each: tuple[Symbol, ...] = ()
+    """What the sample was made of: ``blocks[each]`` in ``[Hook(b) for b in blocks]``, where the first hook is
+    that of ``blocks[0]``."""
 
 
 @dataclass(slots=True)
