@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 class Kind(Enum):
     MEMORY = "a tensor or an array"
     PLAIN = "a number, a text or a handle"
+    MODULE = "a module of torch.nn"
     UNKNOWN = "not known"
 
 
@@ -39,6 +40,8 @@ class Fact:
 NOTHING = Fact(Kind.UNKNOWN)
 PLAIN = Fact(Kind.PLAIN, Evidence.SHOWN)
 TENSOR = Fact(Kind.MEMORY, Evidence.SHOWN)
+MODULE = Fact(Kind.MODULE, Evidence.SHOWN)
+NO_MEMORY = frozenset({Kind.PLAIN, Kind.MODULE})
 
 
 def tensor(space: Space, residence: Evidence = Evidence.SHOWN) -> Fact:
@@ -96,7 +99,7 @@ _HOLD_OTHERS = frozenset(
 def annotated(annotation: ir.Expr | None, of_class: Callable[[str], Fact] = lambda _: NOTHING) -> Fact:
     """``x: torch.Tensor``, ``rank: int``, ``group: ProcessGroup | None``, ``page: np.ndarray``.
 
-    ``of_class`` says what objects of a class of the tree are, by its name.
+    ``of_class`` says what objects of other classes are, by their names: those of the tree, modules.
     """
     match annotation:
         case ir.Const(value=str() as text):
@@ -106,7 +109,7 @@ def annotated(annotation: ir.Expr | None, of_class: Callable[[str], Fact] = lamb
         case ir.Attr(value=ir.Name(id=owner), name=name):
             return _named(name, f"{owner}.{name}", of_class)
         case ir.Attr(name=name):
-            return _named(name, name, of_class)
+            return _named(name, ir.dotted(annotation), of_class)
         case ir.Binary(op="|", left=left, right=right):
             return joined(annotated(part, of_class) for part in (left, right) if not _is_none(part))
         case ir.Index(value=ir.Name(id="Optional") | ir.Attr(name="Optional"), index=inner):

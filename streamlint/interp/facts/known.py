@@ -16,7 +16,7 @@ from streamlint.interp.facts.kinds import NOTHING, PLAIN, Fact, Kind, joined, su
 from streamlint.interp.facts.relevance import all_classes
 from streamlint.interp.facts.scopes import Scope, Target
 from streamlint.interp.state import symbols
-from streamlint.interp.state.values import ClassV, FuncV
+from streamlint.interp.state.values import ApiV, ClassV, FuncV
 from streamlint.models import torch as torch_model
 from streamlint.trace import Evidence, Space
 
@@ -172,11 +172,13 @@ class Facts:
                         yield self.of_expression(scope, value)
 
     def of_annotation(self, module: str, annotation: ir.Expr | None) -> Fact:
-        """What an annotation says; also that an object of a class of the tree holds no memory."""
+        """What an annotation says; also that an object of a class holds no memory, or is a module."""
         return kinds.annotated(annotation, lambda name: self._of_class(module, name))
 
     def _of_class(self, module: str, name: str) -> Fact:
-        found = self.project.member(module, name)
+        found = self.project.named(module, name)
+        if isinstance(found, ApiV) and found.path.startswith("torch.nn."):
+            return kinds.MODULE
         if not isinstance(found, ClassV):
             return NOTHING
         question = ("class", found.decl.module, found.decl.span, "")

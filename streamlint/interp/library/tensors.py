@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import guesses, known
-from streamlint.interp.facts.kinds import Kind
+from streamlint.interp.facts.kinds import NO_MEMORY, Kind
 from streamlint.interp.library import (
     storage,
 )
@@ -145,7 +145,7 @@ def buffers_in(
             case SymV(symbol) as value if (
                 unknown
                 and _is_plain(symbol)
-                and known.of_value(m, symbol).kind is not Kind.PLAIN
+                and known.of_value(m, symbol).kind not in NO_MEMORY
                 and not holds_stream(m, value)
             ):
                 found.append(as_buffer(m, value, Flavor.OPAQUE))

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streamlint.interp.facts import known
+from streamlint.interp.facts.kinds import Kind
 from streamlint.interp.library import hooks, tensors, unresolved
 from streamlint.interp.state import names, symbols
 from streamlint.interp.state.values import ApiV, BufferV, Flavor, HeapV, Shape, SymV, TupleV, Value, symbol_of
@@ -25,6 +27,11 @@ def is_module(m: Machine, view: BufferV, method: str) -> bool:
     if method in model.MODULE_METHODS and _may_be(view):
         m.objects.add(view.id)
     return view.id in m.objects
+
+
+def is_shown(m: Machine, value: SymV) -> bool:
+    """Whether something is a layer, or what an annotation calls a module: ``model: nn.Module``."""
+    return bool(value.computes) or known.of_value(m, value.symbol).kind is Kind.MODULE
 
 
 def called(m: Machine, view: BufferV) -> None:
@@ -143,6 +150,9 @@ def _is_owned(owner: Symbol, symbol: Symbol, *, layer: bool) -> bool:
     ``block.gate.data.copy_(page)``.
     """
     match symbol:
+        case symbols.Attr(_, "grad"):
+            # Computing reads no gradients.
+            return False
         case symbols.Attr(symbols.Attr(of) as held, "data") if of is owner:
             return _is_owned(owner, held, layer=layer)
         case symbols.Attr(of, name) if of is owner:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from streamlint.interp.state import elements, symbols
+from streamlint.interp.state import elements, replacing, symbols
 from streamlint.interp.state.values import (
     Born,
     BufferV,
@@ -79,9 +79,11 @@ class _Another:
                 return value
 
     def _own(self, symbol: Symbol) -> Symbol:
-        """What stands for each element of something, as that of this one: ``blocks[each]`` as ``blocks[0]``."""
-        for each in self.born.each if self.born is not None and symbols.number(self.key) is not None else ():
-            symbol = symbols.replaced(symbol, each, symbols.Item(each.of, self.key))
+        """What is made of each element of something, as this one has it: of ``blocks[0]``."""
+        if self.born is None or symbols.number(self.key) is None:
+            return symbol
+        for each in self.born.each:
+            symbol = replacing.replaced(symbol, each, symbols.Item(each.of, self.key))
         return symbol
 
     def _is_one(self, symbol: Symbol) -> bool:

@@ -371,7 +371,7 @@ def symbolic_method(
     m: Machine, receiver: SymV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
 ) -> Value:
     """A method of an unknown value: names that only one kind of object has show what it is."""
-    if receiver.computes and name in torch_model.MODULE_RETURNS_SELF:
+    if name in torch_model.MODULE_RETURNS_SELF and torch_modules.is_shown(m, receiver):
         return receiver
     if name == torch_model.OPTIMIZER_STEP:
         return hooks.around_step(

@@ -98,7 +98,8 @@ def _passes(m: Machine, turns: int) -> Iterator[int]:
 
     ``for row in rows: page = pinned(row); upload(page)``: the second pass drops what the first one allocated,
     and only the allocation of a third may get the same memory. ``front, back = back, front`` at the end of
-    each pass: the third is the first that meets again what another one used.
+    each pass: the third is the first that meets again what another one used. ``yield batch``, and then
+    ``batch = coming``: what the last pass still holds of an earlier one, the next may drop.
     """
     born, begin, mark = len(m.buffers), len(m.ops), lifetime.mark(m)
     stood: list[Arrangement] = []
@@ -108,6 +109,10 @@ def _passes(m: Machine, turns: int) -> Iterator[int]:
             stood.append(arrangement.of(m, m.frame.env.names.items(), born))
         if turn >= turns and not (turn < SURE_TURNS and arrangement.comes_around(stood)):
             break
+        mark = lifetime.mark(m)
+        yield turn
+        turn += 1
+    if turns and lifetime.is_held_over(m, born, mark):
         mark = lifetime.mark(m)
         yield turn
         turn += 1

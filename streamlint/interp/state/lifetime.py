@@ -167,6 +167,12 @@ def came_back(m: Machine, since: tuple[int, int]) -> bool:
     )
 
 
+def is_held_over(m: Machine, born: int, since: tuple[int, int]) -> bool:
+    """Whether memory that was made after ``born`` and before a mark, and is used aside, is still there."""
+    _catch_up(m)
+    return any(born <= number < since[1] for number in m.life.candidates)
+
+
 @contextmanager
 def holding(m: Machine, value: Value) -> Iterator[None]:
     """A running statement holds a value without a name: ``for t in [x.cuda() for x in xs]:``."""

@@ -424,21 +424,6 @@ def of_any(symbol: Symbol, depth: int = 12) -> Symbol:
             return symbol
 
 
-def replaced(symbol: Symbol, part: Symbol, by: Symbol) -> Symbol:
-    """The same with ``by`` wherever ``part`` stands: ``blocks[0].weight`` for ``blocks[each].weight``."""
-    if symbol is part:
-        return by
-    if part._kinds & ~symbol._kinds:
-        return symbol
-
-    def inside(value: Any) -> Any:
-        if isinstance(value, tuple):
-            return tuple(map(inside, value))
-        return replaced(value, part, by) if isinstance(value, _Symbol) else value
-
-    return type(symbol)(*(inside(getattr(symbol, field.name)) for field in fields(symbol)))
-
-
 # ----------------------------------------------------------------------------- messages
 
 

@@ -288,7 +288,7 @@ class Born:
     events: int
     buffers: int
     objects: int
-    each: tuple[Symbol, ...] = ()
+    each: tuple[symbols.Item, ...] = ()
     """What the sample was made of: ``blocks[each]`` in ``[Hook(b) for b in blocks]``, where the first hook is
     that of ``blocks[0]``."""
 
