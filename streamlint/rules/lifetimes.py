@@ -19,6 +19,7 @@ from streamlint.trace import (
     KeepAlive,
     LaneId,
     Launch,
+    Mode,
     Op,
     OpId,
     Origin,
@@ -110,21 +111,36 @@ def reuse(judged: Judged, use: OpId, free: OpId) -> tuple[OpId, frozenset[Doubt]
         if is_return(op) and buffer.origin is Origin.ARGUMENT and op.at.call == dropped.at.call:
             # Memory of the caller's: who goes on after the call allocates too.
             return best or _by_caller(judged, use, OpId(number), buffer)
-        if not isinstance(op, Alloc) or op.stream != buffer.alloc_stream or op.buffer == buffer.id:
+        made = _allocated(judged, OpId(number))
+        if made is None or made.alloc_stream != buffer.alloc_stream or made.id == buffer.id:
             continue
-        made = trace.buffers[op.buffer]
         if made.pool != buffer.pool or made.device != buffer.device:
             continue
         ordering = judged.hb.ordered(use, OpId(number))
         left -= 1
         if ordering.verdict is Verdict.YES or left < 0:
             break
-        doubts = ordering.doubts | op.doubts | _makers_doubts(judged, OpId(number), op.buffer)
+        doubts = ordering.doubts | op.doubts | _makers_doubts(judged, OpId(number), made.id)
         if best is None or len(doubts) < len(best[1]):
             best = (OpId(number), doubts)
         if not doubts:
             break
     return best
+
+
+def _allocated(judged: Judged, number: OpId) -> Buffer | None:
+    """What an op allocates; so does an operator of which only later code has shown that it makes a tensor."""
+    op = judged.op(number)
+    if isinstance(op, Alloc):
+        return judged.trace.buffers[op.buffer]
+    if not isinstance(op, Launch):
+        return None
+    for access in op.accesses:
+        made = judged.trace.buffers[access.buffer]
+        is_new = made.origin is Origin.RESULT and made.span is None and made.alloc_stream == op.stream
+        if is_new and access.mode is Mode.WRITE and judged.uses(made.id)[0] == number:
+            return made
+    return None
 
 
 def _by_caller(

@@ -6,7 +6,7 @@ from collections import defaultdict
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from streamlint.interp.state import stored
+from streamlint.interp.state import stored, symbols
 from streamlint.interp.state.values import (
     BufferV,
     CallbackV,
@@ -82,9 +82,17 @@ def _not_reached(m: Machine, roots: Iterable[Value], missing: set[BufferId]) -> 
                     waiting.append(value.func)
             else:
                 waiting += [part for part in inside(value, scopes) if type(part) in _HOLD]
-                if of_objects and isinstance(value, SymV):
-                    waiting += of_objects.pop(stored.whole(value.symbol), ())
+                if isinstance(value, SymV):
+                    waiting += _computed(m, value.symbol)
+                    waiting += of_objects.pop(stored.whole(value.symbol), ()) if of_objects else ()
     return missing
+
+
+def _computed(m: Machine, symbol: Symbol) -> Iterator[Value]:
+    """What an operator on unknown values gave that turned out to be a tensor: ``squares = x * x``."""
+    for one in (symbol, *symbols.owners(symbol)) if m.guesses else ():
+        if one in m.guesses and one in m.roles:
+            yield m.roles[one]
 
 
 def _in_objects(m: Machine) -> dict[Symbol, list[Value]]:
@@ -157,7 +165,7 @@ def _roots(m: Machine) -> Iterator[Value]:
     yield from m.life.kept
     yield from m.life.outside
     yield from m.life.lent
-    yield from (value for place, value in m.roles.items() if stored.owned(place) is None)
+    yield from (v for place, v in m.roles.items() if stored.owned(place) is None and place not in m.guesses)
     yield from m.remembered.values()
     yield from m.life.moved.values()
     # While a module's own body runs, its names are in the frame, and what others see lags behind.
