@@ -111,8 +111,8 @@ def reuse(judged: Judged, use: OpId, free: OpId) -> tuple[OpId, frozenset[Doubt]
         if is_return(op) and buffer.origin is Origin.ARGUMENT and op.at.call == dropped.at.call:
             # Memory of the caller's: who goes on after the call allocates too.
             return best or _by_caller(judged, use, OpId(number), buffer)
-        made = _allocated(judged, OpId(number))
-        if made is None or made.alloc_stream != buffer.alloc_stream or made.id == buffer.id:
+        made = _allocated(judged, OpId(number), buffer.alloc_stream)
+        if made is None or made.id == buffer.id:
             continue
         if made.pool != buffer.pool or made.device != buffer.device:
             continue
@@ -128,13 +128,16 @@ def reuse(judged: Judged, use: OpId, free: OpId) -> tuple[OpId, frozenset[Doubt]
     return best
 
 
-def _allocated(judged: Judged, number: OpId) -> Buffer | None:
-    """What an op allocates; so does an operator of which only later code has shown that it makes a tensor."""
+def _allocated(judged: Judged, number: OpId, stream: StreamId | None) -> Buffer | None:
+    """What an op allocates on a stream, or from the pool of host memory.
+
+    So does an operator of which only later code has shown that it makes a tensor.
+    """
     op = judged.op(number)
+    if not isinstance(op, (Alloc, Launch)) or op.stream != stream:
+        return None
     if isinstance(op, Alloc):
         return judged.trace.buffers[op.buffer]
-    if not isinstance(op, Launch):
-        return None
     for access in op.accesses:
         made = judged.trace.buffers[access.buffer]
         is_new = made.origin is Origin.RESULT and made.span is None and made.alloc_stream == op.stream
