@@ -105,12 +105,13 @@ WITHIN: dict[str, dict[str, set[str]]] = {
     "confirm": {
         # Needs nothing outside the standard library: this is imported in the user's process.
         "gpu": set(),
-        "verdict": {"gpu"},
-        "text": {"verdict"},
-        "inside": {"gpu", "text", "verdict"},
+        "terms": set(),
+        "text": {"terms"},
+        "inside": {"gpu", "terms", "text"},
         # Around the user's process, in the order of a run.
+        "verdict": {"gpu", "terms"},
         "plan": {"inside", "text"},
-        "run": {"inside", "plan", "text", "verdict"},
+        "run": {"inside", "plan", "terms", "text", "verdict"},
         "reproduce": {"gpu", "run"},
         "report": {"inside", "reproduce", "verdict"},
         "observe": {"gpu", "inside", "text"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streamlint.confirm.inside import stacks
 from streamlint.confirm.inside.stacks import Frame, read_stacks, stuck_at
-from streamlint.confirm.verdict import Cause
+from streamlint.confirm.terms import Cause
 
 FIRST = """\
 Timeout (0:00:03.600000)!

@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamlint.confirm.inside.values import SAMPLE, snapshot
+from streamlint.confirm.terms import Cause, CudaError
 from streamlint.confirm.verdict import (
     NOT_MADE,
-    Cause,
-    CudaError,
     Decision,
     Difference,
     Failed,

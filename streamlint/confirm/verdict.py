@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-if sys.version_info >= (3, 11):
-    from typing import assert_never as assert_never  # noqa: PLC0414 for other modules too
-else:  # not typing_extensions: the program under test may run where only its own packages are
-    from typing import NoReturn
-
-    def assert_never(value: NoReturn) -> NoReturn:
-        raise AssertionError(value)
-
+from typing_extensions import assert_never
 
 from streamlint.confirm.gpu.driver import NOT_READY
+from streamlint.confirm.terms import RESULT, Cause, CudaError
 from streamlint.witness import (
     ByDeadlock,
     ByError,
@@ -35,9 +28,6 @@ if TYPE_CHECKING:
     from streamlint.confirm.inside.order import Conflict
     from streamlint.confirm.inside.values import Snapshot
 
-
-RESULT: Final = "result of call "
-"""How the places of numbers begin that calls returned. Some are times, which no two runs have in common."""
 
 _LONGEST_KERNEL: Final = 60
 
@@ -71,17 +61,6 @@ SAYS_MOST = (
 
 
 @dataclass(frozen=True, slots=True)
-class CudaError:
-    """A CUDA call that failed; ``line`` is that of the call in the user's file, 0 if it is not known."""
-
-    name: str
-    code: int
-    """A ``cudaError_t``; 0 where the library gives only a text."""
-    line: int
-    in_callback: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Returned:
     """The program ended by itself. ``held`` counts how often the earlier operation was held back."""
 
@@ -112,18 +91,6 @@ class Raised:
     error: str
     errors: tuple[CudaError, ...] = ()
     threads: bool = False
-
-
-class Cause(Enum):
-    """Why a run has no result."""
-
-    UNABLE = "unable"
-    """Something is missing."""
-    CRASH = "crash"
-    """A signal ended the process."""
-    TIMEOUT = "timeout"
-    ELSEWHERE = "elsewhere"
-    """It took too long, but not where the finding is: in a probe, for one."""
 
 
 @dataclass(frozen=True, slots=True)

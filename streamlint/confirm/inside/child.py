@@ -28,8 +28,8 @@ from streamlint.confirm.inside.seeds import again as seed_again
 from streamlint.confirm.inside.values import snapshot
 from streamlint.confirm.inside.variables import Variables
 from streamlint.confirm.inside.warm import warm
+from streamlint.confirm.terms import Cause
 from streamlint.confirm.text.instrument import PROBE, Place, Purpose, instrument
-from streamlint.confirm.verdict import Cause
 
 if TYPE_CHECKING:
     import ctypes

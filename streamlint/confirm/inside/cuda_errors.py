@@ -6,7 +6,7 @@ import os
 import traceback
 from typing import TYPE_CHECKING, Any, Final
 
-from streamlint.confirm.verdict import CudaError
+from streamlint.confirm.terms import CudaError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 from streamlint.confirm.inside.child import BEGIN, Runs, failed, goes_on
 from streamlint.confirm.inside.last_words import tail
 from streamlint.confirm.inside.stacks import has_stacks, stuck_at
-from streamlint.confirm.verdict import Cause
+from streamlint.confirm.terms import Cause
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,7 +6,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from streamlint.confirm.gpu.handles import named_among, streams_by_library
-from streamlint.confirm.verdict import assert_never
+from streamlint.confirm.terms import assert_never
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

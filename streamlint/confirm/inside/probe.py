@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from streamlint.confirm.gpu.driver import Driver
     from streamlint.confirm.gpu.gate import Gate
     from streamlint.confirm.inside.reuse import Past
-    from streamlint.confirm.verdict import CudaError
+    from streamlint.confirm.terms import CudaError
 
 T = TypeVar("T")
 

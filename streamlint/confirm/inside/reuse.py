@@ -12,7 +12,7 @@ import weakref
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
-from streamlint.confirm.verdict import assert_never
+from streamlint.confirm.terms import assert_never
 
 if TYPE_CHECKING:
     from streamlint.confirm.gpu.driver import Driver

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from streamlint.confirm.inside.reuse import Block, block_of
 from streamlint.confirm.inside.values import snapshot
-from streamlint.confirm.verdict import RESULT
+from streamlint.confirm.terms import RESULT
 
 if TYPE_CHECKING:
     from streamlint.confirm.gpu.driver import Driver

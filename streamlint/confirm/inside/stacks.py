@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from streamlint.confirm.verdict import Cause
+from streamlint.confirm.terms import Cause
 
 _OWN: Final = str(Path(__file__).parents[1])
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from streamlint.confirm.gpu.driver import Driver
     from streamlint.confirm.inside.sight import Sight
     from streamlint.confirm.inside.turns import Stop, Turn
-    from streamlint.confirm.verdict import CudaError
+    from streamlint.confirm.terms import CudaError
 
 
 class Telling:

@@ -27,11 +27,11 @@ from streamlint.confirm.run.processes import end_all, tidy_environment
 from streamlint.confirm.run.runner import Confirmation, modes_for
 from streamlint.confirm.run.seen import Schedule, Seen, Span, read
 from streamlint.confirm.run.together import Shown, Together
+from streamlint.confirm.terms import Cause
 from streamlint.confirm.text.weave import Role, Site
 from streamlint.confirm.verdict import (
     NOT_MADE,
     SAYS_MOST,
-    Cause,
     Decision,
     Failed,
     Runs,

@@ -13,9 +13,9 @@ from typing_extensions import assert_never
 from streamlint.confirm.inside.hold import Hold
 from streamlint.confirm.inside.probe import SLOW, Mode
 from streamlint.confirm.run.server import Limits, Run, Seen, Server, serving, slow_imports
+from streamlint.confirm.terms import Cause
 from streamlint.confirm.verdict import (
     NOT_MADE,
-    Cause,
     Decision,
     Failed,
     Outcome,

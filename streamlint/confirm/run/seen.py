@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from streamlint.confirm.inside.hold import Hold
 from streamlint.confirm.inside.order import Conflict
 from streamlint.confirm.inside.turns import Stop
-from streamlint.confirm.verdict import Cause, CudaError, Failed, Outcome, Returned
+from streamlint.confirm.terms import Cause, CudaError
+from streamlint.confirm.verdict import Failed, Outcome, Returned
 
 if TYPE_CHECKING:
     from pathlib import Path

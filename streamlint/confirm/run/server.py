@@ -18,8 +18,9 @@ from typing_extensions import assert_never
 from streamlint.confirm.inside.child import imports
 from streamlint.confirm.inside.probe import Mode
 from streamlint.confirm.run.processes import end_all, tidy_environment
+from streamlint.confirm.terms import Cause, CudaError
 from streamlint.confirm.text.instrument import Purpose
-from streamlint.confirm.verdict import Cause, CudaError, Failed, Outcome, Raised, Returned
+from streamlint.confirm.verdict import Failed, Outcome, Raised, Returned
 from streamlint.files import UnreadableError, read, text_of
 from streamlint.parsing import UnparsableError, parse
 from streamlint.witness import (

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from streamlint.confirm.terms import assert_never
 from streamlint.confirm.text.streams import (
     Among,
     Argument,
@@ -36,7 +37,6 @@ from streamlint.confirm.text.streams import (
     plain_call,
     stream_argument,
 )
-from streamlint.confirm.verdict import assert_never
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
