@@ -13,7 +13,7 @@ from benchmarks.fuzz.programs import Programs
 
 def share() -> str:
     """What is told of some programs, at all confidences; for fixtures see ``tests/test_same_bytes.py``."""
-    programs = Programs(3, [ROOT / "fixtures" / "torch"])
+    programs = Programs(4, [ROOT / "fixtures" / "torch"])
     return "".join(f"{number} {told(analyzed(programs[number].data))}\n" for number in range(40))
 
 
