@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.finding import Confidence
-from streamlint.interp.state import machine
+from streamlint.interp.entries import runs
 from streamlint.interp.state.budgets import LIMITS
 from streamlint.run import engine
 from tests.test_tree import lines, written
@@ -64,7 +64,7 @@ def test_the_caller_that_forgets_the_join(tmp_path: Path) -> None:
 
 def test_a_caller_that_was_not_followed_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What ``_project`` leaves open may be the caller's business: it is reported, with that doubt."""
-    monkeypatch.setattr(machine, "LIMITS", replace(LIMITS, path_steps=400))
+    monkeypatch.setattr(runs, "LIMITS", replace(LIMITS, path_steps=400, line_steps=1))
     work = "        x = x + 1\n" * 200
     files = written(tmp_path, {"run.py": PROJECTED.format(work=work, join=JOIN)})
     found = engine.analyze(tmp_path, files, engine.Settings()).findings
