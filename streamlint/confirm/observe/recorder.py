@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import gc
 import sys
-from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from streamlint.confirm.observe.addresses import Addresses
 from streamlint.confirm.observe.compact import compact, mentioned
 from streamlint.confirm.observe.events import (
     Birth,
@@ -130,8 +130,10 @@ class Recorder:
     ) -> None:
         self.where = where
         self.callers = callers
-        self.blocks: dict[int, Block] = {}
+        self._addresses = Addresses()
+        self.blocks = self._addresses.blocks
         """Live blocks by their first address."""
+        self.find = self._addresses.find
         self.count = 0
         """Events of halves that are complete."""
         self.stopped = False
@@ -154,8 +156,6 @@ class Recorder:
         self._held: dict[EventId, Point] = {}
         self._kept: dict[BufferId, list[Keep]] = {}
         self._captures: dict[StreamId, Point] = {}
-        self._starts: list[int] = []
-        """The first addresses of the live blocks, sorted."""
         self.recorded: set[EventId] = set()
 
     # ------------------------------------------------------------------ streams and events
@@ -279,7 +279,7 @@ class Recorder:
         self._last_block += 1
         where = place or self.where()
         block = Block(BufferId(self._last_block), start, size, space, device, stream, where, name)
-        self._enter(block)
+        self._addresses.enter(block)
         self._new.entries.append(Birth(block))
         return block
 
@@ -293,7 +293,7 @@ class Recorder:
         """A block whose allocation was not seen."""
         self._last_block += 1
         block = Block(BufferId(self._last_block), start, size, space, device, None, None)
-        self._enter(block)
+        self._addresses.enter(block)
         return block
 
     def pageable(self, start: int, size: int) -> Block:
@@ -310,38 +310,17 @@ class Recorder:
         *,
         place: Place = None,
     ) -> None:
-        block = self.blocks.get(start)
+        block = self.blocks.pop(start, None)
         if block is None:
             return
-        self.forget_block(block)
-        self._kept.pop(block.id, None)
+        block.alive = False
+        if self._kept:
+            self._kept.pop(block.id, None)
         self._new.entries.append(Death(place or self.where(), block, kind, stream, name))
 
     def forget_block(self, block: Block) -> None:
         """The block went back to an allocator that keeps it from being handed out too early."""
-        block.alive = False
-        if self.blocks.get(block.start) is block:
-            del self.blocks[block.start]
-            del self._starts[bisect_left(self._starts, block.start)]
-
-    def _enter(self, block: Block) -> None:
-        known = self.blocks.get(block.start)
-        if known is None:
-            insort(self._starts, block.start)
-        else:
-            known.alive = False
-        self.blocks[block.start] = block
-
-    def find(self, address: int) -> Block | None:
-        """The block that holds an address."""
-        block = self.blocks.get(address)
-        if block is not None:
-            return block
-        index = bisect_right(self._starts, address) - 1
-        if index < 0:
-            return None
-        block = self.blocks[self._starts[index]]
-        return block if address < block.start + block.size else None
+        self._addresses.forget(block)
 
     def keep(self, block: Block, stream: StreamId) -> None:
         entry = Keep(self.where(), block, stream)

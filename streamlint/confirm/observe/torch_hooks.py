@@ -62,16 +62,14 @@ def _dispatch(
     self: _Mode, func: Any, _types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
 ) -> Any:
     thread, depth = get_ident(), self._depth
-    outer = depth.get(thread, 0)
-    depth[thread] = outer + 1
+    if thread in depth:
+        return self._dispatch(func, args, kwargs or {})  # within another operator, which is told of, too
+    depth[thread] = 1
     try:
         return self._dispatch(func, args, kwargs or {})
     finally:
         self._placed.pop(thread, None)
-        if outer:
-            depth[thread] = outer
-        else:
-            del depth[thread]
+        del depth[thread]
 
 
 _replace(_Mode, __torch_dispatch__=_dispatch)

@@ -84,21 +84,40 @@ class Tracer:
         """Collect what is touched; returns a device that is among the arguments, or -1."""
         device, count = -1, len(args)
         host: list[Touch] = []
-        given = [(args[number], mode, number) for number, mode in operator.positional if number < count]
-        if kwargs:
-            given += [(kwargs[name], mode, -2) for name, mode in operator.keywords if name in kwargs]
-        for value, mode, number in given:
-            if value is None:
-                continue
-            for tensor in (value,) if isinstance(value, _Tensor) else _tensors(value):
-                if tensor.is_cuda:
+        touch = self._touch
+        for number, mode in operator.positional:
+            if number >= count:
+                break
+            value = args[number]
+            if isinstance(value, _Tensor):
+                if value.is_cuda:
+                    touch(value, mode, number, touches)
                     if device < 0:
-                        device = tensor.get_device()
-                    self._touch(tensor, mode, number, touches)
+                        device = value.get_device()
                 elif self._hosts:
-                    self._touch_host(tensor, mode, number, host)
+                    self._touch_host(value, mode, number, host)
+            elif value is not None:
+                device = self._several(value, mode, number, device, touches, host)
+        if kwargs:
+            for name, mode in operator.keywords:
+                if (value := kwargs.get(name)) is not None:
+                    device = self._several(value, mode, -2, device, touches, host)
         if host:
             self.recorder.host(operator.name, host)
+        return device
+
+    def _several(
+        self, value: Any, mode: Mode, operand: int, device: int, touches: list[Touch], host: list[Touch]
+    ) -> int:
+        """A tensor, or a list of them; returns the device, if it is known now."""
+        touch = self._touch
+        for tensor in (value,) if isinstance(value, _Tensor) else _tensors(value):
+            if tensor.is_cuda:
+                touch(tensor, mode, operand, touches)
+                if device < 0:
+                    device = tensor.get_device()
+            elif self._hosts:
+                self._touch_host(tensor, mode, operand, host)
         return device
 
     def _results(self, result: Any, touches: list[Touch]) -> None:
