@@ -429,6 +429,21 @@ def test_runs_that_share_a_process_keep_it_until_one_breaks_it(
     forks.close()
 
 
+def test_what_earlier_runs_of_a_process_have_left_is_not_confirmed(program: Path) -> None:
+    program.write_text(
+        "import sys, fakegpu\n\ndef f():\n    x = [0]\n"
+        "    fakegpu.copy(x, [7], stream=fakegpu.Stream())\n    fakegpu.synchronize()\n"
+        "    sys.used = getattr(sys, 'used', 0) + 1\n    return sys.used % 3 == 2\n",
+        "utf-8",
+    )
+    plan = Plan(program, program.parent, "f", Place(5))
+    (done,) = confirm_all([plan], Limits(timeout_s=5, shared=True))
+    assert done.decision.verdict is Verdict.ORDERED
+    # Of a finding such runs are made when the program is run by it, each in a process of its own.
+    (done,) = confirm_all([replace(plan, fingerprint="1c9e")], Limits(timeout_s=5, shared=True))
+    assert done.decision.verdict is Verdict.CONFIRMED
+
+
 def _run(path: Path, function: str) -> dict[str, object]:
     return {
         "path": str(path),

@@ -70,7 +70,9 @@ def device_bytes(value):
 
 
 def pinned_bytes():
-    return check(cudart.cudaMallocHost(SIZE))
+    pointer = check(cudart.cudaMallocHost(SIZE))
+    ctypes.memset(pointer, 1, SIZE)
+    return pointer
 
 
 def seen(pointer):
