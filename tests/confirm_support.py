@@ -481,7 +481,7 @@ def library(device: Device, counter: Callable[[], int]) -> types.ModuleType:  # 
         corrupt=corrupt,
         allocate=allocate,
         waiting=lambda: any(device.waiting.values()),
-        pause=lambda _x: time.sleep(0.05) if any(device.waiting.values()) else None,
+        pause=lambda _x: time.sleep(0.6) if any(device.waiting.values()) else None,
         look=lambda _x: None,
     )
     return module
