@@ -12,6 +12,7 @@ import pytest
 from streamlint.cache import identity
 from streamlint.cache.folder import VARIABLE
 from streamlint.run.session import Session
+from tests.cli_support import SOURCE, FakeEngine, install
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -97,3 +98,20 @@ def analyzed(kept: Path) -> Callable[[Path], Report]:
         return engine.analyze(FIXTURES.parent, [file], engine.Settings(evidence=False), cache=kept)
 
     return report
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project of one file, and in it."""
+    (tmp_path / "pyproject.toml").write_text("")
+    (tmp_path / "train.py").write_text(SOURCE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
+    """In place of the analysis."""
+    return install(monkeypatch)
