@@ -303,7 +303,6 @@ WORDS: dict[str, dict[str, str]] = {
     "interp/library/factories.py": {"_SIZED": "library"},
     "interp/library/host_arrays.py": {"_OF_HOST_MEMORY": "library"},
     "interp/library/kernels.py": {"_ATOMICS": "library", "_HARMLESS": "library"},
-    "interp/library/layout.py": {"_LIKE_OTHERS": "library", "_KEEPS": "library"},
     "interp/library/memory.py": {"ADDRESS_ATTRIBUTES": "library"},
     "interp/library/storage.py": {"GETTERS": "library"},
     "interp/library/tensor_methods.py": {"_ARRAY_ATTRIBUTES": "library"},

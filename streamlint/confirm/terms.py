@@ -5,6 +5,7 @@ Each process of a program under test imports it, so it is small: the verdict its
 
 from __future__ import annotations
 
+import signal
 import sys
 from dataclasses import dataclass
 from enum import Enum
@@ -18,6 +19,9 @@ else:  # not typing_extensions: the program under test may run where only its ow
     def assert_never(value: NoReturn) -> NoReturn:
         raise AssertionError(value)
 
+
+CRASHES: Final = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)
+"""Signals that end a process which has gone wrong by itself."""
 
 RESULT: Final = "result of call "
 """How the places of numbers begin that calls returned. Some are times, which no two runs have in common."""

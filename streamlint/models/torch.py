@@ -191,6 +191,14 @@ SPLIT_METHODS = frozenset("split chunk unbind tensor_split hsplit vsplit".split(
 
 VIEW_ATTRIBUTES = frozenset("data T mT H mH real imag _data _base".split())
 
+KEEPS_LAYOUT = frozenset(
+    "data view view_as detach detach_ unsqueeze squeeze flatten ravel requires_grad_".split()
+)
+"""Of these, views of all elements in their order."""
+
+LAID_OUT_AS_OTHERS = ("_like", "empty_strided", "empty_permuted")
+"""How names of factories end that lay out what they make as something else is laid out."""
+
 META_ATTRIBUTES = frozenset(
     "shape dtype device ndim is_cuda is_cpu requires_grad layout itemsize nbytes names is_leaf "
     "grad_fn is_sparse is_quantized is_meta is_mps is_xpu is_npu output_nr _version strides offset "

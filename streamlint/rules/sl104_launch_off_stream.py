@@ -28,7 +28,6 @@ from streamlint.trace import (
     Record,
     StreamChoice,
     StreamId,
-    StreamKind,
     SyncEvent,
     SyncStream,
 )
@@ -38,8 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from streamlint.order.conflicts import Conflict
-
-_DEFAULTS = frozenset({StreamKind.LEGACY, StreamKind.PER_THREAD, StreamKind.CURRENT})
 
 
 def check(judged: Judged) -> Iterator[Problem]:
@@ -54,7 +51,7 @@ def _between_streams(judged: Judged, conflict: Conflict) -> Problem | None:
     for off, other in (conflict.later, conflict.earlier), (conflict.earlier, conflict.later):
         choice = _off(judged, off)
         stream = stream_of(judged.op(other))
-        if choice is None or stream is None or judged.trace.streams[stream].kind in _DEFAULTS:
+        if choice is None or stream is None or judged.trace.streams[stream].is_default:
             continue
         if choice is StreamChoice.LEFT_OUT and (
             _choice(judged.op(other)) is not StreamChoice.NAMED or handed_over.without_order(judged, conflict)
@@ -80,10 +77,7 @@ def _waited_for(judged: Judged, conflict: Conflict) -> StreamId | None:
         op = judged.op(OpId(number))
         record = judged.hb.record_seen_by(OpId(number)) if isinstance(op, SyncEvent) else None
         waited = op if isinstance(op, SyncStream) else judged.op(record) if record is not None else None
-        if (
-            isinstance(waited, (SyncStream, Record))
-            and judged.trace.streams[waited.stream].kind not in _DEFAULTS
-        ):
+        if isinstance(waited, (SyncStream, Record)) and not judged.trace.streams[waited.stream].is_default:
             return waited.stream
     return None
 
@@ -96,7 +90,7 @@ def _off(judged: Judged, number: OpId) -> StreamChoice | None:
     """Why the operation is on the default stream, if for want of a stream."""
     op = judged.op(number)
     stream, choice = stream_of(op), _choice(op)
-    if stream is None or judged.trace.streams[stream].kind not in _DEFAULTS:
+    if stream is None or not judged.trace.streams[stream].is_default:
         return None
     return choice if choice in (StreamChoice.LEFT_OUT, StreamChoice.AS_DATA) else None
 

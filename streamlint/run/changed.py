@@ -31,8 +31,6 @@ _FILTER = re.compile(rb"(filter\..*)\.[a-z]+", re.DOTALL)
 PATIENCE = 120
 """Seconds that git may take."""
 _HUNK = re.compile(rb"@@ -\S+ \+(\d+)(?:,(\d+))? @@")
-
-
 MOST_HUNKS = 200_000
 """Stretches of changed lines that are kept in all; of files for which there is no room all lines count."""
 
@@ -136,7 +134,7 @@ def _files(difference: Iterable[bytes]) -> dict[str, list[range] | None]:
             if lines is None or hunks > MOST_HUNKS:
                 found[path] = None
             else:
-                lines.append(range(start, start + count) if count else range(start, start + 2))
+                lines.append(range(start, start + (count or 2)))
     return found
 
 

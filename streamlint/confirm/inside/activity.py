@@ -10,6 +10,7 @@ import ctypes
 import re
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class _Copy(ctypes.Structure):
     )
 
 
+@cache
 def _readable(symbol: bytes) -> str:
     """``at::native::vectorized_elementwise_kernel`` of the mangled name of one of its instances."""
     text = symbol

@@ -147,7 +147,8 @@ def _result(driver: Driver, job: dict[str, Any], run: dict[str, Any], before: Be
         function = _load(tree, path, Path(job["root"]), run["function"], call)
         if before.must_call(run, libraries):
             # To compile takes longer than a gate holds, and to load may wait for the device.
-            first = _first_probe(Mode(run["rehearsal"]), driver, gate, purpose)
+            rehearsal = Mode(run["rehearsal"])
+            first = Probe(rehearsal, driver, gate, past=_past(purpose, rehearsal, driver))
             first.on_made = before.seeing(pinned)
             _rehearse(function, call, driver, first)
             call.probe = probe
@@ -162,11 +163,6 @@ def _result(driver: Driver, job: dict[str, Any], run: dict[str, Any], before: Be
     result = _call(function, probe, driver, gate)
     result["errors"] = [asdict(e) for e in probe.errors]
     return {**result, "environment": _environment(driver)}
-
-
-def _first_probe(mode: Mode, driver: Driver, gate: Gate, purpose: Purpose) -> Probe:
-    """That of a call before the run itself."""
-    return Probe(mode, driver, gate, past=_past(purpose, mode, driver))
 
 
 def _function_of(run: dict[str, Any]) -> tuple[str, str]:

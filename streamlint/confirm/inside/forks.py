@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 from streamlint.confirm.inside.child import BEGIN, Runs, failed, goes_on
 from streamlint.confirm.inside.last_words import tail
 from streamlint.confirm.inside.stacks import has_stacks, stuck_at
-from streamlint.confirm.terms import Cause
+from streamlint.confirm.terms import CRASHES, Cause
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +37,6 @@ _MOST_RUNS: Final = 200
 """Of a process that is kept: streams that nobody destroys come to share the queues of the hardware."""
 
 _END: Final = {"status": "end"}
-_CRASHES: Final = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)
 
 
 def serve(preload: list[str]) -> None:
@@ -207,7 +206,7 @@ def _ending(status: int) -> str:
 
 
 def _crashed(status: int) -> bool:
-    return -os.waitstatus_to_exitcode(status) in _CRASHES
+    return -os.waitstatus_to_exitcode(status) in CRASHES
 
 
 if __name__ == "__main__":

@@ -62,9 +62,9 @@ def of_earlier(statement: Statement) -> dict[str, Any]:
 
 def measured(lookout: Lookout, turn: Turn, later: Later) -> dict[str, Any]:
     """When the gate and both operations began and ended, on the device and on the host; that is idle now."""
-    found: list[tuple[str, str, str, int, int]] = []
     if lookout.activity is None or turn.queued is None or later.queued is None:
-        return {}
+        return {"event": "nothing"}
+    found: list[tuple[str, str, str, int, int]] = []
     records = lookout.activity.records()
     gates = [one for one in records if one.name == PTX_NAME]
     work = [one for one in records if one.name != PTX_NAME]

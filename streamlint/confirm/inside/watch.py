@@ -348,7 +348,7 @@ class Watch:
             self._telling.emit({"event": "overtaken", **place})
         self._end_turn(turn, later.sights if ends else turn.strangers, later.streams)
         if self._order.measures and self._lookout is not None:
-            self._telling.emit(measured(self._lookout, turn, later) or {"event": "nothing"})
+            self._telling.emit(measured(self._lookout, turn, later))
         if self._order.mode is Mode.ORDER:
             if overtaken and self._lookout is not None:
                 try_orders(self._lookout, turn, later, self._telling.emit)

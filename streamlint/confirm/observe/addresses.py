@@ -47,7 +47,7 @@ class Addresses:
         blocks = self.blocks
         if (block := blocks.get(address)) is not None:
             return block
-        if self._fresh or len(self._starts) > 2 * len(blocks) + _MOST:
+        if self._fresh or self._holds_many_dead():
             self._sort()
         for index in range(bisect_right(self._starts, address) - 1, -1, -1):
             held = blocks.get(self._starts[index])
@@ -55,8 +55,11 @@ class Addresses:
                 return held if address < held.start + held.size else None
         return None
 
+    def _holds_many_dead(self) -> bool:
+        return len(self._starts) > 2 * len(self.blocks) + _MOST
+
     def _sort(self) -> None:
-        if len(self._fresh) <= _FEW and len(self._starts) <= 2 * len(self.blocks) + _MOST:
+        if len(self._fresh) <= _FEW and not self._holds_many_dead():
             for start in self._fresh:
                 insort(self._starts, start)
         else:

@@ -6,12 +6,12 @@ import json
 import signal
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from streamlint.confirm.inside.hold import Hold
 from streamlint.confirm.inside.order import Conflict
 from streamlint.confirm.inside.turns import Stop
-from streamlint.confirm.terms import Cause, CudaError
+from streamlint.confirm.terms import CRASHES, Cause, CudaError
 from streamlint.confirm.verdict import Failed, Outcome, Returned
 
 if TYPE_CHECKING:
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from streamlint.confirm.inside.turns import Execution
     from streamlint.confirm.inside.values import Snapshot
-
-CRASHES: Final = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)
 
 
 @dataclass(frozen=True, slots=True)

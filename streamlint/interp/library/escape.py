@@ -97,8 +97,9 @@ def by_outside_event(m: Machine, event: EventV, span: Span, name: str) -> None:
 
     That a call got the event, and may have recorded it then, says nothing about what was recorded since.
     """
-    shown = any(isinstance(op, Record) and op.event == event.id and not op.doubts for op in m.ops)
-    if m.events[event.id].span is None and not shown:
+    if m.events[event.id].span is not None:
+        return
+    if not any(isinstance(op, Record) and op.event == event.id and not op.doubts for op in m.ops):
         barrier(m, all_streams(m), span, name)
 
 

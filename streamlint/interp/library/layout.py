@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.interp.state.values import BufferV, ConstV
+from streamlint.models import torch as model
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -15,22 +16,18 @@ if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
 
 QUESTION = "is_contiguous"
-_LIKE_OTHERS = ("_like", "empty_strided", "empty_permuted")
-"""How names of factories end that lay out what they make as something else is laid out."""
-_KEEPS = frozenset("data view view_as detach detach_ unsqueeze squeeze flatten ravel requires_grad_".split())
-"""Views of all elements in their order."""
 
 
 def made(m: Machine, view: BufferV, name: str, options: Collection[str]) -> BufferV:
     """A factory, or ``contiguous()``, has made memory without gaps."""
-    if "memory_format" not in options and not name.endswith(_LIKE_OTHERS):
+    if "memory_format" not in options and not name.endswith(model.LAID_OUT_AS_OTHERS):
         m.dense.add(view.id)
     return view
 
 
 def viewed(m: Machine, view: BufferV, name: str) -> BufferV:
     """Another view of the whole, ``x.t()``: which of them is asked is not told apart."""
-    if name not in _KEEPS:
+    if name not in model.KEEPS_LAYOUT:
         m.dense.discard(view.id)
     return view
 

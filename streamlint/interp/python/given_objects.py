@@ -11,7 +11,6 @@ from streamlint.interp.state import naming, symbols
 from streamlint.interp.state.ends import PathEnds, Returned
 from streamlint.interp.state.values import NONE, EventV, FuncV, HeapV, StreamV, SymV, Value
 from streamlint.models.schema import Lib
-from streamlint.trace import StreamKind
 
 if TYPE_CHECKING:
     from streamlint import ir
@@ -57,10 +56,7 @@ def _does_work_aside(m: Machine, cls: ir.ClassDecl, symbol: Symbol, used: tuple[
     if any(symbols.contains(asked, symbol) for asked in m.oracle.memo):
         return False
     here = (m.streams[m.current_stream(lib).id] for lib in (Lib.TORCH, Lib.CUPY))
-    return any(stream.kind not in _DEFAULT for stream in here)
-
-
-_DEFAULT = frozenset({StreamKind.CURRENT, StreamKind.LEGACY, StreamKind.PER_THREAD})
+    return not all(stream.is_default for stream in here)
 
 
 def _place(cls: ir.ClassDecl) -> tuple[str, str]:

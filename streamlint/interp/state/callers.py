@@ -56,8 +56,8 @@ def _current(m: Machine) -> StreamId:
 
     ``engine = Engine()``, whose constructor says ``torch.cuda.set_stream(self.stream)``.
     """
-    places = ((lib, device) for lib, device, lane in m.current if lane == m.lane and device == m.device)
-    selected = {m.current[lib, device, m.lane].id for lib, device in places}
+    here = m.device, m.lane
+    selected = {stream.id for (_, device, lane), stream in m.current.items() if (device, lane) == here}
     return selected.pop() if len(selected) == 1 else m.default(StreamKind.CURRENT, None).id
 
 

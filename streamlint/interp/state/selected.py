@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def doubted(m: Machine, op: Op) -> Op:
     """Work on the current stream, in doubt where that was selected while something else named the device."""
-    if not isinstance(op, (Launch, Copy)) or op.choice is StreamChoice.NAMED or m.device_symbol is None:
+    if m.device_symbol is None or not isinstance(op, (Launch, Copy)) or op.choice is StreamChoice.NAMED:
         return op
     if m.selected_on.get(op.stream, m.device_symbol) is m.device_symbol:
         return op
