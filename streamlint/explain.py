@@ -93,7 +93,7 @@ def _at(place: Place, findings: Iterable[Finding]) -> tuple[Finding, ...]:
     found = tuple(findings)
     reported = tuple(each for each in found if here(each.primary.path, each.primary.line))
     return reported or tuple(
-        each for each in found if any(here(one.span.path, one.span.line) for one in each.related)
+        each for each in found if any(here(one.span.path, one.span.line) for one in each.elsewhere)
     )
 
 

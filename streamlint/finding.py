@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -109,11 +109,20 @@ class Finding:
     """The earlier place, if the finding is about two."""
     follows: tuple[Pair, ...] = ()
     """The finding that this one is a consequence of: the same missing edge would order both."""
+    edge: str = ""
+    """The wait that would order it, if that is what is missing: findings of one edge are told once."""
+    also: tuple[Related, ...] = ()
+    """Where the findings are that follow from it and are not shown: of no report, see ``leading``."""
     seen: Seen = Seen.PREDICTED
     at_call: bool = False
     """The earlier operation is what an unseen caller may have queued before its call."""
     fixes: tuple[Fix, ...] = ()
     """What would mend it, the best first."""
+
+    @property
+    def elsewhere(self) -> tuple[Related, ...]:
+        """All other places that a reader is told of."""
+        return (*self.related, *self.also)
 
     @property
     def pair(self) -> Pair:
@@ -133,6 +142,8 @@ class SourceError:
     line: int
     message: str
 
+
+SAME_EDGE = "the same order is missing"
 
 OF_FIXES = "fixes"
 """``LeftOut.what`` where fixes of findings were not looked for."""
@@ -193,16 +204,33 @@ def leading(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     next one to light.
     """
     by_pair = {finding.pair: finding for finding in findings}
-    standing: dict[Pair, int] = {}
-    """How sure the finding is that stands for each pair: itself, or what it follows from in the end."""
-    shown: set[Pair] = set()
+    standing: dict[Pair, Finding] = {}
+    """The finding that stands for each pair: itself, or what it follows from in the end."""
+    also: dict[Pair, list[Finding]] = {}
     for finding in _causes_first(findings, by_pair):
-        rank = finding.confidence.rank
-        cause = max((standing.get(pair, -1) for pair in finding.follows), default=-1)
-        if cause < rank:
-            shown.add(finding.pair)
-        standing[finding.pair] = max(cause, rank)
-    return tuple(finding for finding in findings if finding.pair in shown)
+        causes = (standing[pair] for pair in finding.follows if pair in standing)
+        cause = max(causes, key=lambda one: one.confidence.rank, default=finding)
+        if cause is finding or cause.confidence.rank < finding.confidence.rank:
+            cause = finding
+            also[finding.pair] = []
+        else:
+            also[cause.pair].append(finding)
+        standing[finding.pair] = cause
+    return tuple(_with(finding, also[finding.pair]) for finding in findings if finding.pair in also)
+
+
+def _with(finding: Finding, others: Sequence[Finding]) -> Finding:
+    """A finding with the places that those have which follow from it, and it has not."""
+    known = {finding.primary, *(related.span for related in finding.related)}
+    places = (
+        Related(other.primary, other.label) if other.primary not in known else next(iter(other.related), None)
+        for other in sorted(others, key=lambda one: one.sort_key)
+    )
+    also = {place.span: place for place in places if place is not None and place.span not in known}
+    return replace(
+        finding,
+        also=tuple(replace(each, message=f"{each.message}: {SAME_EDGE}") for each in also.values()),
+    )
 
 
 def _causes_first(findings: Sequence[Finding], by_pair: Mapping[Pair, Finding]) -> Iterator[Finding]:

@@ -300,6 +300,7 @@ def test_all_of_a_report_is_kept() -> None:
         fingerprint="0123",
         earlier=spans[2],
         follows=(("SL102", spans[3], None), ("SL103", spans[0], spans[1])),
+        edge="edge",
         seen=Seen.BOTH,
         at_call=True,
         fixes=(Fix("title", (Edit(spans[3], "text"),), safe=True),),
@@ -310,4 +311,4 @@ def test_all_of_a_report_is_kept() -> None:
     assert codec.load(codec.dump(given)) == given
     for value in (finding, left_out, given.statistics, given, given.errors[0]):
         usual = [each.name for each in fields(value) if getattr(value, each.name) == each.default]
-        assert usual in ([], ["evidence"]), "a value of its own for each field"
+        assert usual in ([], ["evidence", "also"]), "a value of its own for each field"

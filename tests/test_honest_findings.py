@@ -13,6 +13,7 @@ from streamlint.source import Span
 from tests.test_tree import written
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 SCALED = """\
@@ -90,18 +91,23 @@ def finding(line: int, confidence: Confidence, *causes: Finding) -> Finding:
     )
 
 
+def lines(shown: Iterable[Finding]) -> dict[int, list[int]]:
+    """Where the findings are that are shown, and where those that are told with them."""
+    return {one.primary.line: [other.span.line for other in one.also] for one in shown}
+
+
 def test_a_consequence_is_shown_if_its_cause_is_less_sure() -> None:
     cause = finding(1, Confidence.POSSIBLE)
     equal, surer = finding(2, Confidence.POSSIBLE, cause), finding(3, Confidence.LIKELY, cause)
     last = finding(4, Confidence.LIKELY, surer)
-    assert leading([cause, equal, surer, last]) == (cause, surer)
-    assert leading([equal, surer, last]) == (equal, surer)
-    assert leading([equal, last]) == (equal, last)
+    assert lines(leading([cause, equal, surer, last])) == {1: [2], 3: [4]}
+    assert lines(leading([equal, surer, last])) == {2: [], 3: [4]}
+    assert lines(leading([equal, last])) == {2: [], 4: []}
 
 
 def test_a_cause_may_stand_behind_its_consequence() -> None:
     first, second = finding(9, Confidence.LIKELY), finding(5, Confidence.LIKELY)
     middle, last = replace(second, follows=(first.pair,)), finding(1, Confidence.LIKELY, second)
-    assert leading([last, middle, first]) == (first,)
+    assert lines(leading([last, middle, first])) == {9: [1, 5]}
     each_other = replace(first, follows=(second.pair,))
     assert len(leading([each_other, middle])) == 1

@@ -76,6 +76,7 @@ def _finding(finding: Finding) -> list[object]:
         finding.fingerprint,
         _span(finding.earlier),
         [[code, _span(primary), _span(other)] for code, primary, other in finding.follows],
+        finding.edge,
         finding.seen.value,
         finding.at_call,
         [
@@ -87,7 +88,7 @@ def _finding(finding: Finding) -> list[object]:
 
 def _read_finding(content: list[Any]) -> Finding:
     code, name, message, advice, confidence, severity, primary, label, function, *rest = content
-    related, fingerprint, earlier, follows, seen, at_call, fixes = rest
+    related, fingerprint, earlier, follows, edge, seen, at_call, fixes = rest
     return Finding(
         code=_text(code),
         name=_text(name),
@@ -102,6 +103,7 @@ def _read_finding(content: list[Any]) -> Finding:
         fingerprint=_text(fingerprint),
         earlier=_read_span(earlier),
         follows=tuple(_read_pair(*pair) for pair in follows),
+        edge=_text(edge),
         seen=Seen(seen),
         at_call=bool(at_call),
         fixes=tuple(

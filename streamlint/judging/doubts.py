@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.judging import evidence
 from streamlint.judging.call_ends import EXPLICIT_WAITS
+from streamlint.judging.edges import stream_key
 from streamlint.judging.responsibility import answered, is_of_caller
 from streamlint.order.hb import Verdict
 from streamlint.rules import lifetimes
@@ -307,8 +308,7 @@ def _stream_key(judged: Judged, number: OpId) -> object:
     stream = stream_of(judged.op(number))
     if stream is None:
         return None
-    known = judged.trace.streams[stream]
-    return (known.kind, known.span, known.name)
+    return stream_key(judged.trace.streams[stream])
 
 
 def _meet(judged: Judged, a: OpId, b: OpId) -> bool:

@@ -11,6 +11,7 @@ from streamlint.finding import Confidence, Finding, Occurrence, Pair, Related, S
 from streamlint.judging import evidence
 from streamlint.judging.call_ends import OpenEnd, TwoStreams, is_given, owner_of
 from streamlint.judging.doubts import barriers_between, guessed, settle
+from streamlint.judging.edges import missing_edge
 from streamlint.judging.responsibility import open_end
 from streamlint.order.conflicts import conflicts
 from streamlint.order.hb import HappensBefore, Verdict
@@ -292,7 +293,7 @@ def _order_of_reuse(
 
 def _agent(judged: Judged, number: OpId) -> object:
     op = judged.op(number)
-    stream = stream_of(op)
+    stream = op.stream if isinstance(op, Alloc) else stream_of(op)
     return ("host", op.lane) if stream is None else ("stream", stream)
 
 
@@ -309,11 +310,6 @@ def _finding(candidate: Candidate, follows: tuple[Pair, ...] = ()) -> Finding:
     later = judged.op(problem.primary if problem.primary is not None else problem.later)
     notes: dict[tuple[Span, str], None] = dict.fromkeys((note.span, note.message) for note in problem.notes)
     related = [Related(span, message) for span, message in notes]
-    if problem.earlier is not None and is_entry(judged.op(problem.earlier)):
-        related = [
-            replace(item, message="may still be pending when the function is called") if i == 0 else item
-            for i, item in enumerate(related)
-        ]
     related += [
         Related(span, "reached through this call")
         for span in later.at.calls[1:]
@@ -334,6 +330,7 @@ def _finding(candidate: Candidate, follows: tuple[Pair, ...] = ()) -> Finding:
         earlier=judged.op(problem.earlier).at.span if problem.earlier is not None else None,
         at_call=problem.earlier is not None and is_entry(judged.op(problem.earlier)),
         follows=follows,
+        edge=missing_edge(judged, rule, problem),
         evidence=Occurrence(
             judged.trace,
             problem.earlier if problem.earlier is not None else problem.later,

@@ -32,7 +32,8 @@ def merge(found: Iterable[Finding], statement: Callable[[Span], str]) -> tuple[F
         for pair, one in best.items()
     }
     _follow_causes(best)
-    _follow_callers(best)
+    _follow_alike(best, _of_callers)
+    _follow_alike(best, _of_edge)
     counted: dict[str, int] = {}
     out: list[Finding] = []
     for finding in sorted(best.values(), key=lambda f: (f.sort_key, f.pair[2] or f.primary)):
@@ -71,16 +72,17 @@ def _follow_causes(found: dict[Pair, Finding]) -> None:
             found[code, primary, other] = replace(finding, follows=(*finding.follows, cause))
 
 
-def _follow_callers(found: dict[Pair, Finding]) -> None:
-    """Makes the findings that differ only in the function that outside code calls follow the surest of them.
+def _follow_alike(found: dict[Pair, Finding], of: Callable[[Finding], object]) -> None:
+    """Makes the findings that have something in common follow the surest of them.
 
     ``offload()`` uses a tensor too early that may be pending when it is called; so does ``offload_all()``,
-    which calls it: one missing wait.
+    which calls it. A helper reads on a stream of its own what two callers write: one missing wait.
     """
-    groups: dict[tuple[str, Span], list[Finding]] = {}
+    groups: dict[object, list[Finding]] = {}
     for finding in found.values():
-        if finding.at_call:
-            groups.setdefault((finding.code, finding.primary), []).append(finding)
+        key = of(finding)
+        if key is not None:
+            groups.setdefault(key, []).append(finding)
     for group in groups.values():
         # They are merged for each file and then for all files: the order that they come in must not decide.
         first, *rest = sorted(group, key=_surest)
@@ -90,6 +92,19 @@ def _follow_callers(found: dict[Pair, Finding]) -> None:
             found[finding.pair] = replace(finding, follows=causes)
         causes = tuple(cause for cause in first.follows if cause not in pairs)
         found[first.pair] = replace(first, follows=causes)
+
+
+def _of_callers(finding: Finding) -> object:
+    """What findings share that differ only in the function that outside code calls."""
+    return (finding.code, finding.primary) if finding.at_call else None
+
+
+def _of_edge(finding: Finding) -> object:
+    """The missing edge, of findings that stand for themselves on their paths.
+
+    What follows from another one there is mended where that one is: by the same wait, but elsewhere.
+    """
+    return finding.edge if finding.edge and not finding.follows else None
 
 
 def _surest(finding: Finding) -> tuple[int, tuple[str, int, int, str, str], Span]:

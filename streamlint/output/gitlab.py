@@ -40,7 +40,7 @@ def _finding(finding: Finding) -> dict[str, object]:
 def _description(finding: Finding) -> str:
     """Say all of it: GitLab shows one place and one text."""
     parts = [f"{finding.message} [{finding.confidence.value}]"]
-    parts += [f"{related.message} ({related.span.path}:{related.span.line})" for related in finding.related]
+    parts += [f"{related.message} ({related.span.path}:{related.span.line})" for related in finding.elsewhere]
     parts += [f"help: {finding.help}"] if finding.help else []
     return "; ".join(parts)
 

@@ -9,7 +9,7 @@ from streamlint.notebook import split_path
 from streamlint.output.document import written
 
 if TYPE_CHECKING:
-    from streamlint.finding import Finding, Fix
+    from streamlint.finding import Finding, Fix, Related
     from streamlint.output.outcome import Outcome
     from streamlint.source import Span
 
@@ -58,9 +58,14 @@ def fields(finding: Finding) -> dict[str, object]:
         "function": finding.function,
         "fingerprint": finding.fingerprint,
         **({} if finding.seen is Seen.PREDICTED else {"seen": finding.seen.value}),
-        "related": [{**_place(related.span), "message": related.message} for related in finding.related],
+        "related": [_related(related) for related in finding.related],
+        **({"also": [_related(other) for other in finding.also]} if finding.also else {}),
         **({"fixes": [_fix(fix) for fix in finding.fixes]} if finding.fixes else {}),
     }
+
+
+def _related(related: Related) -> dict[str, object]:
+    return {**_place(related.span), "message": related.message}
 
 
 def _fix(fix: Fix) -> dict[str, object]:

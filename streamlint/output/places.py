@@ -72,7 +72,7 @@ def in_notebooks(outcome: Outcome, form: Format) -> Outcome:
     files as they are (annotations, code scanning) needs the line of the file.
     """
     names = {finding.primary.path for finding in outcome.findings} | {each.path for each in outcome.errors}
-    names |= {related.span.path for finding in outcome.findings for related in finding.related}
+    names |= {related.span.path for finding in outcome.findings for related in finding.elsewhere}
     notebooks = {name: shown for name in names if (shown := _Shown.of(name, outcome, form)) is not None}
     if not notebooks:
         return outcome
@@ -143,6 +143,7 @@ def _placed(finding: Finding, moved: Callable[[Span], Span]) -> Finding:
         earlier=moved(finding.earlier) if finding.earlier is not None else None,
         evidence=_evidence_at(finding.evidence, moved) if finding.evidence is not None else None,
         related=tuple(replace(related, span=moved(related.span)) for related in finding.related),
+        also=tuple(replace(other, span=moved(other.span)) for other in finding.also),
         fixes=tuple(
             replace(fix, edits=tuple(replace(edit, span=moved(edit.span)) for edit in fix.edits))
             for fix in finding.fixes

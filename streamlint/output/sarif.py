@@ -137,10 +137,11 @@ def _result(finding: Finding, index: dict[str, int]) -> Json:
         result["fixes"] = [_fix(fix) for fix in finding.fixes]
     if finding.code in index:
         result["ruleIndex"] = index[finding.code]
-    if finding.related:
-        related = [_location(each.span, each.message) for each in finding.related[:MOST_PLACES]]
-        result["relatedLocations"] = [{"id": number, **each} for number, each in enumerate(related, 1)]
-        steps = [*related, _location(finding.primary, finding.label or finding.message)]
+    if finding.elsewhere:
+        others = [_location(each.span, each.message) for each in finding.elsewhere[:MOST_PLACES]]
+        result["relatedLocations"] = [{"id": number, **each} for number, each in enumerate(others, 1)]
+        last = _location(finding.primary, finding.label or finding.message)
+        steps = [*others[: len(finding.related)], last]
         result["codeFlows"] = [{"threadFlows": [{"locations": [{"location": step} for step in steps]}]}]
     return result
 
@@ -158,7 +159,7 @@ def _message(finding: Finding) -> str:
     """Return the message with a link to each related place (3.11.6), and the help as a paragraph."""
     links = [
         f"[{_literal(each.message)}]({number})"
-        for number, each in enumerate(finding.related[:MOST_PLACES], 1)
+        for number, each in enumerate(finding.elsewhere[:MOST_PLACES], 1)
     ]
     text = _literal(finding.message) + (f" ({'; '.join(links)})" if links else "")
     return f"{text}.\n\nHelp: {_literal(finding.help)}" if finding.help else f"{text}."

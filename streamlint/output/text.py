@@ -42,7 +42,7 @@ def headline(finding: Finding, style: Style) -> str:
 def _block(finding: Finding, outcome: Outcome, style: Style) -> Iterator[str]:
     yield headline(finding, style)
     marks = [Mark(finding.primary, finding.label, finding.severity)]
-    marks += [Mark(related.span, related.message, None) for related in finding.related]
+    marks += [Mark(related.span, related.message, None) for related in finding.elsewhere]
     by_file: dict[str, list[Mark]] = {}
     for mark in marks:
         by_file.setdefault(mark.span.path, []).append(mark)
@@ -65,7 +65,7 @@ def _block(finding: Finding, outcome: Outcome, style: Style) -> Iterator[str]:
 def told(finding: Finding) -> list[str]:
     """Return a finding without its source, in lines: the message, the other places, the help."""
     lines = [f"{finding.message} [{finding.confidence.value}]"]
-    lines += [f"{related.span}: {related.message}" for related in finding.related]
+    lines += [f"{related.span}: {related.message}" for related in finding.elsewhere]
     return [*lines, f"help: {finding.help}"] if finding.help else lines
 
 

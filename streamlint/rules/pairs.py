@@ -63,14 +63,16 @@ def _is_of_host(judged: Judged, number: OpId) -> bool:
 def notes(judged: Judged, conflict: Conflict) -> tuple[Note, ...]:
     earlier = judged.op(conflict.earlier)
     verb = "written" if conflict.earlier_access.mode is not Mode.READ else "read"
+    told = f"{verb} {on(judged, earlier)} here{_when(earlier, judged.op(conflict.later))}"
     found = (
-        Note(
-            earlier.at.span, f"{verb} {on(judged, earlier)} here{_when(earlier, judged.op(conflict.later))}"
-        ),
+        Note(earlier.at.span, PENDING if is_entry(earlier) else told),
         insufficient_record(judged, conflict.earlier, conflict.later),
         last_barrier(judged, conflict.earlier, conflict.later),
     )
     return tuple(note for note in found if note is not None)
+
+
+PENDING = "may still be pending when the function is called"
 
 
 def _when(earlier: Op, later: Op) -> str:

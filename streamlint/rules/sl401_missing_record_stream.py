@@ -11,6 +11,7 @@ from streamlint.rules.base import (
     Note,
     Problem,
     Rule,
+    is_entry,
     is_return,
     last_barrier,
     quoted,
@@ -53,7 +54,7 @@ def _judge(judged: Judged, use: OpId, number: OpId, free: Free) -> Problem | Non
     user = quoted(judged.stream_name(stream))
     owner, place, remedy = _owner(judged, buffer, name, user)
     notes = [
-        Note(free.at.span, _dropped(name, free, op)),
+        Note(free.at.span, _dropped(judged, name, free, op)),
         Note(judged.op(alloc).at.span, f"{_what(judged, alloc)} {place} may get the same memory"),
     ]
     barrier = last_barrier(judged, use, alloc)
@@ -71,8 +72,13 @@ def _judge(judged: Judged, use: OpId, number: OpId, free: Free) -> Problem | Non
     )
 
 
-def _dropped(name: str, free: Free, use: Op) -> str:
-    """What is known of the drop: within the statement of the use, or behind an address, only that it was."""
+def _dropped(judged: Judged, name: str, free: Free, use: Op) -> str:
+    """What is known of the drop: within the statement of the use, or behind an address, only that it was.
+
+    What a call has handed out its caller drops: ``for batch in prefetcher`` before it asks for the next one.
+    """
+    if any(is_entry(op) and op.at.span == free.at.span for op in judged.trace.ops):
+        return f"the caller may have dropped {name} when it comes here again"
     first, last = free.at.span, use.at.span
     within = first.path == last.path and first.line <= last.line and last.end_line <= first.end_line
     return (

@@ -8,6 +8,7 @@ from streamlint.finding import Severity
 from streamlint.order.hb import Ordering, Verdict
 from streamlint.rules import lifetimes
 from streamlint.rules.base import (
+    About,
     Judged,
     Note,
     Problem,
@@ -94,7 +95,7 @@ def _judge_recycled(judged: Judged, number: OpId, before: OpId, use: OpId) -> It
         message=f"{name} is used {on(judged, op)} while {owner} may still be using the memory that it got",
         label=f"used {on(judged, op)}",
         help=f"make {_user(judged, op)} wait for {owner} after the allocation",
-        notes=(Note(alloc.at.span, f"allocated on {owner} here, from memory that was given back before"),),
+        notes=(Note(alloc.at.span, f"allocated here, from memory whose last user on {owner} may still run"),),
         doubts=ordering.doubts | alloc.doubts | lifetimes.use_doubts(op, alloc.buffer) | {Doubt.ARGUMENT},
     )
 
@@ -169,6 +170,7 @@ RULE = Rule(
     name="used-before-allocated",
     summary="memory used on a stream that is not ordered after its allocation",
     severity=Severity.ERROR,
+    about=About.ORDER,
     check=check,
     witness=NoWitness("the pool hands out the address at once, and most often nobody else uses the memory"),
     doc="""\

@@ -16,6 +16,7 @@ from streamlint.rules.base import (
     quoted,
     stream_of,
 )
+from streamlint.trace import Mode
 from streamlint.witness import ByValue
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def check(judged: Judged) -> Iterator[Problem]:
 def _message(judged: Judged, conflict: Conflict, both: tuple[str, str]) -> str:
     giver = stream_of(judged.op(conflict.earlier))
     where = quoted(judged.stream_name(giver)) if giver is not None else "the device"
-    verb = "reads" if not conflict.later_access.mode.writes else "writes"
+    verb = {Mode.READ: "reads", Mode.WRITE: "writes", Mode.UPDATE: "uses"}[conflict.later_access.mode]
     doing = "writing" if conflict.earlier_access.mode.writes else "reading"
     return (
         f"{both[1]} {verb} {pairs.subject(judged, conflict)} {on(judged, judged.op(conflict.later))} "

@@ -43,7 +43,7 @@ class Changed:
 
     def touches(self, finding: Finding) -> bool:
         """Tell whether one of the places of a finding lies in a changed line."""
-        places = (finding.primary, finding.earlier, *(related.span for related in finding.related))
+        places = (finding.primary, finding.earlier, *(related.span for related in finding.elsewhere))
         return any(place is not None and self._covers(place) for place in places)
 
     def _covers(self, place: Span) -> bool:

@@ -120,5 +120,6 @@ def _moved(findings: Sequence[Finding], stay: set[Pair], edit: _Edit, path: str)
                 if place is not None
             ),
             follows=(),
+            edge="",
             fixes=(),
         )

@@ -56,7 +56,7 @@ class Translator:
                 types.DiagnosticRelatedInformation(
                     types.Location(self.uri(each.span.path), self._range(each.span)), each.message
                 )
-                for each in finding.related
+                for each in finding.elsewhere
             ],
         )
 

@@ -1,0 +1,49 @@
+"""Which wait is missing: what tells that problems of several paths are one missing edge."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.rules.base import early_record, place_of, stream_of
+from streamlint.trace import Copy, HostAccess, Launch
+
+if TYPE_CHECKING:
+    from streamlint.rules.base import Judged, Problem, Rule
+    from streamlint.trace import OpId, Stream
+
+
+def stream_key(stream: Stream) -> tuple[object, ...]:
+    """What tells the streams of a program apart, whatever path makes them."""
+    return (stream.kind, stream.span, stream.name)
+
+
+def missing_edge(judged: Judged, rule: Rule, problem: Problem) -> str:
+    """What tells the wait that would order a pair: who waits for whom, and before which statement.
+
+    A helper launches an engine on a stream of its own, and four callers fill its input in four places: one
+    wait before the launch orders them all. Empty where the mistake is another one (a record that is made too
+    early is moved, a stream that is left out is passed), or where the wait could not name who it waits for,
+    one of several streams that are made in one place.
+    """
+    later = judged.op(problem.later)
+    if (
+        problem.earlier is None
+        or not rule.about.is_order
+        or problem.primary not in (None, problem.later)
+        or not problem.explains <= {(problem.earlier, problem.later)}
+        or not isinstance(later, (Launch, Copy, HostAccess))
+        or early_record(judged, problem.earlier, problem.later) is not None
+    ):
+        return ""
+    waited, waits = _agent(judged, problem.earlier), _agent(judged, problem.later)
+    if sum(stream_key(stream) == waited for stream in judged.trace.streams.values()) > 1:
+        return ""
+    kind, span, *_ = place_of(later)
+    return repr((waited, waits, kind.__name__, span))
+
+
+def _agent(judged: Judged, number: OpId) -> tuple[object, ...]:
+    """A stream by its key, or a thread of the host."""
+    op = judged.op(number)
+    stream = stream_of(op)
+    return ("host", op.lane) if stream is None else stream_key(judged.trace.streams[stream])

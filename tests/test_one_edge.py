@@ -1,0 +1,167 @@
+"""One missing edge is one finding: what one wait orders is told once, and nothing else with it."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING
+
+import pytest
+
+from streamlint.finding import SAME_EDGE, Confidence, Finding, leading
+from streamlint.output import json as as_json
+from streamlint.run import engine
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CALLERS = """
+import torch
+
+side = torch.cuda.Stream()
+
+def scaled(x):
+    {wait}
+    with torch.cuda.stream(side):
+        y = x * 2
+    torch.cuda.current_stream().wait_stream(side)
+    return y
+
+def padded(n):
+    x = torch.zeros(n, device="cuda")
+    return scaled(x)
+
+def joined(n):
+    x = torch.cat([torch.ones(n, device="cuda"), torch.ones(n, device="cuda")])
+    return scaled(x)
+
+def filled(n):
+    x = torch.empty(n, device="cuda")
+    x.fill_(3.0)
+    return scaled(x)
+"""
+SLOTS = """
+import torch
+
+class Slot:
+    def __init__(self, n, device):
+        self.p = torch.empty(n, dtype=torch.float32, device="cuda")
+        self.g = torch.empty(n, dtype=torch.float32, device="cuda")
+        self.m = torch.empty(n, dtype=torch.float32, device="cuda")
+
+def upload(p, g, m):
+    h2d = torch.cuda.Stream()
+    slot = Slot(p.numel(), "cuda")
+    {wait}
+    with torch.cuda.stream(h2d):
+        slot.p.copy_(p.pin_memory(), non_blocking=True)
+        slot.g.copy_(g.pin_memory(), non_blocking=True)
+        slot.m.copy_(m.pin_memory(), non_blocking=True)
+    torch.cuda.current_stream().wait_stream(h2d)
+    return slot.p + slot.g + slot.m
+"""
+
+
+def told(root: Path, text: str, wait: str = "") -> tuple[Finding, ...]:
+    file = root / "run.py"
+    file.write_text(textwrap.dedent(text).format(wait=wait or "pass"))
+    found = engine.analyze(root, [file], engine.Settings()).findings
+    return leading([one for one in found if one.confidence is not Confidence.POSSIBLE])
+
+
+@pytest.mark.parametrize(
+    ("text", "others", "wait"),
+    [
+        (CALLERS, 2, "side.wait_stream(torch.cuda.current_stream())"),
+        (SLOTS, 2, "h2d.wait_stream(torch.cuda.current_stream())"),
+    ],
+    ids=["three writers", "three slots"],
+)
+def test_what_one_wait_orders_is_told_once(tmp_path: Path, text: str, others: int, wait: str) -> None:
+    (one,) = told(tmp_path, text)
+    assert len(one.also) == others
+    assert all(SAME_EDGE in place.message for place in one.also)
+    assert len(as_json.fields(one)["also"]) == others  # type: ignore[arg-type]
+    assert told(tmp_path, text, wait) == ()
+
+
+TWO = (
+    CALLERS
+    + """
+def shifted(x):
+    with torch.cuda.stream(side):
+        y = x - 1
+    torch.cuda.current_stream().wait_stream(side)
+    return y
+
+def ready(n):
+    return shifted(torch.zeros(n, device="cuda"))
+"""
+)
+LANES = """
+import torch
+
+first, second = torch.cuda.Stream(), torch.cuda.Stream()
+
+def total(x, y):
+    {wait}
+    return x.sum() + y.sum()
+
+def of_first(n):
+    with torch.cuda.stream(first):
+        x = torch.zeros(n, device="cuda")
+    return total(x, torch.zeros(n, device="cuda"))
+
+def of_second(n):
+    with torch.cuda.stream(second):
+        x = torch.zeros(n, device="cuda")
+    return total(x, torch.zeros(n, device="cuda"))
+"""
+RECORDS = """
+import torch
+
+side = torch.cuda.Stream()
+done = torch.cuda.Event()
+
+def total(x):
+    side.wait_event(done)
+    with torch.cuda.stream(side):
+        y = x.sum()
+    torch.cuda.current_stream().wait_stream(side)
+    return y
+
+def filled(n):
+    x = torch.empty(n, device="cuda")
+    {wait}
+    x.fill_(3.0)
+    return total(x)
+
+def scaled(n):
+    x = torch.ones(n, device="cuda")
+    done.record()
+    x *= 3
+    return total(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "mended", "left"),
+    [
+        (TWO, "pass", "side.wait_stream(torch.cuda.current_stream())", "x - 1"),
+        (LANES, "pass", "torch.cuda.current_stream().wait_stream(first)", "x.sum()"),
+        (RECORDS, "done.record()", "x.fill_(2.0); done.record(); return total(x)", "x.sum()"),
+    ],
+    ids=["two forks", "two streams", "two records"],
+)
+def test_two_missing_edges_are_told_both(
+    tmp_path: Path, text: str, first: str, mended: str, left: str
+) -> None:
+    assert len(told(tmp_path, text, first)) == 2
+    (one,) = told(tmp_path, text, mended)
+    assert left in (tmp_path / "run.py").read_text().splitlines()[one.primary.line - 1]
+
+
+def test_a_suppressed_finding_hides_no_other_edge(tmp_path: Path) -> None:
+    one, other = told(tmp_path, TWO)
+    assert leading([other]) == (other,)
+    assert {one.edge, other.edge}.isdisjoint({""})
+    assert one.edge != other.edge
