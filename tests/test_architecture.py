@@ -289,7 +289,7 @@ WORDS: dict[str, dict[str, str]] = {
     "interp/entries/pairs.py": {"PUBLIC_SPECIALS": "Python"},
     "interp/facts/company.py": {"_JOINED": "library"},
     "interp/facts/guesses.py": {"_ADDRESSES": "guess"},
-    "interp/facts/kinds.py": {"_PLAIN_TYPES": "library", "_HOLD_OTHERS": "Python"},
+    "interp/facts/kinds.py": {"_PLAIN_TYPES": "library", "HOLD_OTHERS": "Python"},
     "interp/facts/known.py": {
         "_ENUMS": "Python",
         "_NUMBERS": "Python",

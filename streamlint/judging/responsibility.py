@@ -142,10 +142,13 @@ def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool
     current, used_on = stream_of(first), stream_of(later)
     if problem.buffer is None or (used_on is not None and _is_handed_in(judged.trace, used_on, entry)):
         return False
-    if isinstance(later, Launch) and used_on is not None and _waits_for_itself(judged, problem, used_on):
+    waits_for_itself = used_on is not None and _waits_for_itself(judged, problem, used_on)
+    if isinstance(later, Launch) and waits_for_itself:
         return True
     if not _is_device_memory(judged, problem):
         return False
+    if isinstance(later, Copy) and waits_for_itself:
+        return True
     reads = isinstance(later, (Launch, Copy)) and any(
         access.buffer == problem.buffer and access.mode.reads for access in later.accesses
     )

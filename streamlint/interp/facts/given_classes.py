@@ -6,25 +6,38 @@ nothing does, the only class that has all members with which code uses the objec
 
 from __future__ import annotations
 
+from collections import deque
+from concurrent.futures import Future
 from dataclasses import dataclass
+from io import BytesIO
+from queue import Queue
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.facts import scopes, touching, writes
+from streamlint.interp.facts.kinds import HOLD_OTHERS
 from streamlint.interp.facts.relevance import all_classes
 from streamlint.interp.state.values import ClassV
 from streamlint.models import members
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from streamlint.interp.facts.scopes import Scope, Target
     from streamlint.interp.state.project import Project
+    from streamlint.source import Span
 
 MOST_STEPS = 6
 """Names, attributes and parameters that are followed from an argument to the call that makes it."""
-FEWEST_MEMBERS = 2
-"""Members that code has to use before they tell the class of an object."""
+FEWEST_WORDS = 2
+"""Members that code uses, and arguments that it passes to one, before they tell the class of an object."""
+_ANYBODYS = frozenset(
+    name
+    for one in (list, dict, set, str, bytes, int, deque, Queue, Thread, Future, BytesIO)
+    for name in dir(one)
+)
+"""What Python's own objects have as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +53,47 @@ class Given:
 
 def of_parameter(project: Project, target: Target, param: str) -> Given | None:
     """The class of what callers pass, if it is one of the tree."""
-    place = (target.span, param)
+    return _kept(
+        project,
+        (target.span, param),
+        lambda: _shown(project, target, param, MOST_STEPS),
+        lambda: _guessed_parameter(project, target, param),
+    )
+
+
+def of_element(project: Project, target: Target, param: str) -> Given | None:
+    """The class of the elements of what callers pass: ``handles: list[Handle]``."""
+    annotations = (known.annotation for known in target.params() if known.name == param)
+    return _kept(
+        project,
+        (target.span, f"{param}[]"),
+        lambda: _held(project, target.module, next(annotations, None)),
+        lambda: None,
+    )
+
+
+def of_name(project: Project, scope: Scope, name: str) -> Given | None:
+    """The class of what a name of a function stands for: ``for handle in handles: handle.unshard(side)``."""
+    return _kept(
+        project,
+        (scope.function.span, name),
+        lambda: None,
+        lambda: _guessed(project, scope, name),
+    )
+
+
+def _kept(
+    project: Project,
+    place: tuple[Span, str],
+    show: Callable[[], ir.ClassDecl | None],
+    guess: Callable[[], ir.ClassDecl | None],
+) -> Given | None:
     if place not in project.given:
         project.given[place] = None
-        shown = _shown(project, target, param, MOST_STEPS)
-        found = shown or _guessed(project, target, param)
+        shown = show()
+        found = shown or guess()
         if found is not None:
-            orders = _works_with_streams(project, found)
-            project.given[place] = Given(found, shown is not None, orders)
+            project.given[place] = Given(found, shown is not None, _works_with_streams(project, found))
     return project.given[place]
 
 
@@ -68,15 +114,30 @@ def _shown(project: Project, target: Target, param: str, steps: int) -> ir.Class
     return _passed(project, target, param, steps)
 
 
+def _held(project: Project, module: str, annotation: ir.Expr | None) -> ir.ClassDecl | None:
+    """The class of what is in a container: ``list[Handle]``, ``dict[str, Handle]``."""
+    match annotation:
+        case ir.Index(value=ir.Name(id=holder) | ir.Attr(name=holder), index=held) if holder in HOLD_OTHERS:
+            parts = held.items if isinstance(held, ir.Seq) else (held,)
+            return _only({scopes.class_named_by(project, module, part) for part in parts})
+        case _:
+            return None
+
+
+def _only(classes: set[ir.ClassDecl | None]) -> ir.ClassDecl | None:
+    known = classes - {None}
+    return known.pop() if len(known) == 1 else None
+
+
 def _passed(project: Project, target: Target, param: str, steps: int) -> ir.ClassDecl | None:
     """The class that all calls which show one agree on."""
-    passed = {
-        found
-        for scope, call in _calls(project, target)
-        if (e := scopes.argument_of(call, param, target.positional())) is not None
-        and (found := _of_expression(project, scope, e, steps)) is not None
-    }
-    return passed.pop() if len(passed) == 1 else None
+    return _only(
+        {
+            _of_expression(project, scope, e, steps)
+            for scope, call in _calls(project, target)
+            if (e := scopes.argument_of(call, param, target.positional())) is not None
+        }
+    )
 
 
 def _calls(project: Project, target: Target) -> Iterator[tuple[Scope, ir.Call]]:
@@ -122,50 +183,73 @@ def _of_attribute(
         if name in decl.names and (inside := scopes.scope_of(scope.module, decl, cls)) is not None
         for e in writes.on_receiver(project, inside, name)
     )
-    classes = {
-        found for inside, e in held if (found := _of_expression(project, inside, e, steps - 1)) is not None
-    }
-    return classes.pop() if len(classes) == 1 else None
+    return _only({_of_expression(project, inside, e, steps - 1) for inside, e in held})
 
 
 def _one_class(project: Project, scope: Scope, held: Iterable[ir.Expr], steps: int) -> ir.ClassDecl | None:
-    classes = {found for e in held if (found := _of_expression(project, scope, e, steps - 1)) is not None}
-    return classes.pop() if len(classes) == 1 else None
+    return _only({_of_expression(project, scope, e, steps - 1) for e in held})
 
 
 # ----------------------------------------------------------------------------- what use suggests
 
 
-def _guessed(project: Project, target: Target, param: str) -> ir.ClassDecl | None:
-    """The only class of the module, or imported by it, that has all members with which the code uses it."""
-    module = project.module(target.module)
-    decl = target.function
+def _guessed_parameter(project: Project, target: Target, param: str) -> ir.ClassDecl | None:
+    module, decl = project.module(target.module), target.function
     scope = scopes.scope_of(module, decl, target.cls) if module is not None and decl is not None else None
-    if scope is None:
-        return None
-    used = set(_members(scope, param))
-    calls = {name for name, called in used if called}
-    names = {name for name, _ in used}
-    if len(names) < FEWEST_MEMBERS or not calls or all(members.is_tensor_method(name) for name in calls):
+    return _guessed(project, scope, param) if scope is not None else None
+
+
+def _guessed(project: Project, scope: Scope, name: str) -> ir.ClassDecl | None:
+    """The only class of the module, or imported by it, that has all members with which the code uses it."""
+    used = list(_members(scope, name))
+    calls = {member: call for member, call in used if call is not None}
+    names = {member for member, _ in used}
+    words = len(names) + max((len(call.args) for call in calls.values()), default=0)
+    if words < FEWEST_WORDS or not calls or all(_is_anybodys(member) for member in names):
         return None
     fitting = [
-        cls
-        for cls in _classes_in_sight(project, scope.module)
-        if cls is not target.cls
-        and calls <= _methods(project, cls)
-        and names <= _methods(project, cls) | _attributes(project, cls)
+        one
+        for one in _classes_in_sight(project, scope.module)
+        if one is not scope.cls
+        and all(_takes(project, one, call, member) for member, call in used if call is not None)
+        and names <= _methods(project, one) | _attributes(project, one)
     ]
     return fitting[0] if len(fitting) == 1 else None
 
 
-def _members(scope: Scope, param: str) -> Iterator[tuple[str, bool]]:
-    """Members that code uses of a parameter, or of the attribute that keeps it, and whether it calls them."""
+def _is_anybodys(method: str) -> bool:
+    return method in _ANYBODYS or members.is_tensor_method(method)
+
+
+def _takes(project: Project, cls: ir.ClassDecl, call: ir.Call, name: str) -> bool:
+    """Whether a class has a method that can be called like this."""
+    decl = next((one.methods[name] for one in project.ancestors(cls)[0] if name in one.methods), None)
+    params = scopes.Target(decl).params() if decl is not None else ()
+    if not params:
+        return False
+    if any(argument.star for argument in call.args):
+        return True
+    bound = 0 if decl is not None and "staticmethod" in decl.decorators else 1
+    positional = [param for param in params if param.kind == "positional"][bound:]
+    given = sum(argument.keyword is None for argument in call.args)
+    named = {argument.keyword for argument in call.args if argument.keyword is not None}
+    more = {param.kind for param in params}
+    missing = [param.name for param in positional[given:] if param.default is None]
+    return (
+        (given <= len(positional) or "*" in more)
+        and named.issuperset(missing)
+        and ("**" in more or named <= {param.name for param in params})
+    )
+
+
+def _members(scope: Scope, param: str) -> Iterator[tuple[str, ir.Call | None]]:
+    """Members that code uses of a parameter, or of the attribute that keeps it, and how it calls them."""
     kept = {
         target.name
-        for node in scopes.parts(scope.function.body)
-        if isinstance(node, ir.Assign) and isinstance(node.value, ir.Name) and node.value.id == param
-        for target in node.targets
-        if isinstance(target, ir.Attr)
+        for target, value in _assignments(scope.function.body)
+        if isinstance(value, ir.Name)
+        and value.id == param
+        and isinstance(target, ir.Attr)
         and isinstance(target.value, ir.Name)
         and target.value.id == scope.receiver
     }
@@ -175,17 +259,29 @@ def _members(scope: Scope, param: str) -> Iterator[tuple[str, bool]]:
         inside += [other for other in others if other is not None]
     for one in inside:
         nodes = list(scopes.parts(one.function.body))
-        called = {id(node.func) for node in nodes if isinstance(node, ir.Call)}
+        called = {id(node.func): node for node in nodes if isinstance(node, ir.Call)}
         for node in nodes:
             match node:
                 case ir.Attr(value=ir.Name(id=name)) if one is scope and name == param:
-                    yield node.name, id(node) in called
+                    yield node.name, called.get(id(node))
                 case ir.Attr(value=ir.Attr(value=ir.Name(id=owner), name=name)) if (
                     owner == one.receiver and name in kept
                 ):
-                    yield node.name, id(node) in called
+                    yield node.name, called.get(id(node))
                 case _:
                     pass
+
+
+def _assignments(body: object) -> Iterator[tuple[ir.Expr, ir.Expr]]:
+    """What is assigned to what: ``self.table, self.over = table, over`` is two of them."""
+    for node in scopes.parts(body):
+        match node:
+            case ir.Assign(targets=(ir.Seq(items=targets),), value=ir.Seq(items=values)):
+                yield from zip(targets, values, strict=False)
+            case ir.Assign(targets=targets, value=value):
+                yield from ((target, value) for target in targets)
+            case _:
+                pass
 
 
 def _classes_in_sight(project: Project, module: ir.Module) -> Iterator[ir.ClassDecl]:

@@ -90,7 +90,7 @@ _PLAIN_TYPES = frozenset(
 )
 
 
-_HOLD_OTHERS = frozenset(
+HOLD_OTHERS = frozenset(
     "tuple list dict set frozenset deque Tuple List Dict Set FrozenSet Deque".split()
     + "Sequence Iterable Mapping Union".split()
 )
@@ -116,7 +116,7 @@ def annotated(annotation: ir.Expr | None, of_class: Callable[[str], Fact] = lamb
             return annotated(inner, of_class)
         case ir.Index(value=ir.Name(id="Callable" | "Literal") | ir.Attr(name="Callable" | "Literal")):
             return PLAIN
-        case ir.Index(value=ir.Name(id=holder) | ir.Attr(name=holder), index=held) if holder in _HOLD_OTHERS:
+        case ir.Index(value=ir.Name(id=holder) | ir.Attr(name=holder), index=held) if holder in HOLD_OTHERS:
             # tuple[float, int], dict[str, bool]: nothing in it is memory.
             parts = held.items if isinstance(held, ir.Seq) else (held,)
             inside = [annotated(part, of_class) for part in parts if not _is_ellipsis(part)]

@@ -5,15 +5,16 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from streamlint.interp.facts import classes, given_classes
+from streamlint import ir
+from streamlint.interp.facts import classes, given_classes, scopes
 from streamlint.interp.python import instances, unseen_caller
-from streamlint.interp.state import naming, symbols
+from streamlint.interp.state import arguments, naming, symbols
 from streamlint.interp.state.ends import PathEnds, Returned
 from streamlint.interp.state.values import NONE, EventV, FuncV, HeapV, StreamV, SymV, Value
-from streamlint.models.schema import Lib
 
 if TYPE_CHECKING:
-    from streamlint import ir
+    from streamlint.interp.facts.given_classes import Given
+    from streamlint.interp.facts.scopes import Scope
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
 
@@ -27,36 +28,59 @@ def settled(m: Machine, value: Value, *used: str) -> Value:
     ``def report(meter: Meter): meter.pull()``. It was made, and used, long before. What only its use shows is
     a decision of the path. ``used`` are the members that the code may be about to call.
     """
-    match value:
-        case SymV(symbols.Param(call, name, rest=False) as symbol):
-            target = m.targets.get(call)
-        case _:
-            return value
-    given = given_classes.of_parameter(m.project, target, name) if target is not None else None
+    if not isinstance(value, SymV):
+        return value
+    symbol = value.symbol
+    given = _class_of(m, symbol)
     if given is None or _is_being_made(m, given.cls):
         return value
-    if not given.orders and not (given.shown and _does_work_aside(m, given.cls, symbol, used)):
+    if not given.orders and not _does_work(m, given.cls, symbol, used):
         return value
-    asked, told = symbols.call("class of", symbol), f"`isinstance({name}, {given.cls.name})`"
-    if not given.shown and m.oracle.choose(asked, told, relevant=False):
-        return value
+    if not given.shown:
+        asked = symbols.call("class of", symbol)
+        told = f"`isinstance({symbols.text_of(symbol)}, {given.cls.name})`"
+        if m.oracle.choose(asked, told, relevant=False):
+            return value
     made = _made(m, given.cls, symbol)
     m.roles[symbol] = made
     return made
 
 
-def _does_work_aside(m: Machine, cls: ir.ClassDecl, symbol: Symbol, used: tuple[str, ...]) -> bool:
-    """Whether a method is called on a second stream, or captured: what it reads and writes there matters.
+def _class_of(m: Machine, symbol: Symbol) -> Given | None:
+    match symbol:
+        case symbols.Param(call, name, rest=False) if call in m.targets:
+            given = given_classes.of_parameter(m.project, m.targets[call], name)
+        case symbols.Item(symbols.Param(call, name, rest=False)) if call in m.targets:
+            given = given_classes.of_element(m.project, m.targets[call], name)
+        case _:
+            given = None
+    if given is not None or arguments.passed(symbol) is None:
+        return given
+    scope = _running(m)
+    held = next((held for held, value in m.frame.env.names.items() if value == SymV(symbol)), None)
+    return given_classes.of_name(m.project, scope, held) if scope is not None and held is not None else None
+
+
+def _running(m: Machine) -> Scope | None:
+    """The text of the function that runs."""
+    module = m.project.module(m.frame.env.module)
+    owner = m.frame.cls or module
+    if module is None or owner is None:
+        return None
+    decls = owner.methods if isinstance(owner, ir.ClassDecl) else owner.functions
+    decl = decls.get(m.frame.function)
+    return scopes.scope_of(module, decl, m.frame.cls) if decl is not None else None
+
+
+def _does_work(m: Machine, cls: ir.ClassDecl, symbol: Symbol, used: tuple[str, ...]) -> bool:
+    """Whether a method is called: what it reads and writes matters.
 
     ``with torch.cuda.stream(self.prefetch_stream): self.table.populate(batch)``. Not if the path has decided
     about the object before, of which the one that is made now knows nothing.
     """
     if not any(isinstance(classes.lookup(m, cls, name), FuncV) for name in used):
         return False
-    if any(symbols.contains(asked, symbol) for asked in m.oracle.memo):
-        return False
-    here = (m.streams[m.current_stream(lib).id] for lib in (Lib.TORCH, Lib.CUPY))
-    return not all(stream.is_default for stream in here)
+    return not any(symbols.contains(asked, symbol) for asked in m.oracle.memo)
 
 
 def _place(cls: ir.ClassDecl) -> tuple[str, str]:
