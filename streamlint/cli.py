@@ -18,29 +18,24 @@ from streamlint import __version__, api, notebook
 from streamlint.cache.folder import default_folder
 from streamlint.characters import plain
 from streamlint.errors import UserError
-from streamlint.files import UnreadableError, absolute
+from streamlint.files import absolute
 from streamlint.finding import Confidence
 from streamlint.output import Format, render, text
 from streamlint.output.places import Start, in_notebooks, shown_from
 from streamlint.output.style import Style, wants_colors
-from streamlint.output.terminal import complain, output_file, save, write
+from streamlint.output.terminal import complain, output_file, report_file, save, write
 from streamlint.parsing import MAX_BYTES
 from streamlint.run import check
 from streamlint.run.progress import Progress
 from streamlint.run.stop import signal_of, stoppable
 from streamlint.settings import baseline
 from streamlint.settings.baseline import Baseline
-from streamlint.settings.catalog import (
-    INVALID_SUPPRESSION,
-    UNUSED_SUPPRESSION,
-    catalog,
-    vocabulary,
-)
+from streamlint.settings.catalog import catalog
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from streamlint.finding import Finding, SourceError
+    from streamlint.finding import SourceError
     from streamlint.output import Outcome
     from streamlint.settings.config import Config
 
@@ -185,7 +180,7 @@ def _check_options(parser: argparse.ArgumentParser) -> None:
         choices=[each.value for each in Start],
         help="where paths start: the current folder (text) or the project's root (all other formats)",
     )
-    output.add_argument("--output", type=output_file, metavar="FILE", help="write the findings to a file")
+    output.add_argument("--output", type=report_file, metavar="FILE", help="write the findings to a file")
     output.add_argument("--statistics", action="store_true", help="count the findings of each rule")
     output.add_argument(
         "--color", choices=("auto", "always", "never"), default="auto", help="auto: if it is a terminal"
@@ -273,8 +268,7 @@ def _check(options: argparse.Namespace) -> int:
         )
         return FAILED if outcome.errors else CLEAN
     if options.add_ignore is not None and outcome.stop is None:
-        _add_ignores(options.add_ignore, outcome)
-        return FAILED if outcome.errors else CLEAN
+        return _add_ignores(options, request, outcome)
     if options.prune_baseline and outcome.stop is None:
         _prune(options.baseline, request.known, outcome)
         outcome, shown = replace(outcome, stale=()), replace(shown, stale=())
@@ -326,6 +320,10 @@ def _request(options: argparse.Namespace) -> check.Request:
         raise UserError("--fix and --diff change files: `-` is none")
     if "-" in options.paths and options.executor:
         raise UserError("--executor reads files where they are analyzed: `-` is none")
+    if options.add_ignore is not None:
+        from streamlint.settings.ignores import checked
+
+        checked(options.add_ignore)  # before the files are analyzed
     stdin = _stdin(options)
     request = api.request(
         tuple(Path(word) for word in options.paths if word != "-"),
@@ -368,24 +366,18 @@ def _prune(path: Path, known: Baseline, outcome: Outcome) -> None:
     write(f"Dropped {text.counted(len(outcome.stale), 'finding')} from {plain(str(path))}.\n", sys.stderr)
 
 
-def _add_ignores(reason: str, outcome: Outcome) -> None:
-    from streamlint.settings.ignores import with_comments
+def _add_ignores(options: argparse.Namespace, request: check.Request, outcome: Outcome) -> int:
+    from streamlint.run import ignoring
 
-    comments = (UNUSED_SUPPRESSION.code, INVALID_SUPPRESSION.code)
-    by_path: dict[str, list[Finding]] = {}
-    for finding in outcome.findings:
-        if finding.code not in comments:
-            by_path.setdefault(finding.primary.path, []).append(finding)
-    for path, findings in by_path.items():
-        file = outcome.sources.root / path
-        try:
-            written = with_comments(file, findings, reason, vocabulary(outcome.rules))
-        except UnreadableError as error:
-            raise UserError(f"{path}: {error}") from error
-        save(file, written)
-    count = sum(map(len, by_path.values()))
-    where = text.counted(len(by_path), "file")
-    write(f"Wrote comments for {text.counted(count, 'finding')} into {where}.\n", sys.stderr)
+    ignored = ignoring.run(request, outcome, options.add_ignore)
+    where = text.counted(ignored.files, "file")
+    write(f"Wrote comments for {text.counted(ignored.findings, 'finding')} into {where}.\n", sys.stderr)
+    left = _from_where(options, ignored.outcome)
+    if left.findings:
+        _report(options, left)
+    if left.stop is not None:
+        return STOPPED + left.stop.number
+    return FAILED if left.errors else CLEAN
 
 
 def _stdin(options: argparse.Namespace) -> tuple[Path, bytes] | None:

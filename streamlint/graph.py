@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from streamlint.errors import UserError
 from streamlint.files import SourceFiles
-from streamlint.output.terminal import complain, output_file, save, show
+from streamlint.output.ours import signed
+from streamlint.output.terminal import complain, report_file, save, show
 from streamlint.settings.config import find_root, load
 
 if TYPE_CHECKING:
@@ -50,13 +51,14 @@ def main(argv: Sequence[str]) -> int:
 
         if len(pictures) > 1:
             raise UserError("a PNG has one picture: leave --all-paths out, or write .html")
-        save(options.output, png.render(pictures[0], Scheme.DARK if options.dark else Scheme.LIGHT))
+        drawn = png.render(pictures[0], Scheme.DARK if options.dark else Scheme.LIGHT)
+        save(options.output, signed(drawn))
         return 0
-    drawn = _drawn(pictures, notation, options.target)
+    text = _drawn(pictures, notation, options.target)
     if options.output is None:
-        show(drawn.rstrip("\n"))
+        show(text.rstrip("\n"))
     else:
-        save(options.output, drawn)
+        save(options.output, text)
     return 0
 
 
@@ -158,7 +160,7 @@ def parser() -> argparse.ArgumentParser:
     add(
         "-o",
         "--output",
-        type=output_file,
+        type=report_file,
         metavar="FILE",
         help="write into a file; its name tells the format",
     )

@@ -11,7 +11,7 @@ import shtab
 
 from streamlint import cli
 from streamlint.completion import FOLDER, SHELLS
-from streamlint.output.terminal import output_file
+from streamlint.output.terminal import output_file, report_file
 from streamlint.settings.catalog import catalog
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def _complete(action: Any, rules: list[str]) -> None:  # noqa: ANN401  what shta
     elif action.dest == "what":
         action.choices = rules
         action.nargs = None
-    elif action.type in (Path, output_file) or action.dest in ("paths", "target", "targets"):
+    elif action.type in (Path, output_file, report_file) or action.dest in ("paths", "target", "targets"):
         action.complete = shtab.DIRECTORY if action.metavar == "FOLDER" else shtab.FILE
 
 

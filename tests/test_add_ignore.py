@@ -11,11 +11,24 @@ import pytest
 from streamlint.settings.catalog import vocabulary
 from streamlint.settings.ignores import with_comments
 from streamlint.source import Span
-from tests.cli_support import RULES, finding, install, run
+from tests.cli_support import RULES, FakeEngine, finding, install, run
 
 Capture = pytest.CaptureFixture[str]
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 ADDED = b"# streamlint: ignore[SL101] idle here"
+HIDDEN = """\
+import torch
+
+def join():
+    side = torch.cuda.Stream()
+    x = torch.ones(1 << 20, device="cuda")
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        y = x * 2
+    z = y + 1
+    w = y.sum()
+    return z, w
+"""
 
 
 def written(tmp_path: Path, content: bytes, *places: tuple[str, int]) -> bytes:
@@ -82,3 +95,38 @@ def test_standard_input_is_no_file(monkeypatch: pytest.MonkeyPatch, capsys: Capt
         2,
         "streamlint: error: --add-ignore writes into files: `-` is none\n",
     )
+
+
+@pytest.mark.parametrize(
+    "reason", ["", " \n", "one\nimport os", "one\rtwo", "a\x0cb", "bell\x07", "half\ud800"]
+)
+def test_a_reason_is_one_line_of_text(
+    project: Path, engine: FakeEngine, capsys: Capture, reason: str
+) -> None:
+    engine.findings = [finding()]
+    before = (project / "train.py").read_bytes()
+    result = run(capsys, "train.py", "--add-ignore", reason)
+    assert result.status == 2
+    assert "reason" in result.err
+    assert (project / "train.py").read_bytes() == before
+
+
+def test_the_line_end_is_that_of_the_file(tmp_path: Path) -> None:
+    assert written(tmp_path, b"x = 1\r\ny = x", ("SL101", 2)) == b"x = 1\r\n" + ADDED + b"\r\ny = x"
+
+
+def test_one_run_ignores_what_was_hidden_too(project: Path, capsys: Capture) -> None:
+    """The second read tells of the same missing order as the first, and is shown when that is silent."""
+    (project / "train.py").write_text(HIDDEN)
+    assert run(capsys, "train.py", "--no-cache", "--add-ignore", "known").status == 0
+    silent = run(capsys, "train.py", "--no-cache")
+    assert (silent.status, silent.out.startswith("No findings")) == (0, True), silent.out
+
+
+def test_nothing_is_written_if_one_file_cannot_be(project: Path, engine: FakeEngine, capsys: Capture) -> None:
+    (project / "a.ipynb").write_text('{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}')
+    engine.findings = [finding(), finding(path="a.ipynb")]
+    before = (project / "train.py").read_bytes()
+    result = run(capsys, ".", "--add-ignore", "known")
+    assert (result.status, (project / "train.py").read_bytes()) == (2, before)
+    assert "a.ipynb: no comments are written into a notebook" in result.err

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from streamlint.output import Format
 from tests.cli_support import SOURCE, FakeEngine, finding, run
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+BASELINE = '{"version": 1, "findings": [{"fingerprint": "0123456789abcdef", "code": "SL101"}]}'
 Capture = pytest.CaptureFixture[str]
 
 
@@ -94,6 +96,29 @@ def test_source_is_not_written_over(project: Path, engine: FakeEngine, capsys: C
     assert result.status == 2
     assert f"argument {option}: `train.py` is source" in result.err
     assert (project / "train.py").read_text() == before
+
+
+@pytest.mark.parametrize("form", [each.value for each in Format])
+@pytest.mark.parametrize("found", [True, False])
+def test_a_report_takes_the_place_of_an_older_one(
+    project: Path, engine: FakeEngine, capsys: Capture, form: str, found: bool
+) -> None:
+    engine.findings = [finding()] if found else []
+    for _ in range(2):
+        result = run(capsys, "train.py", "--output-format", form, "--output", "report", "--color", "always")
+        assert result.status == found, result.err
+
+
+@pytest.mark.parametrize("content", ["[project]\n", "{}", "[1]", "<svg/>", "SL101\n", BASELINE])
+def test_nothing_else_is_written_over(
+    project: Path, engine: FakeEngine, capsys: Capture, content: str
+) -> None:
+    """``check . --output pyproject.toml``"""
+    (project / "pyproject.toml").write_text(content)
+    result = run(capsys, "train.py", "--output", "pyproject.toml")
+    assert result.status == 2
+    assert "`pyproject.toml` is there, and nothing that streamlint wrote" in result.err
+    assert (project / "pyproject.toml").read_text() == content
 
 
 def test_what_is_no_baseline_is_not_written_over(project: Path, engine: FakeEngine, capsys: Capture) -> None:

@@ -179,3 +179,23 @@ def test_fingerprints_differ_and_outlive_moved_lines(engine: FakeEngine, capsys:
     twice = read_comments("a.py", line * 2, KNOWN).invalid
     assert one.fingerprint == moved.fingerprint
     assert len({each.fingerprint for each in twice}) == 2
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("x = 1  # streamlint: ignore[SL101] why  # noqa: E501\n", "x = 1  # noqa: E501\n"),
+        (
+            "x = 1  # noqa  # streamlint: ignore[SL101] why #12 # pragma: no cover\n",
+            "x = 1  # noqa  # pragma: no cover\n",
+        ),
+        ("# streamlint: ignore[SL101]\t#noqa\nx = 1\n", "#noqa\nx = 1\n"),
+        ("x = 1  # streamlint: ignore[SL101] see #12\n", "x = 1\n"),
+    ],
+)
+def test_the_comment_goes_alone(
+    project: Path, engine: FakeEngine, before: str, after: str, capsys: Capture
+) -> None:
+    (project / "train.py").write_text(before)
+    assert run(capsys, "train.py", "--fix").status == 0
+    assert (project / "train.py").read_text() == after

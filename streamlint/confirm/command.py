@@ -209,7 +209,7 @@ def parser() -> argparse.ArgumentParser:
     add("--python", default=sys.executable, help="interpreter of the program's environment")
     add(
         "--html",
-        type=terminal.output_file,
+        type=terminal.report_file,
         metavar="FILE",
         help="also write a report with a picture of each racing run",
     )

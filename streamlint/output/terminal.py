@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from streamlint.characters import plain
 from streamlint.errors import UserError
-from streamlint.files import write_whole
+from streamlint.files import is_file, write_whole
+from streamlint.output.ours import is_ours
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -46,6 +47,20 @@ def output_file(word: str) -> Path:
     path = Path(word)
     if path.suffix in SOURCE and path.exists():
         raise argparse.ArgumentTypeError(f"`{word}` is source, and would be written over")
+    return path
+
+
+def report_file(word: str) -> Path:
+    """The type of an option that names a report: what is there and no report of ours is not written over."""
+    path = output_file(word)
+    try:
+        is_free = not is_file(path) or is_ours(path)
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"cannot write `{word}`: {error.strerror or error}") from error
+    if not is_free:
+        raise argparse.ArgumentTypeError(
+            f"`{word}` is there, and nothing that streamlint wrote: remove it, or name another file"
+        )
     return path
 
 

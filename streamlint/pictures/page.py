@@ -28,6 +28,7 @@ def document(title: str, body: Iterable[str]) -> str:
         "<!DOCTYPE html>",
         '<html lang="en">',
         "<head>",
+        '<meta name="generator" content="streamlint">',
         '<meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         '<meta name="color-scheme" content="light dark">',

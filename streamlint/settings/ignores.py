@@ -7,6 +7,7 @@ import tokenize
 from typing import TYPE_CHECKING
 
 from streamlint import notebook
+from streamlint.errors import UserError
 from streamlint.files import UnreadableError, decoded, lines_of, read, with_one_end
 from streamlint.settings.suppress import IGNORE, Comment, scanned
 
@@ -15,6 +16,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from streamlint.finding import Finding
+
+
+def checked(reason: str) -> str:
+    """Return a reason without white space around it. Raises UserError: behind a line end it would be code."""
+    stripped = reason.strip()
+    if not stripped:
+        raise UserError("--add-ignore needs a reason: who reads the comment wants to know why")
+    if not stripped.isprintable():
+        raise UserError("--add-ignore: a reason is one line of text")
+    return stripped
 
 
 def with_comments(path: Path, findings: Iterable[Finding], reason: str, known: Mapping[str, str]) -> bytes:
@@ -39,6 +50,7 @@ def commented(text: str, findings: Iterable[Finding], reason: str, known: Mappin
     there takes the codes in.
     """
     lines = lines_of(text, keepends=True)
+    end = lines[0][len(lines[0].rstrip("\r\n")) :] if lines else ""
     comments, extents = scanned("", with_one_end(text), known)
     wanted: dict[tuple[int, int], set[str]] = {}
     for finding in findings:
@@ -51,14 +63,13 @@ def commented(text: str, findings: Iterable[Finding], reason: str, known: Mappin
             row = there.span.line - 1
             lines[row] = _joined(lines[row], there, codes)
         else:
-            lines.insert(extent[0] - 1, _above(lines[extent[0] - 1], codes, reason))
+            lines.insert(extent[0] - 1, _above(lines[extent[0] - 1], codes, reason, end or "\n"))
     return "".join(lines)
 
 
-def _above(line: str, codes: set[str], reason: str) -> str:
+def _above(line: str, codes: set[str], reason: str, end: str) -> str:
     indent = line[: len(line) - len(line.lstrip(" \t"))]
-    end = line[len(line.rstrip("\r\n")) :] or "\n"
-    return f"{indent}# streamlint: ignore[{', '.join(sorted(codes))}] {reason}".rstrip() + end
+    return f"{indent}# streamlint: ignore[{', '.join(sorted(codes))}] {reason}{end}"
 
 
 def _joined(line: str, comment: Comment, codes: set[str]) -> str:

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
 MARK = re.compile(r"#\s*streamlint:\s*(?P<directive>.*)")
+OTHER = re.compile(r"\s#(?!\d)")
+"""Where the next comment begins in the same line: ``# noqa``; ``#12`` is a part of the reason."""
 IGNORE = re.compile(r"ignore\s*\[(?P<codes>[^\]]*)\]")
 WORD = re.compile(r"[\w-]*")
 DIRECTIVES = ("ignore", "skip-file")
@@ -152,10 +154,14 @@ def _unused(
 
 
 def _without(comment: Comment, code: str, advice: str) -> tuple[Fix, ...]:
-    """Return the comment without a code, or nothing of it if that was the only one."""
+    """Return the comment without a code, or nothing of it if that was the only one; others behind it stay."""
     here = comment.span
     title = advice[0].upper() + advice[1:]
     if len(comment.codes) == 1:
+        other = OTHER.search(comment.text)
+        if other is not None:
+            place = Span(here.path, here.line, here.col, here.line, here.col + other.start() + 1)
+            return (Fix(title, (Edit(place, ""),), safe=True),)
         alone = not comment.before.strip()
         start = 0 if alone else len(comment.before.rstrip())
         end = (here.line + 1, 0) if alone else (here.end_line, here.end_col)

@@ -21,7 +21,7 @@ from streamlint.errors import UserError
 from streamlint.finding import Confidence
 from streamlint.output import Format, Outcome, render, text
 from streamlint.output.style import Style, wants_colors
-from streamlint.output.terminal import complain, output_file, save, write
+from streamlint.output.terminal import complain, report_file, save, write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
         help="hide findings less sure than this (default: likely)",
     )
     add("--output-format", choices=[each.value for each in Format], default=Format.FULL.value)
-    add("--output", type=output_file, metavar="FILE", help="write the findings to a file")
+    add("--output", type=report_file, metavar="FILE", help="write the findings to a file")
     add("program", metavar="PROGRAM[::FUNCTION]", help="a script, a function in it, or a module with -m")
     add("arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="arguments of the program")
     return parser
