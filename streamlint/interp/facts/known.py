@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from streamlint import ir
-from streamlint.interp.facts import kinds, places, scopes, writes
+from streamlint.interp.facts import flags, kinds, places, scopes, writes
 from streamlint.interp.facts.kinds import NOTHING, PLAIN, Fact, Kind, joined, surest
 from streamlint.interp.facts.relevance import all_classes
 from streamlint.interp.facts.scopes import Scope, Target
@@ -154,22 +154,9 @@ class Facts:
             for owner in order
             for annotation in _declared(owner).get(name, ())
         ]
-        return surest((*said[:1], joined(self._stored(order, name))))
-
-    def _stored(self, order: Iterable[ir.ClassDecl], name: str) -> Iterator[Fact]:
-        for owner in order:
-            module = self.project.module(owner.module)
-            for decl in owner.methods.values() if module is not None else ():
-                scope = (
-                    scopes.scope_of(module, decl, owner)
-                    if module is not None and name in decl.names
-                    else None
-                )
-                if scope is None:
-                    continue
-                for value in writes.on_receiver(self.project, scope, name, inside=False):
-                    if not _is_none(value):
-                        yield self.of_expression(scope, value)
+        stored = flags.stored_by(self.project, order, name)
+        facts = joined(self.of_expression(scope, value) for scope, value in stored if not _is_none(value))
+        return surest((*said[:1], facts))
 
     def of_annotation(self, module: str, annotation: ir.Expr | None) -> Fact:
         """What an annotation says; also that an object of a class holds no memory, or is a module."""
@@ -370,8 +357,9 @@ class Facts:
             match given["pin_memory"]:
                 case ir.Const(value=wanted):
                     space = Space.PINNED if wanted else space
-                case _:
-                    space, residence = Space.PINNED, Evidence.INFERRED
+                case wanted:
+                    is_open = flags.names_module(self.project, scope, wanted)
+                    space, residence = Space.PINNED, Evidence.ASSUMED if is_open else Evidence.INFERRED
         return Fact(Kind.MEMORY, Evidence.SHOWN, space, residence)
 
     def _moved(self, scope: Scope, call: ir.Call, receiver: Fact, host: Fact) -> Fact:

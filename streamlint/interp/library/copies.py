@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.facts import answers
+from streamlint.interp.facts import answers, flags
 from streamlint.interp.library import addresses, devices, tensors
 from streamlint.interp.state import flavors, names, symbols
 from streamlint.interp.state.ends import PathEnds
@@ -59,6 +59,19 @@ def is_true(m: Machine, value: Value, span: Span, name: str) -> bool:
         return known
     key, negated = symbols.question(symbol_of(value))
     return (m.oracle.choose(key, name, relevant=False) == 0) != negated
+
+
+def asks_for_pinned(m: Machine, value: Value, span: Span, name: str) -> Evidence | None:
+    """How it is known that a flag asks for pinned memory; None where it does not.
+
+    What a caller passes is the caller's choice, and both may be chosen. What a module that is not in sight
+    says of the machine, as ``is_pin_memory_available()``, is one of them, and which is not known.
+    """
+    value = names.settle(m, value)
+    if not is_true(m, value, span, name):
+        return None
+    is_open = answers.constant(m, value) is None and flags.is_of_module(symbol_of(value))
+    return Evidence.ASSUMED if is_open else Evidence.SHOWN
 
 
 def method(
@@ -158,7 +171,8 @@ def _to(m: Machine, view: BufferV, args: list[Value], kwargs: dict[str, Value], 
     target: Value | None = kwargs.get("device")
     if target is None and given and not is_dtype(given[0]):
         target = given[0]
-    if target is None or target == NONE:
+    # x.to(device, non_blocking=True): who need not wait has a device, also where a test took it for None.
+    if target is None or (target == NONE and not non_blocking):
         copied = "copy" in kwargs and is_true(m, kwargs["copy"], span, "copy")
         return tensors.operate(m, span, "to(copy=True)" if copied else "to(dtype)", [view])
     device = devices.as_device(m, target)

@@ -59,9 +59,10 @@ def make(
         by_default = True
     if space is Space.PINNED:
         space = Space.PAGEABLE
-    pinned = kwargs.get("pin_memory")
-    if pinned is not None and space is Space.PAGEABLE and copies.is_true(m, pinned, span, "pin_memory"):
-        space = Space.PINNED
+    if "pin_memory" in kwargs and space is Space.PAGEABLE:
+        pinned = copies.asks_for_pinned(m, kwargs["pin_memory"], span, "pin_memory")
+        if pinned is not None:
+            space, by = Space.PINNED, min(by, pinned)
     if space.on_host:
         made = m.no_surer_place(m.new_buffer("", space, Origin.ALLOCATED, Flavor.TORCH, span), by)
         if by_default and space is Space.PAGEABLE:

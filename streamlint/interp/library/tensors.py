@@ -240,10 +240,13 @@ def read_on_host(m: Machine, value: Value, span: Span, name: str, *, opaque: boo
 def _fetch_doubts(m: Machine, view: BufferV, stream: StreamV) -> frozenset[Doubt]:
     """Whether the host waits for what is of unknown residence: on the host there is nothing to wait for.
 
-    What a captured operator has made is the graph's, as far as anything is captured at all.
+    What a captured operator has made is the graph's, as far as anything is captured at all, and as far as it
+    is memory: ``if heads == 64`` of a number is no operator.
     """
-    captured = m.captures.has(stream.id) and view.id in m.life.captured
-    return frozenset({Doubt.PATH if captured else Doubt.ALIAS})
+    if not (m.captures.has(stream.id) and view.id in m.life.captured):
+        return frozenset({Doubt.ALIAS})
+    is_assumed = m.buffers[view.id].kind is Evidence.ASSUMED
+    return frozenset({Doubt.ASSUMED if is_assumed else Doubt.PATH})
 
 
 def write_on_host(m: Machine, view: BufferV, span: Span, name: str) -> None:

@@ -47,6 +47,7 @@ from streamlint.trace import MonitorKind
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.values import HeapObject
     from streamlint.source import Span
 
 _NULL_CONTEXTS = frozenset({"nullcontext", "suppress"})
@@ -186,12 +187,15 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
             items = elements.listed(m, first)
             if items:
                 return items[0]
+            held = m.heap[first.id] if isinstance(first, HeapV) else None
+            if held is not None and len(args) > 1 and _is_bare(held):
+                return args[1]
             step = objects.following(m, first)
-            return (
-                m.python.call(m, step, [], {}, span)
-                if step
-                else SymV(m.unlike_any(symbols.call("next", symbol_of(first)), span))
-            )
+            if step:
+                return m.python.call(m, step, [], {}, span)
+            given = SymV(m.unlike_any(symbols.call("next", symbol_of(first)), span))
+            # next((s for s in self.slots if not s.busy), self.slots[0]): one of them, which is not known.
+            return containers.index(m, first, given, span) if held and held.sample is not None else given
         case "getattr" if len(args) > 1 and isinstance(args[1], ConstV) and isinstance(args[1].value, str):
             return objects.attribute(m, first, args[1].value, span)
         case "getattr":
@@ -418,3 +422,9 @@ def _number(m: Machine, name: str, args: list[Value], span: Span) -> Value:
     if name in ("any", "all", "sum", "max", "min") and isinstance(first, GeneratorV):
         _drain(m, first, span)
     return given_by(name, *args)
+
+
+def _is_bare(held: HeapObject) -> bool:
+    """Whether no element passed: ``(s for s in slots if s.kind == "save")`` where none is of that kind."""
+    something = held.items or held.extra or held.sample is not None or held.symbol is not None
+    return held.shape is Shape.LIST and not held.role and not something
