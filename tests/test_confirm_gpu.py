@@ -210,7 +210,6 @@ KNOWN = {
     "numba/sl302_blocking_host_callback::event_bad": BROKEN,
     "numba/sl302_blocking_host_callback::event_ok": BROKEN,
     "numba/sl601_handoff_without_stream::back_ok": BROKEN,
-    "numba/sl201_host_read_before_sync::new_array_bad": "documented as asynchronous; the copy blocks",
     "numba/sl301_cuda_call_in_host_callback::copy_in_callback_bad": BROKEN,
     "numba/sl301_cuda_call_in_host_callback::copy_in_callback_ok": BROKEN,
     "numba/sl301_cuda_call_in_host_callback::synchronize_in_callback_bad": BROKEN,

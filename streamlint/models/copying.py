@@ -18,14 +18,9 @@ def host_effect(to: Space, of: Space, *, blocking: bool) -> HostEffect:
     return HostEffect.ASYNC
 
 
-def explicit_effect(to: Space, of: Space, *, blocking: bool, documented: bool = False) -> HostEffect:
-    """The same for a call that names its ends and its stream, such as ``cudaMemcpyAsync``.
-
-    ``documented``: its documentation says asynchronous even where it was seen to block.
-    """
+def explicit_effect(to: Space, of: Space, *, blocking: bool) -> HostEffect:
+    """The same for a call that names its ends and its stream, such as ``cudaMemcpyAsync``."""
     effect = host_effect(to, of, blocking=blocking)
-    if documented and effect is HostEffect.BLOCKS_OBSERVED and not blocking:
-        return HostEffect.ASYNC
     if blocking and of is Space.PAGEABLE and to is Space.DEVICE:
         # cudaMemcpy from pageable memory returns once the source is staged: other streams may see old data.
         return HostEffect.STAGED

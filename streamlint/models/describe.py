@@ -221,7 +221,7 @@ def _copies(one: fx.Copies) -> str:
         text += f"; the host waits, unless `{one.unless_false}` is false"
     elif one.blocking:
         text += "; the host waits"
-    return text + ("; documented as asynchronous, though it was seen to block" if one.documented else "")
+    return text
 
 
 def _uses(one: fx.Uses) -> str:

@@ -94,7 +94,6 @@ NUMBA = Framework(
                     blocking=True,
                     unless="stream",
                     makes=Space.PAGEABLE,
-                    documented=True,
                 ),
             ),
             telling=(),

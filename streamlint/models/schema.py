@@ -223,8 +223,6 @@ class Copies:
     the copy stays where the source is."""
     view_on_host: bool = False
     """What is on the host already is not copied (``wp.array.numpy()``)."""
-    documented: bool = False
-    """Documented as asynchronous even where it was seen to block (Numba, into pageable memory)."""
     returns: str | None = None
 
 

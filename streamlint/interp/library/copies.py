@@ -305,20 +305,18 @@ def on_stream(
     *,
     blocking: bool,
     name: str,
-    documented: bool = False,
     to_host: bool = False,
     library: str = "",
     choice: StreamChoice = StreamChoice.IMPLIED,
 ) -> None:
     """An explicit copy call (``cudaMemcpyAsync``) on a named stream.
 
-    ``documented``: its documentation says asynchronous even where it was seen to block. ``to_host``: the
-    call says that the target is on the host, wherever there.
+    ``to_host``: the call says that the target is on the host, wherever there.
     """
     read = Access(src.id, Mode.READ, src.region)
     write = Access(dst.id, Mode.WRITE, dst.region)
     to, of = m.space(dst), m.space(src)
-    effect = explicit_effect(to, of, blocking=blocking, documented=documented)
+    effect = explicit_effect(to, of, blocking=blocking)
     if blocking and to_host:
         effect = HostEffect.BLOCKS
     others = _other_devices(m, dst, src, stream)

@@ -89,7 +89,6 @@ def copy(call: Call, effect: fx.Copies) -> Value | None:
             stream.id,
             call.span,
             blocking=_blocks(call, effect, stream, dst),
-            documented=effect.documented,
             to_host=to_host,
             name=call.name(),
             library=call.lib.product,
