@@ -6,8 +6,11 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from streamlint import models
 from streamlint.finding import Edit
+from streamlint.fixes.presence import Presence
 from streamlint.fixes.words import EVENT
+from streamlint.models.schema import Lib
 from streamlint.parsing import expression_of
 from streamlint.source import Span
 
@@ -47,22 +50,21 @@ class Place:
         return next(each for each in names if each not in taken)
 
     def is_sure(self, named: Named) -> bool:
-        return not named.simple or self.has_surely(named.text)
+        """Whether a stream is there on every way; calls of cuda-python take None for the default stream."""
+        is_handle = named.lib in (Lib.RUNTIME, Lib.DRIVER)
+        if not named.simple or self.sight.path_of(named.text) in models.STREAMS:
+            return True
+        return self.has_surely(named.text, takes_none=is_handle)
 
-    def has_surely(self, text: str) -> bool:
-        """Whether an expression stands for what it does here on every way to the place."""
-        expression = expression_of(text)
-        return self.source.is_sure(expression, self.statement, behind=self.behind)
+    def has_surely(self, text: str, *, takes_none: bool = False) -> bool:
+        """Whether an expression stands for an object, and never for None, on every way to the place."""
+        presence = Presence(self.source, self.sight.returns_object, takes_none)
+        return presence.is_there(expression_of(text), self.statement, behind=self.behind)
 
     def sees(self, other: Place) -> bool:
         """Whether the names in the statement of another place stand for the same here."""
         names = {node.id for node in ast.walk(other.statement) if isinstance(node, ast.Name)}
         return all(self.sight.values.get(each) == other.sight.values.get(each) for each in names)
-
-    def mentions(self, text: str) -> bool:
-        """Whether every way to the place has bound a name, or used it."""
-        expression = expression_of(text)
-        return self.source.is_mentioned(expression, self.statement, behind=self.behind)
 
 
 @dataclass(frozen=True, slots=True)

@@ -236,7 +236,7 @@ def _kept_alive(scene: Scene, evidence: Occurrence) -> Iterator[Fix]:
             )
             stream = next(streams, None)
             if tensor is not None and stream is not None:
-                safe = place.mentions(tensor) and place.is_sure(stream)
+                safe = place.has_surely(tensor) and place.is_sure(stream)
                 edit = place.insertion((f"{tensor}.record_stream({stream.text})",))
                 yield Fix(f"Keep `{tensor}` until `{stream.text}` is done with it", (edit,), safe)
                 break

@@ -12,6 +12,7 @@ from streamlint.interp.state.values import (
     ApiV,
     BufferV,
     ConstV,
+    DeviceV,
     Env,
     EventV,
     HeapV,
@@ -22,7 +23,7 @@ from streamlint.interp.state.values import (
     Value,
     symbol_of,
 )
-from streamlint.models.schema import Lib
+from streamlint.models.schema import Communicates, Lib, Role
 from streamlint.trace import CURRENT_DEVICE, MAIN_LANE, StreamKind
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.trace import BufferId, EventId, StreamId
 
+_MODULES = frozenset(module.partition(".")[0] for each in models.FRAMEWORKS for module in each.modules)
+"""Packages whose functions the tables know."""
 T = TypeVar("T", StreamV, EventV, BufferV)
 
 
@@ -86,6 +89,35 @@ class Sight:
             if text == name or text.startswith(f"{name}."):
                 return path + text[len(name) :]
         return None
+
+    def returns_object(self, call: ast.Call) -> bool:
+        """Whether a library returns an object; a collective returns None where nobody asked for its work."""
+        path = self.path_of(ast.unparse(call.func))
+        if path is None:
+            return self._is_method(call.func)
+        row = models.find_function(path)
+        if row is None or not any(isinstance(each, Communicates) for each in row[1].effects):
+            return any(path.startswith(f"{module}.") for module in _MODULES)
+        return any(
+            each.arg == "async_op" and isinstance(each.value, ast.Constant) and each.value.value is True
+            for each in call.keywords
+        )
+
+    def _is_method(self, called: ast.expr) -> bool:
+        """Whether it is a method of a stream, an event, a device or an array: ``side.record_event``."""
+        if not isinstance(called, ast.Attribute):
+            return False
+        match self.values.get(ast.unparse(called.value)):
+            case StreamV(lib=lib):
+                return models.find_method(Role.STREAM, lib, called.attr) is not None
+            case EventV(lib=lib):
+                return models.find_method(Role.EVENT, lib, called.attr) is not None
+            case DeviceV():
+                return models.find_method(Role.DEVICE, None, called.attr) is not None
+            case BufferV():
+                return True
+            case _:
+                return False
 
     def strange(self, path: str) -> int:
         """How far off a module is: 0 where the function writes it, 1 where the file does, else 2.

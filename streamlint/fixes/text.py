@@ -16,7 +16,17 @@ if TYPE_CHECKING:
 
 
 Scope: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef | ast.Module"
-_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.Module)
+SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.Module)
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a statement gives to an expression; nothing of both: it takes away, or nobody knows."""
+
+    statement: ast.stmt
+    value: ast.expr | None = None
+    element_of: ast.expr | None = None
+    """It is each element of this in turn."""
 
 
 @dataclass(slots=True, eq=False)
@@ -35,7 +45,7 @@ class Source:
     _names: dict[ast.AST, frozenset[str]] = field(default_factory=dict, init=False)
     _bound: dict[ast.AST, frozenset[str]] = field(default_factory=dict, init=False)
     _written: dict[ast.AST, dict[str, ast.expr]] = field(default_factory=dict, init=False)
-    _given: dict[ast.AST, dict[str, list[ast.AST]]] = field(default_factory=dict, init=False)
+    _given: dict[ast.AST, dict[str, list[Given]]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self.lines = lines_of(self.text, keepends=True)
@@ -86,13 +96,13 @@ class Source:
     def around(self, statement: ast.stmt) -> Iterator[ast.stmt]:
         """The statement and those around it, up to its function."""
         node: ast.AST = statement
-        while isinstance(node, ast.stmt) and not isinstance(node, _SCOPES):
+        while isinstance(node, ast.stmt) and not isinstance(node, SCOPES):
             yield node
             node = self.owners[node]
 
     def scope(self, statement: ast.stmt) -> Scope:
         node: ast.AST = self.owners[statement]
-        while not isinstance(node, _SCOPES):
+        while not isinstance(node, SCOPES):
             node = self.owners[node]
         return node
 
@@ -123,23 +133,9 @@ class Source:
 
     def block(self, statement: ast.stmt) -> list[ast.stmt]:
         """The statements among which one stands."""
-        return next((block for block in _blocks(self.owners[statement]) if statement in block), [statement])
+        return next((block for block in blocks(self.owners[statement]) if statement in block), [statement])
 
     # ------------------------------------------------------------------ names
-
-    def is_mentioned(self, expression: ast.expr, place: ast.stmt, *, behind: bool = False) -> bool:
-        """Whether every way to a place has bound an expression, or used it."""
-        wanted = ast.dump(expression)
-        scope = self.scope(place)
-        if isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)) and ast.unparse(expression) in {
-            arg.arg for arg in ast.walk(scope.args) if isinstance(arg, ast.arg)
-        }:
-            return True
-        return any(
-            isinstance(node, ast.expr) and _loaded(node) == wanted
-            for before in self._on_every_way(place, behind=behind)
-            for node in _unconditional(before)
-        )
 
     def names(self, scope: ast.AST) -> frozenset[str]:
         """All names in the text of a scope."""
@@ -173,110 +169,28 @@ class Source:
             self._written[scope] = found
         return self._written[scope]
 
-    def is_sure(self, expression: ast.expr, place: ast.stmt, *, behind: bool = False) -> bool:
-        """Whether every way to a place comes by a use of the expression that only what it stands for allows.
-
-        A call, a ``with`` or an assignment of a call's result: ``if side is not None: ...`` shows nothing.
-        """
-        wanted = ast.dump(expression)
-        may_be_none = self._may_be_none(expression, place)
-        if self._is_sure_for_all(expression, place):
-            return True
-        for before in self._on_every_way(place, behind=behind):
-            for node in _unconditional(before):
-                match node:
-                    case ast.Call(func=ast.Attribute(value=value)) if ast.dump(value) == wanted:
-                        return True
-                    case ast.Call(args=args, keywords=keywords):
-                        given = [*args, *(keyword.value for keyword in keywords)]
-                        if not may_be_none and any(ast.dump(each) == wanted for each in given):
-                            return True
-                    case ast.withitem(context_expr=value) if ast.dump(value) == wanted:
-                        return True
-                    case ast.Assign(targets=targets, value=value) if _gives(value):
-                        if any(wanted == _loaded(each) for target in targets for each in _flat(target)):
-                            return True
-                    case _:
-                        pass
-        return False
-
-    def _may_be_none(self, expression: ast.expr, place: ast.stmt) -> bool:
-        """Whether it is a parameter that need not be given: ``torch.cuda.stream(None)`` does nothing."""
-        scope = self.scope(place)
-        if not isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)) or not isinstance(
-            expression, ast.Name
-        ):
-            return False
-        given = scope.args
-        in_place = [*given.posonlyargs, *given.args]
-        defaults = [
-            *zip(reversed(in_place), reversed(given.defaults), strict=False),
-            *zip(given.kwonlyargs, given.kw_defaults, strict=True),
-        ]
-        told = [
-            ast.unparse(each.annotation) for each in in_place if each.arg == expression.id and each.annotation
-        ]
-        return any("None" in text or "Optional" in text for text in told) or any(
-            arg.arg == expression.id and isinstance(default, ast.Constant) and default.value is None
-            for arg, default in defaults
-        )
-
-    def _is_sure_for_all(self, expression: ast.expr, place: ast.stmt) -> bool:
-        """Whether it is an attribute or a variable of the module that gets what calls return, nothing else.
-
-        An attribute gets it in the constructor, whatever happens there.
-        """
-        scope = self.scope(place)
-        wanted = ast.dump(expression)
-        match expression:
-            case ast.Name(id=name):
-                if scope is not self.tree and name in self.bound(scope):
-                    return False
-                home: ast.AST = self.tree
-                body = self.tree.body
-            case ast.Attribute(value=ast.Name(id="self")):
-                owner = self.owners.get(scope)
-                if not isinstance(owner, ast.ClassDef):
-                    return False
-                makers = [each for each in owner.body if isinstance(each, ast.FunctionDef)]
-                home = owner
-                body = next((each.body for each in makers if each.name == "__init__"), [])
-            case _:
-                return False
-        given = self._assigned(home).get(wanted, [])
-        return all(isinstance(node, ast.Assign) and _gives(node.value) for node in given) and any(
-            node in given for statement in body for node in _unconditional(statement)
-        )
-
-    def _assigned(self, home: ast.AST) -> dict[str, list[ast.AST]]:
-        """The statements that give something to an expression, or take it away, in the text of a node."""
+    def given(self, home: ast.AST) -> dict[str, list[Given]]:
+        """What the text of a node gives to expressions, or takes away, by the expression."""
         if home not in self._given:
-            found: dict[str, list[ast.AST]] = {}
+            found: dict[str, list[Given]] = {}
             for node in ast.walk(home):
-                if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Delete)):
-                    for each in dict.fromkeys(_loaded(x) for target in _targets(node) for x in _flat(target)):
-                        found.setdefault(each, []).append(node)
+                for target, given in _gifts(node):
+                    for each in flat(target):
+                        found.setdefault(loaded(each), []).append(given)
             self._given[home] = found
         return self._given[home]
 
-    def _on_every_way(self, place: ast.stmt, *, behind: bool) -> Iterator[ast.AST]:
-        """What has run whenever the place is reached: earlier statements of the blocks around it."""
-        node: ast.stmt = place
-        if behind:
-            yield place
-        while True:
-            owner = self.owners[node]
-            for block in _blocks(owner):
-                if node in block:
-                    yield from block[: block.index(node)]
-            if isinstance(owner, (ast.With, ast.AsyncWith)):
-                yield from owner.items
-            if not isinstance(owner, ast.stmt) or isinstance(owner, _SCOPES):
-                return
-            node = owner
+    def home(self, name: str, place: ast.stmt) -> ast.AST:
+        """The scope whose variable a name is."""
+        scope: ast.AST = self.scope(place)
+        while scope is not self.tree and (isinstance(scope, ast.ClassDef) or name not in self.bound(scope)):
+            scope = self.owners[scope]
+            while not isinstance(scope, SCOPES):
+                scope = self.owners[scope]
+        return scope
 
 
-def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
+def blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
     for name in ("body", "orelse", "finalbody"):
         block = getattr(node, name, None)
         if isinstance(block, list):
@@ -285,29 +199,76 @@ def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
         yield arm.body
 
 
-def _unconditional(node: ast.AST) -> Iterator[ast.AST]:
+def unconditional(node: ast.AST) -> Iterator[ast.AST]:
     """The parts of a statement that run whenever it does."""
     yield node
     match node:
-        case ast.If(test=header) | ast.While(test=header) | ast.For(iter=header):
-            yield from _unconditional(header)
+        case ast.If(test=header) | ast.While(test=header) | ast.For(iter=header) | ast.AsyncFor(iter=header):
+            yield from unconditional(header)
         case ast.With(items=items, body=body) | ast.AsyncWith(items=items, body=body):
             for part in (*items, *body):
-                yield from _unconditional(part)
+                yield from unconditional(part)
         case ast.Try(body=body, finalbody=final) if not node.handlers:
             for part in (*body, *final):
-                yield from _unconditional(part)
+                yield from unconditional(part)
         case ast.Try() | ast.Lambda() | ast.IfExp() | ast.BoolOp() | ast.Match():
             return
+        case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+            yield from unconditional(node.generators[0].iter)
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
             return
         case _:
             for child in ast.iter_child_nodes(node):
-                yield from _unconditional(child)
+                yield from unconditional(child)
 
 
-def _targets(node: ast.Assign | ast.AnnAssign | ast.AugAssign | ast.Delete) -> list[ast.expr]:
-    return node.targets if isinstance(node, (ast.Assign, ast.Delete)) else [node.target]
+def _gifts(node: ast.AST) -> Iterator[tuple[ast.expr, Given]]:
+    match node:
+        case ast.Assign(targets=targets, value=value):
+            for target in targets:
+                yield target, Given(node, value)
+        case ast.AnnAssign(target=target, value=value) if value is not None:
+            yield target, Given(node, value)
+        case ast.AugAssign(target=target, op=op, value=value):
+            yield target, Given(node, ast.BinOp(value, op, value))
+        case ast.Delete(targets=targets):
+            for target in targets:
+                yield target, Given(node)
+        case ast.NamedExpr(target=target):
+            yield target, Given(ast.Expr(node))
+        case ast.stmt():
+            yield from _otherwise(node)
+        case _:
+            pass
+
+
+def _otherwise(node: ast.stmt) -> Iterator[tuple[ast.expr, Given]]:
+    """What else binds names: ``for s in ...``, ``except E as s``, ``import s``, ``def s`` and patterns."""
+    names: list[str] = []
+    match node:
+        case ast.For(target=target, iter=walked):
+            yield target, Given(node, element_of=walked)
+        case ast.AsyncFor(target=target):
+            yield target, Given(node)
+        case ast.With(items=items) | ast.AsyncWith(items=items):
+            for item in items:
+                if item.optional_vars is not None:
+                    yield item.optional_vars, Given(node)
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            names.append(name)
+        case ast.Import(names=imported) | ast.ImportFrom(names=imported):
+            names += [(each.asname or each.name).partition(".")[0] for each in imported]
+        case ast.Try(handlers=handlers):
+            names += [each.name for each in handlers if each.name is not None]
+        case ast.Match(cases=cases):
+            patterns = [part for case in cases for part in ast.walk(case.pattern)]
+            names += [
+                part.name for part in patterns if isinstance(part, (ast.MatchAs, ast.MatchStar)) and part.name
+            ]
+        case _:
+            pass
+    for name in names:
+        yield ast.Name(name, ast.Load()), Given(node)
 
 
 def _is_chain(node: ast.expr) -> bool:
@@ -322,24 +283,13 @@ def _is_chain(node: ast.expr) -> bool:
             return False
 
 
-def _gives(value: ast.expr) -> bool:
-    """Whether a value is what a call returns, or several of these."""
-    match value:
-        case ast.Call() | ast.ListComp():
-            return True
-        case ast.Tuple(elts=items) | ast.List(elts=items):
-            return all(_gives(item) for item in items)
-        case _:
-            return False
-
-
-def _flat(target: ast.expr) -> Iterator[ast.expr]:
+def flat(target: ast.expr) -> Iterator[ast.expr]:
     if isinstance(target, (ast.Tuple, ast.List)):
         for item in target.elts:
-            yield from _flat(item)
+            yield from flat(item)
     else:
         yield target
 
 
-def _loaded(target: ast.expr) -> str:
+def loaded(target: ast.expr) -> str:
     return ast.dump(target).replace("ctx=Store()", "ctx=Load()")

@@ -1,0 +1,126 @@
+"""A safe fix names only what is there on every way: ``None.wait_stream(...)`` would be a new error."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from streamlint import cli
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CODE = """\
+import torch
+
+
+def two(flag):
+    if flag:
+        return torch.cuda.Stream()
+    return None
+
+
+def one():
+    return torch.cuda.Stream()
+
+
+def run(x: torch.Tensor, flag: bool{parameter}):
+{made}
+    with torch.cuda.stream(s):
+        y = x * 2
+    return y.sum()
+"""
+METHODS = """\
+import torch
+
+
+class Worker:
+    def __init__(self, flag):
+        self.s = {first}
+
+    def reset(self):
+        self.s = {second}
+
+    def run(self, x: torch.Tensor):
+        {before}
+        with torch.cuda.stream(self.s):
+            y = x * 2
+        return y.sum()
+"""
+
+
+def is_safe(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, stream: str = "s") -> bool:
+    (tmp_path / "code.py").write_text(text)
+    path = str(tmp_path / "code.py")
+    added = []
+    for option in ([], ["--unsafe-fixes"]):
+        cli.main([path, "--no-cache", "--min-confidence", "possible", "--diff", *option])
+        said = capsys.readouterr().out.splitlines()
+        added.append(any(line.startswith("+") and line.endswith(f".wait_stream({stream})") for line in said))
+    assert added[1], text
+    return added[0]
+
+
+@pytest.mark.parametrize(
+    ("made", "safe"),
+    [
+        ("s = torch.cuda.Stream()", True),
+        ("s = one()", True),
+        ("s = torch.cuda.Stream() if flag else torch.cuda.current_stream()", True),
+        ("s = [torch.cuda.Stream() for _ in range(2)][0]", False),
+        ("all = [torch.cuda.Stream() for _ in range(2)]\ns = all[0]", True),
+        ("all = [torch.cuda.Stream()]\nall[0] = None if flag else all[0]\ns = all[0]", False),
+        ("s = None\nif s is None:\n    s = torch.cuda.Stream()", True),
+        ("s = two(flag)\nif s is None:\n    return x", True),
+        ("s = two(flag)\nassert s is not None", True),
+        ("s = two(flag)\ns.synchronize()", True),
+        ("s = torch.cuda.Stream() if flag else None", False),
+        ("s = two(flag)", False),
+        ("s = two(flag)\nif flag:\n    s.synchronize()", False),
+        ("s = torch.cuda.Stream()\nif not flag:\n    s = None", False),
+        ("s = torch.cuda.Stream()\ns.synchronize()\nif not flag:\n    s = None", False),
+        ("s = torch.cuda.Stream()\nfor s in [s, None]:\n    if flag:\n        break", False),
+    ],
+)
+def test_a_local_name(tmp_path: Path, capsys: pytest.CaptureFixture[str], made: str, safe: bool) -> None:
+    lines = "\n".join(f"    {line}" for line in made.splitlines())
+    assert is_safe(tmp_path, capsys, CODE.format(parameter="", made=lines)) is safe
+
+
+@pytest.mark.parametrize(
+    ("parameter", "safe"),
+    [
+        (", s: torch.cuda.Stream", True),
+        (", s: torch.cuda.Stream | None", False),
+        (", *, s=None", False),
+    ],
+)
+def test_a_parameter(tmp_path: Path, capsys: pytest.CaptureFixture[str], parameter: str, safe: bool) -> None:
+    assert is_safe(tmp_path, capsys, CODE.format(parameter=parameter, made="    pass")) is safe
+
+
+NEW = "torch.cuda.Stream()"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "before", "safe"),
+    [
+        (NEW, NEW, "pass", True),
+        (NEW, "None", "pass", False),
+        (f"{NEW} if flag else None", NEW, "pass", False),
+        (f"{NEW} if flag else None", NEW, "assert self.s is not None", True),
+        (NEW, "None", "self.s.synchronize()", True),
+        (NEW, f"{NEW} if self.flag else None", "self.s.synchronize(); self.reset()", False),
+    ],
+)
+def test_an_attribute(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    first: str,
+    second: str,
+    before: str,
+    safe: bool,
+) -> None:
+    text = METHODS.format(first=first, second=second, before=before)
+    assert is_safe(tmp_path, capsys, text, "self.s") is safe
