@@ -178,6 +178,13 @@ OPERATOR_MODULES = frozenset(
 """Where PyTorch keeps its operators (https://docs.pytorch.org/docs/stable/torch.html and pages beside it).
 A function of another module may work on anything: ``torch.serialization.location_tag(storage)``."""
 
+REGISTERED = ("torch.ops.", "torch.classes.")
+"""Operators of extensions, and classes of theirs: what is called there works on the current stream."""
+JOINS_TENSORS = "torch._utils._flatten_dense_tensors"
+"""One tensor of several, for a collective ..."""
+PARTS_TENSORS = "torch._utils._unflatten_dense_tensors"
+"""... and views of it, one for each of them."""
+
 VIEW_METHODS = frozenset(
     "view view_as reshape_as squeeze unsqueeze expand expand_as permute transpose t mT swapaxes "
     "movedim detach narrow select unfold as_strided diagonal flatten ravel reshape squeeze_ "

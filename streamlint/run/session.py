@@ -241,7 +241,8 @@ class Session:
             return surer
         in_text = text.joins if end.returned else text.forks
         for place, function in in_text(end.name, end.stream):
-            if not end.returned or (function != end.function and not ends.was_judged(end, place)):
+            inside = function == end.function
+            if not end.returned or not (place in ends.ran if inside else ends.was_judged(end, place)):
                 return item.finding
         names = text.attributes(end.name)
         return item.finding if any(self._is_named_elsewhere(text.module, name) for name in names) else surer

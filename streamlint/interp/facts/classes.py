@@ -103,3 +103,12 @@ def class_of(m: Machine, func: FuncV, args: list[Value]) -> ir.ClassDecl | None:
         if ancestor.methods.get(func.function.name) is func.function:
             return ancestor
     return cls if func.receiver is not None else None
+
+
+def is_abstract(function: ir.Function) -> bool:
+    """``def synchronize(self): raise NotImplementedError``: a subclass that is not in sight does it."""
+    match function.body:
+        case (ir.Raise(),) | (ir.Eval(value=ir.Const()), ir.Raise()):
+            return True
+        case _:
+            return False

@@ -32,6 +32,8 @@ MOST_STEPS = 6
 """Names, attributes and parameters that are followed from an argument to the call that makes it."""
 FEWEST_WORDS = 2
 """Members that code uses, and arguments that it passes to one, before they tell the class of an object."""
+FEWEST_ATTRIBUTES = 3
+"""The same where it calls none of them."""
 _ANYBODYS = frozenset(
     name
     for one in (list, dict, set, str, bytes, int, deque, Queue, Thread, Future, BytesIO)
@@ -92,9 +94,18 @@ def _kept(
         project.given[place] = None
         shown = show()
         found = shown or guess()
-        if found is not None:
+        if found is not None and not _has_no_objects(project, found):
             project.given[place] = Given(found, shown is not None, _works_with_streams(project, found))
     return project.given[place]
+
+
+def _has_no_objects(project: Project, cls: ir.ClassDecl) -> bool:
+    """Whether a method is abstract: objects are of classes derived from it, which may do anything."""
+    order, _ = project.ancestors(cls)
+    methods = {decl.name: decl for one in reversed(order) for decl in one.methods.values()}
+    return any(
+        name.rpartition(".")[2] == "abstractmethod" for decl in methods.values() for name in decl.decorators
+    )
 
 
 def _works_with_streams(project: Project, cls: ir.ClassDecl) -> bool:
@@ -205,7 +216,8 @@ def _guessed(project: Project, scope: Scope, name: str) -> ir.ClassDecl | None:
     calls = {member: call for member, call in used if call is not None}
     names = {member for member, _ in used}
     words = len(names) + max((len(call.args) for call in calls.values()), default=0)
-    if words < FEWEST_WORDS or not calls or all(_is_anybodys(member) for member in names):
+    few = len(names) < FEWEST_ATTRIBUTES if not calls else words < FEWEST_WORDS
+    if few or all(_is_anybodys(member) for member in names):
         return None
     fitting = [
         one

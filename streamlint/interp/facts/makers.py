@@ -21,11 +21,11 @@ def by_name(m: Machine, receiver: Value, framework: Framework) -> Evidence:
     ``def fetch(d): return d.copy_to_host(stream=s)`` is Numba's as far as anybody can see. What
     ``elsewhere.DeviceArray.empty(n)`` gave may have a method of that name which waits.
     """
-    path = _maker(m, symbol_of(receiver))
+    path = of_symbol(m, symbol_of(receiver))
     own = {module.partition(".")[0] for module in framework.modules}
     return Evidence.INFERRED if not path or path.partition(".")[0] in own else Evidence.ASSUMED
 
 
-def _maker(m: Machine, symbol: Symbol) -> str:
+def of_symbol(m: Machine, symbol: Symbol) -> str:
     """The unseen function that gave a value, or the value of which it is a part: ``Pool().arrays[0]``."""
     return next((m.makers[one] for one in (symbol, *symbols.owners(symbol)) if one in m.makers), "")

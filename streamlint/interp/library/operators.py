@@ -30,6 +30,7 @@ from streamlint.interp.state.values import (
     TupleV,
     Value,
     given_by,
+    symbol_of,
 )
 from streamlint.models import torch as model
 from streamlint.models.schema import Lib
@@ -112,8 +113,12 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
         if last[:1].isupper() or not tensors.buffers_in(m, args, unknown=False):
             return layers.made(m, path, args, kwargs, span)
         return unresolved.opaque(m, path, args, kwargs, span)
-    if owner not in model.OPERATOR_MODULES:
-        return unresolved.opaque(m, path, args, kwargs, span)
+    if path == model.PARTS_TENSORS and (flat := tensors.buffers_in(m, args[:1])):
+        return tensor_methods.method(m, flat[0], "split", [m.fresh(last, span)], {}, span)
+    if owner not in model.OPERATOR_MODULES and path != model.JOINS_TENSORS:
+        made = unresolved.opaque(m, path, args, kwargs, span)
+        m.makers[symbol_of(made)] = path
+        return made
     args = [_as_tensor(m, value) if i == 0 else value for i, value in enumerate(args)]
     out = kwargs.pop("out", None)
     sources = tensors.buffers_in(m, [*args, *kwargs.values()])

@@ -315,10 +315,16 @@ def _known_as(m: Machine, made: BufferV, operands: Sequence[BufferV]) -> None:
         m.made_of[made.id] = known[0].id
 
 
-def opaque_work(m: Machine, name: str, views: Sequence[BufferV], span: Span) -> Value:
-    """An unresolved call that was given tensors: reads them, result on the current stream."""
+def opaque_work(
+    m: Machine, name: str, views: Sequence[BufferV], span: Span, *, surely: bool = False
+) -> Value:
+    """An unresolved call that was given tensors: reads them, result on the current stream.
+
+    ``surely``: it is an operator of an extension, which uses at least those on a device.
+    """
+    opaque = frozenset[Doubt]() if surely else _OPAQUE
     reads = [
-        Access(view.id, Mode.READ, view.region, _GUESSED if m.space(view).on_host else _OPAQUE)
+        Access(view.id, Mode.READ, view.region, _GUESSED if m.space(view).on_host else opaque)
         for view in views
     ]
     space = Space.DEVICE if any(m.space(view) is Space.DEVICE for view in views) else Space.UNKNOWN
@@ -334,6 +340,6 @@ def opaque_work(m: Machine, name: str, views: Sequence[BufferV], span: Span) -> 
     if len(views) == 1:
         m.made_of[made.id] = views[0].id
     # ext.shift(x.data_ptr(), n): which stream it takes is its own business.
-    doubts = _GUESSED if any(view.flavor is Flavor.POINTER for view in views) else _OPAQUE
+    doubts = _GUESSED if any(view.flavor is Flavor.POINTER for view in views) else opaque
     work(m, span, stream.id, (*reads, Access(made.id, Mode.WRITE, doubts=_OPAQUE)), name, doubts)
     return made

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from streamlint.interp.facts import makers
 from streamlint.interp.library import escape, graphs, tensors
 from streamlint.interp.state import lifetime, names, symbols
 from streamlint.interp.state.values import (
@@ -75,7 +76,9 @@ def opaque(
     if not launched:
         on_host = all(m.space(view).on_host for view in tensors_given)
         escape.through(m, [*values, *holds], span, name, handles=on_host)
-    if last in host.HANDOFF_METHODS or not tensors_given or _is_class(last) or _is_getter(m, last, values):
+    registered = _is_registered(m, function)
+    keeps = last in host.HANDOFF_METHODS or _is_class(last) or _is_getter(m, last, values)
+    if not tensors_given or (keeps and not registered):
         return m.result(
             function,
             span,
@@ -89,7 +92,14 @@ def opaque(
         return m.result(function, span)
     if escape.carries_order(m, values):
         return m.result(function, span, tuple(values[:6]))
-    return tensors.opaque_work(m, last, tensors_given, span)
+    return tensors.opaque_work(m, last, tensors_given, span, surely=registered)
+
+
+def _is_registered(m: Machine, function: str | Symbol) -> bool:
+    """An operator of an extension: ``torch.ops.comm.send(x)``, or a method of what its classes give."""
+    if isinstance(function, str):
+        return function.startswith(torch_model.REGISTERED) and not _is_class(function.rpartition(".")[2])
+    return makers.of_symbol(m, function).startswith(torch_model.REGISTERED)
 
 
 @lru_cache(maxsize=4_096)

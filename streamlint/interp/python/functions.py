@@ -41,7 +41,11 @@ if TYPE_CHECKING:
 
 _ORDERS = (StreamV, EventV, GraphV)
 DEEP = 4
-"""Below this many calls only functions that touch streams are followed."""
+"""Below this many calls only functions that touch streams are followed, and short ones without branches."""
+SHORT = 12
+"""Lines of these."""
+DEEPEST = 10
+"""Calls down to which these are."""
 LONG = 80
 """Longer functions that do not touch streams are not followed by callees at all."""
 
@@ -77,7 +81,7 @@ def call_function(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, 
     if unread and not function.is_generator:
         run_function(m, func, function, args, kwargs, span)
         m.stop(unread)
-    if _is_abstract(function):
+    if classes.is_abstract(function):
         if function.name in escape.WAITING:
             escape.barrier(m, escape.all_streams(m), span, func.name)
         return _not_followed(m, func, args, kwargs, span)
@@ -130,15 +134,6 @@ def runs_on_host(m: Machine, func: FuncV) -> bool:
     return kernels.library(m, func) is None and not kernels.is_foreign(m, func)
 
 
-def _is_abstract(function: ir.Function) -> bool:
-    """``def synchronize(self): raise NotImplementedError``: a subclass that is not in sight does it."""
-    match function.body:
-        case (ir.Raise(),) | (ir.Eval(value=ir.Const()), ir.Raise()):
-            return True
-        case _:
-            return False
-
-
 def _is_remote(m: Machine, func: FuncV, given: list[Value], depth: int) -> bool:
     """Code that can hardly matter: far from the entry or long, without a word about streams, and given none.
 
@@ -148,7 +143,19 @@ def _is_remote(m: Machine, func: FuncV, given: list[Value], depth: int) -> bool:
         return False
     if touching.may_touch(m.project, func.function) or not isinstance(func.function, ir.FunctionDecl):
         return False
-    return depth >= DEEP or (depth > 1 and func.function.end_line - func.function.span.line > LONG)
+    lines = func.function.end_line - func.function.span.line
+    if depth < DEEP:
+        return depth > 1 and lines > LONG
+    return depth >= DEEPEST or lines > SHORT or _decides(func.function)
+
+
+def _decides(decl: ir.FunctionDecl) -> bool:
+    """Whether a function has branches: each of them is a path that others have to wait for."""
+    try:
+        body = decl.load().body
+    except ir.LoweringError:
+        return True
+    return any(isinstance(node, (ir.If, ir.While)) for node in ir.walk(body))
 
 
 def _cut(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:

@@ -68,7 +68,7 @@ def _running(m: Machine) -> Scope | None:
     if module is None or owner is None:
         return None
     decls = owner.methods if isinstance(owner, ir.ClassDecl) else owner.functions
-    decl = decls.get(m.frame.function)
+    decl = decls.get(m.frame.function.rpartition(".")[2])
     return scopes.scope_of(module, decl, m.frame.cls) if decl is not None else None
 
 
@@ -78,9 +78,20 @@ def _does_work(m: Machine, cls: ir.ClassDecl, symbol: Symbol, used: tuple[str, .
     ``with torch.cuda.stream(self.prefetch_stream): self.table.populate(batch)``. Not if the path has decided
     about the object before, of which the one that is made now knows nothing.
     """
-    if not any(isinstance(classes.lookup(m, cls, name), FuncV) for name in used):
+    called = (classes.lookup(m, cls, name) for name in used)
+    if not any(isinstance(one, FuncV) and not _is_left_to_others(one.function) for one in called):
         return False
     return not any(symbols.contains(asked, symbol) for asked in m.oracle.memo)
+
+
+def _is_left_to_others(function: ir.FunctionDecl | ir.Function) -> bool:
+    """Whether classes that are derived do the work: the object is one of those."""
+    if isinstance(function, ir.Function):
+        return classes.is_abstract(function)
+    try:
+        return classes.is_abstract(function.load())
+    except ir.LoweringError:
+        return False
 
 
 def _place(cls: ir.ClassDecl) -> tuple[str, str]:
