@@ -6,11 +6,11 @@ files anew.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamlint.files import encoded
+from streamlint.frozen import frozen
 from streamlint.run import check
 from streamlint.settings.baseline import Baseline
 from streamlint.settings.catalog import Selection, catalog, parse_selectors
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from streamlint.run.changed import Changed
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Result:
     """What a check gave. Paths in it start at ``root``; lines count from 1, columns from 0 in code points."""
 

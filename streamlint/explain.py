@@ -7,7 +7,7 @@ import re
 import shutil
 import sys
 import textwrap
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +17,7 @@ from streamlint.characters import plain
 from streamlint.errors import UserError
 from streamlint.files import absolute
 from streamlint.finding import Confidence
+from streamlint.frozen import frozen
 from streamlint.notebook import cell_path
 from streamlint.output.outcome import Format
 from streamlint.output.places import in_notebooks, shown_from
@@ -39,7 +40,7 @@ _PLACE: Final = re.compile(r"(?P<file>.+?)(?::cell (?P<cell>\d+))?:(?P<line>\d+)
 _WIDEST = 100
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Place:
     file: Path
     shown: str

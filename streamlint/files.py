@@ -9,11 +9,12 @@ import os
 import re
 import stat
 import tokenize
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamlint import notebook
+from streamlint.frozen import frozen
 from streamlint.parsing import MAX_BYTES
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def is_file(path: Path) -> bool:
     return os.path.isfile(path)  # noqa: PTH113
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class SourceFiles:
     """Reads files below ``root`` once; ``overlay`` holds text that is not on disk (standard input)."""
 

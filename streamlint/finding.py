@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
+
+from streamlint.frozen import frozen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -45,13 +47,13 @@ class Seen(Enum):
     BOTH = "predicted from source, and seen at run time"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Related:
     span: Span
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Edit:
     """A stretch of a file and what takes its place; where the stretch is empty, the text is put in."""
 
@@ -59,7 +61,7 @@ class Edit:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Fix:
     """Edits of one file that together mend a finding."""
 
@@ -69,7 +71,7 @@ class Fix:
     """Whether it only adds an order, with names that stand for the same thing on every way to the place."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Occurrence:
     """What ``confirm`` and ``graph`` need: the ops behind a finding, in their trace."""
 
@@ -84,7 +86,7 @@ class Occurrence:
 Pair: TypeAlias = "tuple[str, Span, Span | None]"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Finding:
     """One problem at one pair of places.
 
@@ -134,7 +136,7 @@ class Finding:
         return (self.primary.path, self.primary.line, self.primary.col, self.code, self.message)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class SourceError:
     """A file that could not be read or analyzed; the run goes on without it."""
 
@@ -149,7 +151,7 @@ OF_FIXES = "fixes"
 """``LeftOut.what`` where fixes of findings were not looked for."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class LeftOut:
     """What was not looked at in a function, because a budget ran out."""
 
@@ -163,7 +165,7 @@ class LeftOut:
     """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Statistics:
     """How much was analyzed, counted in functions that touch streams."""
 
@@ -181,7 +183,7 @@ class Statistics:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Report:
     """The result of a run, sorted, before suppression comments and selection are applied.
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass
 
 from streamlint import parsing
+from streamlint.frozen import frozen
 
 SUFFIX = ".ipynb"
 MAX_BYTES = 50_000_000
@@ -33,7 +33,7 @@ class NotebookError(ValueError):
         self.line = line
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Cell:
     """A code cell: its number among all cells, from 1, and its lines as they are and as Python."""
 
@@ -42,7 +42,7 @@ class Cell:
     python: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Notebook:
     """The code cells of a notebook of Python; none, if it is of another language."""
 

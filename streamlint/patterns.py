@@ -8,8 +8,9 @@ before it has matched as early as it can, and matching later would leave less fo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+
+from streamlint.frozen import frozen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -58,13 +59,13 @@ def _match(items: Sequence[_Item[_Part] | None], parts: Sequence[_Part]) -> bool
     return all(item is None for item in items[at:])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class _Nothing:
     def matches(self, _one: object) -> bool:
         return False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class _Any:
     def matches(self, _one: object) -> bool:
         return True
@@ -73,7 +74,7 @@ class _Any:
 _NOTHING, _ANY = _Nothing(), _Any()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class _Literal:
     """A character, or a name."""
 
@@ -83,7 +84,7 @@ class _Literal:
         return one == self.text
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class _Set:
     """``[a-z_]``, ``[!a]``."""
 
@@ -96,7 +97,7 @@ class _Set:
         return (inside or any(_CLASSES[name](one) for name in self.classes)) != self.negated
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class _Name:
     """A part of a path with wildcards."""
 
@@ -106,7 +107,7 @@ class _Name:
         return _match(self.items, one)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class _Pattern:
     items: tuple[_Item[str] | None, ...]
     """The parts of a path; None is ``**``."""
@@ -123,7 +124,7 @@ class _Pattern:
         return _match(self.items, parts)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Patterns:
     """The patterns of one file; of those that match a path the last one decides."""
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from streamlint.frozen import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen()
 class ByValue:
     """A wrong value, where the earlier operation is held back."""
 
@@ -15,7 +16,7 @@ class ByValue:
     gpus: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class ByReuse:
     """A wrong value, where the last use is held back and the memory is handed out again meanwhile."""
 
@@ -23,7 +24,7 @@ class ByReuse:
     """Whether the use comes after the free: nothing is held back, and the memory is handed out in between."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class ByError:
     """The error of a CUDA call, with nothing held back."""
 
@@ -36,19 +37,19 @@ class ByError:
     gpus: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class ByLateError:
     """The error of a call that comes too early, where the earlier operation is held back."""
 
     codes: frozenset[int]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class ByDeadlock:
     """The program does not end."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class ByTime:
     """The host waits in the place of the finding for work that is held back."""
 
@@ -56,7 +57,7 @@ class ByTime:
     """Whether the call waits for its own work, and not for what was queued before."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class NoWitness:
     """Nothing that ``confirm`` can do shows it."""
 

@@ -25,6 +25,7 @@ import tokenize
 from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -94,6 +95,7 @@ _ONE = re.compile(
 )
 
 
+@cache
 def parse(source: str) -> tuple[Expectation, ...]:
     """All expectations of a fixture, in order.
 
@@ -315,6 +317,7 @@ def count(files: Iterable[Path]) -> dict[str, Counter[str]]:
     return dict(sorted(table.items()))
 
 
+@cache
 def functions(source: str) -> dict[str, ast.FunctionDef]:
     """The functions at the top of a module, by name."""
     return {node.name: node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)}

@@ -92,20 +92,32 @@ def _of_file(path: Path) -> list[Case]:
 
 def _lines(source: str, name: str) -> set[int]:
     """The lines of a function and of the functions and classes of its file that it names."""
-    defined = {
-        node.name: node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef | ast.ClassDef)
-    }
+    defined = _defined(source)
     lines: set[int] = set()
     seen: set[str] = set()
     todo = [name]
     while todo:
-        node = defined.get(todo.pop())
-        if node is None or node.name in seen:
+        one = todo.pop()
+        if one in seen or one not in defined:
             continue
-        seen.add(node.name)
-        lines |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-        todo += [inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)]
+        seen.add(one)
+        reached, named = defined[one]
+        lines.update(reached)
+        todo += named
     return lines
+
+
+@cache
+def _defined(source: str) -> dict[str, tuple[range, frozenset[str]]]:
+    """The functions and classes at the top of a module: their lines, and the names in them."""
+    return {
+        node.name: (
+            range(node.lineno, (node.end_lineno or node.lineno) + 1),
+            frozenset(inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)),
+        )
+        for node in ast.parse(source).body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+    }
 
 
 CASES = _cases()

@@ -6,11 +6,12 @@ import json
 import os
 import stat
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, TypeAlias
 
 from streamlint.cache.store import digest
 from streamlint.files import UnreadableError, read_source
+from streamlint.frozen import frozen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +26,7 @@ Stamp: TypeAlias = "tuple[int, int, int, int]"
 """When a file and its entry were changed, its size, and its number."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Snapshot:
     """Digests and stamps by path, and what was searched for in all of these files.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +24,7 @@ from streamlint.confirm.run.program import Program, cases_of
 from streamlint.confirm.run.runner import Confirmation, confirm_all
 from streamlint.confirm.run.server import Limits, Server, serving, slow_imports
 from streamlint.confirm.verdict import Decision, Verdict
+from streamlint.frozen import frozen
 from streamlint.output import terminal
 from streamlint.run.stop import stoppable
 from streamlint.settings.config import find_root
@@ -133,7 +133,7 @@ def _synthesize(options: argparse.Namespace) -> int:
         return _refuse(str(error))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class _Planned:
     plans: list[Plan]
     findings: Sequence[Finding] = ()

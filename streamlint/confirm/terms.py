@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import signal
 import sys
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
+
+from streamlint.frozen import frozen
 
 if sys.version_info >= (3, 11):
     from typing import assert_never as assert_never  # noqa: PLC0414 for other modules too
@@ -27,7 +28,7 @@ RESULT: Final = "result of call "
 """How the places of numbers begin that calls returned. Some are times, which no two runs have in common."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class CudaError:
     """A CUDA call that failed; ``line`` is that of the call in the user's file, 0 if it is not known."""
 

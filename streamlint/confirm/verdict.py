@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -11,6 +11,7 @@ from typing_extensions import assert_never
 
 from streamlint.confirm.gpu.driver import NOT_READY
 from streamlint.confirm.terms import RESULT, Cause, CudaError
+from streamlint.frozen import frozen
 from streamlint.witness import (
     ByDeadlock,
     ByError,
@@ -60,7 +61,7 @@ SAYS_MOST = (
 """Of several runs about one finding, the first of these stands for it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Returned:
     """The program ended by itself. ``held`` counts how often the earlier operation was held back."""
 
@@ -84,7 +85,7 @@ class Returned:
     """Whether threads beside the main one ran statements of the file."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Raised:
     """The function raised, or left an error that the final synchronization reported."""
 
@@ -93,7 +94,7 @@ class Raised:
     threads: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Failed:
     """The program could not be run to its end: a missing library, a crash, a timeout."""
 
@@ -104,7 +105,7 @@ class Failed:
 Outcome: TypeAlias = Returned | Raised | Failed
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Difference:
     """The first place of the returned value that is wrong, with both values as text."""
 
@@ -113,7 +114,7 @@ class Difference:
     gated: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Decision:
     verdict: Verdict
     reason: str
@@ -122,7 +123,7 @@ class Decision:
     """What a race was shown by: ``value`` or ``order``."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Runs:
     """What the runs of one program gave; a run that the witness does not need is ``NOT_MADE``.
 

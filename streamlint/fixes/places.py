@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from streamlint import models
 from streamlint.finding import Edit
 from streamlint.fixes.presence import Presence
 from streamlint.fixes.words import EVENT
+from streamlint.frozen import frozen
 from streamlint.models.schema import Lib
 from streamlint.parsing import expression_of
 from streamlint.source import Span
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from streamlint.trace import OpId, Trace
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Place:
     """Before a statement or behind it."""
 
@@ -67,7 +67,7 @@ class Place:
         return all(self.sight.values.get(each) == other.sight.values.get(each) for each in names)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Scene:
     """A path, and what could be named along it."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.finding import Edit, Fix
@@ -10,6 +10,7 @@ from streamlint.fixes import order, statements, words
 from streamlint.fixes.places import Scene
 from streamlint.fixes.replay import Effort, replay
 from streamlint.fixes.text import Source
+from streamlint.frozen import frozen
 from streamlint.interp.state.values import Flavor
 from streamlint.models.schema import Lib
 from streamlint.trace import (
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from streamlint.trace import Op, StreamKind, Trace
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Plans:
     """What would mend the findings of a file."""
 

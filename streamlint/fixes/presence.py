@@ -7,10 +7,11 @@ others. Here the text is asked: what was given to the expression, what it was us
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.fixes.text import SCOPES, Given, blocks, unconditional
+from streamlint.frozen import frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,7 +23,7 @@ DEEPEST = 4
 _Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Presence:
     """Asks the text of one file."""
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from streamlint.fixes.sight import Sight, seen_by
+from streamlint.frozen import frozen
 from streamlint.interp.entries.runs import outline, replayed
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class Effort:
     left: int = field(default_factory=lambda: MOST_LOOKS)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Stage:
     """A frame when an operation was issued: the statement that did it, and those around."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from streamlint import models
+from streamlint.frozen import frozen
 from streamlint.interp.state import names, symbols
 from streamlint.interp.state.values import (
     ApiV,
@@ -37,7 +37,7 @@ _MODULES = frozenset(module.partition(".")[0] for each in models.FRAMEWORKS for 
 T = TypeVar("T", StreamV, EventV, BufferV)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Sight:
     """One place of the code, as a path came by."""
 

@@ -9,6 +9,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, TypeAlias
 
 from streamlint.files import lines_of
+from streamlint.frozen import frozen
 from streamlint.parsing import UnparsableError, parse
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ Scope: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.Cl
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.Module)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Given:
     """What a statement gives to an expression; nothing of both: it takes away, or nobody knows."""
 

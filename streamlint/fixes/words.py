@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from streamlint import models
+from streamlint.frozen import frozen
 from streamlint.models.schema import (
     CurrentStream,
     DefaultStream,
@@ -34,7 +34,7 @@ EVENT = "ready"
 """What a new event is called, if nothing else is called so."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Named:
     """A stream as the code writes it at a place; ``lib`` is whose object it is."""
 

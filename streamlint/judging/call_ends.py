@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from streamlint.frozen import frozen
 from streamlint.models import vocabulary
 from streamlint.rules.base import is_named
 from streamlint.trace import (
@@ -39,7 +40,7 @@ EXPLICIT_WAITS = vocabulary.HOST_WAITS | vocabulary.POLLS
 """Names of calls that wait on purpose, unlike those that fetch a value."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class OpenEnd:
     """What makes a finding as sure as any other: nobody supplies the order that it misses."""
 
@@ -53,7 +54,7 @@ class OpenEnd:
     """Whether the work is left to run after the call; else it begins too early."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class TwoStreams:
     """What makes a finding surer: the stream that an object was given is not the current one."""
 
@@ -62,7 +63,7 @@ class TwoStreams:
     """As in ``Stream.name``: ``0:stream`` is an argument of the constructor."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class _Queue:
     """What one path queued on one stream, in order."""
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.finding import Confidence, Finding, Occurrence, Pair, Related, Severity
+from streamlint.frozen import frozen
 from streamlint.judging import evidence
 from streamlint.judging.call_ends import OpenEnd, TwoStreams, is_given, owner_of
 from streamlint.judging.doubts import barriers_between, guessed, settle
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from streamlint.source import Span
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Candidate:
     """A problem on one path, with its rule and settled doubts."""
 
@@ -70,7 +71,7 @@ def judge(trace: Trace) -> Judged:
     return Judged(trace, hb, found, places, Index.of(trace.ops, hb), namesakes(trace, found))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Conditional:
     """A finding that holds only if nothing in the module records the event."""
 

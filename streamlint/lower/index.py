@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from streamlint import ir
+from streamlint.frozen import frozen
 from streamlint.lower.imports import from_import, plain_import
 from streamlint.lower.kept import Lowered
 from streamlint.lower.scan import (
@@ -79,7 +79,7 @@ def _lower_block(source: SourceText, block: Block) -> tuple[ir.Stmt, ...]:
     return lower_block(source, block, index_class)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class _Indexer:
     segment: Segment
     lowered: Lowered

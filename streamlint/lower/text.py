@@ -6,9 +6,9 @@ import ast
 import gc
 import sys
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from streamlint.frozen import frozen
 from streamlint.ir import LoweringError
 from streamlint.parsing import UnparsableError, parse
 from streamlint.source import Span
@@ -21,7 +21,7 @@ _T = TypeVar("_T")
 _FRAMES_PER_LEVEL = 12
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class SourceText:
     r"""One file: ``lines`` without their ends, the first one at index 0 being line 1.
 
@@ -67,7 +67,7 @@ class SourceText:
         return line, len(self.lines[line - 1])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Segment:
     """Some whole lines of a file. Line 1 of ``text`` is line ``shift + 1`` of the file."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from streamlint.frozen import frozen
 
 MAX_DEPTH = 1200
 """Levels of syntax-tree nesting that are lowered. libcst's parser is recursive native code and
@@ -13,7 +14,7 @@ MAX_TEXT = 500_000
 """Characters of one function, or of the statements between two: libcst takes a kilobyte for each."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Lines:
     """Lines of a file, counted from 1, the last one included; ``depth`` of the syntax tree on them."""
 
@@ -46,7 +47,7 @@ class BlockKind(Enum):
     """The run of lines is the whole class and not its body only."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Block:
     """The statements of a module or class outside its definitions."""
 

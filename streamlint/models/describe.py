@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from typing_extensions import assert_never
 
+from streamlint.frozen import frozen
 from streamlint.models import host, torch
 from streamlint.models import schema as fx
 from streamlint.trace import Doubt, Space, StreamKind
@@ -31,7 +31,7 @@ _SPACES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Words:
     """Names that mean the same without a row each."""
 

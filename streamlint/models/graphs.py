@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from streamlint.frozen import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen()
 class EnterCapture:
     """Returns a context manager that captures ``stream`` into ``graph``.
 
@@ -19,54 +20,54 @@ class EnterCapture:
     """Whose memory the graph may use."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class CaptureStarts:
     stream: str = "self"
     graph: str | None = None
     """A graph that exists and gets what is captured."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class SplitsCapture:
     """Returns ``self`` and further streams of the same capture, ``count`` in all, which follow its work."""
 
     count: str = "count"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class JoinsCaptures:
     """Makes the first of ``streams`` wait for the others, and returns it."""
 
     streams: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class CaptureEnds:
     """Returns a graph with what was captured on ``stream``."""
 
     stream: str = "self"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class NewGraph:
     """Returns a graph that nothing was captured into."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class InstantiatesGraph:
     """Returns a new executable graph of ``graph``, a graph or the stream that was captured last."""
 
     graph: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class GraphsCallables:
     """Returns callables that replay a graph of ``callables`` and give its static output."""
 
     callables: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class LaunchesGraph:
     """Runs what was captured into ``graph``, on ``stream`` (``None``: the current one)."""
 

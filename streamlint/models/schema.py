@@ -7,9 +7,9 @@ by name. ``self`` is the receiver of a method. The interpreter carries effects o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from streamlint.frozen import frozen
 from streamlint.models.graphs import (
     CaptureEnds,
     CaptureStarts,
@@ -45,7 +45,7 @@ __all__ = [
 # ----------------------------------------------------------------------------- effects
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class NewStream:
     """Returns a new stream; ``flag`` names a parameter that decides whether it is blocking.
 
@@ -64,19 +64,19 @@ class NewStream:
     ``__cuda_stream__``."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class CurrentStream:
     """Returns the current stream of the device named by ``device``."""
 
     device: str = "device"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class DefaultStream:
     kind: StreamKind = StreamKind.LEGACY
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class ForeignStream:
     """Wraps a raw handle; the stream behind it is the one of ``handle`` if that is known."""
 
@@ -85,7 +85,7 @@ class ForeignStream:
     """A device, or nothing, in its place stands for the current stream of this library."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class NewEvent:
     """Returns a new event; ``timing`` and ``untimed`` name parameters that give it time, or take it away."""
 
@@ -96,14 +96,14 @@ class NewEvent:
     """A flag, or flags with ``cudaEventDisableTiming``."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class NewDevice:
     """Returns an object that stands for a device; ``None`` or no number is the current one."""
 
     number: str = "device"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Makes:
     """Returns an object of the library that only its own rows know.
 
@@ -115,7 +115,7 @@ class Makes:
     keeps: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class EnterStream:
     """Returns a context manager (or, with ``now``, selects at once) that makes ``stream`` current."""
 
@@ -129,26 +129,26 @@ class EnterStream:
     """A parameter: where it is true, the stream that was current waits for ``stream`` in the end."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class EnterDevice:
     device: str = "device"
     now: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class SyncOnExit:
     """Returns a context manager that synchronizes ``stream`` when it is left."""
 
     stream: str = "self"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class StreamWaitsStream:
     stream: str = "self"
     other: str = "stream"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class StreamWaitsEvent:
     """``stream`` ``None``: the current stream."""
 
@@ -158,7 +158,7 @@ class StreamWaitsEvent:
     """The parameter that may say that a capture makes a node of the wait."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class StreamWaits:
     """``stream`` waits for ``what``, an event or a stream."""
 
@@ -166,7 +166,7 @@ class StreamWaits:
     stream: str = "self"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Records:
     """``event`` missing or None: a new event is made and returned. ``stream`` missing: the current one."""
 
@@ -175,22 +175,22 @@ class Records:
     flags: str = "flags"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class HostWaitsStream:
     stream: str = "self"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class HostWaitsEvent:
     event: str = "self"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class HostWaitsDevice:
     device: str = "device"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Queries:
     """Returns whether ``of`` is complete: true is a synchronization, an ignored answer is not."""
 
@@ -199,7 +199,7 @@ class Queries:
     """The answer is a status code: 0 is complete."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Copies:
     """A copy; spaces decide whether the host waits.
 
@@ -226,7 +226,7 @@ class Copies:
     returns: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Uses:
     """Device work on ``stream`` (``None``: the current one) that touches the named parameters."""
 
@@ -248,7 +248,7 @@ class Uses:
     """The host waits for it where the memory is pinned or managed (``cudaMemset``)."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Communicates:
     """A collective of ``group``; with ``flag`` true it runs on the group's own stream and returns a handle.
 
@@ -262,7 +262,7 @@ class Communicates:
     flag: str | None = "async_op"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Launches:
     """A kernel written in Python, with its arguments in the lists ``args``; its body shows what it does."""
 
@@ -271,7 +271,7 @@ class Launches:
     stream: str = "stream"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Binds:
     """The receiver keeps an address under a name, for its later work (``set_tensor_address``)."""
 
@@ -279,7 +279,7 @@ class Binds:
     address: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Background:
     """Work of another thread or device that heeds no stream and starts at once.
 
@@ -295,14 +295,14 @@ class Background:
     """Memory that is not known to be the device's, or pinned, is none of its business here."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class OrdersAll:
     """May order all streams with each other and with the host; no document says which."""
 
     why: Doubt = Doubt.ESCAPE
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class HostUses:
     """The host itself touches the named parameters before the call returns."""
 
@@ -310,7 +310,7 @@ class HostUses:
     writes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Allocates:
     space: Space
     stream: str | None = None
@@ -327,7 +327,7 @@ class Allocates:
     """The pool that hands the block out again as soon as nothing refers to it, whatever still uses it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Frees:
     """``device_wide``: blocks until the whole device is idle (observed, not documented)."""
 
@@ -336,21 +336,21 @@ class Frees:
     device_wide: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Pins:
     """Page-locks memory that exists (``cudaHostRegister``)."""
 
     buffer: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Unpins:
     """Ends ``Pins``; was seen to wait for the whole device (not documented)."""
 
     buffer: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class GlobalMemory:
     """Returns the address of a variable of a module: the same memory each time that it is asked for."""
 
@@ -359,18 +359,18 @@ class GlobalMemory:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Struct:
     """Returns a record whose fields the program sets (``cudaMemcpy3DParms()``)."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class KeepsAlive:
     buffer: str = "self"
     stream: str = "stream"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class HostCallback:
     stream: str
     function: str
@@ -380,12 +380,12 @@ class HostCallback:
     """The function takes stream, status and data."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class OrdersNothing:
     """A CUDA call without effect on order."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class ReadsTimes:
     """Returns the time between two events, which must both be complete."""
 
@@ -393,24 +393,24 @@ class ReadsTimes:
     end: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Destroys:
     what: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class SelectsDevice:
     device: str = "device"
     push: bool = False
     """What was selected before comes back (``cuCtxPopCurrent``)."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class RestoresDevice:
     """The device that the last push replaced is current again."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Views:
     """Returns another view of the same memory."""
 
@@ -421,7 +421,7 @@ class Views:
     """Whose array the view is, if not that of the library of ``of``."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Adopts:
     """Returns memory of another library as an object of this one.
 
@@ -432,19 +432,19 @@ class Adopts:
     stream: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Returns:
     """Returns parameter ``what`` unchanged (wrappers such as ``ctypes.cast``)."""
 
     what: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Succeeds:
     """Returns whether the call worked, which it does: ``if not context.execute_async_v3(stream): raise``."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Pure:
     """No CUDA work and no access to memory: shapes, sizes, predicates."""
 

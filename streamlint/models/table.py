@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from itertools import takewhile
 from typing import TYPE_CHECKING
+
+from streamlint.frozen import frozen
 
 if TYPE_CHECKING:
     from streamlint.models.schema import Effect
@@ -67,7 +68,7 @@ class Role(Enum):
     """Anything else that the name of a method shows: an execution context of TensorRT."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Api:
     """One call. ``params`` as in its signature, without defaults: ``"dst src count kind stream *args"``.
 
@@ -120,7 +121,7 @@ def status_call(
     return Api(name, params, effects, status=True, further=further, older=older)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Framework:
     """One library: its modules, functions and the methods of its streams, events, graphs and buffers."""
 

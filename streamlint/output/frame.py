@@ -11,10 +11,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from streamlint.characters import plain, visible, width
+from streamlint.frozen import frozen
 from streamlint.output.style import TAB, Style
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ CONTEXT = 1
 """Lines shown before and after each place."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Mark:
     """One place to underline."""
 
@@ -44,7 +44,7 @@ class Mark:
         return style.related(text) if self.severity is None else style.severity(text, self.severity)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class _Underline:
     """A stretch of one line, in code points."""
 
@@ -106,7 +106,7 @@ def _visible_lines(marked: Iterable[int], lines: Sequence[str]) -> list[int]:
     return sorted(chosen | between)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class _Cells:
     """A line as it appears: text and column of each code point, after tabs and wide characters."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
+
+from streamlint.frozen import frozen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +28,7 @@ class Format(Enum):
     JUNIT = "junit"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Stop:
     """A run that a signal ended early."""
 
@@ -43,7 +44,7 @@ class Stop:
         return f"stopped by {self.signal} after {self.done} of {self.files} files: there may be more to find"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Outcome:
     """The findings to show, in order, and what surrounds them."""
 

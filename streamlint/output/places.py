@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamlint.files import SourceFiles, UnreadableError, read
+from streamlint.frozen import frozen
 from streamlint.notebook import MAX_BYTES, SUFFIX, NotebookError, cell_path, lines_in_file, parse
 from streamlint.output.outcome import Format
 from streamlint.source import Span
@@ -95,7 +96,7 @@ def in_notebooks(outcome: Outcome, form: Format) -> Outcome:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class _Shown:
     """A notebook, and the lines of its file if those are what is wanted."""
 

@@ -7,10 +7,10 @@ pre-commit environment, carries a rendering library, and frames need exact contr
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from streamlint.finding import Severity
+from streamlint.frozen import frozen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +21,7 @@ _SEVERITY = {Severity.ERROR: "1;31", Severity.WARNING: "1;33", Severity.ADVICE: 
 TAB = 4
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Style:
     """Paints text, or leaves it as it is."""
 

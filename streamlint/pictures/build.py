@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from streamlint.frozen import frozen
 from streamlint.judging.judge import judge
 from streamlint.notebook import split_path
 from streamlint.order.hb import Verdict
@@ -29,7 +29,7 @@ MOST_EACH = 6
 """The same for each operation of a pair, if there are many pairs."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Scene:
     """A trace with what is looked at in it: what pictures and stories are made from."""
 

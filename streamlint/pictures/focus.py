@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from streamlint.frozen import frozen
 from streamlint.order.hb import Verdict
 from streamlint.trace import (
     Alloc,
@@ -39,7 +39,7 @@ Thing: TypeAlias = tuple[str, int]
 """A stream, an event, a buffer, a lane or a monitor: what operations have in common."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Focus:
     """``pairs`` are those that nothing orders; ``racing`` has these, and the operations of other findings."""
 

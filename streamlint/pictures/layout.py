@@ -7,9 +7,9 @@ at all: arrows leave a card sideways, go down in a gap, and enter the other card
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from streamlint.frozen import frozen
 from streamlint.pictures.model import Arrow, Missing
 from streamlint.pictures.texts import CODE, SMALL, Line, lines_of, measure, shortened
 
@@ -29,7 +29,7 @@ BREAK = 34
 HEAD = 52
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Card:
     x: float
     y: float
@@ -43,7 +43,7 @@ class Card:
         return self.y + self.height / 2
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Way:
     """The line of an arrow: out of a card at ``x1, y1``, down at ``x``, and into the other at ``x2, y2``."""
 
@@ -54,7 +54,7 @@ class Way:
     x2: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Layout:
     width: float
     lanes: tuple[tuple[float, float], ...]

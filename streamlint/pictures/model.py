@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from streamlint.frozen import frozen
 
 
 class Part(Enum):
@@ -26,7 +27,7 @@ class How(Enum):
     MAYBE = "may wait for"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Lane:
     """The host, a thread of it, or a stream: what stands in it runs from top to bottom."""
 
@@ -34,7 +35,7 @@ class Lane:
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Operation:
     """One operation, or a stretch of time from row ``row`` to row ``last``.
 
@@ -54,7 +55,7 @@ class Operation:
     part: Part = Part.OTHER
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Arrow:
     """``later`` begins after ``earlier`` has ended; both are numbers of operations."""
 
@@ -63,7 +64,7 @@ class Arrow:
     how: How
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Missing:
     """An edge that is not there, between two that use the same memory."""
 
@@ -73,7 +74,7 @@ class Missing:
     """Whether nothing orders the two; else what may order them is not known to."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Break:
     """A line of text above a row: where another call begins."""
 
@@ -81,7 +82,7 @@ class Break:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Picture:
     title: str
     """In a sentence, names in backticks."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from streamlint.frozen import frozen
 from streamlint.order.conflicts import ConflictKind
 from streamlint.order.hb import Verdict
 from streamlint.pictures import words
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from streamlint.trace import Doubt, Op, OpId
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Actor:
     """One of the operations that a finding is about."""
 
@@ -30,7 +30,7 @@ class Actor:
     effect: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Story:
     """Sentences with names in backticks."""
 

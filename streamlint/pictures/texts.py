@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from streamlint.characters import width
+from streamlint.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Font:
     size: float
     fixed: bool
@@ -28,7 +28,7 @@ _NARROW, _WIDE = frozenset(" .,:;'|!ijlI()[]f`"), frozenset("mwMW@%")
 _MARK = "…"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Piece:
     """A stretch of text; ``code`` was between backticks."""
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
 from streamlint.finding import Confidence, Severity
+from streamlint.frozen import frozen
 from streamlint.trace import (
     Barrier,
     BufferId,
@@ -50,7 +51,7 @@ def part(numbers: list[OpId], first: int = 0, before: int | None = None) -> list
     return numbers[start : None if before is None else bisect_left(numbers, before)]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Judged:
     """One path with its happens-before order and the pairs that nothing orders."""
 
@@ -120,7 +121,7 @@ def _writes(op: Op, buffer: BufferId) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Note:
     """A related place: an op of the trace, or a span of its own."""
 
@@ -128,7 +129,7 @@ class Note:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Problem:
     """What a rule found on one path, before confidence and duplicates are settled.
 
@@ -173,7 +174,7 @@ class About(Enum):
         return self is not About.REST
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Rule:
     """One rule: its identity, its documentation, and its check."""
 

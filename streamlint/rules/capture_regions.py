@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from streamlint.frozen import frozen
 from streamlint.trace import (
     Alloc,
     Barrier,
@@ -44,7 +45,7 @@ _NONE: Doubts = frozenset()
 _UNSEEN = frozenset({StreamKind.UNKNOWN, StreamKind.CURRENT})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Refused:
     """An op that CUDA does not permit during the capture."""
 
@@ -52,7 +53,7 @@ class Refused:
     doubts: Doubts
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class OutsideWait:
     """A captured stream waits for a record that is not part of the capture."""
 
@@ -61,7 +62,7 @@ class OutsideWait:
     doubts: Doubts
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Unjoined:
     """Captured work of a side stream that the capturing stream does not wait for before the end."""
 
@@ -71,7 +72,7 @@ class Unjoined:
     doubts: Doubts
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Elsewhere:
     """Work queued between the begin and the end of a capture, on a stream that is not part of it."""
 

@@ -6,9 +6,10 @@ minutes where this takes a second.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from streamlint.frozen import frozen
 from streamlint.rules.base import is_entry, is_return, stream_of
 from streamlint.trace import (
     Barrier,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from streamlint.trace import BufferId, Op, StreamId
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Index:
     """Numbers of operations, each list in order."""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from streamlint.finding import Severity
+from streamlint.frozen import frozen
 from streamlint.order.hb import Verdict
 from streamlint.rules.base import Judged, Note, Problem, Rule, quoted
 from streamlint.trace import (
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class _Blocked:
     """A wait inside the body of a callback."""
 

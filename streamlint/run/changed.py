@@ -6,12 +6,12 @@ import os
 import re
 import subprocess
 from bisect import bisect_left
-from dataclasses import dataclass
 from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING
 
 from streamlint import notebook
 from streamlint.errors import UserError
+from streamlint.frozen import frozen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ MOST_HUNKS = 200_000
 """Stretches of changed lines that are kept in all; of files for which there is no room all lines count."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Changed:
     """For each file that differs, by its path from the root, its changed lines in their order; None: all."""
 

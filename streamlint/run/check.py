@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from streamlint.files import SourceFiles, absolute, is_file, relative
 from streamlint.finding import Confidence, Report, SourceError, leading
+from streamlint.frozen import frozen
 from streamlint.output.outcome import Outcome, Stop
 from streamlint.patterns import Patterns
 from streamlint.run import engine
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from streamlint.settings.config import Config
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Texts:
     """Texts that are read in the place of files: standard input, or what an editor has not saved yet."""
 
@@ -39,7 +40,7 @@ class Texts:
     """Those of them that are to be analyzed themselves, whether there is such a file or not."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Request:
     """What the user asked for, with the configuration already applied."""
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import notebook
 from streamlint.files import UnreadableError, absolute, is_file, is_folder, read
+from streamlint.frozen import frozen
 from streamlint.patterns import PatternError, Patterns
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ DEEPEST = 100
 """Folders inside of folders that are looked into; more are a trap, or somebody's mistake."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Fault:
     """Something below a named folder that cannot be looked at; the rest is."""
 
@@ -36,7 +37,7 @@ class Fault:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Discovered:
     """The files below some paths, in a fixed order; paths that lead nowhere; what could not be looked at."""
 
@@ -72,7 +73,7 @@ def discover(paths: Sequence[Path], root: Path, exclude: Sequence[str] = ()) -> 
     return Discovered(tuple(sorted(found.values())), tuple(missing), tuple(faults))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class _Ignore:
     """One .gitignore file: its folder and its patterns."""
 

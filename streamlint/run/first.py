@@ -7,12 +7,13 @@ whole file is analyzed after it, and what that gives takes the place of this.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from streamlint.files import decoded, lines_of
 from streamlint.finding import Report
+from streamlint.frozen import frozen
 from streamlint.interp.facts.relevance import all_functions
 from streamlint.judging.merging import merge
 from streamlint.run import check, collector
@@ -32,7 +33,7 @@ SECONDS = 0.1
 """What the entries took the last time that are run again; a helper may lead to all entries of a file."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Whole:
     """What a whole file gave when it was analyzed last, before comments and the selection of rules."""
 
@@ -41,7 +42,7 @@ class Whole:
     ran: tuple[Ran, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class _Edit:
     """The lines in which two texts differ: those behind ``top`` and before the last ``below``."""
 

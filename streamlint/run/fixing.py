@@ -19,6 +19,7 @@ from streamlint import notebook
 from streamlint.files import UnreadableError, decoded, lines_of, read
 from streamlint.finding import OF_FIXES, SourceError
 from streamlint.fixes import edits
+from streamlint.frozen import frozen
 from streamlint.output.terminal import save
 from streamlint.parsing import parses
 from streamlint.run import check
@@ -57,7 +58,7 @@ class _File:
         return self.after.encode(self.encoding)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Mended:
     """What came of it."""
 
@@ -198,7 +199,7 @@ def _chosen(fixing: _Fixing, findings: Sequence[Finding], path: str) -> list[tup
 # ----------------------------------------------------------------------------- before and after
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class _Known:
     """What is found in some files, with the texts as they are now."""
 

@@ -11,12 +11,12 @@ import threading
 import time
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from streamlint import __version__
 from streamlint.errors import UserError
 from streamlint.finding import SourceError
+from streamlint.frozen import frozen
 from streamlint.run import parallel, pool
 from streamlint.run.results import FileResult
 
@@ -48,7 +48,7 @@ class _LostError(Exception):
     """There is nobody any more who would do the rest."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Fleet:
     executor: Executor
     workers: Callable[[], int]

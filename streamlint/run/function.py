@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.finding import Confidence, leading
+from streamlint.frozen import frozen
 from streamlint.interp.entries import starts
 from streamlint.interp.entries.runs import run_entry
 from streamlint.run.session import Session
@@ -27,7 +27,7 @@ class UnknownFunctionError(LookupError):
         self.names = names
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Walk:
     """A path through a function, with what is found on it."""
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from streamlint.errors import UserError
 from streamlint.files import UnreadableError
+from streamlint.frozen import frozen
 from streamlint.output.terminal import save
 from streamlint.run import check
 from streamlint.settings.catalog import INVALID_SUPPRESSION, UNUSED_SUPPRESSION, vocabulary
@@ -21,7 +21,7 @@ MOST_ROUNDS = 20
 _OF_COMMENTS = (UNUSED_SUPPRESSION.code, INVALID_SUPPRESSION.code)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Ignored:
     """What came of it."""
 

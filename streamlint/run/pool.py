@@ -18,10 +18,10 @@ import threading
 import time
 from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from streamlint.frozen import frozen
 from streamlint.run import worker as program
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from streamlint.run.worker import Work
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Patience:
     """How long a worker may be at one file.
 
@@ -46,7 +46,7 @@ class Patience:
 PATIENCE = Patience()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Lost:
     """Instead of an answer: why there is none."""
 

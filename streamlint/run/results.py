@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from streamlint.finding import Finding, SourceError, Statistics
+from streamlint.frozen import frozen
 from streamlint.parsing import MAX_BYTES
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from streamlint.trace import StreamKind
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Settings:
     default_stream: str = "legacy"
     max_file_bytes: int = MAX_BYTES
@@ -35,7 +36,7 @@ class Settings:
         return StreamKind.PER_THREAD if self.default_stream == "per-thread" else StreamKind.LEGACY
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Reads:
     """What was looked at to analyze a file: where all of it is as it was, so is what the file gives."""
 
@@ -45,7 +46,7 @@ class Reads:
     """Searches through the text of the whole tree, with the paths of the files that match."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class FileResult:
     """What one file gave."""
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from streamlint.frozen import frozen
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
@@ -27,7 +29,7 @@ Key: TypeAlias = "tuple[Path, str, str, bool]"
 """A file, its path in the project, the name that it has as a module, and whether it is a package."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Ran:
     """An entry of a file that was run."""
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from streamlint.frozen import frozen
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from streamlint.run.warm import Warm
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Question:
     """What to check: files and folders as they are saved, or texts as they are shown."""
 
@@ -36,7 +38,7 @@ class Question:
     """If given, only what is found in the function that was edited since then is asked for."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Answer:
     """What was found; paths start at ``root``."""
 

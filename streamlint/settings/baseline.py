@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from streamlint.errors import UserError, place
 from streamlint.files import UnreadableError
 from streamlint.files import read as read_file
+from streamlint.frozen import frozen
 from streamlint.parsing import UnparsableError, json_of
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class BaselineError(UserError):
     """A baseline file that cannot be read."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Baseline:
     """The entries of a baseline, by their fingerprint."""
 

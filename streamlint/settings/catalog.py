@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from streamlint.errors import UserError
 from streamlint.finding import Severity
+from streamlint.frozen import frozen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -37,7 +37,7 @@ class RuleInfo(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class CommentRule:
     """A rule about suppression comments, which no analysis is needed for."""
 
@@ -111,7 +111,7 @@ y = x + 1  # streamlint: ignore[SL101] the copy stream is idle here
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Listed:
     """A rule by its code and name; all else it is asked for loads the rules, and with them the analysis."""
 
@@ -210,7 +210,7 @@ def find_rule(word: str, rules: Sequence[RuleInfo]) -> RuleInfo:
     raise UserError(f"unknown rule `{word}`{nearest_rule(word, vocabulary(rules))}")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Selection:
     """Which codes a run reports.
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamlint.errors import UserError, place
 from streamlint.files import absolute, is_folder
 from streamlint.finding import Confidence
+from streamlint.frozen import frozen
 from streamlint.patterns import PatternError, Patterns
 from streamlint.settings.catalog import parse_selectors, suggestion
 from streamlint.settings.toml import ConfigError, document_of, line_of, text_of
@@ -35,7 +36,7 @@ PLANNED = ("model",)
 DEFAULT_STREAMS = ("legacy", "per-thread")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Config:
     """What a configuration file says; the defaults are those of a run without one."""
 
@@ -138,7 +139,7 @@ def with_known_codes(config: Config, rules: Sequence[RuleInfo]) -> Config:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class _Table:
     """A TOML table whose errors name the file, the line and the full key."""
 

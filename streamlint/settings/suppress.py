@@ -16,12 +16,13 @@ import re
 import tokenize
 from bisect import bisect_right
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import notebook
 from streamlint.files import UnreadableError, text_of
 from streamlint.finding import Confidence, Edit, Finding, Fix
+from streamlint.frozen import frozen
 from streamlint.prefilter import may_hold_comments
 from streamlint.settings.catalog import (
     INVALID_SUPPRESSION,
@@ -48,7 +49,7 @@ CORRECT_FORM = "write `# streamlint: ignore[SL101] reason`, with the code that i
 _LAYOUT = frozenset({tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING, tokenize.ENDMARKER})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Comment:
     """A ``# streamlint:`` comment as it stands in the text."""
 
@@ -71,7 +72,7 @@ class Comment:
         return place.line <= self.span.line <= place.end_line or first <= place.line <= last
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class FileComments:
     """The comments of one file, and what is wrong with them."""
 
@@ -226,7 +227,7 @@ def _about(rule: CommentRule, comment: Comment, message: str, fix: str, seen: Co
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class _Place:
     """Where a marked comment stands."""
 
@@ -237,7 +238,7 @@ class _Place:
     at_top: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class _Layout:
     """Where the statements of a text are, and its marked comments."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeAlias
+
+from streamlint.frozen import frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +32,7 @@ class Basis(Enum):
     """Measured, promised nowhere, and never a reason to call code safe."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Axiom:
     """One fact that the model rests on, and how to measure it.
 
@@ -47,7 +48,7 @@ class Axiom:
     devices: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Group:
     """Axioms under one heading of docs/semantics.md that need the same ``library``, if any."""
 
@@ -63,7 +64,7 @@ class Verdict(Enum):
     NOT_TESTED = "not tested"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Result:
     """``measured`` is what was seen, or why nothing could be."""
 

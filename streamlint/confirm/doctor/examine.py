@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamlint.confirm.doctor.axiom import Result, Verdict
 from streamlint.confirm.run.processes import tidy_environment
+from streamlint.frozen import frozen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,7 +26,7 @@ TIMEOUT_S = 40.0
 """Limit of one experiment; the first one of a process also loads what the library needs."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Entry:
     """An axiom, the heading it stands under, and what came out."""
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import ctypes
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from streamlint.confirm.doctor.axiom import ORDERED, RETURNS, UNORDERED, WAITS
 from streamlint.confirm.gpu.driver import NOT_READY, DriverError
 from streamlint.confirm.gpu.gate import Gate
+from streamlint.frozen import frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -223,7 +223,7 @@ def host_byte(address: int, size: int = SMALL) -> int:
     return ctypes.c_ubyte.from_address(address + size - 1).value
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Race:
     """A value written behind a gate, and read on another stream."""
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import ctypes
 import re
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
+
+from streamlint.frozen import frozen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,7 +79,7 @@ def _readable(symbol: bytes) -> str:
     return re.sub(r"(?<=.)[<(].*", "", name)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Record:
     """Work of the device, in nanoseconds of CUPTI's clock; ``stream`` is CUPTI's number of it."""
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
+
+from streamlint.frozen import frozen
 
 if TYPE_CHECKING:
     from streamlint.confirm.inside.cupti import Call
@@ -144,7 +145,7 @@ _LAYOUTS: Final[dict[str, Arguments]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Queued:
     """Work that a call is about to queue. ``stream`` is ``None`` where its arguments are not known."""
 

@@ -12,7 +12,7 @@ import importlib.util
 import sys
 import types
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -30,6 +30,7 @@ from streamlint.confirm.inside.variables import Variables
 from streamlint.confirm.inside.warm import warm
 from streamlint.confirm.terms import Cause
 from streamlint.confirm.text.instrument import PROBE, Place, Purpose, instrument
+from streamlint.frozen import frozen
 
 if TYPE_CHECKING:
     import ctypes
@@ -86,7 +87,7 @@ def _ready() -> Driver:
     return driver
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Before:
     """What earlier runs of the process leave to later ones."""
 

@@ -12,9 +12,10 @@ import os
 import sys
 import threading
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from streamlint.frozen import frozen
 
 if TYPE_CHECKING:
     import re
@@ -53,7 +54,7 @@ class _Data(ctypes.Structure):
 _Callback: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.c_void_p)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Call:
     """A driver call that a thread of the process is about to make, or has made."""
 

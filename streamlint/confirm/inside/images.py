@@ -12,11 +12,11 @@ import ctypes
 import hashlib
 import mmap
 import struct
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from streamlint.confirm.inside.calls import LOADS
+from streamlint.frozen import frozen
 
 if TYPE_CHECKING:
     from streamlint.confirm.gpu.driver import Driver
@@ -37,7 +37,7 @@ class _Load(ctypes.Structure):
     _fields_ = (("handle", ctypes.POINTER(ctypes.c_void_p)), ("image", ctypes.c_void_p))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Image:
     """Where a file has an image: a library that is mapped, or one that was written for it."""
 

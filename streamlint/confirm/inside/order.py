@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from streamlint.confirm.gpu.driver import DriverError
 from streamlint.confirm.inside.calls import Copy, Launch, LaunchConfig, LaunchEx, Set8, Set16, Set32, Two
+from streamlint.frozen import frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,7 +34,7 @@ _LIMIT_S: Final = 5.0
 _SHOWN: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Range:
     """A whole allocation, on the device or pinned."""
 
@@ -42,7 +43,7 @@ class Range:
     on_host: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Operation:
     """A call that can be made again, on any stream."""
 
@@ -54,7 +55,7 @@ class Operation:
     """Whether it uses memory that nobody names: that of a graph. Effects on the other's memory are seen."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Conflict:
     """Two statements that do not commute."""
 

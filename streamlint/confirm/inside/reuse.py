@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import sys
 import weakref
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from streamlint.confirm.terms import assert_never
+from streamlint.frozen import frozen
 
 if TYPE_CHECKING:
     from streamlint.confirm.gpu.driver import Driver
@@ -35,7 +36,7 @@ _MOST_SEEN: Final = 4096
 _MOST_MEMBERS: Final = 16
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class TorchBlock:
     """Memory of PyTorch's allocator, which hands it out again to the stream that it was made for."""
 
@@ -45,7 +46,7 @@ class TorchBlock:
     device: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class CupyBlock:
     """Memory of CuPy's pool, which also has free blocks by stream."""
 
@@ -54,7 +55,7 @@ class CupyBlock:
     stream: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class CoreBlock:
     """A buffer of cuda.core, and the resource that it came from."""
 
@@ -63,7 +64,7 @@ class CoreBlock:
     resource: Any = field(compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class PoolBlock:
     """Memory of the driver's pool (``cudaMallocAsync``), to the end of its allocation."""
 
@@ -71,7 +72,7 @@ class PoolBlock:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class PlainBlock:
     """Memory of ``cudaMalloc``, to the end of its allocation."""
 

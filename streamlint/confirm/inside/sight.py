@@ -5,13 +5,13 @@ from __future__ import annotations
 import ctypes
 import sys
 import weakref
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from streamlint.confirm.inside.reuse import Block, block_of
 from streamlint.confirm.inside.values import snapshot
 from streamlint.confirm.terms import RESULT
+from streamlint.frozen import frozen
 
 if TYPE_CHECKING:
     from streamlint.confirm.gpu.driver import Driver
@@ -29,7 +29,7 @@ _MOST_MEMBERS: Final = 16
 _DEEPEST: Final = 3
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Sight:
     """An array, by weak references to it and to the array that it is a view of."""
 

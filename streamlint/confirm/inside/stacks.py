@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from streamlint.confirm.terms import Cause
+from streamlint.frozen import frozen
 
 _OWN: Final = str(Path(__file__).parents[1])
 
@@ -16,7 +16,7 @@ _TIMEOUT: Final = "Timeout ("
 _FRAME: Final = re.compile(r' *File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>.*)')
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Frame:
     file: str
     line: int

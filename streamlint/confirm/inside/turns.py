@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from streamlint.confirm.inside.hold import Hold
 from streamlint.confirm.inside.sight import result_of
+from streamlint.frozen import frozen
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +36,7 @@ class Stop(Enum):
     Or ``float(slot.copy_(x, non_blocking=True))``, which is the earlier and the later operation."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Order:
     """What one run of the program is to do."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import re
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from streamlint.confirm.inside.calls import plain_name
+from streamlint.frozen import frozen
 from streamlint.models.cuda_driver import CUDA_DRIVER
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class Copy2D(ctypes.Structure):
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Decoded:
     """A call with the row of its function, its arguments by name, and where its results will be."""
 

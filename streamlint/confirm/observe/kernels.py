@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from streamlint.confirm.gpu.driver import Driver, DriverError, DriverUnavailableError
 from streamlint.confirm.inside.calls import Launch, LaunchEx, queued
 from streamlint.confirm.observe.events import Touch
+from streamlint.frozen import frozen
 from streamlint.trace import Doubt, Mode
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ _PERHAPS_LESS: Final = frozenset({Doubt.OPAQUE, Doubt.ALIAS})
 _WRITES_ELSEWHERE: Final = frozenset({Doubt.INFERRED})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Pointer:
     """The argument of a kernel, by its place, that points into a block."""
 

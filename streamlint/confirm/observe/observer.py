@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.confirm.inside.cupti import CuptiUnavailableError
@@ -17,6 +17,7 @@ from streamlint.confirm.observe.imports import Finder
 from streamlint.confirm.observe.recorder import HALF_WINDOW, Recorder
 from streamlint.confirm.observe.sites import Frames, Sources, library_folders
 from streamlint.confirm.observe.translate import trace_of
+from streamlint.frozen import frozen
 from streamlint.judging.judge import findings_of_recording
 from streamlint.models.cuda_driver import CUDA_DRIVER
 from streamlint.models.cuda_runtime import CUDA_RUNTIME
@@ -38,7 +39,7 @@ UNTRACED = frozenset({"cupy", "cuda.core", "cuda.core.experimental", "numba.cuda
 """Traced by their driver calls alone: where those are not seen, what they may order is only `possible`."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Observed:
     """What a program did wrong, one finding for a rule and pair of places, without fingerprints."""
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamlint.files import UnreadableError, read, text_of
+from streamlint.frozen import frozen
 from streamlint.parsing import UnparsableError, parse
 from streamlint.source import Span
 
@@ -96,7 +97,7 @@ class Frames:
 NOWHERE = Span("", 0, 0, 0, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Located:
     """A place as the source has it. ``node`` is the expression at the span, if there is one."""
 

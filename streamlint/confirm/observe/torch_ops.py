@@ -6,10 +6,10 @@ A schema says which arguments an operator writes (``Tensor(a!)``) and which resu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from streamlint.frozen import frozen
 from streamlint.models.torch import LIKE_FACTORIES, NEW_METHODS, UNFILLED
 from streamlint.trace import Mode
 
@@ -46,7 +46,7 @@ _SPECIAL = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Operator:
     """What one operator does to the tensors among its arguments, and to its results."""
 

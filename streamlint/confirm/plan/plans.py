@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -11,6 +11,7 @@ from typing_extensions import assert_never
 from streamlint.confirm.inside.hold import Hold
 from streamlint.confirm.plan.functions import PlanError, Program
 from streamlint.confirm.text.instrument import Place
+from streamlint.frozen import frozen
 from streamlint.trace import Callback, Free
 from streamlint.witness import (
     UNDECLARED,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 _BY_VALUE: Final = ByValue()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Plan:
     """Hold back ``earlier`` in ``function`` of ``path`` and watch ``later``.
 
@@ -62,7 +63,7 @@ class Plan:
     """Where else the error of the finding may come up, by file."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Target:
     """``FILE``, ``FOLDER`` or ``FILE::function`` as given on the command line."""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
+from streamlint.frozen import frozen
 from streamlint.judging.judge import judge
 from streamlint.order.conflicts import ConflictKind
 from streamlint.order.hb import Verdict
@@ -52,7 +52,7 @@ class Harm(Enum):
     FREED_WHILE_WRITTEN = "freed while it is written"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Slice:
     """Two operations that nothing orders, and what else takes part in (not) ordering them.
 

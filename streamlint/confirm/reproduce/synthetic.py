@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from streamlint.confirm.gpu.driver import Driver, DriverUnavailableError
@@ -13,6 +12,7 @@ from streamlint.confirm.reproduce.synthesize import program
 from streamlint.confirm.run.processes import tidy_environment
 from streamlint.files import SourceFiles, write_whole
 from streamlint.finding import Severity
+from streamlint.frozen import frozen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,7 +27,7 @@ SYNTHETIC: Final = "SYNTHETIC"
 _VALUES: Final = re.compile(r"with the missing edge: (?P<right>.*)\nwithout it: +(?P<racing>.*)\n")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Reproducer:
     """``path`` is where it was written; without one, ``note`` says why there is none.
 

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import tempfile
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
@@ -41,6 +41,7 @@ from streamlint.confirm.verdict import (
     first_difference,
     suspicious,
 )
+from streamlint.frozen import frozen
 from streamlint.witness import (
     ByDeadlock,
     ByError,
@@ -63,7 +64,7 @@ T = TypeVar("T")
 _USUAL: Final = Schedule()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Case:
     """A finding, and the places of the program to watch for it."""
 
@@ -71,7 +72,7 @@ class Case:
     sites: tuple[Site, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Ask:
     """A run in which an execution is held back; and what it left."""
 

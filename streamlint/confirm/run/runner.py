@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,7 @@ from streamlint.confirm.verdict import (
     decide,
     suspicious,
 )
+from streamlint.frozen import frozen
 from streamlint.witness import (
     ByDeadlock,
     ByError,
@@ -50,7 +51,7 @@ MAX_TURNS = 4
 """So many executions of one statement are held back one by one."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Confirmation:
     plan: Plan
     decision: Decision

@@ -13,6 +13,7 @@ from streamlint.confirm.inside.order import Conflict
 from streamlint.confirm.inside.turns import Stop
 from streamlint.confirm.terms import CRASHES, Cause, CudaError
 from streamlint.confirm.verdict import Failed, Outcome, Returned
+from streamlint.frozen import frozen
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from streamlint.confirm.inside.values import Snapshot
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Span:
     """When a part of a turn was under way, in nanoseconds: ``"gate"``, ``"earlier"`` or ``"later"``."""
 
@@ -33,7 +34,7 @@ class Span:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Schedule:
     """One of the ways to hold an operation back and to look at what comes of it."""
 

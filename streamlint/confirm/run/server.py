@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ from streamlint.confirm.terms import Cause, CudaError
 from streamlint.confirm.text.instrument import Purpose
 from streamlint.confirm.verdict import Failed, Outcome, Raised, Returned
 from streamlint.files import UnreadableError, read, text_of
+from streamlint.frozen import frozen
 from streamlint.parsing import UnparsableError, parse
 from streamlint.witness import (
     ByDeadlock,
@@ -58,7 +58,7 @@ _FOLDER = "STREAMLINT_CONFIRM_FOLDER"
 """Marks what the runs start, so that nothing of it is left behind."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Limits:
     """``delay_ms``: how long one gate holds. ``timeout_s``: after which a run is killed."""
 
@@ -70,7 +70,7 @@ class Limits:
     the right value that it did not wait for."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Run:
     """One execution of a plan's function."""
 
@@ -78,7 +78,7 @@ class Run:
     mode: Mode
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Seen:
     outcome: Outcome
     environment: dict[str, str]

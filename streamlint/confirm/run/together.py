@@ -9,9 +9,10 @@ looked at once behind each gate that was closed before its own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
+
+from streamlint.frozen import frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,7 +35,7 @@ class _Running(Protocol):
     def __call__(self, held: Sequence[Execution], free: Sequence[Execution] = ()) -> Seen: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Together:
     """``run`` makes a run with gates for some executions, ``shows`` compares what it left of one."""
 

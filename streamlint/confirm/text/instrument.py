@@ -19,7 +19,6 @@ and ``cudart.cudaMemcpyAsync(dst, src, n, kind, stream)`` becomes::
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -37,6 +36,7 @@ from streamlint.confirm.text.streams import (
     plain_call,
     stream_argument,
 )
+from streamlint.frozen import frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -49,7 +49,7 @@ _COMPILED = ("jit", "kernel", "compile", "vectorize", "reduce")
 _COMPILING_CALLS = ("jit", "compile", "vectorize")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Place:
     """Where a statement is: line from 1, column from 0 in code points (``None``: anywhere on the line)."""
 
@@ -149,7 +149,7 @@ def _code_points(lines: list[str], line: int, offset: int) -> int:
     return len(lines[line - 1].encode()[:offset].decode(errors="ignore"))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class _Operand:
     """A part of an operation: the one that is evaluated last."""
 

@@ -3,42 +3,43 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from streamlint.frozen import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen()
 class Keyword:
     """``stream=s``."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Position:
     """``cudaMemsetAsync(p, 0, n, s)``."""
 
     index: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Element:
     """The stream in the launch brackets of Numba: ``kernel[grid, block, s](x)``."""
 
     index: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Brackets:
     """Brackets that may hold a whole launch configuration: ``kernel[config](x)``."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Receiver:
     """``s.launch_host_func(f, x)``."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Among:
     """``launch(s, config, kernel, x)`` of cuda.core, or the user's own ``self.launch(x, n, s)``."""
 

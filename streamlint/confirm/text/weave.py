@@ -13,7 +13,6 @@ where 6 is the number of the site. ``see`` returns what it is given and keeps no
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -27,6 +26,7 @@ from streamlint.confirm.text.instrument import (
     wrap_stream,
 )
 from streamlint.confirm.text.streams import plain_call, stream_argument
+from streamlint.frozen import frozen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -55,7 +55,7 @@ class Role(Enum):
     """Where the error of a finding may come up: the end of the capture, for one."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Site:
     """One place of the finding with this number."""
 

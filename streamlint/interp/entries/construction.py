@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from streamlint.frozen import frozen
 from streamlint.interp.entries import repetition
 from streamlint.interp.facts import classes
 from streamlint.interp.python import instances, unseen_caller
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from streamlint.trace import Op
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class _Kept:
     """What a constructor, or a call after it, left behind, and the decisions that led there."""
 

@@ -6,10 +6,10 @@ An attribute, a variable of the module that both reach through its functions, or
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from streamlint import ir
+from streamlint.frozen import frozen
 from streamlint.interp.facts.relevance import queues_work
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def is_public(decl: ir.FunctionDecl) -> bool:
     return not decl.name.startswith("_") or decl.name in PUBLIC_SPECIALS
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Methods:
     """All methods of a class, inherited ones too, as lookup finds them."""
 
@@ -42,7 +42,7 @@ class Methods:
     """Attributes of the object among them."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Pair:
     first: ir.FunctionDecl
     second: ir.FunctionDecl

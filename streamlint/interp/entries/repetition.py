@@ -6,9 +6,9 @@ to, and the positions of iterators: whatever decides which slot the next call ta
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from streamlint.frozen import frozen
 from streamlint.interp.python import iterators
 from streamlint.interp.state import arrangement, lifetime, reach, rings
 from streamlint.interp.state.values import ConstV, HeapV, Shape, SymV, Value
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Numbers: TypeAlias = "tuple[tuple[str, object], ...]"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class State:
     """What decides which slot the next call takes."""
 

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from streamlint.frozen import frozen
 from streamlint.interp.entries import closures
 from streamlint.interp.facts import guesses
 from streamlint.interp.library import one_stream
@@ -51,7 +52,7 @@ PREPARING_STEPS = 4_000
 """Expressions and statements evaluated for such calls, over all paths: there are many ways to call."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Entry:
     """One way in: a label for messages, and what to run on a fresh machine."""
 

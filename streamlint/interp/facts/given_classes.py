@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections import deque
 from concurrent.futures import Future
-from dataclasses import dataclass
 from io import BytesIO
 from queue import Queue
 from threading import Thread
 from typing import TYPE_CHECKING
 
 from streamlint import ir
+from streamlint.frozen import frozen
 from streamlint.interp.facts import scopes, touching, writes
 from streamlint.interp.facts.kinds import HOLD_OTHERS
 from streamlint.interp.facts.relevance import all_classes
@@ -42,7 +42,7 @@ _ANYBODYS = frozenset(
 """What Python's own objects have as well."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Given:
     """The class of what is passed for a parameter."""
 

@@ -8,9 +8,10 @@ default stream, where work would stand between two blocking streams, nothing is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from streamlint.frozen import frozen
 from streamlint.interp.facts import company, known, no_memory
 from streamlint.interp.facts.kinds import NO_MEMORY, Kind
 from streamlint.interp.state import flavors, symbols
@@ -47,7 +48,7 @@ _ADDRESSES = ("ptr", "handle", "address", "offset")
 _OPERATORS = frozenset({"+", "-", "*", "/", "@", "**", "//"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Guess:
     """One operator whose operands are unknown."""
 

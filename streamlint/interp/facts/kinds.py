@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from streamlint import ir
+from streamlint.frozen import frozen
 from streamlint.interp.state.values import ApiV
 from streamlint.models import torch as torch_model
 from streamlint.trace import Evidence, Space
@@ -24,7 +25,7 @@ class Kind(Enum):
     UNKNOWN = "not known"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Fact:
     """What is known of a value, and how."""
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from streamlint import ir
+from streamlint.frozen import frozen
 from streamlint.interp.facts import flags, kinds, places, scopes, writes
 from streamlint.interp.facts.kinds import NOTHING, PLAIN, Fact, Kind, joined, surest
 from streamlint.interp.facts.relevance import all_classes
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 _Question: TypeAlias = "tuple[str, str, Span | str, str]"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Told:
     """What a function's text says of its parameters, whoever calls."""
 

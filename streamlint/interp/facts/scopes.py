@@ -5,10 +5,10 @@ Only the text is looked at; what an expression stands for is found in ``interp/p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from streamlint import ir
+from streamlint.frozen import frozen
 from streamlint.interp.facts import touching
 from streamlint.interp.facts.relevance import all_classes
 from streamlint.interp.state.values import ClassV, FuncV, ModuleV
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from streamlint.source import Span
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Target:
     """What outside code calls: a function, or a class of which it makes an object."""
 
@@ -59,7 +59,7 @@ class Target:
         return [param.name for param in self.params() if param.kind == "positional"][1 if bound else 0 :]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Scope:
     """Where an expression stands."""
 

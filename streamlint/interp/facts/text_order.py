@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from streamlint import ir
+from streamlint.frozen import frozen
 from streamlint.interp.facts import touching
 from streamlint.interp.facts.relevance import all_functions
 from streamlint.models import vocabulary
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from streamlint.source import Span
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class _Body:
     """What is asked of a function's text again and again, found in one walk."""
 

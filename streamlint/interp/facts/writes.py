@@ -5,10 +5,11 @@ A path asks for a name again at each use of it, and every path of every entry as
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from streamlint import ir
+from streamlint.frozen import frozen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,14 +18,14 @@ if TYPE_CHECKING:
     from streamlint.interp.state.project import Project
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Written:
     value: ir.Expr
     inside: bool
     """Whether a function does it that is defined inside of the text."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Writes:
     """What a text assigns and returns, each in its order."""
 

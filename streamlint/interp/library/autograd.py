@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from streamlint import ir
+from streamlint.frozen import frozen
 from streamlint.interp.facts import classes
 from streamlint.interp.library import storage, tensors
 from streamlint.interp.state import symbols
@@ -21,7 +21,7 @@ SAVES = "save_for_backward"
 _UNSEEN = frozenset({Doubt.OPAQUE})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Applied:
     """A function that was applied, and is yet to be run in a backward pass."""
 

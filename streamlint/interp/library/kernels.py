@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from streamlint import ir
+from streamlint.frozen import frozen
 from streamlint.interp.state.project import FRAMEWORK_ROOTS
 from streamlint.interp.state.values import ApiV, FuncV
 from streamlint.models import numba as numba_model
@@ -61,7 +62,7 @@ def _resolved(m: Machine, module: str, text: str) -> str:
 # ----------------------------------------------------------------------------- Python kernels
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Use:
     """What a kernel does with a parameter; no mode: it is no array, or is not touched."""
 

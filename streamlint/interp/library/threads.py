@@ -6,9 +6,9 @@ does is placed where it starts; ``join()`` and ``result()`` order it before what
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from streamlint.frozen import frozen
 from streamlint.interp.facts import classes
 from streamlint.interp.library import devices, tensors
 from streamlint.interp.state import arguments, elements, lifetime
@@ -149,7 +149,7 @@ class Blocked(Exception):
         self.queue = queue
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Sleeper:
     """A thread that took, or will take, what is put into a queue: ``while True: save(q.get())``."""
 

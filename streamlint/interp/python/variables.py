@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from streamlint import ir
+from streamlint.frozen import frozen
 from streamlint.interp.facts import modules, scopes, touching
 from streamlint.interp.facts.relevance import all_functions
 from streamlint.interp.python import containers, stream_sources, unseen_caller
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class StreamAttribute:
     """``self.name = value`` or ``self.name["key"] = value`` in a method, with its name for ``self``."""
 

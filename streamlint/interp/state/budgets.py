@@ -13,8 +13,10 @@ import sys
 import time
 from dataclasses import dataclass, field
 
+from streamlint.frozen import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen()
 class Limits:
     """How much of each is done or kept."""
 

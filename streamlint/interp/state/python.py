@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from streamlint.frozen import frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from streamlint.source import Span
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Python:
     """Functions of ``interp/python/``, given to a machine when it is made: what they do leads back here."""
 
