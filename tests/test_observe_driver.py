@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import struct
 import threading
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -164,6 +165,23 @@ def test_a_callback_tells_the_host_only_what_is_issued_after_it(process: Process
     assert process.codes() == [("SL101", "certain")]
 
 
+@pytest.mark.parametrize(("module", "found"), [("cupy._creation.from_data", "certain"), ("helpers", "")])
+def test_what_a_library_asks_for_itself_orders_nothing(
+    process: Process, monkeypatch: pytest.MonkeyPatch, module: str, found: str
+) -> None:
+    """``cp.asarray(host)`` asks for the page that it copies from; ``if event.done:`` asks for the program."""
+    there = {**globals(), "__name__": module}
+    made = FunctionType(Process.made.__code__, there, argdefs=Process.made.__defaults__)
+    monkeypatch.setattr(Process, "made", made)
+    process.observer.recorder.where = lambda: None  # not a statement that leaves the answer alone
+    process.start()
+    process.call("cuMemsetD8Async", A, 7, SIZE, ONE)
+    process.call("cuEventRecord", EVENT, ONE)
+    process.call("cuEventQuery", EVENT)
+    process.call("cuMemcpyDtoDAsync_v2", B, A, SIZE, TWO)
+    assert process.codes() == ([("SL101", found)] if found else [])
+
+
 def test_what_comes_behind_the_end_of_a_test_is_certain_again(process: Process) -> None:
     """A host function of one test says nothing about the next one, which begins when all is complete."""
     process.start()
@@ -235,6 +253,18 @@ def test_what_a_kernel_writes_is_learnt_at_its_first_launch(process: Process, me
     process.launch(A, B, ONE, during=writes)
     process.launch(A, B, TWO)
     assert process.codes() == [("SL102", "certain")]
+
+
+def test_a_wait_behind_a_kernel_does_not_say_that_it_used_nothing(process: Process, memory: Memory) -> None:
+    def writes() -> None:
+        memory.content[B] = b"\x07" * SIZE
+
+    process.launch(A, B, ONE, during=writes)
+    process.call("cuStreamSynchronize", ONE)
+    process.call("cuMemsetD8Async", A, 7, SIZE, TWO)
+    process.launch(A, B, ONE)
+    process.call("cuStreamSynchronize", TWO)
+    assert process.codes() == [("SL101", "likely")]
 
 
 def test_two_kernels_that_write_nothing_are_in_no_conflict(process: Process, memory: Memory) -> None:

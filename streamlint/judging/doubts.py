@@ -27,6 +27,7 @@ from streamlint.trace import (
     Op,
     OpId,
     Overlap,
+    Provenance,
     Record,
     Role,
     StreamKind,
@@ -74,11 +75,16 @@ def guessed(judged: Judged, problem: Problem) -> set[Doubt]:
 
     Also where one of them is an unresolved call, and the code tells that it uses nothing on a stream: by a
     wait behind it, or because the memory is on the host (``data = reader.read(i); data.pin_memory()``).
+    A kernel that was seen to be launched is no such call, whatever it does with its arguments.
     """
     if problem.earlier is None:
         return set()
     both = judged.op(problem.earlier).doubts & judged.op(problem.later).doubts
-    if Doubt.OPAQUE in both or _is_waited_for_behind(judged, problem.earlier, problem.later):
+    if Doubt.OPAQUE in both:
+        return {Doubt.GUESSED}
+    if judged.trace.provenance is Provenance.OBSERVED:
+        return set()
+    if _is_waited_for_behind(judged, problem.earlier, problem.later):
         return {Doubt.GUESSED}
     calls = [op for op in map(judged.op, (problem.earlier, problem.later)) if Doubt.OPAQUE in op.doubts]
     used = evidence.memory_of(judged, problem) if any(isinstance(op, Launch) for op in calls) else []

@@ -8,8 +8,9 @@ orders is taken.
 from __future__ import annotations
 
 import ctypes
+import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from streamlint.confirm.gpu.handles import on_callback_thread
 from streamlint.confirm.inside.calls import Two, plain_name, queued
@@ -18,10 +19,12 @@ from streamlint.confirm.observe.cuda_tracer import Call, Calls
 from streamlint.confirm.observe.driver_calls import LAUNCHES, ORDERS, WANTED, Decoded, decoded
 from streamlint.confirm.observe.events import Touch
 from streamlint.confirm.observe.kernels import Kernels, Watched
+from streamlint.models.schema import Queries
 from streamlint.trace import Space
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import FrameType
 
     from streamlint.confirm.inside import cupti
     from streamlint.confirm.observe.aside import Aside
@@ -29,12 +32,22 @@ if TYPE_CHECKING:
     from streamlint.confirm.observe.events import Block
     from streamlint.confirm.observe.host_access import HostMemory
     from streamlint.confirm.observe.recorder import Recorder
+    from streamlint.models.schema import Effect
     from streamlint.trace import EventId, Mode, StreamId
 
+_OWN = __name__.partition(".")[0]
 _NO_NAME = 1 << 16
 """Not the place of an argument in the source."""
 
 _CALLBACKS = ("cuLaunchHostFunc", "cuStreamAddCallback")
+
+_ASK_FOR_THEMSELVES = frozenset({"cupy"})
+"""Libraries whose own Python code asks whether work is done, and tells nobody what the answer was.
+
+``cp.asarray(host)`` copies by way of a pinned page, and asks whether the page can be used again. The answer
+depends on how fast the copy was, and the program never gets it. What the program asks itself,
+``event.done``, is asked by a frame of its own.
+"""
 
 
 class DriverTracer(Calls):
@@ -107,6 +120,11 @@ class DriverTracer(Calls):
             self._graphs[result[1]] = self._captured or []
             self._captured = None
 
+    def after(self, call: Call, effect: Effect, result: Any) -> None:
+        if isinstance(effect, Queries) and _asker() in _ASK_FOR_THEMSELVES:
+            return
+        super().after(call, effect, result)
+
     # ------------------------------------------------------------------ work
 
     def _launch(self, call: cupti.Call) -> Watched | None:
@@ -152,6 +170,17 @@ class DriverTracer(Calls):
             if self._captured is not None:
                 self._captured.append(touch)
             yield touch
+
+
+def _asker() -> str:
+    """The package whose code runs, in Python or in what it has called."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if package != _OWN:
+            return package
+        frame = frame.f_back
+    return ""
 
 
 def _word(address: int | None) -> int:
