@@ -467,6 +467,20 @@ def test_a_stream_that_other_code_made_may_be_ordered_by_it(tmp_path: Path) -> N
     assert confidences(run) == {Confidence.POSSIBLE}
 
 
+def test_a_stream_is_the_same_one_whatever_device_is_current(tmp_path: Path) -> None:
+    """``for device in devices: lanes[device].synchronize()``, without selecting the devices."""
+    run = Run(tmp_path)
+    recorder = run.recorder
+    recorder.made_stream(SIDE, "1", StreamKind.NON_BLOCKING)
+    lane = recorder.stream(SIDE, "1")
+    block = recorder.born(1000, 64, Space.DEVICE, "1", recorder.stream(DEFAULT, "1"))
+    recorder.work(lane, "fill", [Touch(block, Mode.WRITE, 0, 64)])
+    recorder.sync_stream(recorder.stream(SIDE, "0"))
+    recorder.work(recorder.stream(DEFAULT, "1"), "sum", [Touch(block, Mode.READ, 0, 64)])
+    assert run.codes() == []
+    assert recorder.stream(DEFAULT, "0") != recorder.stream(DEFAULT, "1")
+
+
 def test_a_stream_that_was_seen_to_be_made_is_not(tmp_path: Path) -> None:
     run = Run(tmp_path)
     run.recorder.pool_stream(SIDE, "0", StreamKind.NON_BLOCKING)

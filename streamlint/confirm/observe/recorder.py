@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import sys
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from streamlint.confirm.observe.addresses import Addresses
 from streamlint.confirm.observe.compact import compact, mentioned
@@ -66,10 +66,17 @@ HALF_WINDOW = 16_384
 LEGACY_HANDLES = frozenset({0, 1})
 PER_THREAD_HANDLE = 2
 
+Handle: TypeAlias = "int | tuple[int, DeviceId]"
+"""A stream's own handle, whatever device is current then; default streams have one on each device."""
+
 _PERHAPS = frozenset({Doubt.THREADS})
 
 _ANYWHERE = Site(Span("", 0, 0, 0, 0))
 """Replaced when the event is translated."""
+
+
+def _key(handle: int, device: DeviceId) -> Handle:
+    return handle if handle > PER_THREAD_HANDLE else (handle, device)
 
 
 @dataclass(slots=True)
@@ -144,9 +151,9 @@ class Recorder:
         self._judging = False
         self._old = _Half()
         self._new = _Half()
-        self._streams: dict[tuple[int, DeviceId], StreamInfo] = {}
+        self._streams: dict[Handle, StreamInfo] = {}
         self._stream_infos: dict[StreamId, StreamInfo] = {}
-        self._gone: set[tuple[int, DeviceId]] = set()
+        self._gone: set[Handle] = set()
         """Streams that were destroyed, by handle, until another gets it."""
         self._events: dict[int, EventInfo] = {}
         self._event_infos: dict[EventId, EventInfo] = {}
@@ -162,7 +169,7 @@ class Recorder:
 
     def stream(self, handle: int, device: DeviceId) -> StreamId:
         """The stream of a handle; handles of default streams stand for one stream on each device."""
-        info = self._streams.get((handle, device))
+        info = self._streams.get(handle if handle > PER_THREAD_HANDLE else (handle, device))
         if info is None:
             info = self._new_stream(handle, device, ())
             info.foreign = handle not in LEGACY_HANDLES and handle != PER_THREAD_HANDLE
@@ -178,23 +185,24 @@ class Recorder:
 
     def handles(self) -> list[int]:
         """Of streams that the driver may be asked about: of one that is gone it may crash."""
-        return [handle for handle, device in self._streams if (handle, device) not in self._gone]
+        known = [handle for handle in self._streams if handle not in self._gone]
+        return [handle[0] if isinstance(handle, tuple) else handle for handle in known]
 
     def pool_stream(self, handle: int, device: DeviceId, kind: StreamKind) -> None:
         """A library that is traced made a stream, for itself or to hand it out."""
-        if (handle, device) not in self._streams:
+        if _key(handle, device) not in self._streams:
             self._new_stream(handle, device, (), kind)
 
     def foreign_stream(self, handle: int, device: DeviceId) -> None:
         """The user's code wrapped the handle of a stream; one that is known stays what it is."""
-        if (handle, device) not in self._streams:
+        if _key(handle, device) not in self._streams:
             self._new_stream(handle, device, self.callers()).foreign = True
 
     def made_stream(
         self, handle: int, device: DeviceId, kind: StreamKind | None = None, *, pooled: bool = False
     ) -> None:
         """The user's code made a stream; a pool hands out the same streams again."""
-        info = self._streams.get((handle, device)) if pooled else None
+        info = self._streams.get(_key(handle, device)) if pooled else None
         if info is None:
             self._new_stream(handle, device, self.callers(), kind)
         elif not info.places:
@@ -212,12 +220,12 @@ class Recorder:
         info = StreamInfo(StreamId(len(self._stream_infos)), kind, device, places)
         self._stream_infos[info.id] = info
         for twin in twins:
-            self._streams[twin, device] = info
-            self._gone.discard((twin, device))
+            self._streams[_key(twin, device)] = info
+            self._gone.discard(_key(twin, device))
         return info
 
     def destroy_stream(self, handle: int, device: DeviceId) -> None:
-        self._gone.add((handle, device))
+        self._gone.add(_key(handle, device))
         self._point(DestroyStream(_ANYWHERE, stream=self.stream(handle, device)))
 
     def event(self, handle: int, device: DeviceId) -> EventId:
