@@ -16,6 +16,7 @@ from streamlint.confirm.observe.events import (
     Place,
     Strides,
     Touch,
+    Touched,
 )
 from streamlint.confirm.observe.layout import layout
 from streamlint.confirm.observe.recorder import Recorder, Window
@@ -77,7 +78,7 @@ class Run:
         return self.recorder.born(start, size, Space.DEVICE, "0", stream)
 
     def work(self, handle: int, *touches: tuple[Block, Mode]) -> None:
-        whole = [Touch(block, mode, 0, block.size) for block, mode in touches]
+        whole: list[Touched] = [Touch(block, mode, 0, block.size) for block, mode in touches]
         self.recorder.work(self.stream(handle), "kernel", whole)
 
     def record(self, event: int, handle: int) -> None:

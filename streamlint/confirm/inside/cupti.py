@@ -96,7 +96,7 @@ class Cupti:
         self._names: dict[int, str] = {}
         self._always: set[int] = set()
         self._busy: set[int] = set()
-        self._callback = _Callback(self._called)
+        self._callback = _Callback(self._filter())
         self._subscriber = ctypes.c_void_p()
         subscribe = self._cupti.cuptiSubscribe
         subscribe.argtypes = [ctypes.c_void_p, _Callback, ctypes.c_void_p]
@@ -123,11 +123,21 @@ class Cupti:
                     self._always.add(number)
                 self._check(self._cupti.cuptiEnableCallback(1, self._subscriber, _DRIVER_CALLS, number))
 
-    def _called(self, _user: object, _domain: int, number: int, data: int) -> None:
-        thread = threading.get_ident()
-        # Most calls of a training loop end here. What we ask the driver in a callback is not the program's.
-        if (thread in self._aside and number not in self._always) or thread in self._busy:
-            return
+    def _filter(self) -> Callable[[object, int, int, int], None]:
+        """What CUPTI calls. Most calls of a training loop end in it, so all that it looks at is at hand."""
+        aside, always, busy, called = self._aside, self._always, self._busy, self._called
+        get_ident = threading.get_ident
+
+        def callback(_user: object, _domain: int, number: int, data: int) -> None:
+            thread = get_ident()
+            # What we ask the driver in a callback is not the program's.
+            if (thread in aside and number not in always) or thread in busy:
+                return
+            called(thread, number, data)
+
+        return callback
+
+    def _called(self, thread: int, number: int, data: int) -> None:
         self._busy.add(thread)
         try:
             seen = _Data.from_address(data)

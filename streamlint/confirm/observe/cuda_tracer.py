@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from streamlint.confirm.observe.aside import Aside
     from streamlint.confirm.observe.device import Device
+    from streamlint.confirm.observe.events import Touched
     from streamlint.confirm.observe.host_access import HostMemory
     from streamlint.confirm.observe.recorder import Recorder
     from streamlint.trace import DeviceId, EventId, LaneId, StreamId
@@ -290,7 +291,7 @@ class Calls:
             yield Touch(block, mode, lo, lo + span, strides, operand=call.position(name.partition(".")[0]))
 
     def _use(self, call: Call, effect: Uses) -> None:
-        touches: list[Touch] = []
+        touches: list[Touched] = []
         for names, mode in (
             (effect.reads, Mode.READ),
             (effect.writes, Mode.WRITE),
@@ -301,7 +302,7 @@ class Calls:
             touches += self._packed(call.given.get(name), call.position(name))
         stream = self._stream(call, effect.stream)
         self._recorder.work(stream, call.name, touches)
-        if effect.host_waits and any(touch.block.space in _REACHED_BY_HOST for touch in touches):
+        if effect.host_waits and any(touch[0].space in _REACHED_BY_HOST for touch in touches):
             self._recorder.sync_stream(stream, call.name)
 
     def _packed(self, arguments: Any, position: int) -> list[Touch]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from streamlint.confirm.inside import cupti
     from streamlint.confirm.observe.aside import Aside
     from streamlint.confirm.observe.device import Device
-    from streamlint.confirm.observe.events import Block
+    from streamlint.confirm.observe.events import Block, Touched
     from streamlint.confirm.observe.host_access import HostMemory
     from streamlint.confirm.observe.recorder import Recorder
     from streamlint.models.schema import Effect
@@ -59,8 +59,8 @@ class DriverTracer(Calls):
         self._kernels = Kernels(self._block_at, recorder.handles)
         self._open: dict[int, tuple[Decoded | None, Watched | None]] = {}
         """By thread: the call that it is in."""
-        self._captured: list[Touch] | None = None
-        self._graphs: dict[int, list[Touch]] = {}
+        self._captured: list[Touched] | None = None
+        self._graphs: dict[int, list[Touched]] = {}
         """What graphs, and what can be launched of them, touch: by their handles."""
         self._launched: dict[int, EventId] = {}
         """Recorded behind the last launch of each."""

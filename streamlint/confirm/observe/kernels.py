@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from streamlint.confirm.inside.cupti import Call
-    from streamlint.confirm.observe.events import Block
+    from streamlint.confirm.observe.events import Block, Touched
 
 _MOST_LOOKS: Final = 3
 """At launches with the same grid and numbers, if any wrote: what is there already is no change."""
@@ -91,7 +91,7 @@ class Watched:
     kind: Kind
     pointers: list[Pointer]
     before: list[bytes]
-    touches: list[Touch]
+    touches: list[Touched]
     """Those that were told of; what is learnt goes there."""
 
 
@@ -105,7 +105,7 @@ class Kernels:
         self._driver: Driver | None = None
         self._own = 0
 
-    def launched(self, call: Call, *, look: bool) -> tuple[list[Touch], Watched | None]:
+    def launched(self, call: Call, *, look: bool) -> tuple[list[Touched], Watched | None]:
         """What a launch that is about to be made touches, and what to hand to ``done`` when it was made."""
         if self._driver is None:
             try:
@@ -195,9 +195,9 @@ class Kernels:
             return b""
 
 
-def _touches(kernel: Kernel, kind: Kind, pointers: list[Pointer]) -> list[Touch]:
+def _touches(kernel: Kernel, kind: Kind, pointers: list[Pointer]) -> list[Touched]:
     """Bytes that are known to be written; all behind another pointer, which may be read, or not be used."""
-    touches = []
+    touches: list[Touched] = []
     for pointer in pointers:
         lo, end = pointer.lo, pointer.block.size
         if pointer.place in kind.written:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import sys
 from dataclasses import replace
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
     from streamlint.models.schema import Framework
     from streamlint.source import Span
 
+
+_OBJECTS = 2_800
+"""So many new objects before Python looks for garbage. Of four that a program makes now, three are records,
+which are none; by its own threshold all that it has would be walked over four times as often."""
 
 UNTRACED = frozenset({"cupy", "cuda.core", "cuda.core.experimental", "numba.cuda", "pycuda.driver"})
 """Traced by their driver calls alone: where those are not seen, what they may order is only `possible`."""
@@ -94,6 +99,9 @@ class Observer:
                 after[module] = self._cuda(framework)
         Finder(after, self._frames.is_user, host_access.compile_source).install()
         os.register_at_fork(after_in_child=self.recorder.forked)
+        often, *rest = gc.get_threshold()
+        if often:
+            gc.set_threshold(max(often, _OBJECTS), *rest)
         self._subscribe()
 
     def _subscribe(self) -> None:
@@ -127,8 +135,11 @@ class Observer:
         self._recorded.clear()
 
     def _torch(self, _: ModuleType) -> None:
+        import torch
+
         from streamlint.confirm.observe import torch_hooks
 
+        self._frames.backward = torch._C._current_graph_task_id
         torch_hooks.install(self.recorder, self._aside)
 
     def _cupy(self, _: ModuleType) -> None:

@@ -24,6 +24,7 @@ from streamlint.confirm.observe.events import (
     Places,
     Point,
     Touch,
+    Touched,
     Work,
 )
 from streamlint.source import Span
@@ -141,6 +142,8 @@ class Recorder:
         self.blocks = self._addresses.blocks
         """Live blocks by their first address."""
         self.find = self._addresses.find
+        self.host_blocks = 0
+        """So many have been told of that the host can reach."""
         self.count = 0
         """Events of halves that are complete."""
         self.stopped = False
@@ -285,6 +288,8 @@ class Recorder:
     ) -> Block:
         """``place``, where it is known already."""
         self._last_block += 1
+        if space is not Space.DEVICE:
+            self.host_blocks += 1
         where = place or self.where()
         block = Block(BufferId(self._last_block), start, size, space, device, stream, where, name)
         self._addresses.enter(block)
@@ -300,6 +305,8 @@ class Recorder:
     def unseen(self, start: int, size: int, space: Space, device: DeviceId) -> Block:
         """A block whose allocation was not seen."""
         self._last_block += 1
+        if space is not Space.DEVICE:
+            self.host_blocks += 1
         block = Block(BufferId(self._last_block), start, size, space, device, None, None)
         self._addresses.enter(block)
         return block
@@ -337,10 +344,12 @@ class Recorder:
 
     # ------------------------------------------------------------------ work
 
-    def work(self, stream: StreamId, name: str, touches: list[Touch]) -> Work:
+    def work(self, stream: StreamId, name: str, touches: list[Touched]) -> Work:
         """Device work. The list may still grow until the next call."""
         entry = Work(self.where(), stream, name, touches)
-        self._add(entry)
+        if len(self._new.entries) >= self._half:
+            self.turn()
+        self._new.entries.append(entry)
         return entry
 
     def move(
@@ -350,7 +359,7 @@ class Recorder:
         self._add(entry)
         return entry
 
-    def host(self, name: str, touches: Iterable[Touch]) -> None:
+    def host(self, name: str, touches: Iterable[Touched]) -> None:
         self._add(HostTouch(self.where(), name, list(touches)))
 
     # ------------------------------------------------------------------ order

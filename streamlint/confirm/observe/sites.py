@@ -23,7 +23,7 @@ from streamlint.parsing import UnparsableError, parse
 from streamlint.source import Span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import CodeType, FrameType
 
     from streamlint.confirm.observe.events import Place, Places
@@ -50,13 +50,21 @@ class Frames:
         self._libraries = libraries
         self._is_user: dict[str, bool] = {}
         self._main = threading.main_thread().ident
+        self.backward: Callable[[], int] = lambda: -1
+        """The number of the backward pass that this thread is working for, or -1."""
+        self._last: tuple[int, Place] = (-1, None)
+        """Where the main thread waits for the last backward pass."""
 
     def place(self) -> Place:
         found = self._innermost(sys._getframe(1))
         if found is None and threading.get_ident() != self._main and self._main is not None:
             # A thread without Python code of the user, such as autograd's: the main thread waits for it,
-            # in `loss.backward()`.
+            # in `loss.backward()`, until the pass is over.
+            number = self.backward()
+            if number >= 0 and number == self._last[0]:
+                return self._last[1]
             found = self._innermost(sys._current_frames().get(self._main))
+            self._last = number, found
         return found
 
     def callers(self) -> Places:

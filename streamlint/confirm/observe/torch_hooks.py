@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from streamlint.confirm.observe.aside import Aside
-    from streamlint.confirm.observe.events import Touch
+    from streamlint.confirm.observe.events import Touched
     from streamlint.confirm.observe.recorder import EventInfo, Recorder
     from streamlint.trace import DeviceId, EventId
 
@@ -53,20 +53,28 @@ def _replace(owner: type, **methods: Callable[..., Any]) -> None:
 class _Mode(TorchDispatchMode):  # type: ignore[misc]
     def __init__(self, tracer: Tracer, aside: Aside) -> None:
         super().__init__()
-        self._dispatch = tracer.dispatch
+        self._tracer = tracer
+        self._known = tracer.known
+        self._run = tracer.run
         self._placed = tracer.placed
         self._depth = aside.depth
+
+
+_NO_WORDS: dict[str, Any] = {}
 
 
 def _dispatch(
     self: _Mode, func: Any, _types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
 ) -> Any:
+    known = self._known.get(id(func)) or self._tracer.learn(func)
+    if known[2]:  # a view asks the driver for nothing
+        return known[0](*args, **(kwargs or _NO_WORDS))
     thread, depth = get_ident(), self._depth
     if thread in depth:
-        return self._dispatch(func, args, kwargs or {})  # within another operator, which is told of, too
+        return self._run(known, args, kwargs or _NO_WORDS)  # within another operator, which is told of, too
     depth[thread] = 1
     try:
-        return self._dispatch(func, args, kwargs or {})
+        return self._run(known, args, kwargs or _NO_WORDS)
     finally:
         self._placed.pop(thread, None)
         del depth[thread]
@@ -84,7 +92,7 @@ class _Hooks:
         self._recorder = tracer.recorder
         self._creating: EventInfo | None = None
         """The event whose first record is under way."""
-        self._graphs: weakref.WeakKeyDictionary[Any, list[Touch]] = weakref.WeakKeyDictionary()
+        self._graphs: weakref.WeakKeyDictionary[Any, list[Touched]] = weakref.WeakKeyDictionary()
         self._replays: weakref.WeakKeyDictionary[Any, EventId] = weakref.WeakKeyDictionary()
         """Recorded behind the last replay of each graph."""
 

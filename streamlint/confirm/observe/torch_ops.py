@@ -79,6 +79,14 @@ def operator_of(schema: Any) -> Operator | None:  # torch.FunctionSchema
     return Operator(name, positional, tuple((arg.name, mode) for _, arg, mode in touched), fills, special)
 
 
+def is_view(schema: Any) -> bool:
+    """Whether all that an operator does is to give another look at its argument."""
+    aliases = [argument.alias_info for argument in (*schema.arguments, *schema.returns)]
+    results = [result.alias_info for result in schema.returns]
+    changes = any(alias is not None and alias.is_write for alias in aliases)
+    return bool(results) and not changes and all(alias is not None for alias in results)
+
+
 def _mode(argument: Any, operator: str, *, factory: bool) -> Mode | None:
     if "Tensor" not in str(argument.type):
         return None

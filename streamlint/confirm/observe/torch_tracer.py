@@ -5,28 +5,36 @@ from __future__ import annotations
 import functools
 import weakref
 from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from streamlint.confirm.observe.events import Block, Touch
+from streamlint.confirm.observe.events import Touch
 from streamlint.confirm.observe.layout import layout
-from streamlint.confirm.observe.torch_ops import Operator, Special, operator_of
+from streamlint.confirm.observe.torch_ops import Operator, Special, is_view, operator_of
 from streamlint.models.copying import host_effect
 from streamlint.trace import Doubt, HostEffect, Mode, Space
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from streamlint.confirm.observe.events import Place
+    from streamlint.confirm.observe.events import Block, Place, Touched
     from streamlint.confirm.observe.recorder import Recorder
     from streamlint.trace import DeviceId, StreamId
 
-_UNKNOWN = object()
 _Tensor = torch.Tensor
 _NO_DOUBT: frozenset[Doubt] = frozenset()
-_new_touch: Callable[[tuple[Any, ...]], Touch] = functools.partial(tuple.__new__, Touch)
-"""``Touch(...)`` at a third of its time."""
+_DEVICE = Space.DEVICE
+
+
+class Known(NamedTuple):
+    """What is known of an operator from its first call on."""
+
+    call: Callable[..., Any]
+    operator: Operator | None
+    is_view: bool
+    func: Any
+    """Kept alive, because operators are found by their identity: the hash of one is a function in Python."""
 
 
 class Tracer:
@@ -34,116 +42,135 @@ class Tracer:
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
-        self._operators: dict[Any, Operator | None] = {}
+        self.known: dict[int, Known] = {}
         self._blocks = recorder.blocks
         self._hosts: dict[int, Block] = {}
         """Host memory that a copy between host and device has used, by address, as long as it lives."""
+        self._followed = 0
+        """So many blocks of host memory have been among these."""
         self._storages: dict[int, weakref.ref[Any]] = {}
         self.devices = [str(number) for number in range(64)]
         self.placed: dict[int, Place] = {}
         """By thread: where the operator is that it runs. To look for that for each block takes longer than
         all else that is told of it."""
-        self.captured: list[Touch] | None = None
+        self.captured: list[Touched] | None = None
         """What the graph that is being captured touches."""
         self._raw_stream: Callable[[int], int] = torch._C._cuda_getCurrentRawStream
         self.device: Callable[[], int] = torch._C._cuda_getDevice
 
     # ------------------------------------------------------------------ operators
 
-    def dispatch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        operator = self._operators.get(func, _UNKNOWN)
-        if operator is _UNKNOWN:
-            operator = self._operators[func] = operator_of(func._schema)
-        if not isinstance(operator, Operator):
-            return func(*args, **kwargs)
+    def learn(self, func: Any) -> Known:
+        schema = func._schema
+        # An overload calls this by way of a function in Python.
+        call = func._op if type(func) is torch._ops.OpOverload else func
+        known = self.known[id(func)] = Known(call, operator_of(schema), is_view(schema), func)
+        return known
+
+    def run(self, known: Known, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        call, operator, _, _ = known
+        if operator is None:
+            return call(*args, **kwargs)
         if operator.special is not Special.NONE:
-            done, result = self._special(operator, func, args, kwargs)
+            done, result = self._special(operator, call, args, kwargs)
             if done:
                 return result
-        touches: list[Touch] = []
+        touches: list[Touched] = []
         device = self._inputs(operator, args, kwargs, touches)
         if device >= 0:
             work = self.recorder.work(self.current(device), operator.name, touches)
             self.placed[get_ident()] = work.place
-            result = func(*args, **kwargs)
+            result = call(*args, **kwargs)
         else:
             # The results of a factory tell its device.
-            result = func(*args, **kwargs)
+            result = call(*args, **kwargs)
             device = _device_of(result)
             if device >= 0:
                 self.recorder.work(self.current(device), operator.name, touches)
         if operator.fills_result and device >= 0:
-            self._results(result, touches)
+            self._touch_all((result,) if isinstance(result, _Tensor) else result, Mode.WRITE, -1, touches)
         if self.captured is not None:
             self.captured += touches
         return result
 
     def _inputs(
-        self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], touches: list[Touch]
+        self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], touches: list[Touched]
     ) -> int:
         """Collect what is touched; returns a device that is among the arguments, or -1."""
         device, count = -1, len(args)
-        host: list[Touch] = []
-        touch = self._touch
+        host: list[Touched] | None = None
+        touch_all = self._touch_all
         for number, mode in operator.positional:
             if number >= count:
                 break
             value = args[number]
             if isinstance(value, _Tensor):
-                if value.is_cuda:
-                    touch(value, mode, number, touches)
-                    if device < 0:
-                        device = value.get_device()
-                elif self._hosts:
-                    self._touch_host(value, mode, number, host)
-            elif value is not None:
-                device = self._several(value, mode, number, device, touches, host)
+                left = touch_all((value,), mode, number, touches)
+            elif isinstance(value, (list, tuple)):
+                left = touch_all(value, mode, number, touches)
+            else:
+                continue
+            if left is not None:
+                host = self._on_host(left, mode, number, host)
+            if device < 0:
+                device = _device_of(value)
         if kwargs:
             for name, mode in operator.keywords:
-                if (value := kwargs.get(name)) is not None:
-                    device = self._several(value, mode, -2, device, touches, host)
+                value = kwargs.get(name)
+                if value is not None:
+                    some = (value,) if isinstance(value, _Tensor) else _tensors(value)
+                    left = touch_all(some, mode, -2, touches)
+                    if left is not None:
+                        host = self._on_host(left, mode, -2, host)
+                    if device < 0:
+                        device = _device_of(value)
         if host:
             self.recorder.host(operator.name, host)
         return device
 
-    def _several(
-        self, value: Any, mode: Mode, operand: int, device: int, touches: list[Touch], host: list[Touch]
-    ) -> int:
-        """A tensor, or a list of them; returns the device, if it is known now."""
-        touch = self._touch
-        for tensor in (value,) if isinstance(value, _Tensor) else _tensors(value):
-            if tensor.is_cuda:
-                touch(tensor, mode, operand, touches)
-                if device < 0:
-                    device = tensor.get_device()
-            elif self._hosts:
-                self._touch_host(tensor, mode, operand, host)
-        return device
+    def _touch_all(
+        self, tensors: Iterable[Any], mode: Mode, operand: int, touches: list[Touched]
+    ) -> list[Any] | None:
+        """Note what is on a device; returns tensors in host memory, if there are any.
 
-    def _results(self, result: Any, touches: list[Touch]) -> None:
-        for tensor in (result,) if isinstance(result, _Tensor) else _tensors(result):
-            if tensor.is_cuda:
-                self._touch(tensor, Mode.WRITE, -1, touches)
+        This runs for each tensor of each operator. Nearly all of them are the whole of their memory.
+        """
+        left: list[Any] | None = None
+        blocks = self._blocks
+        for tensor in tensors:
+            try:
+                address = tensor.data_ptr()
+            except (RuntimeError, AttributeError):  # a tensor without memory of its own; something else
+                continue
+            block = blocks.get(address)
+            if block is not None and block.space is _DEVICE:
+                if tensor.is_contiguous():
+                    size = tensor.nbytes
+                    if size > block.size:  # noqa: PLR1730  max() is a call
+                        # The caching allocator tells no size.
+                        block.size = size
+                    if size:
+                        touches.append((block, mode, 0, size, None, operand, _NO_DOUBT))
+                else:
+                    _append(touches, tensor, block, mode, 0, operand)
+            elif not tensor.is_cuda:
+                if self._hosts:
+                    left = [tensor] if left is None else [*left, tensor]
+            elif address:
+                block = block or self._block_around(tensor, address)
+                _append(touches, tensor, block, mode, address - block.start, operand)
+        return left
 
-    def _touch(self, tensor: Any, mode: Mode, operand: int, touches: list[Touch]) -> None:
-        try:
-            address = tensor.data_ptr()
-        except RuntimeError:  # a tensor without memory of its own, such as a sparse one
-            return
-        if not address:
-            return
-        block = self._blocks.get(address)
-        if block is None:
-            block = self._block_around(tensor, address)
-        elif tensor.is_contiguous():  # nearly all, and this runs for each tensor of each operator
-            size = tensor.nbytes
-            if size > block.size:  # noqa: PLR1730  max() is a call
-                # The caching allocator tells no size.
-                block.size = size
-            if size:
-                touches.append(_new_touch((block, mode, 0, size, None, operand, _NO_DOUBT)))
-            return
-        _append(touches, tensor, block, mode, address - block.start, operand)
+    def _on_host(
+        self, tensors: list[Any], mode: Mode, operand: int, host: list[Touched] | None
+    ) -> list[Touched]:
+        host = [] if host is None else host
+        for tensor in tensors:
+            self._touch_host(tensor, mode, operand, host)
+        return host
+
+    def _touch(self, tensor: Any, mode: Mode, operand: int, touches: list[Touched]) -> None:
+        self._touch_all((tensor,), mode, operand, touches)
 
     def _block_around(self, tensor: Any, address: int) -> Block:
         """The block of a view that begins in the middle of it."""
@@ -192,7 +219,7 @@ class Tracer:
 
     def _item(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """``x.item()`` waits for the current stream, and for no other (measured)."""
-        touches: list[Touch] = []
+        touches: list[Touched] = []
         self._touch(args[0], Mode.READ, 0, touches)
         stream = self.current(args[0].get_device())
         self.recorder.work(stream, "item()", touches)
@@ -241,7 +268,7 @@ class Tracer:
         """PyTorch orders a copy between devices with the current streams of both (measured)."""
         there = target.get_device() if target is not None else _index(torch.device(kwargs["device"]))
         reading, writing = self.current(source.get_device()), self.current(there)
-        touches: list[Touch] = []
+        touches: list[Touched] = []
         self._touch(source, Mode.READ, 0, touches)
         self.recorder.order(writing, reading, self.devices[there], "a copy between devices")
         self.recorder.work(reading, "copy", touches)
@@ -251,13 +278,13 @@ class Tracer:
         return result
 
     def _end(self, tensor: Any, mode: Mode, operand: int) -> Touch | None:
-        touches: list[Touch] = []
+        touches: list[Touched] = []
         if tensor.is_cuda:
             self._touch(tensor, mode, operand, touches)
         else:
             self._follow_host(tensor)
             self._touch_host(tensor, mode, operand, touches)
-        return touches[0] if touches else None
+        return Touch(*touches[0]) if touches else None
 
     # ------------------------------------------------------------------ host memory
 
@@ -267,6 +294,7 @@ class Tracer:
             return
         storage = tensor.untyped_storage()
         space = Space.PINNED if tensor.is_pinned() else Space.PAGEABLE
+        self._followed += 1
         block = self._hosts[start] = self.recorder.unseen(start, storage.nbytes(), space, "cpu")
         self._storages[start] = weakref.ref(storage, functools.partial(self._host_gone, block))
 
@@ -276,17 +304,21 @@ class Tracer:
         self._storages.pop(block.start, None)
         self.recorder.forget_block(block)
 
-    def _touch_host(self, tensor: Any, mode: Mode, operand: int, touches: list[Touch]) -> None:
+    def _touch_host(self, tensor: Any, mode: Mode, operand: int, touches: list[Touched]) -> None:
         address = tensor.data_ptr()
-        start = address - tensor.storage_offset() * tensor.element_size()
-        block = self._hosts.get(start) or self.recorder.find(start)
+        start, offset = address, tensor.storage_offset()
+        if offset:
+            start -= offset * tensor.element_size()
+        block = self._hosts.get(start)
+        if block is None and self.recorder.host_blocks > self._followed:
+            block = self.recorder.find(start)
         if block is not None and address:
             _append(touches, tensor, block, mode, address - block.start, operand)
 
     def read_by_host(self, tensor: Any, name: str) -> None:
         """A value of host memory goes to Python without an operator."""
         if self._hosts and not tensor.is_cuda:
-            touches: list[Touch] = []
+            touches: list[Touched] = []
             self._touch_host(tensor, Mode.READ, 0, touches)
             if touches:
                 self.recorder.host(name, touches)
@@ -302,14 +334,15 @@ def _tensors(value: Any) -> Iterable[Any]:
     return ()
 
 
-def _device_of(result: Any) -> int:
-    for tensor in (result,) if isinstance(result, _Tensor) else _tensors(result):
+def _device_of(value: Any) -> int:
+    """The device of the first tensor on one, or -1."""
+    for tensor in (value,) if isinstance(value, _Tensor) else _tensors(value):
         if tensor.is_cuda:
             return int(tensor.get_device())
     return -1
 
 
-def _append(touches: list[Touch], tensor: Any, block: Block, mode: Mode, lo: int, operand: int) -> None:
+def _append(touches: list[Touched], tensor: Any, block: Block, mode: Mode, lo: int, operand: int) -> None:
     strides = None
     if tensor.is_contiguous():
         hi = lo + tensor.nbytes
@@ -320,7 +353,7 @@ def _append(touches: list[Touch], tensor: Any, block: Block, mode: Mode, lo: int
         return
     if hi > lo:
         block.size = max(block.size, hi)  # the caching allocator tells no size
-        touches.append(_new_touch((block, mode, lo, hi, strides, operand, _NO_DOUBT)))
+        touches.append((block, mode, lo, hi, strides, operand, _NO_DOUBT))
 
 
 def _is_elsewhere(source: Any, device: torch.device) -> bool:

@@ -100,7 +100,7 @@ def _shared(entries: Iterable[Entry]) -> set[Block]:
                 ends = [touch.block for touch in (source, target) if touch is not None]
                 shared.update(block for block in ends if _is_met(block, stream))
             case HostTouch(touches=touches):
-                shared |= {touch.block for touch in touches}
+                shared |= {touch[0] for touch in touches}
             case Keep(block=block):
                 shared.add(block)
             case Death(block=block, kind=FreeKind.EXPLICIT) if block.stream is not None:
@@ -217,7 +217,7 @@ class _Translation:
                     self._move(entry, source, target)
             case HostTouch(place=place, name=name, touches=touches):
                 located = self._sources.locate(place)
-                accesses = tuple(self._access(touch, located) for touch in touches)
+                accesses = tuple(self._access(Touch(*touch), located) for touch in touches)
                 self._emit(HostAccess(self._site(place), accesses=accesses, name=name))
             case Birth(block=block):
                 self._blocks[block.id] = block
@@ -240,7 +240,7 @@ class _Translation:
         self._ops += self._captures.recorded(op)
 
     def _work(self, entry: Work) -> None:
-        touches = [touch for touch in entry.touches if touch[0] in self._shared]
+        touches = [Touch(*touch) for touch in entry.touches if touch[0] in self._shared]
         located = self._sources.locate(entry.place)
         accesses = tuple(self._access(touch, located) for touch in touches)
         site = self._site(entry.place)
