@@ -34,7 +34,7 @@ class Program:
     def touches(self) -> list[tuple[Mode, int, int]]:
         self.recorder.turn()
         return [
-            (touch.mode, touch.lo, touch.hi)
+            touch[1:4]
             for window in self.windows
             for entry in window.entries
             if isinstance(entry, HostTouch)
