@@ -128,7 +128,8 @@ def _of_outside_calls(judged: Judged, first: OpId, second: OpId, run: Run) -> se
             doubts.add(Doubt.SOME_PATHS)
         if not many and _is_finished_elsewhere(judged, first, later, run):
             doubts.add(Doubt.SOME_PATHS)
-        if run.entry.order_in_sight:
+        once_more = run.entry.loop_in_sight and later.at.call == earlier.at.call + 1
+        if run.entry.order_in_sight or once_more:
             # worker = Worker(); worker.load(); worker.join(); worker.step(): what that order leaves open is
             # found there.
             doubts.add(Doubt.SOME_PATHS)

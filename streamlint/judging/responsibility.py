@@ -170,6 +170,9 @@ def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool
     if answers_for_reads and not own:
         waits = judged.numbers(SyncStream, SyncEvent, SyncDevice, first=problem.later + 1)
         joins += [number for number in waits if _is_explicit_wait(judged.op(number))]
+    if entry.order_in_sight:
+        # stats.update(reader.next_ready()), then stats.synchronize(): who calls both has the argument.
+        joins = [number for number in joins if judged.op(number).at.call == later.at.call]
     if any(judged.hb.ordered(problem.later, number).verdict is Verdict.YES for number in joins):
         return True
     if used_on is None:

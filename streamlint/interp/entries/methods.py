@@ -63,7 +63,11 @@ def alone_and_in_pairs(
     public = [decl for decl in own if is_public(decl)]
     for decl in public:
         entry = _sequence(project, module, construction, [decl], methods, repeat=True)
-        yield replace(entry, order_in_sight=told.shows_order(cls, [decl.name]))
+        yield replace(
+            entry,
+            order_in_sight=told.shows_order(cls, [decl.name]),
+            loop_in_sight=told.shows_loop(cls, decl.name),
+        )
     quiet = [
         decl
         for decl in methods.by_name.values()

@@ -77,6 +77,11 @@ class Told:
             for driven in self.driven
         )
 
+    def shows_loop(self, cls: ir.ClassDecl, name: str) -> bool:
+        """Whether some entry calls a method in a loop on an object of its own, again and again."""
+        key = f"{cls.module}:{cls.qualname}"
+        return any(name in _repeated(key, driven) for driven in self.driven)
+
     def was_run(self, label: str) -> bool:
         return label in self.busy or label in self.quiet
 

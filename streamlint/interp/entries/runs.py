@@ -82,6 +82,7 @@ class Entry:
     prepared: bool = False
     """Whether the calls before the last one were chosen to prepare the object for it."""
     order_in_sight: bool = False
+    loop_in_sight: bool = False
     """Whether code of the module constructs such an object itself and calls these methods: its order of calls
     is judged where it runs."""
     callers_cut: bool = False
