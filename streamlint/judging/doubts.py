@@ -20,10 +20,12 @@ from streamlint.trace import (
     Doubt,
     Free,
     HostAccess,
+    HostSignal,
     HostWait,
     Join,
     KeepAlive,
     Launch,
+    MonitorKind,
     Op,
     OpId,
     Overlap,
@@ -31,6 +33,7 @@ from streamlint.trace import (
     Record,
     Role,
     StreamKind,
+    SyncDevice,
     SyncEvent,
     SyncStream,
     Wait,
@@ -42,6 +45,9 @@ if TYPE_CHECKING:
 
     from streamlint.interp.entries.runs import Run
     from streamlint.rules.base import Judged, Problem
+
+
+_HOST_SYNCS = (SyncStream, SyncEvent, SyncDevice)
 
 
 def settle(problem: Problem, judged: Judged, run: Run, paths: Sequence[Judged]) -> Problem:
@@ -63,7 +69,7 @@ def settle(problem: Problem, judged: Judged, run: Run, paths: Sequence[Judged]) 
         doubts.add(Doubt.SIGNAL)
     if _told_by_callback(judged, problem.earlier, problem.later):
         doubts.add(Doubt.THREADS)
-    if _in_unrelated_threads(judged, problem.earlier, problem.later):
+    if _in_unrelated_threads(judged, problem.earlier, problem.later) and not _is_handed_over(judged, problem):
         doubts.add(Doubt.THREADS)
     if not doubts & {Doubt.SOME_PATHS, Doubt.ESCAPE} and _ordered_elsewhere(problem, judged, paths):
         doubts.add(Doubt.SOME_PATHS)
@@ -184,6 +190,30 @@ def _in_unrelated_threads(judged: Judged, earlier: OpId, later: OpId) -> bool:
     joined = any(isinstance(op, Join) and op.child == first for op in joins)
     # What a thread does is issued at its start in the trace, and may be issued while the next one runs.
     return not joined and (first in starts or earlier > starts.get(second, -1))
+
+
+def _is_handed_over(judged: Judged, problem: Problem) -> bool:
+    """Whether one thread made the memory, worked on it and put it into a queue from which the other takes it.
+
+    ``batch = host.to("cuda", non_blocking=True); queue.put(batch)``: the copy was issued before anybody could
+    get the batch. Not if the thread waits on the host for anything in between.
+    """
+    assert problem.earlier is not None
+    giver, taker = judged.op(problem.earlier).lane, judged.op(problem.later).lane
+    made = (judged.op(number) for number in judged.numbers(Alloc, before=problem.earlier + 1))
+    if not any(op.buffer == problem.buffer and op.lane == giver for op in made if isinstance(op, Alloc)):
+        return False
+    between = [
+        judged.op(number)
+        for number in judged.numbers(
+            HostSignal, HostWait, *_HOST_SYNCS, first=problem.earlier + 1, before=problem.later
+        )
+    ]
+    if any(isinstance(op, _HOST_SYNCS) and op.lane == giver for op in between):
+        return False
+    given = {op.monitor for op in between if isinstance(op, HostSignal) and op.lane == giver}
+    taken = {op.monitor for op in between if isinstance(op, HostWait) and op.lane == taker}
+    return any(judged.trace.monitors[one].kind is MonitorKind.QUEUE for one in given & taken)
 
 
 def _told_by_callback(judged: Judged, earlier: OpId, later: OpId) -> bool:
