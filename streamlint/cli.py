@@ -18,7 +18,7 @@ from streamlint import __version__, api, notebook
 from streamlint.cache.folder import default_folder
 from streamlint.characters import plain
 from streamlint.errors import UserError
-from streamlint.files import absolute
+from streamlint.files import absolute, is_there
 from streamlint.finding import Confidence
 from streamlint.output import Format, render, text
 from streamlint.output.places import Start, in_notebooks, shown_from
@@ -30,7 +30,7 @@ from streamlint.run.progress import Progress
 from streamlint.run.stop import signal_of, stoppable
 from streamlint.settings import baseline
 from streamlint.settings.baseline import Baseline
-from streamlint.settings.catalog import catalog
+from streamlint.settings.catalog import catalog, suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -92,10 +92,13 @@ def _dispatch(arguments: list[str]) -> int:
     if not arguments:
         parser().print_help(sys.stderr)
         return FAILED
+    if arguments[0] == "--explain":  # as other analyzers have it
+        arguments[0] = "explain"
     if arguments[0] in ELSEWHERE:
         module = importlib.import_module(ELSEWHERE[arguments[0]])
         return int(module.main(arguments[1:]))
     if arguments[0] not in (*COMMANDS, "-h", "--help", "--version"):
+        _is_no_misspelt_command(arguments[0])
         arguments.insert(0, "check")
     options = parser().parse_args(arguments)
     match options.command:
@@ -103,6 +106,13 @@ def _dispatch(arguments: list[str]) -> int:
             return _rules(options)
         case _:
             return _watch(options) if options.watch else _check(options)
+
+
+def _is_no_misspelt_command(word: str) -> None:
+    """Raises UserError for ``streamlint chek src``: it would be told that there is no file `chek`."""
+    near = suggestion(word, COMMANDS) if word.isalpha() and not is_there(Path(word)) else ""
+    if near:
+        raise UserError(f"`{word}` is neither a command nor a file{near}")
 
 
 def parser() -> argparse.ArgumentParser:

@@ -18,7 +18,7 @@ from streamlint.errors import UserError
 from streamlint.files import absolute
 from streamlint.finding import Confidence
 from streamlint.frozen import frozen
-from streamlint.notebook import cell_path
+from streamlint.notebook import SUFFIX, cell_path, split_path
 from streamlint.output.outcome import Format
 from streamlint.output.places import in_notebooks, shown_from
 from streamlint.output.style import Style, wants_colors
@@ -74,6 +74,7 @@ def _looked_at(place: Place) -> Outcome:
     shown = _placed(outcome)
     for error in shown.errors:
         raise UserError(f"{error.path}:{error.line}: {error.message}")
+    place = _in_cell(place, shown.findings)
     if not _at(place, shown.findings):
         raise UserError(f"no finding at {place.shown}:{place.line}{_others(shown.findings)}")
     shown = _placed(check.with_evidence(asked, outcome))
@@ -82,6 +83,22 @@ def _looked_at(place: Place) -> Outcome:
 
 def _placed(outcome: Outcome) -> Outcome:
     return in_notebooks(shown_from(outcome, Path.cwd()), Format.FULL)
+
+
+def _in_cell(place: Place, findings: Iterable[Finding]) -> Place:
+    """Return ``train.ipynb:5`` as the cell that has a finding there. Raises UserError if several have."""
+    if place.file.suffix != SUFFIX or split_path(place.shown)[1] is not None:
+        return place
+    file = absolute(place.file)
+    here = (each.primary.path for each in findings if each.primary.line == place.line)
+    named = sorted(
+        {path for path in here if absolute(Path(split_path(path)[0])) == file},
+        key=lambda path: split_path(path)[1] or 0,
+    )
+    if len(named) > 1:
+        several = ", ".join(f"{each}:{place.line}" for each in named)
+        raise UserError(f"several cells have a finding in line {place.line}; name one: {several}")
+    return replace(place, shown=named[0]) if named else place
 
 
 def _at(place: Place, findings: Iterable[Finding]) -> tuple[Finding, ...]:

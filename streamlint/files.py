@@ -115,6 +115,11 @@ def is_folder(path: Path) -> bool:
     return os.path.isdir(path)  # noqa: PTH112  (Path.is_dir raises on a name that is too long)
 
 
+def is_there(path: Path) -> bool:
+    """Tell whether there is anything of a name; False, not an error, for a name that no file can have."""
+    return os.path.lexists(path)
+
+
 def is_file(path: Path) -> bool:
     """Tell whether a path is a regular file (no pipe, no device); False for a name that no file can have."""
     return os.path.isfile(path)  # noqa: PTH113

@@ -12,6 +12,7 @@ from streamlint.errors import UserError
 from streamlint.files import SourceFiles
 from streamlint.output.ours import signed
 from streamlint.output.terminal import complain, report_file, save, show
+from streamlint.settings.catalog import suggestion
 from streamlint.settings.config import find_root, load
 
 if TYPE_CHECKING:
@@ -39,12 +40,13 @@ def main(argv: Sequence[str]) -> int:
     """Run ``streamlint graph``; 0: drawn. Raises UserError where the function cannot be found or analyzed."""
     options = parser().parse_args(argv)
     notation = _notation(options)
-    walks = _walks(options)
+    root, _ = find_root([Path(str(options.target).partition("::")[0])])
+    walks = _walks(options, root)
     if not options.all_paths:
         if len(walks) > 1:
             complain(f"{len(walks)} paths, the first is shown; --all-paths shows all")
         walks = walks[:1]
-    pictures = _pictures(options, walks)
+    pictures = _pictures(options, root, walks)
     if notation is Notation.PNG:
         from streamlint.pictures import png
         from streamlint.pictures.colors import Scheme
@@ -95,10 +97,8 @@ def _notation(options: argparse.Namespace) -> Notation:
     return chosen
 
 
-def _walks(options: argparse.Namespace) -> Sequence[Walk]:
-    name, separator, function = str(options.target).partition("::")
-    if not separator or not function:
-        raise UserError("name the function to draw: FILE::function or FILE::Class.method")
+def _walks(options: argparse.Namespace, root: Path) -> Sequence[Walk]:
+    name, _, function = str(options.target).partition("::")
     path = Path(name)
     if not path.is_file():
         raise UserError(f"{name} is not a file")
@@ -107,14 +107,18 @@ def _walks(options: argparse.Namespace) -> Sequence[Walk]:
     from streamlint.run.function import UnknownFunctionError, walks_of
     from streamlint.run.results import Settings
 
-    root, _ = find_root([path])
     settings = Settings(default_stream=load(root).default_stream)
     try:
         walks = walks_of(root, path.resolve(), function, settings)
     except LoweringError as error:
         raise UserError(f"{error.path}:{error.line}: {error.message}") from error
     except UnknownFunctionError as error:
-        raise UserError(f"{name} has no function {function}{_others(function, error.names)}") from error
+        others = _others(function, error.names)
+        if not function:
+            raise UserError(f"name the function to draw: {name}::FUNCTION{others}") from error
+        near = suggestion(function, error.names)
+        more = others.replace("; it", " It", 1) if near else others
+        raise UserError(f"{name} has no function {function}{near}{more}") from error
     walks = [walk for walk in walks if len(walk.trace.ops) > 1]  # the first stands for what came before
     if not walks:
         raise UserError(f"{function} of {name} does no GPU work")
@@ -135,11 +139,11 @@ def _others(function: str, names: Sequence[str]) -> str:
     return f"; it has {', '.join(nearest[:_MOST_NAMES])}{more}"
 
 
-def _pictures(options: argparse.Namespace, walks: Sequence[Walk]) -> list[Picture]:
+def _pictures(options: argparse.Namespace, root: Path, walks: Sequence[Walk]) -> list[Picture]:
     from streamlint.pictures.build import picture, whole_scene
 
     name, _, function = str(options.target).partition("::")
-    sources = SourceFiles(find_root([Path(name)])[0])
+    sources = SourceFiles(root)
     drawn = []
     for walk in walks:
         evidence = [found.evidence for found in walk.findings if found.evidence is not None]

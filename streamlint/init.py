@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -83,7 +84,12 @@ def _hook(folder: Path) -> Iterator[str]:
     if not path.exists():
         save(path, f"repos:\n{HOOK}")
         yield f"{path}: written; `pre-commit install` switches it on"
-    elif "streamlint" in _text(path):
+    elif not re.search(r"^repos:", text := _text(path), re.MULTILINE):
+        yield f"{path}: left as it is; it has no `repos:`, without which pre-commit does not take it"
+    elif tab := re.search(r"^ *\t", text, re.MULTILINE):
+        line = text.count("\n", 0, tab.start()) + 1
+        yield f"{path}:{line}: left as it is; a tab indents it, which YAML does not take"
+    elif re.search(r"^[^#\n]*\bstreamlint\b", text, re.MULTILINE):
         yield f"{path}: left as it is"
     else:
         # YAML cannot be added to without knowing how it is laid out, nor rewritten without losing comments.

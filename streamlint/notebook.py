@@ -71,17 +71,23 @@ def parse(content: bytes) -> Notebook:
         document = parsing.json_of(content)
     except parsing.UnparsableError as error:
         raise NotebookError(f"not a notebook: {error}", error.line) from error
+    way: tuple[str | int, ...] = ("cells",)
     match document:
         case {"cells": [*cells]}:
             pass
         case {"worksheets": [{"cells": [*cells]}, *_]}:  # version 3
-            pass
+            way = ("worksheets", 0, "cells")
         case _:
-            raise NotebookError("not a notebook: it has no cells")
+            raise NotebookError("not a notebook: it has no cells", parsing.json_line(content, *way))
     if _language(document) not in ("python", "ipython"):
         return Notebook(())
     if len(cells) > MOST_CELLS:
         raise NotebookError(f"a notebook of more than {MOST_CELLS} cells")
+    for number, cell in enumerate(cells, 1):
+        wrong = _what_is_wrong(cell)
+        if wrong:
+            line = parsing.json_line(content, *way, number - 1, "source")
+            raise NotebookError(f"not a notebook: cell {number} {wrong}", line)
     found = [(number, _source(cell)) for number, cell in enumerate(cells, 1)]
     size = sum(len(source) for _, source in found if source is not None)
     if size > parsing.MAX_BYTES:
@@ -99,12 +105,24 @@ def _language(document: object) -> str:
             return "python"
 
 
-def _source(cell: object) -> str | None:
+def _what_is_wrong(cell: object) -> str:
     match cell:
-        case {"cell_type": "code", "source": str(text)} | {"cell_type": "code", "input": str(text)}:
-            return text
-        case {"cell_type": "code", "source": [*lines]} | {"cell_type": "code", "input": [*lines]}:
-            return "".join(line for line in lines if isinstance(line, str))
+        case {"cell_type": "code", "source": source} | {"cell_type": "code", "input": source}:
+            lines = source if isinstance(source, list) else [source]
+            return "" if all(isinstance(line, str) for line in lines) else "has a source that is no text"
+        case {"cell_type": "code"}:
+            return "has no source"
+        case {"cell_type": str()}:
+            return ""
+        case _:
+            return "has no type"
+
+
+def _source(cell: object) -> str | None:
+    """Return the text of a code cell; None of any other."""
+    match cell:
+        case {"cell_type": "code", "source": source} | {"cell_type": "code", "input": source}:
+            return "".join(source)
         case _:
             return None
 

@@ -72,6 +72,37 @@ def json_of(content: bytes) -> object:
         raise UnparsableError(str(error)) from None
 
 
+def json_line(content: bytes, *way: str | int) -> int:
+    """Return the line of a part of a document: ``"cells", 3, "source"``; of the last that is there."""
+    text = content.decode("utf-8-sig")
+    skip = re.compile(r"[\s,:]*").match
+    decode = json.JSONDecoder().raw_decode
+
+    def after(at: int) -> int:
+        found = skip(text, at)
+        return found.end() if found else at
+
+    at = after(0)
+    for step in way:
+        if text[at] not in "[{":
+            break
+        inside, number = after(at + 1), 0
+        while text[inside : inside + 1] not in ("", "]", "}"):
+            value = inside
+            if text[at] == "{":
+                key, end = decode(text, inside)
+                value = after(end)
+            else:
+                key = number
+            if key == step:
+                at = value
+                break
+            inside, number = after(decode(text, value)[1]), number + 1
+        else:
+            break
+    return text.count("\n", 0, at) + 1
+
+
 def _slow(text: str) -> UnparsableError:
     counts = [line.count("{") for line in text.split("\n")]
     return UnparsableError(

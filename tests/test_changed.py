@@ -82,6 +82,14 @@ def test_each_other_line_of_a_file_takes_no_time(project: Path) -> None:
     assert time.process_time() - start < 3
 
 
+def test_of_a_file_with_another_name_only_what_differs_is_new(project: Path) -> None:
+    git(project, "mv", "train.py", "fit.py")
+    (project / "fit.py").write_text(SOURCE + "x = 1\n")
+    git(project, "mv", "other.py", "moved.py")
+    end = SOURCE.count("\n") + 1
+    assert changed_since("HEAD", project).lines == {"fit.py": [range(end, end + 1)]}
+
+
 def test_a_place_of_a_finding_in_a_changed_line_is_enough(project: Path) -> None:
     text = (project / "train.py").read_text()
     (project / "train.py").write_text(text.replace("non_blocking=True", "non_blocking=False"))

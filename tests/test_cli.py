@@ -406,3 +406,22 @@ def test_a_reader_that_stops_is_no_error_of_a_subcommand(tmp_path: Path) -> None
     )
     done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert (done.stdout.split()[-1], done.stderr) == ("0", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("chek", "."), "`chek` is neither a command nor a file; did you mean `check`?"),
+        (("train.py", "--select", ""), "empty list of rules: ``"),
+        (("train.py", "--ignore", " , "), "empty list of rules: ` , `"),
+    ],
+)
+def test_what_was_meant_is_asked(
+    project: Path, engine: FakeEngine, capsys: Capture, arguments: tuple[str, ...], said: str
+) -> None:
+    result = run(capsys, *arguments)
+    assert (result.status, said in result.err) == (2, True), result.err
+
+
+def test_explain_may_be_an_option(project: Path, engine: FakeEngine, capsys: Capture) -> None:
+    assert run(capsys, "--explain", "SL101").out == run(capsys, "explain", "unordered-read").out

@@ -69,12 +69,12 @@ def test_what_a_baseline_knows_and_nobody_finds_is_told_and_dropped(
     [
         (None, "known.json: No such file"),
         ('{"version": 1,\n"findings": [', "known.json:2: not a baseline"),
-        ("[]", "known.json: not a baseline of version 1"),
-        ('{"version": 2, "findings": []}', "known.json: not a baseline of version 1"),
+        ("[]", "known.json:1: not a baseline of version 1"),
+        ('{\n"findings": [[{}], 2],\n"version": 2}', "known.json:3: not a baseline of version 1"),
         ("{\n\xff", "known.json:2: not a baseline: not UTF-8"),
         (
-            '{"version": 1, "findings": [{"fingerprint": "a"}, {}]}',
-            "known.json: entry 2 of its findings has no",
+            '{"version": 1, "findings": [{"fingerprint": "a"},\n {}]}',
+            "known.json:2: entry 2 of its findings has no",
         ),
     ],
 )

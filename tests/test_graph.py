@@ -87,9 +87,9 @@ def test_a_method_is_drawn_with_the_call_before_it(
 @pytest.mark.parametrize(
     ("target", "reason"),
     [
-        ("", "FILE::function"),
+        ("", "program.py::FUNCTION; it has fork, nothing, Loader."),
         ("::nothing", "does no GPU work"),
-        ("::forc", "has no function forc; it has fork,"),
+        ("::forc", "has no function forc; did you mean `fork`? It has fork,"),
         ("::lod", "has no function lod; it has Loader.load,"),
     ],
 )

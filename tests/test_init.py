@@ -86,3 +86,19 @@ def test_a_link_within_the_project_stays_one(tmp_path: Path, capsys: Capture) ->
     assert run(capsys, "init", tmp_path).status == 0
     assert (tmp_path / "pyproject.toml").is_symlink()
     assert "[tool.streamlint]" in (tmp_path / "kept.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "it has no `repos:`"),
+        ("# repos:\n", "it has no `repos:`"),
+        ("repos:\n\t- repo: streamlint\n", "config.yaml:2: left as it is; a tab indents it"),
+        ("repos: []  # no streamlint yet\n", "add this under `repos:`"),
+        ("repos:\n  - id: streamlint\n", "left as it is\n"),
+    ],
+)
+def test_a_hook_file_that_is_none_is_told(tmp_path: Path, capsys: Capture, text: str, said: str) -> None:
+    (tmp_path / ".pre-commit-config.yaml").write_text(text)
+    assert said in run(capsys, "init", tmp_path).out
+    assert (tmp_path / ".pre-commit-config.yaml").read_text() == text

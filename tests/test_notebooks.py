@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from streamlint import notebook
+from streamlint import cli, notebook
 from streamlint.run import engine
 from tests.cli_support import run
 from tests.test_tree import written
@@ -146,8 +146,20 @@ def test_old_and_foreign_notebooks() -> None:
     ("content", "message"),
     [
         (b'{\n"cells": [}\n', "race.ipynb:2: cannot read the file: not a notebook: Expecting value"),
-        (b"[]", "race.ipynb: cannot read the file: not a notebook: it has no cells"),
-        (b'{"cells": 3}', "race.ipynb: cannot read the file: not a notebook: it has no cells"),
+        (b"[]", "race.ipynb:1: cannot read the file: not a notebook: it has no cells"),
+        (b'{\n"cells": 3}', "race.ipynb:2: cannot read the file: not a notebook: it has no cells"),
+        (
+            b'{"cells": [\n{"cell_type": "markdown"},\n{"cell_type": "code",\n"source": ["a, b", 2]}]}',
+            "race.ipynb:4: cannot read the file: not a notebook: cell 2 has a source that is no text",
+        ),
+        (
+            b'{"cells": [{"cell_type": "code"}]}',
+            "race.ipynb:1: cannot read the file: not a notebook: cell 1 has no source",
+        ),
+        (
+            b'{"worksheets": [{"cells":\n[\n3]}]}',
+            "race.ipynb:3: cannot read the file: not a notebook: cell 1 has no type",
+        ),
         (b"\xff\xfe", "race.ipynb:1: cannot read the file: not a notebook: not UTF-8"),
         (json.dumps(book(f"x = f'{'{a}' * 600_000}'")).encode(), ": too many braces beside f-strings"),
         (b"[" * 100_000, "race.ipynb: cannot read the file: not a notebook: nested too deeply"),
@@ -169,16 +181,6 @@ def test_an_error_in_a_cell_is_placed_in_it(race: Path, capsys: Capture) -> None
     result = run(capsys, ".")
     assert result.status == 2
     assert result.err.startswith("streamlint: error: race.ipynb:cell 2:2: ")
-
-
-def test_cells_of_odd_shape_are_passed_over() -> None:
-    cells = [
-        None,
-        {"cell_type": "code"},
-        {"cell_type": "code", "source": [1, "x = 1\n"]},
-        {"cell_type": "raw"},
-    ]
-    assert notebook.parse(json.dumps({"cells": cells}).encode()).module == b"x = 1\n\n"
 
 
 def test_the_name_of_a_cell_is_taken_apart_again() -> None:
@@ -240,3 +242,13 @@ def test_a_notebook_is_taken_apart_once(race: Path, monkeypatch: pytest.MonkeyPa
     report = engine.analyze(race.parent, files, engine.Settings())
     assert len(report.findings) > 5
     assert len(parsed) == 1
+
+
+def test_a_line_of_a_notebook_is_explained_if_it_is_in_one_cell(race: Path, capsys: Capture) -> None:
+    assert cli.main(["explain", "race.ipynb:3"]) == 0
+    assert "race.ipynb:cell 5:3" in capsys.readouterr().out
+    two = CALLED.replace("Loader", "Other").replace("import torch\n", "\n")
+    race.write_text(json.dumps(book(CALLED, two)))
+    assert cli.main(["explain", "race.ipynb:8"]) == 2
+    said = "several cells have a finding in line 8; name one: race.ipynb:cell 1:8, race.ipynb:cell 2:8"
+    assert said in capsys.readouterr().err

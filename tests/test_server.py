@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 from lsprotocol import types
 from pygls import uris
+from pygls.exceptions import JsonRpcInvalidParams
 from pygls.io_ import StdoutWriter
 from pygls.lsp.client import LanguageClient
 
@@ -242,11 +243,57 @@ def test_it_answers_after_a_message_that_makes_no_sense(tmp_path: Path) -> None:
     in_editor(tmp_path, steps)
 
 
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        (
+            "textDocument/hover",
+            {"textDocument": {"uri": "file:///a.py"}, "position": {"line": -1, "character": 0}},
+        ),
+        ("textDocument/hover", {"position": 7}),
+        ("textDocument/codeAction", None),
+    ],
+)
+def test_a_request_with_wrong_parameters_has_an_answer(tmp_path: Path, method: str, params: object) -> None:
+    async def steps(client: Editor) -> None:
+        answer: Future[object] = Future()
+        client.protocol._request_futures[901] = answer
+        message = {"jsonrpc": "2.0", "id": 901, "method": method}
+        client.protocol._send_data(message if params is None else {**message, "params": params})
+        with pytest.raises(JsonRpcInvalidParams, match=f"the parameters of {method} are wrong"):
+            await asyncio.wait_for(asyncio.wrap_future(answer), WAIT)
+
+    in_editor(tmp_path, steps)
+
+
+def test_a_text_without_a_name_is_checked(tmp_path: Path) -> None:
+    async def steps(client: Editor) -> None:
+        uri = "untitled:Untitled-1"
+        for language in ("plaintext", "python"):
+            document = types.TextDocumentItem(uri, language, 1, RACE)
+            client.text_document_did_open(types.DidOpenTextDocumentParams(document))
+        (found,) = await client.diagnostics(uri)
+        assert found.code == "SL101"
+        (other,) = found.related_information or ()
+        assert (other.location.uri, other.location.range.start.line) == (uri, 6)
+        asked = types.CodeActionParams(
+            types.TextDocumentIdentifier(uri), found.range, types.CodeActionContext([found])
+        )
+        first = (await client.text_document_code_action_async(asked) or [])[0]
+        assert isinstance(first, types.CodeAction)
+        assert first.edit is not None
+        assert list(first.edit.changes or {}) == [uri]
+        client.type(uri, RIGHT, 2)
+        assert await client.diagnostics(uri) == []
+
+    in_editor(tmp_path, steps)
+
+
 def test_nothing_is_kept_of_an_edit() -> None:
     """A day of edits has tens of thousands."""
     server = create()
     server.protocol.set_writer(StdoutWriter(io.BytesIO()))
-    uri = "untitled:new.py"  # it has no path, so there is nothing to analyze
+    uri = "git:new.py"  # no file, so there is nothing to analyze
 
     async def told(method: str, params: Mapping[str, object], **more: int) -> None:
         message = {"jsonrpc": "2.0", "method": method, "params": params, **more}

@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.characters import visible
-from streamlint.finding import Severity
+from streamlint.finding import Confidence, Severity
 from streamlint.output.text import told
 
 if TYPE_CHECKING:
     from streamlint.finding import Finding, SourceError
     from streamlint.output.outcome import Outcome
 
-_COMMAND = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "notice"}
+_COMMAND = {Confidence.CERTAIN: "error", Confidence.LIKELY: "warning", Confidence.POSSIBLE: "notice"}
 
 _ESCAPES = {"%": "%25", "\r": "%0D", "\n": "%0A"}
 
@@ -37,7 +37,8 @@ def _finding(finding: Finding) -> str:
         # Columns make sense to GitHub only for a place on one line.
         **({"col": place.col + 1, "endColumn": place.end_col + 1} if place.line == place.end_line else {}),
     }
-    return _command(_COMMAND[finding.severity], properties, "\n".join(told(finding)))
+    command = "notice" if finding.severity is Severity.ADVICE else _COMMAND[finding.confidence]
+    return _command(command, properties, "\n".join(told(finding)))
 
 
 def _error(error: SourceError) -> str:

@@ -8,14 +8,16 @@ https://docs.github.com/en/code-security/code-scanning/troubleshooting-sarif-upl
 
 from __future__ import annotations
 
+import json
 import os
 from functools import cache
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from streamlint import __version__
 from streamlint.finding import Confidence, Seen, Severity
+from streamlint.frozen import frozen
 from streamlint.output.document import written
 from streamlint.settings.catalog import sentence
 
@@ -46,12 +48,14 @@ Json = dict[str, Any]
 def render(outcome: Outcome) -> str:
     index = {rule.code: position for position, rule in enumerate(outcome.rules)}
     findings = _surest(outcome.findings)
+    page = documentation()
     run: Json = {
         "tool": {
             "driver": {
                 "name": "streamlint",
                 "version": __version__,
-                "rules": [_rule(rule) for rule in outcome.rules],
+                **({"informationUri": page.home} if page else {}),
+                "rules": [_rule(rule, page) for rule in outcome.rules],
             }
         },
         "columnKind": "unicodeCodePoints",
@@ -85,14 +89,13 @@ def _invocation(outcome: Outcome, left_out: int) -> Json:
     return invocation
 
 
-def _rule(rule: RuleInfo) -> Json:
-    page = documentation()
+def _rule(rule: RuleInfo, page: Documentation | None) -> Json:
     return {
         "id": rule.code,
         "name": rule.name,
         "shortDescription": {"text": sentence(rule.summary)[:LONGEST]},
         "fullDescription": {"text": _what_it_does(rule)[:LONGEST]},
-        **({"helpUri": f"{page}/rules/{rule.code}/"} if page else {}),
+        **({"helpUri": page.rule.format(code=rule.code)} if page else {}),
         "help": {"text": rule.doc, "markdown": rule.doc},
         "defaultConfiguration": {"enabled": rule.default, "level": _DEFAULT_LEVEL[rule.severity]},
         "properties": {"problem.severity": _problem_severity(rule.severity), "tags": ["correctness", "gpu"]},
@@ -105,15 +108,50 @@ def _what_it_does(rule: RuleInfo) -> str:
     return " ".join(section.partition("\n## ")[0].replace("`", "").split()) or sentence(rule.summary)
 
 
+@frozen()
+class Documentation:
+    """Where the documentation is, and the page of a rule in it, with ``{code}``."""
+
+    home: str
+    rule: str
+
+
 @cache
-def documentation() -> str | None:
-    """Return where the package says that its documentation is; None where it does not say."""
+def documentation() -> Documentation | None:
+    """Return where the package says that its documentation is, or the repository that it was installed from.
+
+    None where neither is known: it was installed from a folder.
+    """
     try:
-        urls = metadata.metadata("streamlint").get_all("Project-URL") or []
+        installed = metadata.distribution("streamlint")
     except metadata.PackageNotFoundError:
         return None
-    named = (url.partition(",") for url in urls)
-    return next((url.strip().rstrip("/") for name, _, url in named if name == "Documentation"), None)
+    named = (url.partition(",") for url in installed.metadata.get_all("Project-URL") or [])
+    home = next((url.strip().rstrip("/") for name, _, url in named if name == "Documentation"), None)
+    if home is not None:
+        return Documentation(home, f"{home}/rules/{{code}}/")
+    return _repository(installed.read_text("direct_url.json") or "{}")
+
+
+def _repository(said: str) -> Documentation | None:
+    """Return the pages as hosts of repositories show them: ``pip install git+https://...`` notes the commit.
+
+    https://packaging.python.org/en/latest/specifications/direct-url/
+    """
+    try:
+        origin = json.loads(said)
+    except ValueError:
+        return None
+    match origin:
+        case {"url": str(url), "vcs_info": {"vcs": "git", "commit_id": str(commit)}}:
+            host = urlsplit(url)
+            if host.scheme != "https" or host.hostname is None:
+                return None
+            place = quote(host.path.rstrip("/").removesuffix(".git"))
+            home = f"https://{host.hostname}{place}"
+            return Documentation(home, f"{home}/blob/{quote(commit)}/docs/rules/{{code}}.md")
+        case _:
+            return None
 
 
 def _problem_severity(severity: Severity) -> str:

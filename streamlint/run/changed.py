@@ -24,7 +24,7 @@ _OPTIONS = ("-c", "core.fsmonitor=false", "-c", "core.quotePath=false", "-c", f"
 _ALONE = {"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0"}
 """Nothing is fetched, by a command that the repository names, and nothing is written."""
 _DIFF = (
-    *("--unified=0", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--no-prefix"),
+    *("--unified=0", "--no-color", "--no-ext-diff", "--no-textconv", "--find-renames", "--no-prefix"),
     "--ignore-submodules=all",  # each would be asked by a process with options of its own
 )
 _FILTER = re.compile(rb"(filter\..*)\.[a-z]+", re.DOTALL)

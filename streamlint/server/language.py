@@ -6,10 +6,12 @@ import asyncio
 import tokenize
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from lsprotocol import types
 from pygls import uris
+from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol
 
@@ -35,11 +37,28 @@ STALE = 1.0
 """An analysis of what has changed meanwhile is ended after so many seconds more; most end by themselves."""
 MOST_BYTES = 700_000_000
 """A process of the analysis that has taken more memory than this is replaced by a new one."""
+UNTITLED = "untitled:"
+"""The scheme of texts that were never saved, in VS Code and what follows it."""
+MOST_CHARACTERS = 100
 REASON = "TODO: say why this is safe"
 
 
 class _Protocol(LanguageServerProtocol):
-    """pygls keeps what came of each notification as long as it runs, 7 KB with each key; here it goes."""
+    """pygls keeps what came of each notification as long as it runs, 7 KB with each key; here it goes.
+
+    It also gives no answer to a request whose parameters are none, so that the editor waits for ever.
+    """
+
+    def structure_message(self, data: dict[str, Any]) -> object:
+        try:
+            return super().structure_message(data)
+        except JsonRpcException as error:
+            if "method" in data and isinstance(data.get("id"), (int, str)):
+                wrong = JsonRpcInvalidParams(
+                    f"the parameters of {data['method']} are wrong: {error.__cause__}"
+                )
+                self._send_response(data["id"], error=wrong.to_response_error())
+            raise
 
     def _execute_handler(
         self,
@@ -82,19 +101,37 @@ class Server(LanguageServer):
 
     def lines(self, path: Path) -> Sequence[str]:
         """Return the lines of a file as the editor has them, or as they are on disk."""
-        uri = uris.from_fs_path(str(path)) or ""
+        uri = self.untitled().get(path) or uris.from_fs_path(str(path)) or ""
         if uri in self.workspace.text_documents:
             return lines_of(self.workspace.text_documents[uri].source)
         return SourceFiles(path.parent).lines(path.name)
 
     def texts(self) -> dict[Path, bytes]:
         """Return what the open files hold."""
-        named = ((_path(uri), document.source) for uri, document in self.workspace.text_documents.items())
+        opened = self.workspace.text_documents.items()
+        named = ((self.path(uri), document.source) for uri, document in opened)
         return {path: encoded(text) for path, text in named if path is not None}
+
+    def path(self, uri: str) -> Path | None:
+        """Return the file of an open text; of one that has no name yet, one that it might get."""
+        named = _path(uri)
+        if named is not None or not uri.startswith(UNTITLED):
+            return named
+        document = self.workspace.text_documents.get(uri)
+        if document is None or document.language_id != "python":
+            return None
+        folder = next(filter(None, map(_path, self.workspace.folders)), Path.cwd())
+        name = quote(uri.removeprefix(UNTITLED), safe="")[-MOST_CHARACTERS:]
+        return folder / f"{name.removesuffix('.py')}.py"
+
+    def untitled(self) -> dict[Path, str]:
+        """Return the URIs of the open texts that have no name yet."""
+        opened = (uri for uri in self.workspace.text_documents if uri.startswith(UNTITLED))
+        return {path: uri for uri in opened if (path := self.path(uri)) is not None}
 
     def show(self, answer: Answer, uri: str | None) -> None:
         """Show what was found in one file, or with None in all files that are not open."""
-        translate = Translator(answer.root, self.lines, self.workspace.position_codec)
+        translate = Translator(answer.root, self.lines, self.workspace.position_codec, self.untitled())
         found: dict[str, list[tuple[Finding, types.Diagnostic]]] = {}
         for finding in answer.findings:
             item = (finding, translate.diagnostic(finding))
@@ -160,7 +197,7 @@ def _path(uri: str) -> Path | None:
 
 async def _look(ls: Server, uri: str, pause: float, *, is_typed: bool = False) -> None:
     """Check one open text, and show what is found in it, in a slow one first in what is edited."""
-    path = _path(uri)
+    path = ls.path(uri)
     if path is None:
         return
     question = Question((), ls.texts(), (path,), is_typed)

@@ -15,7 +15,7 @@ from streamlint.finding import Confidence, Severity
 from streamlint.settings.catalog import sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from pygls.workspace import PositionCodec
@@ -35,13 +35,22 @@ _SEVERITY = {
 class Translator:
     """Makes diagnostics of findings whose paths start at ``root``."""
 
-    def __init__(self, root: Path, lines: Callable[[Path], Sequence[str]], codec: PositionCodec) -> None:
+    def __init__(
+        self,
+        root: Path,
+        lines: Callable[[Path], Sequence[str]],
+        codec: PositionCodec,
+        named: Mapping[Path, str] | None = None,
+    ) -> None:
+        """``named``: the URIs of texts that are no files."""
         self._root = root
+        self._named = named or {}
         self._lines = lines
         self._codec = codec
 
     def uri(self, path: str) -> str:
-        return uris.from_fs_path(str(self._root / path)) or ""
+        whole = self._root / path
+        return self._named.get(whole) or uris.from_fs_path(str(whole)) or ""
 
     def diagnostic(self, finding: Finding) -> types.Diagnostic:
         advice = finding.severity is Severity.ADVICE

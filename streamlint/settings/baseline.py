@@ -10,7 +10,7 @@ from streamlint.errors import UserError, place
 from streamlint.files import UnreadableError
 from streamlint.files import read as read_file
 from streamlint.frozen import frozen
-from streamlint.parsing import UnparsableError, json_of
+from streamlint.parsing import UnparsableError, json_line, json_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -53,22 +53,26 @@ def read(path: Path) -> Baseline:
     Raises BaselineError, naming the file and the place in it, if it is missing or is not a baseline.
     """
     try:
-        document = json_of(read_file(path, MAX_BYTES))
+        content = read_file(path, MAX_BYTES)
+        document = json_of(content)
     except UnreadableError as error:
         raise BaselineError(f"{path}: {error}") from error
     except UnparsableError as error:
         raise BaselineError(f"{place(path, error.line or None)}: not a baseline: {error}") from error
     match document:
         case {"version": 1, "findings": [*entries]}:
-            return Baseline(dict(_entry(path, *each) for each in enumerate(entries, 1)))
+            known: dict[str, Mapping[str, object]] = {}
+            for number, entry in enumerate(entries):
+                match entry:
+                    case {"fingerprint": str(fingerprint)}:
+                        known[fingerprint] = entry
+                    case _:
+                        where = place(path, json_line(content, "findings", number))
+                        raise BaselineError(f"{where}: entry {number + 1} of its findings has no fingerprint")
+            return Baseline(known)
         case _:
-            raise BaselineError(f"{path}: not a baseline of version {VERSION}")
-
-
-def _entry(path: Path, number: int, entry: object) -> tuple[str, Mapping[str, object]]:
-    if isinstance(entry, dict) and isinstance(fingerprint := entry.get("fingerprint"), str):
-        return fingerprint, entry
-    raise BaselineError(f"{path}: entry {number} of its findings has no fingerprint")
+            where = place(path, json_line(content, "version"))
+            raise BaselineError(f"{where}: not a baseline of version {VERSION}")
 
 
 def dump(findings: Iterable[Finding]) -> str:

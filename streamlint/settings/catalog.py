@@ -254,8 +254,13 @@ def parse_selectors(words: Iterable[str], rules: Sequence[RuleInfo]) -> tuple[st
     Raises UserError on one that means no rule.
     """
     known = vocabulary(rules)
-    parts = (part.strip() for word in words for part in word.split(","))
-    return tuple(_selector(part, known) for part in parts if part)
+    found: list[str] = []
+    for word in words:
+        parts = [part.strip() for part in word.split(",")]
+        if not any(parts):
+            raise UserError(f"empty list of rules: `{word}`")
+        found += (_selector(part, known) for part in parts if part)
+    return tuple(found)
 
 
 def _selector(word: str, known: Mapping[str, str]) -> str:

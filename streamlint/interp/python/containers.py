@@ -303,7 +303,7 @@ def _slice(items: list[Value], at: SliceV) -> list[Value] | None:
 def _view(m: Machine, value: BufferV, at: Value, span: Span) -> Value:
     """Indexing memory: views, reads of single numbers, and gathers by another tensor."""
     if isinstance(at, BufferV) and at.flavor is not Flavor.OPAQUE:
-        made = tensors.operate(m, span, "indexing", [value, at])
+        made = tensors.operate(m, span, "operator []", [value, at])
         if at.id in m.masks:
             # x[x > 0]: how many elements that is, the host must know.
             sizes.waits(m, [value, at], span, "indexing with a mask")

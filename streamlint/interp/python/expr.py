@@ -159,7 +159,7 @@ def unary(m: Machine, e: ir.Unary) -> Value:
         case ConstV() if e.op == "+":
             return value
         case BufferV():
-            made = tensors.operate(m, e.span, e.op, [value])
+            made = tensors.operate(m, e.span, f"operator {e.op}", [value])
             return sizes.as_mask(m, made) if value.id in m.masks else made
         case _:
             return SymV(symbols.Unary(e.op, symbol_of(value)))

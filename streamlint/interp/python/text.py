@@ -38,7 +38,7 @@ def formatted(m: Machine, e: ir.Opaque, values: list[Value]) -> Value:
     """An f-string: equal values give an equal text, which is a constant if they are."""
     memory = [value for value in values if isinstance(value, BufferV)]
     for value in memory:
-        tensors.read_on_host(m, value, e.span, "formatting")
+        tensors.read_on_host(m, value, e.span, "formatting of text")
     if memory:
         return m.fresh(e.why, e.span)
     plain = [str(value.value) for value in values if isinstance(value, ConstV)]
