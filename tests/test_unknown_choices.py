@@ -80,6 +80,27 @@ def setup(data, heads):
     return graph
 """
 
+RANKED = """
+import torch
+
+def spread(x, sizes, n):
+    active = [g for g in range(n) if sizes[g] > 0]
+    lanes, held = {{}}, {{}}
+    for g in active:
+        lanes[g] = torch.cuda.Stream()
+    first = active[0]
+    with torch.cuda.stream(lanes[first]):
+        whole = x.to("cuda", non_blocking=True)
+    for g in active:
+        with torch.cuda.stream(lanes[g]):
+            held[g] = whole if {test} else torch.zeros(4, device="cuda")
+    for g in active:
+        with torch.cuda.stream(lanes[g]):
+            held[g] += 1
+    torch.cuda.synchronize()
+    return held
+"""
+
 
 def found(root: Path, text: str, **given: str) -> list[tuple[str, Confidence]]:
     file = root / "run.py"
@@ -115,3 +136,9 @@ def test_a_copy_that_need_not_wait_goes_to_a_device_whatever_a_test_took_it_for(
 @pytest.mark.parametrize(("test", "sure"), [("heads == 64", False), ("page.sum() > 3", True)])
 def test_a_number_is_no_work_of_a_capture(tmp_path: Path, test: str, *, sure: bool) -> None:
     assert [one[1] is not Confidence.POSSIBLE for one in found(tmp_path, COUNTED, test=test)] == [sure]
+
+
+@pytest.mark.parametrize(("test", "expected"), [("g == first", False), ("sizes[g] == 1", True)])
+def test_no_number_is_in_a_range_twice(tmp_path: Path, test: str, *, expected: bool) -> None:
+    sure = {code for code, level in found(tmp_path, RANKED, test=test) if level is not Confidence.POSSIBLE}
+    assert ("SL101" in sure) is expected

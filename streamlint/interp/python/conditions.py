@@ -185,6 +185,8 @@ def _known(m: Machine, op: str, left: Value, right: Value) -> bool | None:
             return a.rpartition(".")[2] == b.rpartition(".")[2]
         case "==", ApiV(a), ConstV(int() as code):
             return (code == 0) == a.endswith(SUCCESS_NAMES)
+        case "is" | "==", SymV(a), SymV(b) if a is not b and _are_counted(m, a, b):
+            return False
         case "==", HeapV(a), HeapV(b) if a != b and Shape.INSTANCE not in (m.heap[a].shape, m.heap[b].shape):
             # Two lists with equal elements are equal.
             return None
@@ -207,6 +209,25 @@ def _known(m: Machine, op: str, left: Value, right: Value) -> bool | None:
             if isinstance(left, ConstV) and held.shape is Shape.DICT:
                 return symbol_of(left) in held.entries
             return None if held.named or held.items else False
+        case _:
+            return None
+
+
+def _are_counted(m: Machine, one: Symbol, other: Symbol) -> bool:
+    """Whether two elements were picked from a range at two places: no number is in it twice.
+
+    ``active = [g for g in range(n) if sizes[g]]``, and ``g == active[0]`` of the second one.
+    """
+    source = _range_of(m, one)
+    return source is not None and source is _range_of(m, other)
+
+
+def _range_of(m: Machine, symbol: Symbol) -> Symbol | None:
+    """The range of unknown length that an element at a known place of a list came from."""
+    match symbol:
+        case symbols.Item(symbols.Item(symbols.Thing("object", int() as number) as of, symbols.EACH), at):
+            is_known = isinstance(at, symbols.Const)
+            return of if is_known and m.heap[number].role == "range" else None
         case _:
             return None
 
