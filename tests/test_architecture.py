@@ -331,7 +331,7 @@ WORDS: dict[str, dict[str, str]] = {
         "_OTHER_ACCELERATORS": "library",
     },
     "interp/python/text.py": {"_METHODS": "Python", "_CONVERSIONS": "Python"},
-    "interp/state/lifetime.py": {"_OFF": "library", "MAY_RETURN_OPERAND": "library"},
+    "interp/state/lifetime.py": {"MAY_RETURN_OPERAND": "library"},
     "interp/state/project.py": {"FRAMEWORK_ROOTS": "library", "PLAIN_BASES": "library"},
     "interp/state/snapshots.py": {"_STATE": "ours"},
     "judging/responsibility.py": {"_MOVES": "library"},

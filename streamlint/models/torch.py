@@ -178,6 +178,8 @@ OPERATOR_MODULES = frozenset(
 """Where PyTorch keeps its operators (https://docs.pytorch.org/docs/stable/torch.html and pages beside it).
 A function of another module may work on anything: ``torch.serialization.location_tag(storage)``."""
 
+WITHOUT_GRADIENTS = ("torch.no_grad", "torch.inference_mode")
+"""Contexts, and decorators, in which no operand is kept for a backward pass."""
 REGISTERED = ("torch.ops.", "torch.classes.")
 """Operators of extensions, and classes of theirs: what is called there works on the current stream."""
 JOINS_TENSORS = "torch._utils._flatten_dense_tensors"

@@ -34,6 +34,17 @@ def is_shown(m: Machine, value: SymV) -> bool:
     return bool(value.computes) or known.of_value(m, value.symbol).kind is Kind.MODULE
 
 
+def is_given(m: Machine, value: SymV, args: list[Value]) -> None:
+    """A module is called: what it is given first is a tensor, as far as anybody can see."""
+    match value.symbol:
+        case symbols.Item(of) if m.makers.get(of) in model.MODULE_CONTAINERS:
+            shown = True
+        case _:
+            shown = is_shown(m, value)
+    for operand in tensors.buffers_in(m, args[:1]) if shown else ():
+        m.is_memory(operand, Evidence.INFERRED)
+
+
 def called(m: Machine, view: BufferV) -> None:
     """``model = build().cuda()``, then ``model(x)``: tensors are not called."""
     if view.flavor is Flavor.TORCH:

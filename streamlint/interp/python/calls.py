@@ -207,6 +207,7 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
             # Handle = namedtuple("Handle", "ptr"): an object that keeps what it is given.
             return m.fresh("object", span, (*args, *kwargs.values())[:6])
         case SymV(symbol):
+            torch_modules.is_given(m, func, args)
             hooks.before_call(m, func, args, span)
             torch_modules.reads_own(m, symbol, span)
             return hooks.after_call(m, func, args, _call_symbol(m, func, args, kwargs, span), span)

@@ -30,6 +30,7 @@ from streamlint.interp.state.values import (
     Value,
 )
 from streamlint.models.schema import Lib
+from streamlint.models.torch import WITHOUT_GRADIENTS
 from streamlint.trace import Doubt
 
 if TYPE_CHECKING:
@@ -205,6 +206,7 @@ def run_function(
     touched = touching.may_touch(m.project, func.function)
     owner = classes.class_of(m, func, args)
     frame = Frame(env, func.name, touched, on_yield, cls=owner, receiver=func.receiver)
+    frame.gradless = m.frame.gradless or _is_gradless(func)
     given = [func.receiver, *args] if func.receiver is not None else args
     bind(m, env, func, function, given, kwargs)
     m.frames.append(frame)
@@ -220,6 +222,14 @@ def run_function(
         m.calls.pop()
         m.frames.pop()
     return NONE
+
+
+def _is_gradless(func: FuncV) -> bool:
+    """``@torch.no_grad()`` above it, by whatever name the module has imported it."""
+    decorators = func.function.decorators if isinstance(func.function, ir.FunctionDecl) else ()
+    return any(
+        path.endswith(f".{name.rpartition('.')[2]}") for name in decorators for path in WITHOUT_GRADIENTS
+    )
 
 
 def _note_driven(m: Machine, func: FuncV) -> None:

@@ -8,7 +8,7 @@ from streamlint import ir
 from streamlint.interp.facts import classes
 from streamlint.interp.library import escape, monitors
 from streamlint.interp.python import binding, contexts, expr, stmt
-from streamlint.interp.state import lifetime, names
+from streamlint.interp.state import lifetime, names, symbols
 from streamlint.interp.state.ends import Jumped, PathEnds, Returned
 from streamlint.interp.state.values import (
     NONE,
@@ -18,6 +18,7 @@ from streamlint.interp.state.values import (
     SymV,
     Value,
 )
+from streamlint.models.torch import WITHOUT_GRADIENTS
 from streamlint.trace import MonitorKind
 
 if TYPE_CHECKING:
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 def _calls_nothing(body: Sequence[ir.Stmt]) -> bool:
     """Whether a block holds nothing but operators and assignments: ``y = x * 2``."""
     return not any(isinstance(node, (ir.Call, ir.With)) for node in ir.walk(tuple(body)))
+
+
+def _is_gradless(value: Value) -> bool:
+    return isinstance(value, SymV) and symbols.function_called(value.symbol) in WITHOUT_GRADIENTS
 
 
 def run_with(m: Machine, items: Sequence[ir.WithItem], body: Sequence[ir.Stmt]) -> None:
@@ -54,8 +59,9 @@ def run_with(m: Machine, items: Sequence[ir.WithItem], body: Sequence[ir.Stmt]) 
             bound, leave = contexts.enter(m, value, item.context.span)
             if item.target is not None:
                 binding.assign(m, item.target, bound)
-            outer = m.frame.operators_only
+            outer, gradless = m.frame.operators_only, m.frame.gradless
             m.frame.operators_only = outer or (leave.current != m.current and _calls_nothing(body))
+            m.frame.gradless = gradless or _is_gradless(value)
             try:
                 with lifetime.holding(m, value):
                     run_with(m, rest, body)
@@ -63,7 +69,7 @@ def run_with(m: Machine, items: Sequence[ir.WithItem], body: Sequence[ir.Stmt]) 
                 leave.raised = True
                 raise
             finally:
-                m.frame.operators_only = outer
+                m.frame.operators_only, m.frame.gradless = outer, gradless
                 leave()
                 if not m.cut and isinstance(value, SymV):
                     # with pool.lease() as stream: what is not seen may wait for it in the end.

@@ -28,6 +28,8 @@ class Frame:
     """Whether it is in the block of a stream or a capture that calls nothing: operators are its work."""
     calling: ir.Call | None = None
     """The call that is being made, as it is written."""
+    gradless: bool = False
+    """Whether PyTorch keeps no operands for a backward pass: in ``torch.no_grad()``."""
     cls: ir.ClassDecl | None = None
     receiver: Value | None = None
     """The object whose method runs."""

@@ -27,6 +27,7 @@ from streamlint.interp.state.values import (
     Value,
 )
 from streamlint.models.schema import Lib
+from streamlint.models.torch import WITHOUT_GRADIENTS
 from streamlint.trace import (
     BufferId,
     Callback,
@@ -336,7 +337,7 @@ def _note_launch(m: Machine, op: Launch) -> None:
     elif made and op.name in MAY_RETURN_OPERAND:
         for result in made:
             life.same.setdefault(result, set()).update(operands)
-    elif made and op.name not in SAVES_NOTHING:
+    elif made and op.name not in SAVES_NOTHING and not (m.frames and m.frame.gradless):
         life.saved.update(number for number in operands if life.flavors.get(number) in _DIFFERENTIABLE)
 
 
@@ -385,4 +386,4 @@ def _without_gradients(m: Machine) -> bool:
     return off and not any("backward" in decl.names for decl in decls)
 
 
-_OFF = frozenset({"no_grad", "inference_mode"})
+_OFF = frozenset(path.rpartition(".")[2] for path in WITHOUT_GRADIENTS)
