@@ -376,6 +376,21 @@ def test_streams_that_were_destroyed_are_not_asked(process: Process, memory: Mem
     assert ONE in asked
 
 
+def test_what_is_written_where_arguments_share_memory_says_nothing_of_others(
+    process: Process, memory: Memory
+) -> None:
+    """``cp.add(x, x, out=x)`` changes what is behind each of its pointers, ``cp.add(x, y, out=z)`` does not."""
+
+    def writes(address: int, value: bytes) -> None:
+        memory.content[address] = value * SIZE
+
+    process.launch(A, A, ONE, during=lambda: writes(A, b"\x07"))
+    process.call("cuCtxSynchronize")
+    process.launch(A, B, ONE, during=lambda: writes(B, b"\x08"))
+    process.call("cuMemcpyDtoHAsync_v2", 0x1000, A, SIZE, TWO)
+    assert process.codes() == []
+
+
 def test_a_kernel_that_wrote_nothing_new_is_looked_at_again(process: Process, memory: Memory) -> None:
     """``copyto(y, x)`` three times where both are equal, and then where they are not."""
 

@@ -114,7 +114,7 @@ TOTAL = """\
 def total(value):
     if isinstance(value, list):
         return float(sum(value))
-    return float(value.sum()) if hasattr(value, "sum") else value
+    return float(value.sum()) if hasattr(value, "sum") else float(value)
 """
 """What programs that return what they computed call, on the host, when all is complete."""
 CONTENTS = {

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import time
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from streamlint.confirm.inside.cupti import Call
     from streamlint.confirm.observe.events import Block, Touched
+    from streamlint.trace import BufferId
 
 _MOST_LOOKS: Final = 3
 """At launches with the same grid and numbers, if any wrote: what is there already is no change."""
@@ -65,7 +67,10 @@ class Pointer:
 
 @dataclass(slots=True)
 class Kind:
-    """What is known of launches with the same grid and numbers."""
+    """What is known of launches with the same grid and numbers, whose pointers share memory in the same way.
+
+    In ``cp.add(x, y, out=x)`` memory changes behind the first pointer, too; in ``cp.add(x, y, out=z)`` not.
+    """
 
     looks: int = 0
     written: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
@@ -120,7 +125,8 @@ class Kernels:
         pointers, numbers = self._parameters(kernel, int(arguments.parameters or 0))
         grid = arguments.config.contents if layout is LaunchEx else arguments
         shape = [int(getattr(grid, name)) for name in ("gx", "gy", "gz", "bx", "by", "bz")]
-        kind = kernel.kinds.get(key := numbers + repr(shape).encode(), Kind())
+        key = numbers + repr((shape, _shared(pointers))).encode()
+        kind = kernel.kinds.get(key, Kind())
         touches = _touches(kernel, kind, pointers)
         # A kernel writes something: one that was not seen to change anything is not known yet.
         learnt = kind.looks >= _MOST_LOOKS and kind.written
@@ -138,6 +144,7 @@ class Kernels:
         if self._driver is None or not self._idle(self._driver):
             return
         after = self._contents(watched.pointers, self._driver)
+        uses = Counter(pointer.block.id for pointer in watched.pointers)
         for pointer, old, new in zip(watched.pointers, watched.before, after, strict=True):
             if old != new:
                 first, end = _changed(old, new)
@@ -145,7 +152,9 @@ class Kernels:
                     end = pointer.block.size - pointer.lo  # what was not looked at
                 known = watched.kind.written.get(pointer.place, (first, end))
                 watched.kind.written[pointer.place] = min(first, known[0]), max(end, known[1])
-                watched.kernel.written.add(pointer.place)
+                if uses[pointer.block.id] == 1:
+                    # Else nobody knows by which of the pointers it was written.
+                    watched.kernel.written.add(pointer.place)
         watched.kind.looks += 1
         watched.kernel.looks += 1
         watched.touches[:] = _touches(watched.kernel, watched.kind, watched.pointers)
@@ -193,6 +202,16 @@ class Kernels:
             return driver.fetch(pointer.address, pointer.looked_at, self._own)
         except DriverError:
             return b""
+
+
+def _shared(pointers: list[Pointer]) -> list[tuple[int, int]]:
+    """Of each pointer the first one into the same block, and how far behind that it points."""
+    first: dict[BufferId, tuple[int, int]] = {}
+    shared = []
+    for number, pointer in enumerate(pointers):
+        head, address = first.setdefault(pointer.block.id, (number, pointer.address))
+        shared.append((head, pointer.address - address))
+    return shared
 
 
 def _touches(kernel: Kernel, kind: Kind, pointers: list[Pointer]) -> list[Touched]:

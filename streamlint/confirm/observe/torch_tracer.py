@@ -106,14 +106,16 @@ class Tracer:
             value = args[number]
             if isinstance(value, _Tensor):
                 left = touch_all((value,), mode, number, touches)
+                if device < 0:
+                    device = value.get_device()
             elif isinstance(value, (list, tuple)):
                 left = touch_all(value, mode, number, touches)
+                if device < 0:
+                    device = _device_of(value)
             else:
                 continue
             if left is not None:
                 host = self._on_host(left, mode, number, host)
-            if device < 0:
-                device = _device_of(value)
         if kwargs:
             for name, mode in operator.keywords:
                 value = kwargs.get(name)
@@ -200,8 +202,12 @@ class Tracer:
     ) -> tuple[bool, Any]:
         """Handles the operator if it is more than device work here; false otherwise."""
         match operator.special:
-            case Special.ITEM if args[0].is_cuda:
-                return True, self._item(func, args, kwargs)
+            case Special.ITEM:
+                if args[0].is_cuda:
+                    return True, self._item(func, args, kwargs)
+                # An optimizer asks each of its counters of steps, which no copy has ever used.
+                self.read_by_host(args[0], operator.name)
+                return True, func(*args, **kwargs)
             case Special.KEEP:
                 self._keep(args[0], args[1] if len(args) > 1 else kwargs["s"])
                 return True, func(*args, **kwargs)
