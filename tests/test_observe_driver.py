@@ -379,7 +379,7 @@ def test_streams_that_were_destroyed_are_not_asked(process: Process, memory: Mem
 def test_what_is_written_where_arguments_share_memory_says_nothing_of_others(
     process: Process, memory: Memory
 ) -> None:
-    """``cp.add(x, x, out=x)`` changes what is behind all of its pointers; ``cp.add(x, y, out=z)`` does not."""
+    """``cp.add(x, x, out=x)`` changes what is behind all of its pointers, ``cp.add(x, y, out=z)`` not."""
 
     def writes(address: int, value: bytes) -> None:
         memory.content[address] = value * SIZE

@@ -88,10 +88,8 @@ class Frames:
         while frame is not None:
             code = frame.f_code
             # By file name: its hash is kept in the string, that of a code object is computed each time.
-            is_user = known.get(code.co_filename)
-            if is_user is None:
-                is_user = known[code.co_filename] = self.is_user(code.co_filename)
-            if is_user:
+            filename = code.co_filename
+            if known[filename] if filename in known else self._knows(filename):
                 return (code, frame.f_lasti)
             frame = frame.f_back
         return None

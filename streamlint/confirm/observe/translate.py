@@ -13,6 +13,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import Counter
 from dataclasses import replace
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from typing_extensions import assert_never
@@ -71,6 +72,8 @@ _NONE: frozenset[Doubt] = frozenset()
 _ESCAPE = frozenset({Doubt.ESCAPE})
 _OPAQUE = frozenset({Doubt.OPAQUE})
 _START = Site(Span("", 0, 0, 0, 0))
+_BLOCK = itemgetter(0)
+"""That of a touch."""
 
 
 def trace_of(window: Window, sources: Sources) -> Trace | None:
@@ -89,10 +92,12 @@ def _shared(entries: Iterable[Entry]) -> set[Block]:
             stream = entry.stream
             for touch in entry.touches:
                 block = touch[0]
-                if block.user is None:
-                    block.user = stream if block.stream is None else block.stream
-                if block.user != stream:
-                    shared.add(block)
+                user = block.user
+                if user != stream:
+                    if user is None:
+                        user = block.user = stream if block.stream is None else block.stream
+                    if user != stream:
+                        shared.add(block)
             continue
         match entry:
             case Move(stream=stream, source=source, target=target):
@@ -185,17 +190,14 @@ class _Translation:
     def _add_all(self, entries: Iterable[Entry]) -> None:
         """Most are nothing: work on memory of one stream, behind other work there, and that memory's life.
 
-        One loop without calls, since it runs for each event of the program.
+        One loop without calls of Python functions, since it runs for each event of the program.
         """
         shared, births, deaths = self._shared, self._reuse.births, self._reuse.deaths
+        are_own = shared.isdisjoint
         for entry in entries:
             if type(entry) is Work:
-                if entry.stream == self._last_work:
-                    for touch in entry.touches:
-                        if touch[0] in shared:
-                            break
-                    else:
-                        continue
+                if entry.stream == self._last_work and are_own(map(_BLOCK, entry.touches)):
+                    continue
             elif type(entry) is Birth:
                 block = entry.block
                 unowned = block.stream is None and self._captures.active
