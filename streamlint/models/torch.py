@@ -178,6 +178,7 @@ OPERATOR_MODULES = frozenset(
 """Where PyTorch keeps its operators (https://docs.pytorch.org/docs/stable/torch.html and pages beside it).
 A function of another module may work on anything: ``torch.serialization.location_tag(storage)``."""
 
+SAVED_TENSORS_HOOKS = "torch.autograd.graph.saved_tensors_hooks"
 WITHOUT_GRADIENTS = ("torch.no_grad", "torch.inference_mode")
 """Contexts, and decorators, in which no operand is kept for a backward pass."""
 REGISTERED = ("torch.ops.", "torch.classes.")

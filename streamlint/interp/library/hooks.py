@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.library import autograd, optimizers, storage
+from streamlint.interp.library import autograd, optimizers, saved_hooks, storage
 from streamlint.interp.state import symbols
 from streamlint.interp.state.values import (
     NONE,
@@ -116,7 +116,7 @@ def in_backward(m: Machine, span: Span) -> Value:
 
     What a hook queues for the end comes last.
     """
-    results = autograd.in_backward(m, span)
+    results = [*saved_hooks.given_back(m, span), *autograd.in_backward(m, span)]
     for (name, owner), found in list(m.hooks.items()):
         for hook in found if name in OF_TENSORS else ():
             gradient: list[Value] = [_gradient(m, owner)] if name == GRADIENT else []

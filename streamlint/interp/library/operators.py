@@ -14,6 +14,7 @@ from streamlint.interp.library import (
     in_place,
     layers,
     optimizers,
+    saved_hooks,
     sizes,
     tensor_methods,
     tensors,
@@ -66,6 +67,8 @@ def _as_tensor(m: Machine, value: Value) -> Value:
 def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
     """``torch.name(...)``: factories, in-place functions, ``out=``; anything else is an operator."""
     last = path.rpartition(".")[2]
+    if path == model.SAVED_TENSORS_HOOKS:
+        return saved_hooks.made(m, args)
     if path.endswith("_execution_engine.queue_callback"):
         return hooks.at_end(m, args, span)
     owner = path.rpartition(".")[0]

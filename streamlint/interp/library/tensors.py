@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from streamlint.interp.facts import guesses, known
 from streamlint.interp.facts.kinds import NO_MEMORY, Kind
 from streamlint.interp.library import (
+    saved_hooks,
     storage,
 )
 from streamlint.interp.state import flavors, names, stored, symbols
@@ -281,6 +282,7 @@ def operate(
     _known_as(m, made, views)
     known = flavors.product(first) if first is not None else ""
     work(m, span, stream.id, (*reads, Access(made.id, Mode.WRITE)), name, library=by or known)
+    saved_hooks.saves(m, views, span)
     return made
 
 
@@ -342,4 +344,5 @@ def opaque_work(
     # ext.shift(x.data_ptr(), n): which stream it takes is its own business.
     doubts = _GUESSED if any(view.flavor is Flavor.POINTER for view in views) else opaque
     work(m, span, stream.id, (*reads, Access(made.id, Mode.WRITE, doubts=_OPAQUE)), name, doubts)
+    saved_hooks.saves(m, views, span)
     return made

@@ -20,6 +20,7 @@ from streamlint.interp.library import (
     kernels,
     monitors,
     operators,
+    saved_hooks,
     stream_values,
     tensor_methods,
     tensors,
@@ -113,11 +114,8 @@ def arguments(m: Machine, e: ir.Call) -> tuple[list[Value], dict[str, Value]]:
 
 
 def _is_super_call(e: ir.Call) -> bool:
-    match e.func:
-        case ir.Attr(value=ir.Call(func=ir.Name(id="super"))):
-            return True
-        case _:
-            return False
+    owner = e.func.value if isinstance(e.func, ir.Attr) else None
+    return isinstance(owner, ir.Call) and isinstance(owner.func, ir.Name) and owner.func.id == "super"
 
 
 def _super_call(m: Machine, e: ir.Call) -> Value:
@@ -139,6 +137,7 @@ def _super_call(m: Machine, e: ir.Call) -> Value:
         escape.barrier(m, escape.all_streams(m), e.span, e.func.name)
     if e.func.name != "__init__":
         return unresolved.opaque(m, f"super().{e.func.name}", [receiver, *args], kwargs, e.span)
+    saved_hooks.inherited(m, cls, receiver, args)
     return NONE
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.facts import classes
-from streamlint.interp.library import escape, monitors
+from streamlint.interp.library import escape, monitors, saved_hooks
 from streamlint.interp.python import binding, contexts, expr, stmt
 from streamlint.interp.state import lifetime, names, symbols
 from streamlint.interp.state.ends import Jumped, PathEnds, Returned
@@ -63,7 +63,7 @@ def run_with(m: Machine, items: Sequence[ir.WithItem], body: Sequence[ir.Stmt]) 
             m.frame.operators_only = outer or (leave.current != m.current and _calls_nothing(body))
             m.frame.gradless = gradless or _is_gradless(value)
             try:
-                with lifetime.holding(m, value):
+                with lifetime.holding(m, value), saved_hooks.entered(m, value):
                     run_with(m, rest, body)
             except PathEnds:
                 leave.raised = True

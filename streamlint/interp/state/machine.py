@@ -206,6 +206,10 @@ class Machine:
     """Threads that wait for what is put into a queue, by its number on the heap."""
     hooks: dict[tuple[str, Symbol], list[FuncV | PartialV]] = field(default_factory=dict)
     """Functions that PyTorch calls, by the method that took them and what it was called on."""
+    saving: tuple[Value, Value] | None = None
+    """Hooks of saved tensors of the block that runs ..."""
+    saved: list[tuple[BufferId, Value, Value]] = field(default_factory=list)
+    """... and what went through some: the memory, what gives it back, and what it was packed into."""
     monitors: dict[int, Monitor] = field(default_factory=dict)
     """Locks, flags and queues among the objects of the heap."""
     targets: dict[int, Target] = field(default_factory=dict)

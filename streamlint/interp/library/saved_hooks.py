@@ -1,0 +1,85 @@
+"""Hooks of saved tensors: what an operator keeps for the backward pass goes through them and comes back.
+
+``with saved_tensors_hooks(pack, unpack): loss = model(x)``, then ``loss.backward()``
+(https://docs.pytorch.org/docs/stable/autograd.html#torch.autograd.graph.saved_tensors_hooks).
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from streamlint.interp.state import flavors
+from streamlint.interp.state.values import Flavor, FuncV, HeapV, PartialV, Shape, Value
+from streamlint.models.torch import SAVED_TENSORS_HOOKS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from streamlint import ir
+    from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.values import BufferV
+    from streamlint.source import Span
+
+MOST_SAVED = 4
+"""Tensors of one block that are followed into its hooks."""
+_PACK, _UNPACK = "pack_hook", "unpack_hook"
+
+
+def made(m: Machine, args: Sequence[Value]) -> HeapV:
+    """``saved_tensors_hooks(pack, unpack)``"""
+    value = m.new_object(Shape.INSTANCE)
+    keep(m, value, args)
+    return value
+
+
+def inherited(m: Machine, cls: ir.ClassDecl, receiver: Value, args: Sequence[Value]) -> None:
+    """``super().__init__(self.pack, self.unpack)`` of a class derived from it."""
+    order, _ = m.project.ancestors(cls)
+    last = SAVED_TENSORS_HOOKS.rpartition(".")[2]
+    if isinstance(receiver, HeapV) and any(
+        base.rpartition(".")[2] == last for one in order for base in one.bases
+    ):
+        keep(m, receiver, args)
+
+
+def keep(m: Machine, value: HeapV, args: Sequence[Value]) -> None:
+    match args:
+        case [FuncV() | PartialV() as pack, FuncV() | PartialV() as unpack]:
+            m.heap[value.id].attrs.update({_PACK: pack, _UNPACK: unpack})
+        case _:
+            pass
+
+
+@contextmanager
+def entered(m: Machine, value: Value) -> Iterator[None]:
+    """Runs a block of ``with``: with the hooks, if the value has some."""
+    attrs = m.heap[value.id].attrs if isinstance(value, HeapV) else {}
+    outer = m.saving
+    if _PACK in attrs:
+        m.saving = (attrs[_PACK], attrs[_UNPACK])
+    try:
+        yield
+    finally:
+        m.saving = outer
+
+
+def saves(m: Machine, operands: Sequence[BufferV], span: Span) -> None:
+    """An operator was queued: its operands go through the hook. What the hook does is not saved."""
+    if m.saving is None or m.frame.gradless:
+        return
+    (pack, unpack), m.saving = m.saving, None
+    try:
+        for view in operands:
+            tensor = view.flavor in (Flavor.TORCH, Flavor.OPAQUE) and flavors.library(view) is not None
+            known = any(view.id == saved for saved, _, _ in m.saved)
+            if tensor and not known and not m.space(view).on_host and len(m.saved) < MOST_SAVED:
+                m.saved.append((view.id, unpack, m.python.call(m, pack, [view], {}, span)))
+    finally:
+        m.saving = (pack, unpack)
+
+
+def given_back(m: Machine, span: Span) -> list[Value]:
+    """What the backward pass gets, last saved first."""
+    taken, m.saved = m.saved[::-1], []
+    return [m.python.call(m, unpack, [packed], {}, span) for _, unpack, packed in taken]
