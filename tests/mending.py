@@ -21,7 +21,8 @@ from streamlint.finding import Confidence, Finding, Severity, leading
 from streamlint.fixes.edits import applied, compatible
 from streamlint.run import engine
 from tests.expectations import FIXTURES, fixture_files, functions
-from tests.test_confirm_gpu import _lines as reachable
+from tests.test_confirm_gpu import defined_in, reached
+from tests.test_confirm_gpu import lines_of as reachable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,11 +50,13 @@ class Mending:
 def mend(file: Path, report: Report | None = None) -> Mending:
     """Applies the first fix of each finding, as far as they go together, until nothing has one.
 
-    ``report`` is what is found in it as it is.
+    ``report`` is what is found in it as it is. Where it is given, of a fixed text only that is analyzed again
+    that is another one now or leads to it, and ``left`` has only what is left there.
     """
+    whole = report is None
     mending = Mending(file, file.read_text(encoding="utf-8"))
     report = report or _analyzed(file, None)
-    shown = _shown(report)
+    first, shown = report, _shown(report)
     mending.found.update(each.code for each in shown)
     mending.fixed.update(each.code for each in shown if each.fixes)
     mending.safe.update(each.code for each in shown if any(fix.safe for fix in each.fixes))
@@ -61,16 +64,55 @@ def mend(file: Path, report: Report | None = None) -> Mending:
         fixes = compatible(each.fixes[0] for each in shown if each.fixes)
         if not fixes:
             break
-        todo = Counter(_what(each) for each in shown if each.fixes and each.fixes[0] in fixes)
-        mending.text = applied(mending.text, fixes)
-        after = _analyzed(file, mending.text)
+        fixed = [each for each in shown if each.fixes and each.fixes[0] in fixes]
+        todo = Counter(map(_what, fixed))
+        before, mending.text = mending.text, applied(mending.text, fixes)
+        after = _analyzed(file, mending.text if whole else touched(before, mending.text, fixed))
         shown = _shown(after)
-        mending.faults += _faults(todo, report, after, shown)
+        mending.faults += _faults(todo, (first, report), after, shown)
         report = after
     else:
         mending.faults.append(f"{file}: fixes without end")
     mending.left = shown
     return mending
+
+
+def touched(before: str, after: str, fixed: Sequence[Finding]) -> str:
+    """The text in which functions and classes are blank that are as they were, with all that they name.
+
+    What is named by those that stay stays, and what stands outside of functions and classes; all lines keep
+    their places. Where that is another one, all of it stays. So do callers that come by what was ``fixed``:
+    of a line that two of them make wrong the first alone was shown; and those of a class, whose calls show in
+    which order its methods are meant to be called.
+    """
+    old, new = _pieces(before), _pieces(after)
+    top = new[""]
+    if old.pop("") != new.pop(""):
+        return after
+    places = {span.line for each in fixed for span in (each.primary, *(note.span for note in each.related))}
+    reach = {name: reached(after, name) for name in new}
+    seeds = {name for name in new if new[name] != old.get(name)}
+    seeds |= {name for name, (lines, _) in defined_in(before).items() if not places.isdisjoint(lines)}
+    stay: set[str] = set()
+    while seeds:
+        # `table = Table()` at the top keeps its class.
+        stay = {name for name in new if not seeds.isdisjoint(reach[name]) or re.search(rf"\b{name}\b", top)}
+        stay = {other for name in stay for other in reach[name]}
+        classes = {name for name in stay if re.search(rf"^class {name}\b", new[name], re.MULTILINE)}
+        if classes <= seeds:
+            break
+        seeds |= classes
+    away = {line for name in new.keys() - stay for line in defined_in(after)[name][0]}
+    lines = enumerate(after.split("\n"), 1)
+    return "\n".join("" if number in away else line for number, line in lines)
+
+
+def _pieces(text: str) -> dict[str, str]:
+    """The text of each function and class at the top, and under no name that of all else."""
+    lines, defined = text.split("\n"), defined_in(text)
+    inside = {line for numbers, _ in defined.values() for line in numbers}
+    pieces = {name: "\n".join(lines[line - 1] for line in numbers) for name, (numbers, _) in defined.items()}
+    return pieces | {"": "\n".join(line for number, line in enumerate(lines, 1) if number not in inside)}
 
 
 def _analyzed(file: Path, text: str | None) -> Report:
@@ -94,16 +136,22 @@ def _what(finding: Finding) -> tuple[str, str, str]:
 
 
 def _faults(
-    todo: Counter[tuple[str, str, str]], before: Report, after: Report, shown: Sequence[Finding]
+    todo: Counter[tuple[str, str, str]],
+    earlier: tuple[Report, Report],
+    after: Report,
+    shown: Sequence[Finding],
 ) -> list[str]:
-    known, left = (Counter(map(_what, report.findings)) for report in (before, after))
+    """``earlier`` is what was found at first, and in the round before: that may have left some of it out."""
+    first, known, left = (Counter(map(_what, report.findings)) for report in (*earlier, after))
     faults = [f"{error.path}: {error.message}" for error in after.errors]
     faults += [f"still there: {each}" for each in todo if left[each] > known[each] - todo[each]]
     # What a wait for nothing explained comes to light behind it: the next round mends it.
     return faults + [
         f"new: {each.primary} {_what(each)}"
         for each in shown
-        if left[_what(each)] > known[_what(each)] and each.severity is not Severity.ADVICE and not each.fixes
+        if left[_what(each)] > (known | first)[_what(each)]
+        and each.severity is not Severity.ADVICE
+        and not each.fixes
     ]
 
 

@@ -80,7 +80,7 @@ def _of_file(path: Path) -> list[Case]:
     for name in functions(source):
         if not program.runnable(name) or not name.endswith(("_bad", "_ok")):
             continue
-        reachable = _lines(source, name)
+        reachable = lines_of(source, name)
         if name.endswith("_bad") and not reachable & expected:
             continue
         if name.endswith("_ok") and isinstance(witness_of(rule_of(path)), ByTime):
@@ -90,29 +90,34 @@ def _of_file(path: Path) -> list[Case]:
     return cases
 
 
-def _lines(source: str, name: str) -> set[int]:
+def lines_of(source: str, name: str) -> set[int]:
     """The lines of a function and of the functions and classes of its file that it names."""
-    defined = _defined(source)
-    lines: set[int] = set()
+    defined = defined_in(source)
+    return {line for one in reached(source, name) for line in defined[one][0]}
+
+
+def reached(source: str, name: str) -> set[str]:
+    """A function or class, and those of its file that it names, and so on."""
+    defined = defined_in(source)
     seen: set[str] = set()
     todo = [name]
     while todo:
         one = todo.pop()
-        if one in seen or one not in defined:
-            continue
-        seen.add(one)
-        reached, named = defined[one]
-        lines.update(reached)
-        todo += named
-    return lines
+        if one not in seen and one in defined:
+            seen.add(one)
+            todo += defined[one][1]
+    return seen
 
 
 @cache
-def _defined(source: str) -> dict[str, tuple[range, frozenset[str]]]:
+def defined_in(source: str) -> dict[str, tuple[range, frozenset[str]]]:
     """The functions and classes at the top of a module: their lines, and the names in them."""
     return {
         node.name: (
-            range(node.lineno, (node.end_lineno or node.lineno) + 1),
+            range(
+                min([node.lineno, *(each.lineno for each in node.decorator_list)]),
+                (node.end_lineno or node.lineno) + 1,
+            ),
             frozenset(inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)),
         )
         for node in ast.parse(source).body

@@ -45,6 +45,7 @@ class Cluster:
     scheduler: subprocess.Popen[bytes]
     workers: list[subprocess.Popen[bytes]]
     address: str
+    start: Callable[..., subprocess.Popen[bytes]]
 
 
 @pytest.fixture(scope="module")
@@ -61,10 +62,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "60s",
     }
 
-    def dask(*words: str) -> subprocess.Popen[bytes]:
+    def dask(*words: str, **more: str) -> subprocess.Popen[bytes]:
         command = [sys.executable, str(own / "dask_command.py"), *words, "--scheduler-file", str(file)]
         options = ["--host", "127.0.0.1", "--no-dashboard"]
-        return subprocess.Popen([*command, *options], cwd=tree, env=environment, stderr=subprocess.DEVNULL)
+        variables = environment | more
+        return subprocess.Popen([*command, *options], cwd=tree, env=variables, stderr=subprocess.DEVNULL)
 
     scheduler = dask("scheduler", "--port", "0")
     workers = [dask("worker", "--no-nanny", "--nthreads", "1") for _ in range(2)]
@@ -76,7 +78,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         with Client(scheduler_file=str(file), set_as_default=False) as client:
             client.wait_for_workers(len(workers), timeout=120)
             address = client.scheduler.address.replace("tcp://", "dask://")
-        yield Cluster(tree, mark, scheduler, workers, address)
+        yield Cluster(tree, mark, scheduler, workers, address, dask)
     finally:
         for process in (*workers, scheduler):
             process.kill()
@@ -99,6 +101,22 @@ def test_no_code_of_the_tree_runs(cluster: Cluster, tmp_path: Path) -> None:
     )
     assert here.stdout.count("SL101") > 1
     assert there.stdout == here.stdout
+    assert not cluster.mark.exists(), cluster.mark.read_text("utf-8")
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python has no safe path")
+def test_a_worker_with_a_nanny_is_kept_from_the_folder_by_a_safe_path(cluster: Cluster) -> None:
+    """As docs/ci.md says. Without the variable, the process that the nanny spawns imports from the tree."""
+    from distributed import Client
+
+    address = cluster.address.replace("dask://", "tcp://")
+    nanny = cluster.start("worker", "--nthreads", "1", PYTHONSAFEPATH="1")
+    try:
+        with Client(address, set_as_default=False) as client:
+            client.wait_for_workers(len(cluster.workers) + 1, timeout=120)
+    finally:
+        nanny.terminate()
+        nanny.wait(60)
     assert not cluster.mark.exists(), cluster.mark.read_text("utf-8")
 
 

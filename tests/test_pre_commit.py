@@ -76,8 +76,6 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Return variables that keep pre-commit's environments out of the home folder and apart from ours."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     inherited.pop("PYTHONPATH", None)
-    # All of libcst would be compiled, its own tests too; what is imported is compiled then.
-    inherited["PIP_NO_COMPILE"] = "1"
     return inherited | {"PRE_COMMIT_HOME": str(tmp_path_factory.mktemp("pre-commit"))}
 
 

@@ -86,15 +86,27 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:
-    # Installed, it is there by its entry point, and must not come twice.
+    """Without the plugins of others, which take as long to load as all else."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+        return started(pytester, "streamlint.pytest_plugin", *options)
+
+
+def run_as_installed(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:
+    """Installed, it is there by its entry point, and must not come twice."""
     installed = any(each.name == "streamlint" for each in entry_points(group="pytest11"))
-    plugin = "-p", "streamlint" if installed else "streamlint.pytest_plugin", "-p", "no:cacheprovider"
-    return pytester.runpytest_subprocess(*plugin, "-rfE", *options, timeout=120)
+    return started(pytester, "streamlint" if installed else "streamlint.pytest_plugin", *options)
+
+
+def started(pytester: pytest.Pytester, plugin: str, *options: str) -> pytest.RunResult:
+    return pytester.runpytest_subprocess(
+        "-p", plugin, "-p", "no:cacheprovider", "-rfE", *options, timeout=120
+    )
 
 
 @pytest.mark.usefixtures("project")
 def test_a_race_fails_its_test_with_the_finding_as_message(pytester: pytest.Pytester) -> None:
-    result = run(pytester, "--streamlint")
+    result = run_as_installed(pytester, "--streamlint")
     result.assert_outcomes(passed=5, failed=3)
     result.stdout.fnmatch_lines(
         [
@@ -141,6 +153,6 @@ def test_a_code_that_does_not_exist_is_refused(pytester: pytest.Pytester) -> Non
 @pytest.mark.usefixtures("project")
 def test_in_workers(pytester: pytest.Pytester) -> None:
     pytest.importorskip("xdist")
-    result = run(pytester, "--streamlint", "-n", "2")
+    result = run(pytester, "--streamlint", "-p", "xdist", "-n", "2")
     result.assert_outcomes(passed=5, failed=3)
     assert all(f"FAILED test_lanes.py::{name}" in result.stdout.str() for name in ALL)
