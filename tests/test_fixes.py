@@ -6,25 +6,25 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import jsonschema
 import pytest
 
 from streamlint import cli
-from streamlint.finding import Edit, Fix
+from streamlint.finding import Edit, Fix, Report
 from streamlint.fixes import replay
 from streamlint.fixes.edits import applied, compatible, diff
-from streamlint.run import fixing
+from streamlint.run import engine, fixing
 from streamlint.source import Span
+from tests.cli_support import finding
 from tests.expectations import FIXTURES, fixture_files
 from tests.mending import ROOT, Mending, mend, table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
-
-    from streamlint.finding import Report
 
 RACE = """\
 import torch
@@ -304,3 +304,41 @@ def test_options_that_do_not_go_together(project: Path, capsys: pytest.CaptureFi
     assert run("-", "--fix") == 2
     assert "--unsafe-fixes needs --fix or --diff" in capsys.readouterr().err
     assert (project / "code.py").read_text() == RACE
+
+
+def test_what_comes_to_light_is_mended_or_told(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What the text gives once it is mended: one finding that has a fix, and then one that has none."""
+    steps = ["a = 1\n", "a = 2\n", "a = 3\n"]
+    written(project / "code.py", steps[0])
+
+    def analyze(
+        root: Path,
+        files: Sequence[Path],
+        settings: object,
+        focus: object = None,
+        overlay: Mapping[Path, bytes] | None = None,
+        *_: object,
+        **__: object,
+    ) -> Report:
+        given = (overlay or {}).get(project / "code.py")
+        text = (project / "code.py").read_text() if given is None else given.decode()
+        step = steps.index(text)
+        if given is not None and step:  # the text by itself is right
+            return Report((), (), 1, 1)
+        change = Edit(Span("code.py", 1, 0, 2, 0), steps[step + 1]) if step < 2 else None
+        found = replace(
+            finding("SL101", "code.py", (1, 0, 1)),
+            message=f"number {step}",
+            fixes=() if change is None else (Fix("next", (change,), safe=True),),
+        )
+        return Report((found,), (), 1, 1)
+
+    monkeypatch.setattr(engine, "analyze", analyze)
+    assert run("code.py", "--fix") == 1
+    assert (project / "code.py").read_text() == steps[2]
+    told = capsys.readouterr()
+    assert "number 2" in told.out
+    assert "can be mended" not in told.out
+    assert "Fixed 2 findings (SL101 2). 1 came to light that the others had hidden." in told.err

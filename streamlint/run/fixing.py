@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 MOST_ROUNDS = 20
 """A fix may bring the next finding to light, and two fixes at one place take two rounds."""
+MOST_RUNS = 5
+"""Times that all is looked at: a file may be mended because of what was mended in another."""
 _GENERATED = re.compile(r"^\s*#.*(@generated\b|\bdo not (edit|modify)\b)", re.IGNORECASE | re.MULTILINE)
 _TOP = 2_000
 """Characters at the top of a file in which it says that it is generated."""
@@ -103,24 +105,57 @@ def run(
     """
     request = replace(request, fixing=True)
     fixing = _Fixing(request, unsafe, time.time_ns(), check.run(request, progress))
-    fixing.left_out = _without_fixes(fixing.outcome.statistics)
+    first = _shown(fixing)
+    for _ in range(MOST_RUNS):
+        changed = _mended(fixing)
+        if only_diff:
+            patch = "".join(edits.diff(file.path, file.text, file.after) for file in changed)
+            return Mended(fixing.outcome, tuple(fixing.errors), patch, _summary(fixing, "Would fix"))
+        if not _saved(fixing, changed):
+            break
+        # What stands in other files may be shown only now.
+        fixing.files.clear()
+        fixing.begun, fixing.outcome = time.time_ns(), check.run(request)
+    come = sum((_shown(fixing) - first).values())
+    return Mended(_without_refused(fixing), tuple(fixing.errors), "", _summary(fixing, "Fixed", come))
+
+
+def _mended(fixing: _Fixing) -> list[_File]:
+    """Mends the files in which something is found that has a fix; those that are not as they were."""
+    fixing.left_out, fixing.again = _without_fixes(fixing.outcome.statistics), 0
+    fixing.errors.clear()
     if fixing.outcome.stop is None:
-        for path in sorted({where for each in fixing.outcome.findings for where in _edited(fixing, each)}):
+        todo = [each for each in fixing.outcome.findings if _identity(fixing, each) not in fixing.refused]
+        for path in sorted({where for each in todo for where in _edited(fixing, each)}):
             _mend(fixing, path)
-    changed = [file for _, file in sorted(fixing.files.items()) if file.after != file.text]
-    if only_diff:
-        patch = "".join(edits.diff(file.path, file.text, file.after) for file in changed)
-        return Mended(fixing.outcome, tuple(fixing.errors), patch, _summary(fixing, "Would fix"))
+    return [file for _, file in sorted(fixing.files.items()) if file.after != file.text]
+
+
+def _saved(fixing: _Fixing, changed: Sequence[_File]) -> bool:
+    """Writes the files, and tells whether there were any."""
     for file in changed:
-        if _is_unchanged(request.root, file):
-            save(request.root / file.path, file.content)
+        if _is_unchanged(fixing.request.root, file):
+            save(fixing.request.root / file.path, file.content)
         else:
             fixing.errors.append(SourceError(file.path, 0, "not fixed: it was changed in the meantime"))
-    outcome = check.run(request) if changed else fixing.outcome
-    return Mended(outcome, tuple(fixing.errors), "", _summary(fixing, "Fixed"))
+    return bool(changed)
 
 
-def _summary(fixing: _Fixing, verb: str) -> str:
+def _shown(fixing: _Fixing) -> Counter[Identity]:
+    return Counter(_identity(fixing, finding) for finding in fixing.outcome.findings)
+
+
+def _without_refused(fixing: _Fixing) -> Outcome:
+    """What is left, without fixes of which it is known that they do not hold: nobody is to try them again."""
+    left = (
+        replace(each, fixes=()) if _identity(fixing, each) in fixing.refused else each
+        for each in fixing.outcome.findings
+    )
+    return replace(fixing.outcome, findings=tuple(left))
+
+
+def _summary(fixing: _Fixing, verb: str, come: int = 0) -> str:
+    """``come``: findings that were not shown before."""
     count = sum(fixing.mended.values())
     which = ", ".join(f"{code} {number}" for code, number in sorted(fixing.mended.items()))
     said = f"{verb} {count} finding{'' if count == 1 else 's'}{f' ({which})' if which else ''}."
@@ -129,11 +164,13 @@ def _summary(fixing: _Fixing, verb: str) -> str:
         for each in fixing.outcome.findings
     )
     more = f" {others} more with `--unsafe-fixes`." if others and not fixing.unsafe else ""
-    kept = f" {len(fixing.refused)} left alone: their fix would not have held." if fixing.refused else ""
+    refused = sum(_identity(fixing, each) in fixing.refused for each in fixing.outcome.findings)
+    kept = f" {refused} left alone: their fix would not have held." if refused else ""
     left = sum(fixing.left_out.values())
     cut = f" For {left} no fix was looked for: there is too much in one file." if left else ""
+    new = f" {come} came to light that the others had hidden." if come else ""
     again = f" {fixing.again} more if it is run again." if fixing.again else ""
-    return f"{said}{more}{kept}{again}{cut}\n"
+    return f"{said}{new}{more}{kept}{again}{cut}\n"
 
 
 def _without_fixes(numbers: Statistics) -> Counter[str]:
