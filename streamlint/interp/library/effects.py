@@ -45,6 +45,7 @@ from streamlint.models import schema as fx
 from streamlint.models.schema import Role
 from streamlint.trace import (
     CURRENT_DEVICE,
+    UNBOUNDED,
     Access,
     CudaCall,
     DestroyEvent,
@@ -183,7 +184,10 @@ class Call:
         return [found] if found is not None else []
 
     def sized(self, view: BufferV, count: str | None) -> BufferV:
-        """``count`` bytes from where a pointer points; all of the allocation stays the whole of it."""
+        """``count`` bytes from where a pointer points; all of the allocation stays the whole of it.
+
+        How many bytes a row has is not known: what starts at ``x[1].data_ptr()`` is taken to be that row.
+        """
         size = self.value(count)
         if (
             view.flavor is not Flavor.POINTER
@@ -195,7 +199,7 @@ class Call:
             case ():
                 whole = self.m.sizes.get(view.id) in (None, symbol_of(size))
                 return view if whole else BufferV(view.id, (Interval(0, size.value),), view.flavor)
-            case (Interval(lo),):
+            case (Interval(lo, hi),) if hi == UNBOUNDED:
                 return BufferV(view.id, (Interval(lo, lo + size.value),), view.flavor)
             case _:
                 return view
