@@ -101,6 +101,22 @@ def spread(x, sizes, n):
     return held
 """
 
+HANDLES = """
+import torch
+import torch.distributed as dist
+
+class Reducer:
+    def __init__(self, blocks, n):
+        self.flat = torch.zeros(n, device="cuda")
+        self.works = [None] * blocks
+
+    def reduce(self, block):
+        self.works[block] = dist.all_reduce(self.flat, async_op=True)
+        if block == {block}:
+            self.works[0].wait()
+            self.norm = self.flat.norm()
+"""
+
 
 def found(root: Path, text: str, **given: str) -> list[tuple[str, Confidence]]:
     file = root / "run.py"
@@ -142,3 +158,10 @@ def test_a_number_is_no_work_of_a_capture(tmp_path: Path, test: str, *, sure: bo
 def test_no_number_is_in_a_range_twice(tmp_path: Path, test: str, *, expected: bool) -> None:
     sure = {code for code, level in found(tmp_path, RANKED, test=test) if level is not Confidence.POSSIBLE}
     assert ("SL101" in sure) is expected
+
+
+@pytest.mark.parametrize(("block", "expected"), [("0", False), ("1", True)])
+def test_an_element_is_found_under_the_number_that_its_place_turned_out_to_be(
+    tmp_path: Path, block: str, *, expected: bool
+) -> None:
+    assert (("SL602", Confidence.LIKELY) in found(tmp_path, HANDLES, block=block)) is expected

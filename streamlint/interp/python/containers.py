@@ -260,7 +260,13 @@ def _heap_index(m: Machine, value: HeapV, at: Value, span: Span) -> Value:
                 held.extra,
             )
         return made
-    return extra(m, held, value, symbol_of(at))
+    return extra(m, held, value, _place(m, held, symbol_of(at)))
+
+
+def _place(m: Machine, held: HeapObject, at: Symbol) -> Symbol:
+    """Where an element was put last: ``works[block] = work``, ``if block == 0``, and then ``works[0]``."""
+    alike = (key for key in reversed(held.extra) if m.equal.get(key) is at or m.equal.get(at) is key)
+    return at if at in held.extra else next(alike, at)
 
 
 SLICE = "slice"
