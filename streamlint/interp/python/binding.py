@@ -92,14 +92,33 @@ def assign(m: Machine, target: ir.Expr, value: Value) -> None:
             container, at = m.python.evaluate(m, target.value), m.python.evaluate(m, target.index)
             containers.set_index(m, container, at, value, target.span)
             holder = _holder(target)
-            if holder and isinstance(value, (EventV, StreamV)):
-                naming.rename(m, value, f"{holder}[{symbols.text_of(symbol_of(at))}]")
+            if holder and isinstance(value, (BufferV, EventV, StreamV)):
+                naming.rename(m, value, f"{holder}[{_place(target.index, at)}]")
         case ir.Seq():
             _unpack(m, target.items, value)
         case ir.Star():
             assign(m, target.value, value)
         case _:
             m.python.evaluate(m, target)
+
+
+def _place(index: ir.Expr, at: Value) -> str:
+    """``key`` of ``batch[key]``, and ``0`` where it is known to be that."""
+    match index:
+        case ir.Name(id=name) if not isinstance(at, ConstV):
+            return name
+        case _:
+            return symbols.text_of(symbol_of(at))
+
+
+def walk(m: Machine, target: ir.Expr, value: Value) -> None:
+    """Binds the target of a loop, which names what has no better name.
+
+    ``for k, v in batch.items(): batch[k] = v.cuda()``: what stands there at the end is no ``v``.
+    """
+    m.frame.walks = True
+    assign(m, target, value)
+    m.frame.walks = False
 
 
 def _holder(e: ir.Expr) -> str:

@@ -42,7 +42,7 @@ def run_for(m: Machine, s: ir.For) -> None:
                 m.endless += 1
                 m.filling = alike.now(m) if filling is None else filling
             for item in _turns(m, s, source):
-                binding.assign(m, s.target, item)
+                binding.walk(m, s.target, item)
                 if not _pass(m, s.body):
                     return
     finally:
@@ -159,7 +159,7 @@ def _for_generator(m: Machine, s: ir.For, source: GeneratorV) -> None:
     def at_yield(value: Value) -> Value:
         m.frames.append(frame)
         try:
-            binding.assign(m, s.target, value)
+            binding.walk(m, s.target, value)
             if not _pass(m, s.body):
                 raise _LoopLeft
         except Returned as leaving:

@@ -26,6 +26,8 @@ class Frame:
     statement: Span | None = None
     operators_only: bool = False
     """Whether it is in the block of a stream or a capture that calls nothing: operators are its work."""
+    walks: bool = False
+    """Whether the target of a loop is being bound."""
     calling: ir.Call | None = None
     """The call that is being made, as it is written."""
     gradless: bool = False

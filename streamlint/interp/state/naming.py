@@ -117,7 +117,7 @@ def keep(m: Machine, value: StreamV | EventV, symbol: Symbol) -> None:
 
 
 def _takes_name(m: Machine, thing: tuple[str, int] | Symbol, name: str) -> bool:
-    rank = 2 * len(m.frames) + name.endswith("]")
+    rank = 2 * (len(m.frames) + m.frame.walks) + name.endswith("]")
     if (name.startswith("_") and len(name) == 1) or m.named.get(thing, rank + 1) <= rank:
         return False
     match thing:
