@@ -9,7 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from streamlint.errors import UserError
 from streamlint.files import encoded
+from streamlint.finding import Confidence
 from streamlint.frozen import frozen
 from streamlint.run import check
 from streamlint.settings.baseline import Baseline
@@ -19,7 +21,7 @@ from streamlint.settings.config import find_root, load, with_known_codes
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from streamlint.finding import Confidence, Finding, SourceError
+    from streamlint.finding import Finding, SourceError
     from streamlint.run.changed import Changed
 
 
@@ -37,19 +39,20 @@ class Result:
 
 
 def check_paths(
-    paths: Iterable[str | Path],
+    paths: str | Path | Iterable[str | Path],
     *,
     config: Path | None = None,
-    select: Sequence[str] = (),
-    ignore: Sequence[str] = (),
-    min_confidence: Confidence | None = None,
+    select: str | Sequence[str] = (),
+    ignore: str | Sequence[str] = (),
+    min_confidence: Confidence | str | None = None,
     jobs: int | None = None,
     texts: Mapping[Path, str] | None = None,
 ) -> Result:
     """Check files and folders, as ``streamlint check`` does.
 
     The configuration is that of the project around the paths, or the file ``config``; what is given here
-    comes before it. ``select`` and ``ignore`` take codes, prefixes and names of rules. ``texts`` are read in
+    comes before it. ``select`` and ``ignore`` take codes, prefixes and names of rules,
+    also as one text with commas. ``texts`` are read in
     the place of files: what an editor has not saved yet.
 
     Raises UserError on a wrong configuration or an unknown rule.
@@ -57,7 +60,7 @@ def check_paths(
     overlay = {Path(path).absolute(): encoded(text) for path, text in (texts or {}).items()}
     return _result(
         request(
-            tuple(map(Path, paths)),
+            (Path(paths),) if isinstance(paths, (str, Path)) else tuple(map(Path, paths)),
             texts=check.Texts(overlay),
             config=config,
             select=select,
@@ -72,9 +75,9 @@ def check_source(
     source: str,
     path: str | Path = "source.py",
     *,
-    select: Sequence[str] = (),
-    ignore: Sequence[str] = (),
-    min_confidence: Confidence | None = None,
+    select: str | Sequence[str] = (),
+    ignore: str | Sequence[str] = (),
+    min_confidence: Confidence | str | None = None,
 ) -> Result:
     """Check the text of one file. Its imports are looked up around ``path``, which need not exist.
 
@@ -92,9 +95,9 @@ def request(  # noqa: PLR0913
     *,
     texts: check.Texts | None = None,
     config: Path | None = None,
-    select: Sequence[str] = (),
-    ignore: Sequence[str] = (),
-    min_confidence: Confidence | None = None,
+    select: str | Sequence[str] = (),
+    ignore: str | Sequence[str] = (),
+    min_confidence: Confidence | str | None = None,
     jobs: int | None = None,
     known: Baseline | None = None,
     diff_base: str | None = None,
@@ -114,15 +117,27 @@ def request(  # noqa: PLR0913
         config=settings,
         rules=rules,
         selection=Selection(
-            parse_selectors(select, rules) or settings.select,
-            settings.ignore + parse_selectors(ignore, rules),
+            parse_selectors(_several(select), rules) or settings.select,
+            settings.ignore + parse_selectors(_several(ignore), rules),
         ),
-        min_confidence=min_confidence or settings.min_confidence,
+        min_confidence=_confidence(min_confidence) or settings.min_confidence,
         jobs=settings.jobs if jobs is None else jobs,
         texts=texts,
         changed=_changed(diff_base, root),
         known=known or Baseline(),
     )
+
+
+def _several(words: str | Sequence[str]) -> Sequence[str]:
+    """A text is a sequence of its letters, too."""
+    return (words,) if isinstance(words, str) else words
+
+
+def _confidence(word: Confidence | str | None) -> Confidence | None:
+    try:
+        return Confidence(word) if word is not None else None
+    except ValueError as error:
+        raise UserError(f"`{word}` is no confidence: certain, likely or possible") from error
 
 
 def _changed(diff_base: str | None, root: Path) -> Changed | None:
@@ -135,4 +150,6 @@ def _changed(diff_base: str | None, root: Path) -> Changed | None:
 
 def _result(asked: check.Request) -> Result:
     outcome = check.run(asked)
+    if outcome.stop is not None:  # a part would be taken for all
+        raise KeyboardInterrupt
     return Result(asked.root, outcome.findings, outcome.errors)

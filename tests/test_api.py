@@ -13,6 +13,7 @@ import pytest
 import streamlint
 from streamlint import Confidence, UserError, check_paths, check_source
 from streamlint.run import collector
+from tests.cli_support import FakeEngine, finding
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,3 +86,18 @@ def test_every_name_is_there_and_costs_nothing_until_it_is_used() -> None:
     program = "import streamlint, sys; print(sorted(m for m in sys.modules if m.startswith('streamlint.')))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_one_path_and_one_rule_need_no_list(project: Path, engine: FakeEngine) -> None:
+    engine.findings = [finding()]
+    found = check_paths("train.py", select="SL101,SL102", min_confidence="likely")
+    assert ([each.code for each in found.findings], found.errors) == (["SL101"], ())
+    assert check_paths(project, min_confidence="certain").findings == ()
+    with pytest.raises(UserError, match="`sure` is no confidence"):
+        check_paths("train.py", min_confidence="sure")
+
+
+def test_what_was_stopped_is_no_result(project: Path, engine: FakeEngine) -> None:
+    engine.crash = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        check_paths(["train.py"])
