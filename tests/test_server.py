@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 from lsprotocol import types
 from pygls import uris
-from pygls.exceptions import JsonRpcInvalidParams
+from pygls.exceptions import JsonRpcException
 from pygls.io_ import StdoutWriter
 from pygls.lsp.client import LanguageClient
 
@@ -232,38 +232,84 @@ def test_a_wrong_configuration_is_told_once(tmp_path: Path) -> None:
     in_editor(tmp_path, steps)
 
 
-def test_it_answers_after_a_message_that_makes_no_sense(tmp_path: Path) -> None:
+NOWHERE = {"textDocument": {"uri": "file:///a.py"}}
+
+
+def test_it_answers_what_makes_no_sense_and_goes_on(tmp_path: Path) -> None:
+    place = {"position": {"line": -1, "character": 0}}
+    asked: list[tuple[str, object, int, str]] = [
+        (
+            "textDocument/hover",
+            {**NOWHERE, **place},
+            -32602,
+            "the parameters of textDocument/hover are wrong",
+        ),
+        ("textDocument/hover", {"position": 7}, -32602, "textDocument"),
+        ("textDocument/codeAction", None, -32602, "the parameters of textDocument/codeAction are wrong"),
+        ("textDocument/nonsense", {"wrong": True}, -32601, "textDocument/nonsense"),
+        ("$/nonsense", None, -32601, "nonsense"),
+    ]
+
     async def steps(client: Editor) -> None:
-        for method in ("textDocument/nonsense", "textDocument/didChange"):
+        for method, params, code, said in asked:
+            error = await refused(client, {"jsonrpc": "2.0", "method": method, "params": params})
+            assert (error.code, said in error.message, "exception" in error.message) == (code, True, False)
+        error = await refused(client, {"method": "textDocument/hover", "params": NOWHERE})
+        assert error.code == -32600
+        for method in ("textDocument/nonsense", "textDocument/didChange", "$/nonsense"):
             client.protocol.notify(method, {"wrong": True})
+        client.type("file:///never/opened.py", RACE, 2)
+        client.text_document_did_save(
+            types.DidSaveTextDocumentParams(types.TextDocumentIdentifier("file:///never/opened.py"))
+        )
         uri = client.open(tmp_path / "new.py", RACE)
         (found,) = await client.diagnostics(uri)
         assert found.code == "SL101"
+        assert client.said.empty()  # what a user cannot mend is no window
 
     in_editor(tmp_path, steps)
 
 
-@pytest.mark.parametrize(
-    ("method", "params"),
-    [
-        (
-            "textDocument/hover",
-            {"textDocument": {"uri": "file:///a.py"}, "position": {"line": -1, "character": 0}},
-        ),
-        ("textDocument/hover", {"position": 7}),
-        ("textDocument/codeAction", None),
-    ],
-)
-def test_a_request_with_wrong_parameters_has_an_answer(tmp_path: Path, method: str, params: object) -> None:
+async def refused(client: Editor, message: Mapping[str, object]) -> JsonRpcException:
+    """Send a request as it is, without parameters if they are None, and return the error of its answer."""
+    answer: Future[object] = Future()
+    client.protocol._request_futures[901] = answer
+    client.protocol._send_data(
+        {"id": 901, **{key: value for key, value in message.items() if value is not None}}
+    )
+    with pytest.raises(JsonRpcException) as caught:
+        await asyncio.wait_for(asyncio.wrap_future(answer), WAIT)
+    return caught.value
+
+
+def test_files_that_are_opened_at_once_all_have_their_findings(tmp_path: Path) -> None:
+    """An editor opens those of the session before; each is shown in the version that was looked at."""
+
     async def steps(client: Editor) -> None:
-        answer: Future[object] = Future()
-        client.protocol._request_futures[901] = answer
-        message = {"jsonrpc": "2.0", "id": 901, "method": method}
-        client.protocol._send_data(message if params is None else {**message, "params": params})
-        with pytest.raises(JsonRpcInvalidParams, match=f"the parameters of {method} are wrong"):
-            await asyncio.wait_for(asyncio.wrap_future(answer), WAIT)
+        opened = [client.open(tmp_path / f"{name}.py", RACE) for name in "abc"]
+        client.type(opened[0], RACE + "\n", 2)
+        missing = set(opened)
+        versions: dict[str, int | None] = {}
+        while missing or versions[opened[0]] != 2:
+            told = await asyncio.wait_for(client.shown.get(), WAIT)
+            versions[told.uri] = told.version
+            assert [found.code for found in told.diagnostics] == ["SL101"]
+            missing.discard(told.uri)
+        assert versions == dict(zip(opened, (2, 1, 1), strict=True))
+        for uri in opened:
+            place = types.Position(7, RACE.splitlines()[7].index("y + 1") + 1)
+            asked = types.HoverParams(types.TextDocumentIdentifier(uri), place)
+            assert await client.text_document_hover_async(asked) is not None
 
     in_editor(tmp_path, steps)
+
+
+def test_before_it_is_initialized_a_request_is_refused() -> None:
+    server, written = create(), io.BytesIO()
+    server.protocol.set_writer(StdoutWriter(written))
+    hover = {"jsonrpc": "2.0", "id": 1, "method": "textDocument/nonsense", "params": {}}
+    server.protocol.handle_message(server.protocol.structure_message(hover))
+    assert b'"code": -32002' in written.getvalue()
 
 
 def test_a_text_without_a_name_is_checked(tmp_path: Path) -> None:

@@ -2,78 +2,40 @@
 
 from __future__ import annotations
 
-import asyncio
+import logging
 import tokenize
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from lsprotocol import types
 from pygls import uris
-from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 from pygls.lsp.server import LanguageServer
-from pygls.protocol import LanguageServerProtocol
 
 from streamlint import __version__
 from streamlint.files import SourceFiles, encoded, lines_of
 from streamlint.fixes.edits import applied
-from streamlint.run.pool import Standing
-from streamlint.server.analysis import Analysis, Answer, Question
+from streamlint.server.analysis import Question
+from streamlint.server.analyst import Analyst
+from streamlint.server.protocol import Protocol
 from streamlint.server.translate import Translator, described, line_edit, overlap
 from streamlint.settings.catalog import catalog, find_rule, vocabulary
 from streamlint.settings.ignores import commented
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from concurrent.futures import Future
+    from collections.abc import Iterator, Sequence
 
     from streamlint.finding import Finding
     from streamlint.run.first import Whole
+    from streamlint.server.analysis import Answer
 
 PAUSE = 0.15
 """Seconds without a key before a text is looked at."""
-STALE = 1.0
-"""An analysis of what has changed meanwhile is ended after so many seconds more; most end by themselves."""
-MOST_BYTES = 700_000_000
-"""A process of the analysis that has taken more memory than this is replaced by a new one."""
 UNTITLED = "untitled:"
 """The scheme of texts that were never saved, in VS Code and what follows it."""
 MOST_CHARACTERS = 100
 REASON = "TODO: say why this is safe"
-
-
-class _Protocol(LanguageServerProtocol):
-    """pygls keeps what came of each notification as long as it runs, 7 KB with each key; here it goes.
-
-    It also gives no answer to a request whose parameters are none, so that the editor waits for ever.
-    """
-
-    def structure_message(self, data: dict[str, Any]) -> object:
-        try:
-            return super().structure_message(data)
-        except JsonRpcException as error:
-            if "method" in data and isinstance(data.get("id"), (int, str)):
-                wrong = JsonRpcInvalidParams(
-                    f"the parameters of {data['method']} are wrong: {error.__cause__}"
-                )
-                self._send_response(data["id"], error=wrong.to_response_error())
-            raise
-
-    def _execute_handler(
-        self,
-        msg_id: str | int,
-        handler: Callable[..., object],
-        callback: Callable[[Future[object]], object],
-        args: tuple[object, ...] | None = None,
-        kwargs: dict[str, object] | None = None,
-    ) -> None:
-        def done(future: Future[object]) -> None:
-            # Not at once: when it shuts down pygls cancels all of them in a loop over this dict.
-            asyncio.get_running_loop().call_soon(self._request_futures.pop, msg_id, None)
-            callback(future)
-
-        super()._execute_handler(msg_id, handler, done, args, kwargs)
 
 
 class Server(LanguageServer):
@@ -82,10 +44,10 @@ class Server(LanguageServer):
     def __init__(self) -> None:
         # The whole text each time: of parts of it pygls takes a form feed for the end of a line.
         whole = types.TextDocumentSyncKind.Full
-        super().__init__("streamlint", __version__, text_document_sync_kind=whole, protocol_cls=_Protocol)
-        self.typed = _Analyst()
-        self.edited = _Analyst()
-        self.saved = _Analyst()
+        super().__init__("streamlint", __version__, text_document_sync_kind=whole, protocol_cls=Protocol)
+        self.typed = Analyst()
+        self.edited = Analyst()
+        self.saved = Analyst()
         self.found: dict[str, tuple[tuple[Finding, types.Diagnostic], ...]] = {}
         """What is shown in each file, by its URI."""
         self.whole: dict[str, Whole] = {}
@@ -93,6 +55,10 @@ class Server(LanguageServer):
         self.looked_at: dict[str, str] = {}
         """The text of each open file of which the findings are shown."""
         self._told: set[str] = set()
+
+    def report_server_error(self, error: Exception, source: type[Exception]) -> None:
+        """Write down what a client did wrong; pygls has the editor show it, with each key at worst."""
+        logging.getLogger(__name__).error("%s: %s", source.__name__, error)
 
     def stop(self) -> None:
         """End the processes."""
@@ -129,8 +95,8 @@ class Server(LanguageServer):
         opened = (uri for uri in self.workspace.text_documents if uri.startswith(UNTITLED))
         return {path: uri for uri in opened if (path := self.path(uri)) is not None}
 
-    def show(self, answer: Answer, uri: str | None) -> None:
-        """Show what was found in one file, or with None in all files that are not open."""
+    def show(self, answer: Answer, uri: str | None, version: int | None = None) -> None:
+        """Show what was found in one file of that version, or with None in all files that are not open."""
         translate = Translator(answer.root, self.lines, self.workspace.position_codec, self.untitled())
         found: dict[str, list[tuple[Finding, types.Diagnostic]]] = {}
         for finding in answer.findings:
@@ -143,7 +109,9 @@ class Server(LanguageServer):
             self.found[each] = tuple(found.get(each, ()))
             diagnostics = [diagnostic for _, diagnostic in self.found[each]]
             diagnostics += [errors[each]] if each in errors else []
-            self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(each, diagnostics))
+            self.text_document_publish_diagnostics(
+                types.PublishDiagnosticsParams(each, diagnostics, version if each == uri else None)
+            )
             if not diagnostics:
                 del self.found[each]
         if answer.problem and answer.problem not in self._told:
@@ -153,43 +121,6 @@ class Server(LanguageServer):
             self._told.clear()
 
 
-class _Analyst:
-    """A process that answers the last question; earlier ones are given up."""
-
-    def __init__(self) -> None:
-        self._process: Standing | None = None
-        self._turn = asyncio.Lock()
-        self._latest = 0
-
-    async def ask(self, root: Path, question: Question, pause: float) -> Answer | None:
-        """Return the answer, or None if another question came meanwhile or the process ended."""
-        self._latest += 1
-        number = self._latest
-        await asyncio.sleep(pause)
-        if number != self._latest:
-            return None
-        loop = asyncio.get_running_loop()
-        impatient = loop.call_later(STALE, self.stop) if self._turn.locked() else None
-        async with self._turn:
-            if impatient is not None:
-                impatient.cancel()
-            if number != self._latest:
-                return None
-            process = self._process = self._process or Standing(Analysis(root), root)
-            answer = await loop.run_in_executor(None, process.ask, question)
-        if not isinstance(answer, Answer):
-            return None
-        if answer.resident > MOST_BYTES:
-            self.stop()
-        return answer if number == self._latest else None
-
-    def stop(self) -> None:
-        """End the process; the next question starts another."""
-        process, self._process = self._process, None
-        if process is not None:
-            process.stop()
-
-
 def _path(uri: str) -> Path | None:
     name = uris.to_fs_path(uri)
     return Path(name) if name and uri.startswith("file:") else None
@@ -197,24 +128,25 @@ def _path(uri: str) -> Path | None:
 
 async def _look(ls: Server, uri: str, pause: float, *, is_typed: bool = False) -> None:
     """Check one open text, and show what is found in it, in a slow one first in what is edited."""
-    path = ls.path(uri)
-    if path is None:
+    path, document = ls.path(uri), ls.workspace.text_documents.get(uri)
+    if path is None or document is None:
         return
+    version = document.version
     question = Question((), ls.texts(), (path,), is_typed)
     last = ls.whole.get(uri)
     if last is not None:
-        answer = await ls.edited.ask(path.parent, replace(question, last=last), pause)
+        answer = await ls.edited.ask(uri, path.parent, replace(question, last=last), pause)
         if answer is None:
             return
         if not answer.is_nothing and uri in ls.workspace.text_documents:
-            ls.show(answer, uri)
+            ls.show(answer, uri, version)
         pause = 0.0
-    answer = await ls.typed.ask(path.parent, question, pause)
+    answer = await ls.typed.ask(uri, path.parent, question, pause)
     if answer is None or uri not in ls.workspace.text_documents:
         return
     # A change of the text would have come with another question, and this one had no answer then.
     ls.looked_at[uri] = ls.workspace.text_documents[uri].source
-    ls.show(answer, uri)
+    ls.show(answer, uri, version)
     if answer.whole is not None and answer.is_slow:
         ls.whole[uri] = answer.whole
     elif answer.whole is not None:
@@ -224,7 +156,7 @@ async def _look(ls: Server, uri: str, pause: float, *, is_typed: bool = False) -
 async def _look_at_all(ls: Server) -> None:
     """Check the workspace as it is saved, and show what is found in files that are not open."""
     for folder in filter(None, map(_path, ls.workspace.folders)):
-        answer = await ls.saved.ask(folder, Question((folder,), {}, ()), PAUSE)
+        answer = await ls.saved.ask(str(folder), folder, Question((folder,), {}, ()), PAUSE)
         if answer is not None:
             ls.show(answer, None)
 
