@@ -124,3 +124,70 @@ def test_an_attribute(
 ) -> None:
     text = METHODS.format(first=first, second=second, before=before)
     assert is_safe(tmp_path, capsys, text, "self.s") is safe
+
+
+FIELD = """\
+import torch
+
+
+{above}class Worker({base}):
+{body}
+    def {setup}(self):
+        self.s = torch.cuda.Stream()
+
+    def run(self, x: torch.Tensor):
+        with torch.cuda.stream(self.s):
+            y = x * 2
+        return y.sum()
+{below}
+"""
+HEIR = "class Heir(Worker):\n    def __init__(self):\n        super().__init__()\n        {}\n"
+
+
+@pytest.mark.parametrize(
+    ("parts", "safe"),
+    [
+        ({}, True),
+        ({"body": "    s = None"}, True),  # the constructor sets it
+        ({"body": "    s = None", "setup": "start"}, False),
+        ({"above": "class Base:\n    s = None\n\n\n", "base": "Base", "setup": "start"}, False),
+        ({"below": HEIR.format("self.s = None")}, False),
+        ({"below": HEIR.format("self.s = torch.cuda.Stream()")}, True),
+        ({"below": HEIR.format("setattr(self, 's', None)")}, False),
+        ({"below": HEIR.format("for name in 'rs':\n            setattr(self, name, None)")}, False),
+        ({"below": "class Other:\n    def __init__(self):\n        self.s = None\n"}, True),
+        ({"below": "def stop(worker):\n    worker.s = None\n"}, False),
+        ({"below": "def stop(worker):\n    x, worker.s = 1, None\n"}, False),
+    ],
+)
+def test_a_field_is_asked_of_all_code(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], parts: dict[str, str], safe: bool
+) -> None:
+    empty = {"above": "", "base": "", "body": "", "setup": "__init__", "below": ""}
+    assert is_safe(tmp_path, capsys, FIELD.format(**(empty | parts)), "self.s") is safe
+
+
+@pytest.mark.parametrize(
+    ("other", "safe"),
+    [
+        (
+            "from code_ import Worker\n\n\nclass Heir(Worker):\n    s = None\n",
+            True,
+        ),  # hidden by what each object has
+        (f"from code_ import Worker\n\n\n{HEIR.format('self.s = None')}", False),
+        (f"import torch\nfrom code_ import Worker\n\n\n{HEIR.format('self.s = torch.cuda.Stream()')}", True),
+        ("class Alone:\n    def stop(self):\n        self.s = None\n", True),
+        ("def stop(workers):\n    for each in workers:\n        each.s = None\n", False),
+    ],
+)
+def test_a_field_is_asked_of_other_modules(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    other: str,
+    safe: bool,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "other.py").write_text(other.replace("code_", "code"))
+    text = FIELD.format(above="", base="", body="", setup="__init__", below="")
+    assert is_safe(tmp_path, capsys, text, "self.s") is safe

@@ -17,6 +17,7 @@ from streamlint.source import Span
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from streamlint.fixes.fields import Fields
     from streamlint.fixes.replay import Onlooker
     from streamlint.fixes.sight import Sight
     from streamlint.fixes.text import Source
@@ -31,6 +32,7 @@ class Place:
     source: Source
     statement: ast.stmt
     sight: Sight
+    fields: Fields
     behind: bool = False
 
     def insertion(self, lines: Sequence[str]) -> Edit:
@@ -58,7 +60,7 @@ class Place:
 
     def has_surely(self, text: str, *, takes_none: bool = False) -> bool:
         """Whether an expression stands for an object, and never for None, on every way to the place."""
-        presence = Presence(self.source, self.sight.returns_object, takes_none)
+        presence = Presence(self.source, self.sight.returns_object, self.fields, takes_none)
         return presence.is_there(expression_of(text), self.statement, behind=self.behind)
 
     def sees(self, other: Place) -> bool:
@@ -73,6 +75,7 @@ class Scene:
 
     trace: Trace
     onlooker: Onlooker
+    fields: Fields
 
     def places(self, earlier: int, later: int) -> Iterator[Place]:
         """Where what a line does comes after one operation and before another, the nearest to that first."""
@@ -82,7 +85,7 @@ class Scene:
                 if sight is None or not earlier < sight.issued <= later or not sight.is_main:
                     continue
                 if stage.source.indent(statement) is not None:
-                    yield Place(stage.source, statement, sight)
+                    yield Place(stage.source, statement, sight, self.fields)
         yield from self.behind(earlier, later)
 
     def behind(self, earlier: int, later: int) -> Iterator[Place]:
@@ -92,12 +95,12 @@ class Scene:
                 ends = self.onlooker.after.get((stage.frame, stage.key(statement)), ())
                 sight = next((each for each in ends if earlier < each.issued <= later), None)
                 if sight is not None and sight.is_main and stage.source.stands_alone(statement):
-                    yield Place(stage.source, statement, sight, behind=True)
+                    yield Place(stage.source, statement, sight, self.fields, behind=True)
 
     def statement(self, number: int | OpId) -> Place | None:
         """The statement that issues an operation, in the function in which it stands."""
         for stage in self.onlooker.stages.get(number, ())[:1]:
             sight = stage.before.get(stage.key(stage.statements[0]))
             if sight is not None:
-                return Place(stage.source, stage.statements[0], sight)
+                return Place(stage.source, stage.statements[0], sight, self.fields)
         return None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.finding import Edit, Fix
 from streamlint.fixes import order, statements, words
+from streamlint.fixes.fields import Fields
 from streamlint.fixes.places import Scene
 from streamlint.fixes.replay import Effort, replay
 from streamlint.fixes.text import Source
@@ -76,7 +77,7 @@ def fixes_of(
         numbers.setdefault(id(evidence.trace), set()).update(_needed(finding.code, evidence))
     scenes: dict[int, Scene] = {}
     cut: set[int] = set()
-    effort = Effort()
+    effort, fields = Effort(), Fields(project, source)
     for run in runs:
         for trace in run.traces:
             if id(trace) not in numbers:
@@ -85,7 +86,7 @@ def fixes_of(
                 needed = frozenset(numbers[id(trace)])
                 onlooker = replay(project, run, trace, needed, default_stream, source, effort)
                 if onlooker is not None:
-                    scenes[id(trace)] = Scene(trace, onlooker)
+                    scenes[id(trace)] = Scene(trace, onlooker, fields)
             if effort.left <= 0:
                 cut.add(id(trace))
     fixes = {

@@ -16,6 +16,7 @@ from streamlint.frozen import frozen
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from streamlint.fixes.fields import Fields
     from streamlint.fixes.text import Source
 
 DEEPEST = 4
@@ -30,6 +31,7 @@ class Presence:
     source: Source
     returns: Callable[[ast.Call], bool]
     """Whether what a call of a library returns is an object."""
+    fields: Fields
     takes_none: bool = False
     """Whether None is as good: it need only be bound."""
     depth: int = 0
@@ -111,14 +113,27 @@ class Presence:
                 told = _parameter(home, name)
                 given = self.source.given(home).get(ast.dump(expression), [])
                 return told is not False and bool(told or given) and all(map(self._gives, given))
-            case ast.Attribute(value=ast.Name(id="self")):
-                owner = self.source.owners.get(self.source.scope(place))
-                given = self.source.given(owner).get(ast.dump(expression), []) if owner is not None else []
-                return isinstance(owner, ast.ClassDef) and bool(given) and all(map(self._gives, given))
+            case ast.Attribute(value=ast.Name(id="self"), attr=name):
+                scope = self.source.scope(place)
+                owner = self.source.owners.get(scope)
+                told = self._is_there_from_the_start(expression, scope)
+                return isinstance(owner, ast.ClassDef) and self._is_field_kept(owner, name, set_first=told)
             case ast.Subscript(value=base):
                 return self._holds_objects(base, place)
             case _:
                 return False
+
+    def _is_field_kept(self, cls: ast.ClassDef, name: str, *, set_first: bool) -> bool:
+        """Whether all code in sight gives objects to a field; the constructor hides that of a class."""
+        told = [
+            each
+            for each in self.fields.given(self.source, cls, name)
+            if not (set_first and each.stored.in_body)
+        ]
+        return bool(told) and all(
+            replace(self, source=each.source, returns=each.returns or self.returns)._gives(each.stored.given)
+            for each in told
+        )
 
     def _is_there_from_the_start(self, expression: ast.expr, scope: ast.AST) -> bool:
         """A parameter, a variable that the module sets at once, an attribute that the constructor sets."""

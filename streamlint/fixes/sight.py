@@ -91,17 +91,9 @@ class Sight:
         return None
 
     def returns_object(self, call: ast.Call) -> bool:
-        """Whether a library returns an object; a collective returns None where nobody asked for its work."""
+        """Whether a library returns an object."""
         path = self.path_of(ast.unparse(call.func))
-        if path is None:
-            return self._is_method(call.func)
-        row = models.find_function(path)
-        if row is None or not any(isinstance(each, Communicates) for each in row[1].effects):
-            return any(path.startswith(f"{module}.") for module in _MODULES)
-        return any(
-            each.arg == "async_op" and isinstance(each.value, ast.Constant) and each.value.value is True
-            for each in call.keywords
-        )
+        return self._is_method(call.func) if path is None else is_object_of_library(path, call)
 
     def _is_method(self, called: ast.expr) -> bool:
         """Whether it is a method of a stream, an event, a device or an array: ``side.record_event``."""
@@ -126,6 +118,17 @@ class Sight:
         """
         name = self.api(path)
         return next((far for far, texts in enumerate(self.written) if name in texts), len(self.written))
+
+
+def is_object_of_library(path: str, call: ast.Call) -> bool:
+    """Whether a library's function returns an object; a collective does where somebody asked for its work."""
+    row = models.find_function(path)
+    if row is None or not any(isinstance(each, Communicates) for each in row[1].effects):
+        return any(path.startswith(f"{module}.") for module in _MODULES)
+    return any(
+        each.arg == "async_op" and isinstance(each.value, ast.Constant) and each.value.value is True
+        for each in call.keywords
+    )
 
 
 def seen_by(

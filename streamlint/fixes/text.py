@@ -175,7 +175,7 @@ class Source:
         if home not in self._given:
             found: dict[str, list[Given]] = {}
             for node in ast.walk(home):
-                for target, given in _gifts(node):
+                for target, given in gifts(node):
                     for each in flat(target):
                         found.setdefault(loaded(each), []).append(given)
             self._given[home] = found
@@ -223,7 +223,7 @@ def unconditional(node: ast.AST) -> Iterator[ast.AST]:
                 yield from unconditional(child)
 
 
-def _gifts(node: ast.AST) -> Iterator[tuple[ast.expr, Given]]:
+def gifts(node: ast.AST) -> Iterator[tuple[ast.expr, Given]]:
     match node:
         case ast.Assign(targets=targets, value=value):
             for target in targets:

@@ -18,6 +18,8 @@ class Kind(Enum):
     """A function or class of this name is called: ``Loader(``."""
     ASSIGNS = "assigns"
     """An attribute of this name, that of a stream, is assigned on something: ``group.copy_stream = ...``."""
+    STORES = "stores"
+    """Something is given to a field of this name, or to a name in the body of a class."""
     REACHES = "reaches"
     """Names the module, and gets at its stream or event: ``loader.copy_stream``."""
 
@@ -36,6 +38,8 @@ class Search(NamedTuple):
                 return text + b"(" in data and text in called_in(data)
             case Kind.ASSIGNS, (attribute,):
                 return _assigns(attribute, data)
+            case Kind.STORES, (name,):
+                return _stores(name, data)
             case Kind.REACHES, (module, thing):
                 return _reaches(module, thing, data)
             case Kind.RECORDS, (name,):
@@ -61,6 +65,10 @@ def assigns(attribute: str) -> Search:
     return Search(Kind.ASSIGNS, (attribute,))
 
 
+def stores(name: str) -> Search:
+    return Search(Kind.STORES, (name,))
+
+
 def reaches(module: str, thing: str) -> Search:
     """``module`` is the last part of its dotted name."""
     return Search(Kind.REACHES, (module, thing))
@@ -79,6 +87,21 @@ def _assigns(attribute: str, data: bytes) -> bool:
         return False
     text = b"." + attribute.encode()
     return text in data and re.search(re.escape(text) + rb"\s*=(?!=)", data) is not None
+
+
+def _stores(name: str, data: bytes) -> bool:
+    text = name.encode("utf-8", "surrogatepass")
+    return text in data and _storing(text).search(data) is not None
+
+
+@cache
+def _storing(name: bytes) -> re.Pattern[bytes]:
+    """``x.side = ...``, ``x.side, y = ...``, ``side: Stream = ...``, and ``setattr``; also a few others."""
+    name = re.escape(name)
+    targets = rb"\.%s\b\s*(?:[^\s\w=(.]?=(?!=)|:|[,)][^=\n]*=(?!=)|in\b)" % name
+    return re.compile(
+        rb"%s|^[ \t]+%s\s*[:=](?!=)|attr(?:__)?\([^\n]*[\"']%s[\"']" % (targets, name, name), re.MULTILINE
+    )
 
 
 @cache

@@ -43,6 +43,8 @@ class Project:
     """The names of the modules in whose text a stream is put into an attribute: ``x.copy_stream = ...``."""
     calling: Callable[[str], tuple[str, ...]] = lambda _: ()
     """The names of the modules in whose text a function or class of a name is called."""
+    storing: Callable[[str], tuple[str, ...]] = lambda _: ()
+    """The names of the modules in whose text something is given to a field of a name."""
     budgets: Budgets = field(default_factory=Budgets)
     """Those of the file that is analyzed."""
     modules: dict[str, ir.Module | None] = field(default_factory=dict)
