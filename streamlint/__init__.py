@@ -8,15 +8,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from streamlint.api import Result, check_paths, check_source
     from streamlint.errors import UserError
-    from streamlint.finding import Confidence, Finding, Related, Severity, SourceError
+    from streamlint.finding import Confidence, Edit, Finding, Fix, Related, Seen, Severity, SourceError
     from streamlint.source import Span
 
 __version__ = "0.1.0"
 __all__ = [
     "Confidence",
+    "Edit",
     "Finding",
+    "Fix",
     "Related",
     "Result",
+    "Seen",
     "Severity",
     "SourceError",
     "Span",
@@ -24,9 +27,10 @@ __all__ = [
     "check_paths",
     "check_source",
 ]
+_OF_FINDINGS = ("Confidence", "Edit", "Finding", "Fix", "Related", "Seen", "Severity", "SourceError")
 _HOMES = {
     **dict.fromkeys(("Result", "check_paths", "check_source"), "api"),
-    **dict.fromkeys(("Confidence", "Finding", "Related", "Severity", "SourceError"), "finding"),
+    **dict.fromkeys(_OF_FINDINGS, "finding"),
     "Span": "source",
     "UserError": "errors",
 }

@@ -41,7 +41,7 @@ class Result:
 def check_paths(
     paths: str | Path | Iterable[str | Path],
     *,
-    config: Path | None = None,
+    config: str | Path | None = None,
     select: str | Sequence[str] = (),
     ignore: str | Sequence[str] = (),
     min_confidence: Confidence | str | None = None,
@@ -53,16 +53,16 @@ def check_paths(
     The configuration is that of the project around the paths, or the file ``config``; what is given here
     comes before it. ``select`` and ``ignore`` take codes, prefixes and names of rules,
     also as one text with commas. ``texts`` are read in
-    the place of files: what an editor has not saved yet.
+    the place of files: what an editor has not saved yet. docs/api.md has an example.
 
-    Raises UserError on a wrong configuration or an unknown rule.
+    Raises UserError on a wrong configuration or argument, or an unknown rule.
     """
     overlay = {Path(path).absolute(): encoded(text) for path, text in (texts or {}).items()}
     return _result(
         request(
             (Path(paths),) if isinstance(paths, (str, Path)) else tuple(map(Path, paths)),
             texts=check.Texts(overlay),
-            config=config,
+            config=None if config is None else Path(config),
             select=select,
             ignore=ignore,
             min_confidence=min_confidence,
@@ -107,6 +107,8 @@ def request(  # noqa: PLR0913
     Raises UserError on a wrong configuration, an unknown rule, or a revision that git does not know.
     """
     texts = texts or check.Texts()
+    if jobs is not None and jobs < 0:
+        raise UserError(f"`{jobs}` is not a number of processes")
     root, is_project = find_root([*paths, *texts.wanted])
     rules = catalog()
     settings = with_known_codes(load(root, config), rules)

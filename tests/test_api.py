@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import gc
+import re
 import subprocess
 import sys
 import weakref
-from typing import TYPE_CHECKING
+from dataclasses import fields
+from inspect import signature
+from pathlib import Path
 
 import pytest
 
@@ -14,9 +17,6 @@ import streamlint
 from streamlint import Confidence, UserError, check_paths, check_source
 from streamlint.run import collector
 from tests.cli_support import FakeEngine, finding
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 RACE = """\
 import torch
@@ -40,7 +40,7 @@ def test_what_runs_leave_does_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> No
     left: list[weakref.ref[Kept]] = []
     for _ in range(10):
         with collector.by_hand():
-            kept = [Kept() for _ in range(gc.get_freeze_count() // 100)]
+            kept = [Kept() for _ in range(gc.get_freeze_count() // 50)]
             for each in kept:
                 each.itself = each
             left.append(weakref.ref(kept[0]))
@@ -75,10 +75,37 @@ def test_files_and_what_is_not_saved_yet(tmp_path: Path) -> None:
 
 
 def test_wrong_use(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="`-1` is not a number of processes"):
+        check_paths([tmp_path], jobs=-1)
+    with pytest.raises(UserError, match=r"gone\.toml"):
+        check_paths([tmp_path], config=str(tmp_path / "gone.toml"))
     with pytest.raises(UserError, match="unknown rule or prefix `SL999`"):
         check_paths([tmp_path], select=["SL999"])
     with pytest.raises(AttributeError, match="no attribute 'check_nothing'"):
         _ = streamlint.check_nothing
+
+
+PAGE = (Path(__file__).parent.parent / "docs" / "api.md").read_text(encoding="utf-8")
+
+
+def test_the_example_on_the_page_prints_what_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ((program, shown),) = re.findall(r"```python\n(.*?)```\n\nprints\n\n```text\n(.*?)```", PAGE, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(program, {})  # noqa: S102
+    assert capsys.readouterr().out == shown
+
+
+def test_the_page_has_every_argument_and_attribute() -> None:
+    said = set(re.findall(r"`([a-z_]+)`", PAGE))
+    for function in (check_paths, check_source):
+        assert set(signature(function).parameters) <= said
+    for of in (streamlint.Result, streamlint.Fix, streamlint.Edit, streamlint.Related, streamlint.Span):
+        assert {each.name for each in fields(of)} <= said
+    types = (streamlint.Finding, streamlint.SourceError)
+    missing = {each.name for of in types for each in fields(of)} - said
+    assert missing == {"evidence", "follows", "edge", "at_call"}  # not part of the interface
 
 
 def test_every_name_is_there_and_costs_nothing_until_it_is_used() -> None:
