@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 
 from streamlint import cli
-from streamlint.finding import Edit, Fix, Report
+from streamlint.finding import Confidence, Edit, Fix, Report
 from streamlint.fixes import replay
 from streamlint.fixes.edits import applied, compatible, diff
 from streamlint.run import engine, fixing
@@ -342,3 +342,49 @@ def test_what_comes_to_light_is_mended_or_told(
     assert "number 2" in told.out
     assert "can be mended" not in told.out
     assert "Fixed 2 findings (SL101 2). 1 came to light that the others had hidden." in told.err
+
+
+@pytest.mark.parametrize(
+    ("safe", "step", "said"), [(True, 2, "Fixed 2 findings"), (False, 0, "1 left alone")]
+)
+def test_what_becomes_surer_is_mended_along_or_nothing_is(
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    safe: bool,
+    step: int,
+    said: str,
+) -> None:
+    """``y + 1`` gets a wait: then the missing one before ``y = x * 2`` is likely, and was possible."""
+    steps = ["a = 1\nx\n", "a = 2\nx\n", "a = 3\nx\n"]
+    written(project / "code.py", steps[0])
+
+    def analyze(
+        root: Path,
+        files: object,
+        settings: object,
+        focus: object = None,
+        overlay: Mapping[Path, bytes] | None = None,
+        *_: object,
+        **__: object,
+    ) -> Report:
+        content = (overlay or {}).get(project / "code.py", (project / "code.py").read_bytes())
+        at = steps.index(content.decode())
+        after, before = (
+            replace(
+                finding("SL101", "code.py", (2, 0, 1)),
+                function=name,
+                confidence=confidence,
+                fixes=(Fix("put", (Edit(Span("code.py", 1, 0, 3, 0), becomes),), safe=is_safe),),
+            )
+            for name, confidence, becomes, is_safe in (
+                ("after", Confidence.LIKELY, steps[1], True),
+                ("before", Confidence.LIKELY if at else Confidence.POSSIBLE, steps[2], safe),
+            )
+        )
+        return Report(((after, before), (before,), ())[at], (), 1, 1)
+
+    monkeypatch.setattr(engine, "analyze", analyze)
+    run("code.py", "--fix")
+    assert (project / "code.py").read_text() == steps[step]
+    assert said in capsys.readouterr().err

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 MOST_ROUNDS = 20
 """A fix may bring the next finding to light, and two fixes at one place take two rounds."""
+MOST_ALONG = 3
+"""Fixes that one after the other mend what the one before has made surer."""
 MOST_RUNS = 5
 """Times that all is looked at: a file may be mended because of what was mended in another."""
 _GENERATED = re.compile(r"^\s*#.*(@generated\b|\bdo not (edit|modify)\b)", re.IGNORECASE | re.MULTILINE)
@@ -207,10 +209,8 @@ def _mend(fixing: _Fixing, path: str) -> None:
         if singly:
             todo = todo[:1]
         before = file.after
-        file.after = edits.applied(before, [fix for _, fix in todo])
-        after = _looked_at(fixing, [finding for finding, _ in todo], path)
-        if parses(file.after) and _holds([finding for finding, _ in todo], known, after):
-            fixing.mended.update(finding.code for finding, _ in todo)
+        after = _tried(fixing, file, todo, known)
+        if after is not None:
             known, singly = after, False
             fixing.left_out[path] = after.left_out[path]
             continue
@@ -219,6 +219,29 @@ def _mend(fixing: _Fixing, path: str) -> None:
             fixing.refused.add(known.identity(todo[0][0]))
         singly = len(todo) > 1
     fixing.again += len(_chosen(fixing, known.shown, path))
+
+
+def _tried(fixing: _Fixing, file: _File, todo: Sequence[tuple[Finding, Fix]], known: _Known) -> _Known | None:
+    """What is found with some fixes, and those of what they make worse; None if they do not hold.
+
+    Where ``y + 1`` waits for ``side``, this was to be in order: a wait missing before it is likely then.
+    """
+    before, mended = known, [finding for finding, _ in todo]
+    for _ in range(MOST_ALONG):
+        file.after = edits.applied(file.after, [fix for _, fix in todo])
+        after = _looked_at(fixing, [finding for finding, _ in todo], file.path)
+        gone = parses(file.after) and _are_gone([finding for finding, _ in todo], before, after)
+        if not gone or after.errors > known.errors:
+            return None
+        come = [each for each in after.shown if _has_come(each, known, after)]
+        if not come:
+            fixing.mended.update(finding.code for finding in mended)
+            return after
+        todo = _chosen(fixing, come, file.path)
+        if len(todo) < len(come):
+            return None
+        before, mended = after, [*mended, *(finding for finding, _ in todo)]
+    return None
 
 
 def _chosen(fixing: _Fixing, findings: Sequence[Finding], path: str) -> list[tuple[Finding, Fix]]:
@@ -244,6 +267,8 @@ class _Known:
     identities: dict[int, Identity]
     all: Counter[Identity]
     """All that was found, shown or not."""
+    sure: Counter[Identity]
+    """Those that are as sure as what is shown, whether others hide them or not."""
     errors: int
     left_out: Counter[str]
     """By file: findings for which no fix was looked for."""
@@ -267,8 +292,15 @@ def _looked_at(fixing: _Fixing, findings: Iterable[Finding], path: str) -> _Know
         raise KeyboardInterrupt
     shown = check.outcome(request, report, focus, 0.0, request.texts.overlay).findings
     every = {id(finding): _identity(fixing, finding) for finding in (*report.findings, *shown)}
+    least = request.min_confidence.rank
+    sure = {id(each) for each in (*report.findings, *shown) if each.confidence.rank >= least}
     return _Known(
-        shown, every, Counter(every.values()), len(report.errors), _without_fixes(report.statistics)
+        shown,
+        every,
+        Counter(every.values()),
+        Counter(every[each] for each in sure),
+        len(report.errors),
+        _without_fixes(report.statistics),
     )
 
 
@@ -289,15 +321,16 @@ def _text_at(fixing: _Fixing, span: Span | None) -> str:
     return " ".join(lines[span.line - 1 : span.end_line]).strip()
 
 
-def _holds(mended: Sequence[Finding], before: _Known, after: _Known) -> bool:
-    """Whether all that was to be mended is gone, and nothing is shown that was not there."""
-    gone = all(after.all[each] < before.all[each] for each in map(before.identity, mended))
-    shown = Counter(after.identity(finding) for finding in after.shown)
-    return (
-        gone
-        and after.errors <= before.errors
-        and all(count <= before.all[each] for each, count in shown.items())
-    )
+def _are_gone(mended: Sequence[Finding], before: _Known, after: _Known) -> bool:
+    """Whether all that was to be mended is gone."""
+    return all(after.all[each] < before.all[each] for each in map(before.identity, mended))
+
+
+def _has_come(finding: Finding, before: _Known, after: _Known) -> bool:
+    """Whether a finding is shown that was not found before, or was not as sure."""
+    which = after.identity(finding)
+    shown = Counter(after.identity(each) for each in after.shown)
+    return shown[which] > before.sure[which]
 
 
 # ----------------------------------------------------------------------------- files
