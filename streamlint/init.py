@@ -44,6 +44,7 @@ def main(argv: Sequence[str]) -> int:
         raise UserError(f"{folder} is not a folder")
     for name in (OWN_FILE, "pyproject.toml", HOOKS):
         _stays_inside(folder, folder / name)
+    _is_closed(folder / HOOKS)
     for said in (*_configuration(folder), *_hook(folder)):
         show(said)
     return 0
@@ -91,9 +92,26 @@ def _hook(folder: Path) -> Iterator[str]:
         yield f"{path}:{line}: left as it is; a tab indents it, which YAML does not take"
     elif re.search(r"^[^#\n]*\bstreamlint\b", text, re.MULTILINE):
         yield f"{path}: left as it is"
+    elif _EMPTY.search(text):
+        yield f"{path}: left as it is; write this in the place of `repos: []`\n\nrepos:\n{HOOK}"
+    elif _BRACKET.search(text):
+        yield f"{path}: left as it is; write its list without brackets, and this under `repos:`\n\n{HOOK}"
     else:
         # YAML cannot be added to without knowing how it is laid out, nor rewritten without losing comments.
         yield f"{path}: left as it is; add this under `repos:`\n\n{HOOK}"
+
+
+_EMPTY = re.compile(r"^repos:[ \t]*\[\s*\]", re.MULTILINE)
+_BRACKET = re.compile(r"^repos:[ \t]*\[", re.MULTILINE)
+
+
+def _is_closed(path: Path) -> None:
+    """Raises UserError where the bracket of ``repos: [`` is not closed: nobody can add to that."""
+    text = _text(path) if path.exists() else ""
+    bracket = _BRACKET.search(text)
+    if bracket is not None and "]" not in text[bracket.end() :]:
+        line = text.count("\n", 0, bracket.start()) + 1
+        raise UserError(f"{path}:{line}: the bracket of `repos: [` is not closed")
 
 
 def _text(path: Path) -> str:

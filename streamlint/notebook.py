@@ -11,9 +11,13 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING
 
 from streamlint import parsing
 from streamlint.frozen import frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SUFFIX = ".ipynb"
 MAX_BYTES = 50_000_000
@@ -172,23 +176,56 @@ def lines_in_file(content: bytes, notebook: Notebook) -> list[tuple[int, int]]:
     """Return for each line of the module its line in the file, and the column where its text starts there.
 
     A file is read by lines where a notebook is not shown as one (GitHub's annotations). Jupyter writes each
-    line of a cell on a line of its own; lines of a file that is laid out otherwise are placed at its first.
+    line of a cell on a line of its own, others a cell as one text; lines of a file that is laid out otherwise
+    are placed at its first.
     """
     rows = content.decode("utf-8-sig").split("\n")
     by_text: dict[str, list[int]] = {}
     for number, row in enumerate(rows):
-        by_text.setdefault(row.strip().rstrip(","), []).append(number)
+        by_text.setdefault(_SOURCE.sub("", row.strip()).rstrip(","), []).append(number)
+
+    def find(text: str) -> _Written | None:
+        """Where a text stands next, from the row ``at``."""
+        if not text:  # an empty cell may be in the file as `[]`
+            return None
+        written = {json.dumps(text, ensure_ascii=ascii_only): ascii_only for ascii_only in (False, True)}
+        alike = ((by_text[each], each) for each in written if each in by_text)
+        found = min(((n[i], each) for n, each in alike if (i := bisect_left(n, at)) < len(n)), default=None)
+        if found is None:
+            return None
+        row, each = found
+        return _Written(row, rows[row].index(each) + 1, written[each])
+
     places: list[tuple[int, int]] = []
     at = 0
     for cell in notebook.cells:
+        whole = find("\n".join(cell.source))
+        if whole is not None:
+            places += whole.starts(cell.source)
+            at = whole.row + 1
+            continue
         for index, line in enumerate(cell.source):
             end = "\n" if index + 1 < len(cell.source) else ""
-            texts = {json.dumps(line + end, ensure_ascii=ascii_only) for ascii_only in (True, False)}
-            alike = [by_text[text] for text in texts if text in by_text]
-            found = min((n[i] for n in alike if (i := bisect_left(n, at)) < len(n)), default=None)
-            if found is None:
-                places.append((1, 0))
-            else:
-                places.append((found + 1, rows[found].index('"') + 1))
-                at = found + 1
+            found = find(line + end)
+            places += [(1, 0)] if found is None else found.starts((line,))
+            at = at if found is None else found.row + 1
     return places
+
+
+_SOURCE = re.compile(r'\A"(?:source|input)":\s*')
+
+
+@frozen()
+class _Written:
+    """A JSON string in a file: the row, from 0, and the column behind its quote."""
+
+    row: int
+    col: int
+    ascii_only: bool
+
+    def starts(self, lines: tuple[str, ...]) -> Iterator[tuple[int, int]]:
+        """Yield the place in the file of each line that it holds."""
+        col = self.col
+        for line in lines:
+            yield self.row + 1, col
+            col += len(json.dumps(line + "\n", ensure_ascii=self.ascii_only)) - len('""')

@@ -18,6 +18,7 @@ yaml = pytest.importorskip("yaml")
 HERE = Path(__file__).parent.parent
 ACTION = yaml.safe_load((HERE / "action.yml").read_text(encoding="utf-8"))
 TEMPLATE = yaml.safe_load((HERE / "templates" / "streamlint.gitlab-ci.yml").read_text(encoding="utf-8"))
+GITHUB = {"github.action_repository": "me/lint", "github.action_ref": "v1"}
 NO_WRITER = {
     "GIT_AUTHOR_NAME": "a",
     "GIT_AUTHOR_EMAIL": "a@b",
@@ -51,7 +52,11 @@ def shell(folder: Path, script: str, command: list[str], **variables: str) -> in
     streamlint = programs / "streamlint"
     streamlint.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m streamlint "$@"\n')
     streamlint.chmod(0o755)
-    known = {"PATH": f"{programs}:{os.environ['PATH']}", "PYTHONPATH": str(HERE)}
+    known = {
+        "GITHUB_SERVER_URL": "https://github.com",
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "PYTHONPATH": str(HERE),
+    }
     ran = subprocess.run(
         [*command, script], cwd=folder, env={**os.environ, **known, **variables}, check=False
     )
@@ -64,9 +69,8 @@ def act(folder: Path, **given: str) -> list[dict[str, Any]]:
     install, check, upload = ACTION["runs"]["steps"]
     assert install["run"] == 'pip install "$GITHUB_ACTION_PATH"'
     assert upload["if"] == "inputs.upload == 'true'"
-    variables = {
-        name: inputs[value[len("${{ inputs.") : -len(" }}")]] for name, value in check["env"].items()
-    }
+    known = {f"inputs.{name}": value for name, value in inputs.items()} | GITHUB
+    variables = {name: known[value[len("${{ ") : -len(" }}")]] for name, value in check["env"].items()}
     # https://docs.github.com/actions/reference/workflow-syntax: what `shell: bash` stands for
     assert (
         shell(folder, check["run"], ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c"], **variables)
@@ -74,6 +78,7 @@ def act(folder: Path, **given: str) -> list[dict[str, Any]]:
     )
     document = json.loads((folder / upload["with"]["sarif_file"]).read_text(encoding="utf-8"))
     (run,) = document["runs"]
+    assert run["tool"]["driver"]["informationUri"].endswith("/me/lint")
     results: list[dict[str, Any]] = run["results"]
     return results
 
@@ -87,6 +92,9 @@ def test_the_action_uploads_what_is_found(checkout: Path) -> None:
     assert files(act(checkout)) == ["src/new.py", "src/old.py"]
     assert files(act(checkout, paths="src/old.py src/new.py")) == ["src/new.py", "src/old.py"]
     assert files(act(checkout, **{"diff-base": "HEAD~1"})) == ["src/new.py"]
+    assert files(act(checkout, **{"diff-base": "origin/"})) == ["src/new.py", "src/old.py"], (
+        "a push has no base"
+    )
     assert files(act(checkout, **{"min-confidence": "certain"})) in ([], ["src/new.py", "src/old.py"])
 
 

@@ -47,7 +47,7 @@ def test_what_is_there_stays(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / ".pre-commit-config.yaml").write_text("repos: []  # mine\n")
     result = run(capsys, "init", tmp_path)
     assert result.status == 0
-    assert "left as it is; add this under `repos:`" in result.out
+    assert "left as it is; write this in the place of `repos: []`\n\nrepos:\n  - repo: local" in result.out
     assert "entry: streamlint check" in result.out
     assert (tmp_path / "pyproject.toml").read_text() == project
     assert (tmp_path / ".pre-commit-config.yaml").read_text() == "repos: []  # mine\n"
@@ -94,7 +94,8 @@ def test_a_link_within_the_project_stays_one(tmp_path: Path, capsys: Capture) ->
         ("{", "it has no `repos:`"),
         ("# repos:\n", "it has no `repos:`"),
         ("repos:\n\t- repo: streamlint\n", "config.yaml:2: left as it is; a tab indents it"),
-        ("repos: []  # no streamlint yet\n", "add this under `repos:`"),
+        ("repos:  # no streamlint yet\n", "add this under `repos:`"),
+        ("repos: [{repo: meta}]\n", "write its list without brackets, and this under `repos:`"),
         ("repos:\n  - id: streamlint\n", "left as it is\n"),
     ],
 )
@@ -102,3 +103,13 @@ def test_a_hook_file_that_is_none_is_told(tmp_path: Path, capsys: Capture, text:
     (tmp_path / ".pre-commit-config.yaml").write_text(text)
     assert said in run(capsys, "init", tmp_path).out
     assert (tmp_path / ".pre-commit-config.yaml").read_text() == text
+
+
+def test_a_broken_hook_file_is_said_and_nothing_written(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / ".pre-commit-config.yaml").write_text("# mine\nrepos: [\n")
+    result = run(capsys, "init", tmp_path)
+    assert (result.status, "config.yaml:2: the bracket of `repos: [` is not closed" in result.err) == (
+        2,
+        True,
+    )
+    assert [path.name for path in tmp_path.iterdir()] == [".pre-commit-config.yaml"]

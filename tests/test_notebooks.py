@@ -229,6 +229,21 @@ def test_lines_that_are_not_in_the_file_take_no_time() -> None:
     assert time.process_time() - started < 10
 
 
+@pytest.mark.parametrize("ascii_only", [True, False])
+def test_a_cell_may_be_one_text(ascii_only: bool) -> None:
+    sources = ["a = 1\nb = 'é'\nc = 2", "a = 1", 'd = "\\t"\n']
+    cells = {"cells": [{"cell_type": "code", "metadata": {}, "source": source} for source in sources]}
+    content = json.dumps(cells, indent=1, ensure_ascii=ascii_only).encode()
+    parsed = notebook.parse(content)
+    rows = content.decode().split("\n")
+    lines = [line for cell in parsed.cells for line in cell.source]
+    places = notebook.lines_in_file(content, parsed)
+    assert len(places) == len(lines)
+    for (row, col), line in zip(places, lines, strict=True):
+        assert rows[row - 1][col:].startswith(json.dumps(line, ensure_ascii=ascii_only)[1:-1])
+    assert sorted({row for row, _ in places}) == [n for n, row in enumerate(rows, 1) if '"source"' in row]
+
+
 def test_a_notebook_is_taken_apart_once(race: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[int] = []
     parse = notebook.parse

@@ -67,3 +67,20 @@ def test_sarif_rules_lead_to_the_repository_that_was_installed(
     page = f"{home}/blob/c0ffee/docs/rules/SL101.md" if home else None
     assert driver["rules"][0].get("helpUri") == page
     documentation.cache_clear()
+
+
+@pytest.mark.parametrize(("repository", "home"), [("me/lint", "https://github.com/me/lint"), ("", None)])
+def test_sarif_rules_lead_to_the_repository_of_the_action(
+    monkeypatch: pytest.MonkeyPatch, repository: str, home: str | None
+) -> None:
+    """It installs the folder that it lies in; with `uses: ./` it has no repository."""
+    documentation.cache_clear()
+    monkeypatch.setattr("importlib.metadata.distribution", lambda _: Installed(Message()))
+    monkeypatch.setenv("GITHUB_SERVER_URL", "https://github.com")
+    monkeypatch.setenv("STREAMLINT_ACTION_REPOSITORY", repository)
+    monkeypatch.setenv("STREAMLINT_ACTION_REF", "v1/a b")
+    driver = sarif()["tool"]["driver"]
+    assert driver.get("informationUri") == home
+    page = f"{home}/blob/v1/a%20b/docs/rules/SL101.md" if home else None
+    assert driver["rules"][0].get("helpUri") == page
+    documentation.cache_clear()

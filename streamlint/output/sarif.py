@@ -22,7 +22,7 @@ from streamlint.output.document import written
 from streamlint.settings.catalog import sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from streamlint.finding import Finding, Fix, SourceError
     from streamlint.output.outcome import Outcome
@@ -120,7 +120,7 @@ class Documentation:
 def documentation() -> Documentation | None:
     """Return where the package says that its documentation is, or the repository that it was installed from.
 
-    None where neither is known: it was installed from a folder.
+    None where neither is known: it was installed from a folder, and not by the action.
     """
     try:
         installed = metadata.distribution("streamlint")
@@ -130,7 +130,7 @@ def documentation() -> Documentation | None:
     home = next((url.strip().rstrip("/") for name, _, url in named if name == "Documentation"), None)
     if home is not None:
         return Documentation(home, f"{home}/rules/{{code}}/")
-    return _repository(installed.read_text("direct_url.json") or "{}")
+    return _repository(installed.read_text("direct_url.json") or "{}") or _of_action(os.environ)
 
 
 def _repository(said: str) -> Documentation | None:
@@ -148,10 +148,25 @@ def _repository(said: str) -> Documentation | None:
             if host.scheme != "https" or host.hostname is None:
                 return None
             place = quote(host.path.rstrip("/").removesuffix(".git"))
-            home = f"https://{host.hostname}{place}"
-            return Documentation(home, f"{home}/blob/{quote(commit)}/docs/rules/{{code}}.md")
+            return _pages(f"https://{host.hostname}{place}", commit)
         case _:
             return None
+
+
+_OF_ACTION = ("GITHUB_SERVER_URL", "STREAMLINT_ACTION_REPOSITORY", "STREAMLINT_ACTION_REF")
+"""The last two are set by action.yml."""
+
+
+def _of_action(said: Mapping[str, str]) -> Documentation | None:
+    """Return the pages in the repository of the action, which installs the folder where it lies."""
+    server, repository, revision = (said.get(name, "") for name in _OF_ACTION)
+    if not (server.startswith("https://") and repository and revision):  # `uses: ./` has no repository
+        return None
+    return _pages(f"{server}/{quote(repository)}", revision)
+
+
+def _pages(home: str, revision: str) -> Documentation:
+    return Documentation(home, f"{home}/blob/{quote(revision)}/docs/rules/{{code}}.md")
 
 
 def _problem_severity(severity: Severity) -> str:
