@@ -191,3 +191,14 @@ def test_a_field_is_asked_of_other_modules(
     (tmp_path / "other.py").write_text(other.replace("code_", "code"))
     text = FIELD.format(above="", base="", body="", setup="__init__", below="")
     assert is_safe(tmp_path, capsys, text, "self.s") is safe
+
+
+def test_a_field_that_another_method_sets_can_be_named_where_the_next_line_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The host need not wait: ``with torch.cuda.stream(self.s)`` would fail as well if it were not there."""
+    (tmp_path / "code.py").write_text(FIELD.format(above="", base="", body="", setup="start", below=""))
+    cli.main([str(tmp_path / "code.py"), "--no-cache", "--min-confidence", "possible", "--diff"])
+    said = capsys.readouterr().out
+    assert "+        self.s.wait_stream(torch.cuda.current_stream())" in said
+    assert "synchronize" not in said

@@ -10,7 +10,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamlint.fixes.text import SCOPES, Given, blocks, unconditional
+from streamlint.fixes.text import SCOPES, Given, blocks, named_first, unconditional
 from streamlint.frozen import frozen
 
 if TYPE_CHECKING:
@@ -43,6 +43,9 @@ class Presence:
         node: ast.AST = place
         if behind and (shown := self._shown(place, expression, always)) is not None:
             return shown
+        named = named_first(place)
+        if always and named is not None and ast.dump(named) == wanted:
+            return True  # it is there, or the statement fails as well
         while isinstance(node, ast.stmt):
             owner = self.source.owners[node]
             block = next((each for each in blocks(owner) if node in each), [node])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from streamlint.fixes.sight import Sight, seen_by
+from streamlint.fixes.sight import Sight, seen_by, with_first
 from streamlint.frozen import frozen
 from streamlint.interp.entries.runs import outline, replayed
 
@@ -113,10 +113,10 @@ class Onlooker:
         places = [*m.calls, m.ops[number].at.span]
         if len(places) != len(m.frames):
             return
-        stages = [self._stage(frame, span) for frame, span in zip(m.frames, places, strict=True)]
+        stages = [self._stage(m, frame, span) for frame, span in zip(m.frames, places, strict=True)]
         self.stages[number] = tuple(stage for stage in reversed(stages) if stage is not None)
 
-    def _stage(self, frame: Frame, span: Span) -> Stage | None:
+    def _stage(self, m: Machine, frame: Frame, span: Span) -> Stage | None:
         source = self.sources(span.path)
         statement = source.at(span.line, span.col) if source is not None else None
         if source is None or statement is None:
@@ -127,7 +127,11 @@ class Onlooker:
         keys = [(span.path, *source.start(each)) for each in statements]
         # What stands for the caller's use of a result comes when the frame that returned it is gone.
         number = id(frame) if (id(frame), keys[0]) in self.before else self.latest.get(keys[0], 0)
-        before = {key: self.before[number, key] for key in keys if (number, key) in self.before}
+        before = {
+            key: with_first(m, frame, self.before[number, key], each)
+            for key, each in zip(keys, statements, strict=True)
+            if (number, key) in self.before
+        }
         return Stage(source, statements, before, number) if before else None
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from streamlint import models
+from streamlint.fixes.text import named_first
 from streamlint.frozen import frozen
 from streamlint.interp.state import names, symbols
 from streamlint.interp.state.values import (
@@ -29,6 +31,7 @@ from streamlint.trace import CURRENT_DEVICE, MAIN_LANE, StreamKind
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
+    from streamlint.interp.state.frames import Frame
     from streamlint.interp.state.machine import Machine
     from streamlint.trace import BufferId, EventId, StreamId
 
@@ -168,6 +171,17 @@ def seen_by(
     default = m.defaults.get((m.default_stream, where))
     main = m.lane == MAIN_LANE
     return Sight(len(m.ops), values, elements, apis, written, current, default.id if default else None, main)
+
+
+def with_first(m: Machine, frame: Frame, before: Sight, statement: ast.stmt) -> Sight:
+    """The same with what the statement names at once: a field has no value before somebody asks for it."""
+    named = named_first(statement)
+    if named is None or ast.unparse(named) in before.values:
+        return before
+    value = _value(m, frame.env, named)
+    if not isinstance(value, StreamV):
+        return before
+    return replace(before, values={**before.values, ast.unparse(named): value})
 
 
 def _value(m: Machine, env: Env, expression: ast.expr) -> Value | None:

@@ -223,6 +223,15 @@ def unconditional(node: ast.AST) -> Iterator[ast.AST]:
                 yield from unconditional(child)
 
 
+def named_first(statement: ast.AST) -> ast.expr | None:
+    """What a statement names before anything else happens: ``with torch.cuda.stream(self.side): ...``."""
+    match statement:
+        case ast.With(items=[ast.withitem(context_expr=ast.Call(args=[first, *_])), *_]):
+            return first
+        case _:
+            return None
+
+
 def gifts(node: ast.AST) -> Iterator[tuple[ast.expr, Given]]:
     match node:
         case ast.Assign(targets=targets, value=value):
