@@ -121,7 +121,8 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--version", action="version", version=f"streamlint {__version__}")
     commands = made.add_subparsers(dest="command", metavar="COMMAND", required=True, prog=made.prog)
-    _check_options(commands.add_parser("check", help=COMMANDS["check"], description=DESCRIPTION))
+    usage = "%(prog)s [OPTION ...] [PATH ...]"  # fifteen lines of options hid what is wrong
+    _check_options(commands.add_parser("check", help=COMMANDS["check"], description=DESCRIPTION, usage=usage))
     rules = commands.add_parser("rules", help=COMMANDS["rules"])
     rules.add_argument("--output-format", choices=("text", "json"), default="text")
     for name in ELSEWHERE:  # dispatched before parsing; here for the help text only
@@ -136,7 +137,8 @@ EXECUTOR = "let the workers of a Dask scheduler do it, who see the files under t
 
 def _check_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("paths", nargs="+", metavar="PATH", help="files and folders; `-` is standard input")
+    about = "files and folders (default: the current one); `-` is standard input"
+    add("paths", nargs="*", default=["."], metavar="PATH", help=about)
     report = parser.add_argument_group("what to report")
     for name, which in (("--select", "only these"), ("--ignore", "not these")):
         report.add_argument(
@@ -251,6 +253,9 @@ def _watch(options: argparse.Namespace) -> int:
         if given:
             raise UserError(f"--watch looks again and again: leave {name} out")
     request = _request(options)
+    for path in request.paths:
+        if not is_there(path):
+            raise UserError(f"cannot watch {path}: no such file or folder")
     around = [request.root] if request.is_project else request.paths
     return watch(lambda: _check(options), [*around, *request.paths], options.output)
 

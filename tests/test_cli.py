@@ -267,12 +267,21 @@ def test_sigterm_ends_what_it_ended_before(project: Path, engine: FakeEngine, ca
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["check"], ["check", "--no-such-option", "x.py"], ["--jobs", "-1", "x"], ["explain"]]
+    "arguments", [[], ["check", "--no-such-option", "x.py"], ["--jobs", "-1", "x"], ["explain"]]
 )
 def test_wrong_use_exits_with_2(engine: FakeEngine, capsys: Capture, arguments: list[str]) -> None:
     result = run(capsys, *arguments)
     assert result.status == 2
     assert "usage: streamlint" in result.err
+    assert not arguments or len(result.err.splitlines()) <= 3
+
+
+def test_without_a_path_the_current_folder_is_checked(
+    project: Path, engine: FakeEngine, capsys: Capture
+) -> None:
+    engine.findings = [finding()]
+    here, named = run(capsys, "check", "-q"), run(capsys, "check", ".", "-q")
+    assert (here, here.status) == (named, 1)
 
 
 def test_help_and_version(capsys: Capture) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -30,6 +31,7 @@ def test_each_finding_has_a_picture_and_a_story(tmp_path: Path, source: str) -> 
     page = report(tmp_path, "source.py")
     text = checked(page)
     assert page.count("<svg") == 1
+    assert re.search(r"<td>SL\d+</td><td>(certain|likely|possible)</td>", page)
     assert "A    9         x.fill_(7.0)" in text
     assert "B   10     return x.sum().item()" in text
     assert "How it goes wrong" in text

@@ -133,6 +133,11 @@ def test_it_only_looks(tmp_path: Path, option: list[str], capsys: pytest.Capture
     assert f"leave {option[0]} out" in capsys.readouterr().err
 
 
+def test_what_is_not_there_is_not_watched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", str(tmp_path / "nope"), "--watch"]) == 2
+    assert "nope: no such file or folder" in capsys.readouterr().err
+
+
 def test_it_says_what_it_needs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

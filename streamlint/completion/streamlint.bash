@@ -52,7 +52,7 @@ _shtab_streamlint_explain_pos_0_choices=(SL001 unused-suppression SL002 invalid-
 _shtab_streamlint_explain___color_choices=(auto always never)
 _shtab_streamlint_pos_0_choices=(check rules cache completion graph confirm doctor explain init server)
 
-_shtab_streamlint_check_pos_0_nargs=+
+_shtab_streamlint_check_pos_0_nargs='*'
 _shtab_streamlint_check__h_nargs=0
 _shtab_streamlint_check___help_nargs=0
 _shtab_streamlint_check___prune_baseline_nargs=0

@@ -85,7 +85,7 @@ complete -c streamlint -n '_shtab_streamlint_using check' -l stdin-filename -xka
 complete -c streamlint -n '_shtab_streamlint_using check' -l watch -d 'look again each time a file has changed'
 complete -c streamlint -n '_shtab_streamlint_using check' -l no-cache -d 'analyze all anew, and keep nothing'
 complete -c streamlint -n '_shtab_streamlint_using check' -l cache-dir -xka "(__fish_complete_directories)" -d 'where what is found is kept (default: the user'"'"'s cache folder)'
-complete -c streamlint -n '_shtab_streamlint_using check; and test $_shtab_streamlint_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'files and folders; `-` is standard input'
+complete -c streamlint -n '_shtab_streamlint_using check; and test $_shtab_streamlint_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'files and folders (default: the current one); `-` is standard input'
 complete -c streamlint -n '_shtab_streamlint_using; and test $_shtab_streamlint_npos -eq 0' -a rules -d 'list the rules'
 complete -c streamlint -n '_shtab_streamlint_using rules' -s h -l help -d 'show this help message and exit'
 complete -c streamlint -n '_shtab_streamlint_using rules' -l output-format -xka "text json" -d output_format

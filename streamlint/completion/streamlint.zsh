@@ -68,7 +68,7 @@ _shtab_streamlint_check_options=(
   "--watch[look again each time a file has changed]"
   "--no-cache[analyze all anew, and keep nothing]"
   "--cache-dir[where what is found is kept (default\: the user\'s cache folder)]:FOLDER:_files -/"
-  "(*):files and folders\; \`-\` is standard input:_files"
+  "(*)::files and folders (default\: the current one)\; \`-\` is standard input:_files"
 )
 
 # guard to ensure default positional specs are added only once per session

@@ -62,13 +62,13 @@ def _head(outcome: Outcome) -> Iterator[str]:
 
 
 def _table(outcome: Outcome) -> Iterator[str]:
-    titles = "".join(f"<th>{title}</th>" for title in ("Place", "Rule", "Finding"))
+    titles = "".join(f"<th>{title}</th>" for title in ("Place", "Rule", "Confidence", "Finding"))
     yield f'<div class="wide"><table><thead><tr>{titles}</tr></thead><tbody>'
     for number, finding in enumerate(outcome.findings, 1):
         place = f"{finding.primary.path}:{finding.primary.line}"
         yield (
             f'<tr><td><a href="#f{number}">{page.escaped(place)}</a></td>'
-            f"<td>{finding.code}</td><td>{page.marked(finding.message)}</td></tr>"
+            f"<td>{finding.code}</td><td>{finding.confidence.value}</td><td>{page.marked(finding.message)}</td></tr>"
         )
     yield "</tbody></table></div>"
 

@@ -45,7 +45,7 @@ WORD = re.compile(r"[\w-]*")
 DIRECTIVES = ("ignore", "skip-file")
 MOST_CODES = 100
 """A comment with more is none: there are not that many rules."""
-CORRECT_FORM = "write `# streamlint: ignore[SL101] reason`, with the code that is reported"
+CORRECT_FORM = "write `# streamlint: ignore[SL101] reason`, with the code or the name that is reported"
 _LAYOUT = frozenset({tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING, tokenize.ENDMARKER})
 
 
