@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streamlint import __version__, cli
-from streamlint.finding import Confidence, Report, SourceError, Statistics
+from streamlint.finding import Confidence, LeftOut, Report, SourceError, Statistics
 from streamlint.output import style
 from streamlint.run.stop import Stopped, Terminated
 from tests.cli_support import SOURCE, FakeEngine, finding, run
@@ -154,6 +154,9 @@ def test_work_that_was_cut_short_is_never_silent(project: Path, engine: FakeEngi
     note = "3 functions were too large or too deep to follow to the end.\n"
     assert note in run(capsys, "train.py").out
     assert note in run(capsys, "train.py", "--output-format", "json").err
+    left = tuple(LeftOut("train.py", name, "paths", 1) for name in "ab")
+    engine.statistics = Statistics(exact=5, cut=1, left_out=left)
+    assert "2 functions were too large or too deep" in run(capsys, "train.py").out
 
 
 def test_standard_input_stands_in_for_a_file(

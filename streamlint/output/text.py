@@ -95,9 +95,11 @@ def summary(outcome: Outcome, style: Style) -> str:
         lines.append(
             f"{counted(outcome.unchanged, 'finding')} hidden: no place of them is in a changed line."
         )
-    if cut := outcome.statistics.cut + outcome.statistics.skipped:
+    if entries := outcome.statistics.cut + outcome.statistics.skipped:
+        names = _left_out(outcome)
+        cut = max(entries, len(names))  # one that is run may come by several that are left
         were = "function was" if cut == 1 else "functions were"
-        lines.append(f"{cut} {were} too large or too deep to follow to the end{_named(outcome)}.")
+        lines.append(f"{cut} {were} too large or too deep to follow to the end{_first(names)}.")
     if outcome.errors:
         lines.append(f"{counted(len(outcome.errors), 'file')} could not be analyzed; see above.")
     if outcome.stop is not None:
@@ -138,12 +140,18 @@ def statistics(outcome: Outcome) -> str:
     return "\n".join(rows) + "\n"
 
 
-def _named(outcome: Outcome) -> str:
-    """The first of the functions that were cut; ``--statistics`` names all of them."""
-    names = dict.fromkeys(
-        f"{left.function} in {left.path}" for left in outcome.statistics.left_out if left.what != OF_FIXES
+def _left_out(outcome: Outcome) -> list[str]:
+    """The functions that were cut."""
+    return list(
+        dict.fromkeys(
+            f"{left.function} in {left.path}" for left in outcome.statistics.left_out if left.what != OF_FIXES
+        )
     )
-    first = ", ".join(plain(name) for name in list(names)[:3])
+
+
+def _first(names: list[str]) -> str:
+    """``--statistics`` names all of them."""
+    first = ", ".join(plain(name) for name in names[:3])
     return f" ({first}{', ...' if len(names) > 3 else ''})" if first else ""
 
 
