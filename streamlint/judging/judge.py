@@ -142,8 +142,9 @@ def _surer(candidate: Candidate, run: Run, finding: Finding) -> tuple[OpenEnd | 
         if found is None:
             return None
         (fact, doubt), doubts = found, problem.doubts
-        if doubt is Doubt.ARGUMENT and run.entry.order_in_sight:
-            # stats = MeanStd(); stats.update(reader.next_ready()): what is pending then is seen there.
+        if doubt is Doubt.ARGUMENT and (run.entry.order_in_sight or run.entry.has_callers):
+            # stats = MeanStd(); stats.update(reader.next_ready()), or self.decode(self.forward(x)) in another
+            # method: what is pending then is seen there.
             return None
     problem = replace(problem, doubts=doubts - {doubt})
     return fact, replace(finding, confidence=confidence(problem, judged.trace))

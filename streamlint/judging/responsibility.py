@@ -63,8 +63,9 @@ def answered(judged: Judged, problem: Problem, entry: Entry) -> frozenset[Doubt]
     if entry.callers_cut:
         return frozenset()
     settled: set[Doubt] = set()
-    if is_entry(judged.op(problem.earlier)) and _took_responsibility(judged, problem, entry):
-        settled.add(Doubt.ARGUMENT)
+    # self.decode(self.forward(x)) in another method: what is pending then is seen there.
+    if is_entry(judged.op(problem.earlier)) and not entry.has_callers:
+        settled |= {Doubt.ARGUMENT} if _took_responsibility(judged, problem, entry) else set()
     if is_return(judged.op(problem.later)) and not entry.is_step and _forgot_the_end(judged, problem, entry):
         settled.add(Doubt.RESULT)
     if _is_handed_on(judged, problem):

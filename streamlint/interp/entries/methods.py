@@ -16,6 +16,7 @@ from streamlint.interp.entries.pairs import (
     MOST_PAIRED,
     MOST_PAIRS,
     Methods,
+    called_of,
     is_public,
     methods_of,
     pairs,
@@ -143,6 +144,7 @@ def _sequence(
             )
         ),
         is_step=names[0] in methods.steps,
+        has_callers=names[0] in methods.called,
     )
 
 
@@ -158,7 +160,7 @@ def _call(m: Machine, made: HeapV, decl: ir.FunctionDecl, number: int) -> None:
 def left(project: Project, module: ir.Module, construction: Construction, told: Told) -> Iterator[Entry]:
     """Methods that touch streams and that no caller reached: helpers of subclasses, hooks, private steps."""
     cls = construction.cls
-    steps = steps_of(cls.methods)
+    steps, called = steps_of(cls.methods), called_of(cls.methods)
     for decl in callers_first([decl for decl in cls.methods.values() if not told.is_covered(module, decl)]):
         if told.is_covered(module, decl) or decl.name == "__init__" or not touching.touches(project, decl):
             continue
@@ -180,6 +182,7 @@ def left(project: Project, module: ir.Module, construction: Construction, told: 
             lines=decl.lines,
             callers_cut=mentioned_in(module, decl, told.cut),
             is_step=decl.name in steps,
+            has_callers=decl.name in called,
         )
 
 

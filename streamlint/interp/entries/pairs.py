@@ -36,6 +36,8 @@ class Methods:
     by_name: dict[str, ir.FunctionDecl]
     steps: frozenset[str]
     """Those that others of them mention: they are judged where these call them."""
+    called: frozenset[str]
+    """Those that others of them call, other than by a thread or a hook."""
     reach: dict[str, frozenset[str]]
     """Names used by a method and by the methods that it mentions."""
     own: dict[str, frozenset[str]]
@@ -61,6 +63,7 @@ def methods_of(project: Project, cls: ir.ClassDecl) -> Methods:
     return Methods(
         found,
         steps_of(found),
+        called_of(found),
         reach={name: decl.names.union(*(one.names for one in called[name])) for name, decl in found.items()},
         own={name: decl.own.union(*(one.own for one in called[name])) for name, decl in found.items()},
     )
@@ -68,6 +71,12 @@ def methods_of(project: Project, cls: ir.ClassDecl) -> Methods:
 
 def steps_of(methods: Mapping[str, ir.FunctionDecl]) -> frozenset[str]:
     return frozenset().union(*(decl.members & methods.keys() - {decl.name} for decl in methods.values()))
+
+
+def called_of(methods: Mapping[str, ir.FunctionDecl]) -> frozenset[str]:
+    """As ``steps_of``, but not by ``Thread(target=self.copy)`` or in the constructor alone."""
+    callers = [decl for decl in methods.values() if decl.name != "__init__"]
+    return frozenset().union(*(decl.called & decl.members & methods.keys() - {decl.name} for decl in callers))
 
 
 MOST_PAIRED = 200

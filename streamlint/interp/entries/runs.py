@@ -75,6 +75,8 @@ class Entry:
     records is there for them, ``def finish(self): self.done.synchronize()``."""
     is_step: bool = False
     """Whether another method of the class mentions the first one: it may wait for what that leaves."""
+    has_callers: bool = False
+    """Whether another method of the class calls the first one: what is pending then is seen there."""
     after_others: bool = False
     """Whether the object is taken to have had calls that are not in the trace."""
     needs_earlier: bool = False
