@@ -381,7 +381,7 @@ LONGEST = 700 if sys.version_info[:2] == (3, 12) else 1000
 
 
 @pytest.mark.parametrize("text", ["x = " + " + ".join(["a"] * LONGEST), "if a: b\n" + "elif a: b\n" * 300])
-def test_long_chains_are_lowered(text: str) -> None:
+def test_long_chains_are_module(text: str) -> None:
     limit = sys.getrecursionlimit()
     assert len(body(text.strip())) == 1
     assert sys.getrecursionlimit() == limit
@@ -430,3 +430,15 @@ def test_what_a_module_gives_its_attributes() -> None:
     methods = pool.classes["Pool"].methods
     assert dict(methods["__init__"].given) == {"done": {"threading.Event"}, "lanes": {"Stream"}}
     assert dict(methods["lane"].given) == {"": {"lanes"}}
+
+
+def test_what_is_only_a_variable_is_told_apart() -> None:
+    feed = module(
+        "def feed(lane, stream):\n"
+        "    global shared\n"
+        "    shared = local = free(lane)\n"
+        "    with torch.cuda.stream(local):\n"
+        "        run(lane=stream)\n"
+    )
+    assert feed.functions["feed"].variables == {"local"}, "stream is called, lane a keyword, shared global"
+    assert module("def feed(stream):\n    stream.x = 1\n").functions["feed"].variables == {"stream"}

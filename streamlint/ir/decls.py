@@ -71,7 +71,11 @@ class FunctionDecl:
     """Attributes and variables of the module that it sets or appends to, with the last names of what they
     get; what it returns stands under ``""``."""
     entered: frozenset[str]
-    """Last names of what its ``with`` statements enter without a call."""
+    """Last names of what its ``with`` statements enter without a call: not its own variables, which show what
+    they are."""
+    variables: frozenset[str]
+    """Names that it has for nothing but its parameters and variables: ``stream`` of ``def feed(stream)``,
+    not where it calls ``torch.cuda.stream`` too."""
     load: Callable[[], Function] = field(repr=False)
 
     @property

@@ -135,6 +135,7 @@ class _Indexer:
             globals=words.globals,
             given=words.given,
             entered=words.entered,
+            variables=words.variables,
             load=self.lowered.functions.get(
                 (prefix, first, text), partial(_lower_function, source, lines, prefix)
             ),

@@ -34,6 +34,8 @@ class Words(NamedTuple):
     what is called or named for their value; what is returned stands under ``""``."""
     entered: frozenset[str] = frozenset()
     """Last names of what ``with`` enters without a call: ``with self.lane:``."""
+    variables: frozenset[str] = frozenset()
+    """Names that stand for nothing but parameters and variables that are set here."""
 
 
 def scan(root: ast.AST) -> Words:
@@ -44,6 +46,7 @@ def scan(root: ast.AST) -> Words:
     trees need no recursion.
     """
     words: set[str] = set()
+    used: set[str] = set()
     noted: list[ast.AST] = []
     others: list[ast.AST] = []
     depth = 0
@@ -52,12 +55,13 @@ def scan(root: ast.AST) -> Words:
         depth += 1
         below: list[ast.AST] = []
         for node in level:
+            here = used if type(node) in _VARIABLES else words
             for value in node.__dict__.values():
                 kind = type(value)
                 if kind is int:  # most are line and column numbers
                     continue
                 if kind is str:
-                    words.add(value)
+                    here.add(value)
                 elif kind is list:
                     for item in value:
                         if type(item) is str:
@@ -71,16 +75,18 @@ def scan(root: ast.AST) -> Words:
         level = below
     declared = {name for node in noted if isinstance(node, ast.Global) for name in node.names}
     longest = max(map(_length, noted), default=0)
-    stored = _stored(root) if declared else ()
+    parameters = (node.arg for node in others if isinstance(node, ast.arg))
+    stored = frozenset(_stored(others))
     return Words(
-        frozenset(_identifiers(words)),
+        frozenset(_identifiers(words | used)),
         frozenset(_identifiers(set(_members_of(others)))),
         frozenset(_called_by(noted)),
         frozenset(_own((*others, *noted), root)),
         frozenset(declared.intersection(stored)),
         depth + longest,
         tuple(pair for node in noted for pair in _given(node, declared)) if depth < _DEEP else (),
-        _entered_by(root, noted),
+        _entered_by(noted).difference(stored),
+        stored.union(parameters) - words - declared,
     )
 
 
@@ -118,6 +124,7 @@ _NOTED = frozenset(
 )
 
 
+_VARIABLES = frozenset({ast.Name, ast.arg})
 _DEEP = 200
 """Levels of a tree that is hardly written by hand; nothing is said of what it gives."""
 
@@ -189,10 +196,8 @@ def _sources(value: ast.expr) -> Iterator[str]:
             pass
 
 
-def _entered_by(root: ast.AST, noted: list[ast.AST]) -> frozenset[str]:
-    """What comes from elsewhere: a local variable shows by itself what it is."""
-    entered = frozenset(name for node in noted if isinstance(node, _WITHS) for name in _entered(node))
-    return entered.difference(_stored(root)) if entered else entered
+def _entered_by(nodes: Iterable[ast.AST]) -> frozenset[str]:
+    return frozenset(name for node in nodes if isinstance(node, _WITHS) for name in _entered(node))
 
 
 def _entered(node: ast.With | ast.AsyncWith) -> Iterator[str]:
@@ -211,10 +216,8 @@ def _length(node: ast.AST) -> int:
             return 0
 
 
-def _stored(root: ast.AST) -> Iterator[str]:
-    return (
-        node.id for node in ast.walk(root) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-    )
+def _stored(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    return (node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
 
 
 def _identifiers(words: set[str]) -> Iterator[str]:
