@@ -84,9 +84,10 @@ class Entry:
     prepared: bool = False
     """Whether the calls before the last one were chosen to prepare the object for it."""
     order_in_sight: bool = False
-    loop_in_sight: bool = False
     """Whether code of the module constructs such an object itself and calls these methods: its order of calls
     is judged where it runs."""
+    loop_in_sight: bool = False
+    """The same of one method that is called in a loop, again and again."""
     callers_cut: bool = False
     """Whether functions of the module that mention this one were not followed to their end."""
 
