@@ -77,7 +77,7 @@ def fixes_of(
         numbers.setdefault(id(evidence.trace), set()).update(_needed(finding.code, evidence))
     scenes: dict[int, Scene] = {}
     cut: set[int] = set()
-    effort, fields = Effort(), Fields(project, source)
+    effort, fields = Effort(), Fields(project, text, source)
     for run in runs:
         for trace in run.traces:
             if id(trace) not in numbers:

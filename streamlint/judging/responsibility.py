@@ -64,8 +64,9 @@ def answered(judged: Judged, problem: Problem, entry: Entry) -> frozenset[Doubt]
         return frozenset()
     settled: set[Doubt] = set()
     # self.decode(self.forward(x)) in another method: what is pending then is seen there.
-    if is_entry(judged.op(problem.earlier)) and not entry.has_callers:
-        settled |= {Doubt.ARGUMENT} if _took_responsibility(judged, problem, entry) else set()
+    is_given = is_entry(judged.op(problem.earlier)) and not entry.has_callers
+    if is_given and _took_responsibility(judged, problem, entry):
+        settled.add(Doubt.ARGUMENT)
     if is_return(judged.op(problem.later)) and not entry.is_step and _forgot_the_end(judged, problem, entry):
         settled.add(Doubt.RESULT)
     if _is_handed_on(judged, problem):
