@@ -13,7 +13,7 @@ from streamlint.judging import evidence
 from streamlint.judging.call_ends import OpenEnd, TwoStreams, is_given, owner_of
 from streamlint.judging.doubts import barriers_between, guessed, settle
 from streamlint.judging.edges import missing_edge
-from streamlint.judging.responsibility import open_end
+from streamlint.judging.responsibility import callers_show, open_end
 from streamlint.order.conflicts import conflicts
 from streamlint.order.hb import HappensBefore, Verdict
 from streamlint.rules import RULES, sl905_redundant_sync
@@ -142,9 +142,8 @@ def _surer(candidate: Candidate, run: Run, finding: Finding) -> tuple[OpenEnd | 
         if found is None:
             return None
         (fact, doubt), doubts = found, problem.doubts
-        if doubt is Doubt.ARGUMENT and (run.entry.order_in_sight or run.entry.has_callers):
-            # stats = MeanStd(); stats.update(reader.next_ready()), or self.decode(self.forward(x)) in another
-            # method: what is pending then is seen there.
+        if doubt is Doubt.ARGUMENT and (run.entry.order_in_sight or callers_show(judged, problem, run.entry)):
+            # stats = MeanStd(); stats.update(reader.next_ready()): what is pending then is seen there.
             return None
     problem = replace(problem, doubts=doubts - {doubt})
     return fact, replace(finding, confidence=confidence(problem, judged.trace))

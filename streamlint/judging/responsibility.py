@@ -63,15 +63,23 @@ def answered(judged: Judged, problem: Problem, entry: Entry) -> frozenset[Doubt]
     if entry.callers_cut:
         return frozenset()
     settled: set[Doubt] = set()
-    # self.decode(self.forward(x)) in another method: what is pending then is seen there.
-    is_given = is_entry(judged.op(problem.earlier)) and not entry.has_callers
-    if is_given and _took_responsibility(judged, problem, entry):
+    is_open = is_entry(judged.op(problem.earlier)) and not callers_show(judged, problem, entry)
+    if is_open and _took_responsibility(judged, problem, entry):
         settled.add(Doubt.ARGUMENT)
     if is_return(judged.op(problem.later)) and not entry.is_step and _forgot_the_end(judged, problem, entry):
         settled.add(Doubt.RESULT)
     if _is_handed_on(judged, problem):
         settled.add(Doubt.RESULT)
     return frozenset(settled)
+
+
+def callers_show(judged: Judged, problem: Problem, entry: Entry) -> bool:
+    """Whether what is pending at the entry is seen in other methods: ``self.decode(self.forward(x))``.
+
+    They do not show who had the memory before that the method allocates.
+    """
+    own = problem.buffer is not None and judged.trace.buffers[problem.buffer].origin is Origin.ALLOCATED
+    return entry.has_callers and not own
 
 
 def _is_handed_on(judged: Judged, problem: Problem) -> bool:
