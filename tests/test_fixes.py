@@ -17,6 +17,7 @@ from streamlint.finding import Confidence, Edit, Fix, Report
 from streamlint.fixes import replay
 from streamlint.fixes.edits import applied, compatible, diff
 from streamlint.run import engine, fixing
+from streamlint.run.session import Session
 from streamlint.source import Span
 from tests.cli_support import finding
 from tests.expectations import FIXTURES, fixture_files
@@ -25,6 +26,8 @@ from tests.mending import ROOT, Mending, mend, table
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
+
+    from streamlint.run.results import FileResult
 
 RACE = """\
 import torch
@@ -341,7 +344,29 @@ def test_what_comes_to_light_is_mended_or_told(
     told = capsys.readouterr()
     assert "number 2" in told.out
     assert "can be mended" not in told.out
-    assert "Fixed 2 findings (SL101 2). 1 came to light that the others had hidden." in told.err
+    shown = "Fixed 2 findings (SL101 2): 1 shown, 1 behind them."
+    assert f"{shown} 1 came to light that the others had hidden." in told.err
+
+
+def test_no_text_is_analyzed_twice_while_fixes_are_tried(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that no fix changes, and a text that is saved as it was tried."""
+    written(project / "code.py", RACE)
+    written(project / "other.py", RACE)
+    written(project / "right.py", RACE.replace("return", "torch.cuda.synchronize()\n    return"))
+    looked: list[tuple[str, bytes | None]] = []
+    file = Session.file
+
+    def noted(session: Session, path: Path, only: frozenset[str] | None = None) -> FileResult:
+        looked.append((path.name, session.tree.data(path)))
+        return file(session, path, only)
+
+    monkeypatch.setattr(Session, "file", noted)
+    assert run(".", "--fix") == 0
+    assert "wait_stream" in (project / "code.py").read_text()
+    assert sorted(name for name, _ in looked) == ["code.py", "code.py", "other.py", "other.py", "right.py"]
+    assert len(set(looked)) == len(looked)
 
 
 @pytest.mark.parametrize(

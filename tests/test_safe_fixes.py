@@ -202,3 +202,32 @@ def test_a_field_that_another_method_sets_can_be_named_where_the_next_line_does(
     said = capsys.readouterr().out
     assert "+        self.s.wait_stream(torch.cuda.current_stream())" in said
     assert "synchronize" not in said
+
+
+ROUNDS = """\
+import torch
+
+
+def total(parts):
+    x = torch.ones(1 << 20, device="cuda")
+    for part in parts:
+        side = torch.cuda.Stream()
+        with torch.cuda.stream(side):
+            x = x * part
+    return x.sum()
+"""
+
+
+def test_the_stream_of_an_earlier_round_is_waited_for_by_way_of_the_current_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It has no name where the next round could wait for it; the host is not held up for that."""
+    (tmp_path / "code.py").write_text(ROUNDS)
+    cli.main([str(tmp_path / "code.py"), "--no-cache", "--diff"])
+    said = capsys.readouterr()
+    lines = [line for line in said.out.splitlines() if line.startswith("+") and "(" in line]
+    assert lines == [
+        "+        side.wait_stream(torch.cuda.current_stream())",
+        "+        torch.cuda.current_stream().wait_stream(side)",
+    ]
+    assert "Would fix 3 findings (SL101 3)." in said.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from streamlint.finding import Fix
@@ -37,7 +38,8 @@ def fixed(scene: Scene, earlier: int, later: int, *, whole_device: bool = True) 
     if found is None and second is not None:
         found = _best(_stream_waits(place, first, second) for place in places)
     if found is None:
-        found = _best(_host_waits(place, first) for place in places)
+        around = _through(scene, earlier, later) if second is not None else iter(())
+        found = _best(chain(around, (_host_waits(place, first) for place in places)))
     if found is None and whole_device:
         found = _best(_device_waits(place) for place in places)
     return found
@@ -56,6 +58,39 @@ def _best(found: Iterator[Fix | None]) -> Fix | None:
     """The first that is safe, or the first."""
     all_found = [fix for fix in found if fix is not None]
     return next((fix for fix in all_found if fix.safe), all_found[0] if all_found else None)
+
+
+def _through(scene: Scene, earlier: int, later: int) -> Iterator[Fix | None]:
+    """A stream in the middle, where no place can name both: the one that is current around the two.
+
+    For ``for part in parts: side = Stream()``, then ``with stream(side): x = x * part``: the stream of the
+    round before has no name any more. So the current stream waits for it behind the ``with``, and in front of
+    the next one ``side`` waits for the current stream.
+    """
+    first, second = stream_at(scene.trace, earlier), stream_at(scene.trace, later)
+    assert first is not None
+    assert second is not None
+    for ending in scene.behind(earlier, later):
+        for middle in dict.fromkeys(ending.sight.current.values()):
+            join = _stream_waits(ending, first, middle) if middle not in (first, second) else None
+            if join is None:
+                continue
+            begins = (
+                each for each in scene.places(earlier, later) if each.sight.issued >= ending.sight.issued
+            )
+            forks = (
+                _stream_waits(each, middle, second)
+                for each in begins
+                if middle in each.sight.current.values()
+            )
+            fork = _best(forks)
+            if fork is not None:
+                both = dict.fromkeys((*join.edits, *fork.edits))
+                yield Fix(
+                    f"{join.title}, and {fork.title[0].lower()}{fork.title[1:]}",
+                    tuple(both),
+                    join.safe and fork.safe,
+                )
 
 
 def _stream_waits(place: Place, first: StreamId, second: StreamId, *, captured: bool = False) -> Fix | None:

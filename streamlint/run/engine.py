@@ -48,10 +48,10 @@ def analyze(  # noqa: PLR0913
     """
     wanted = list(dict.fromkeys(focus if focus is not None else files))
     memory = None
-    if cache is not None and not overlay and not settings.evidence and not _is_plain(wanted):
+    if cache is not None and not settings.evidence and not _is_plain(wanted):
         from streamlint.run.memory import Memory
 
-        memory = Memory(cache, root, files, settings)
+        memory = Memory(cache, root, files, settings, overlay, warm)
         report = memory.report(wanted, root)
         if report is not None:
             return report

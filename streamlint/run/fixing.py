@@ -13,6 +13,8 @@ import time
 import tokenize
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from streamlint import notebook
@@ -23,11 +25,11 @@ from streamlint.frozen import frozen
 from streamlint.output.terminal import save
 from streamlint.parsing import parses
 from streamlint.run import check
+from streamlint.run.warm import Warm
 from streamlint.settings.catalog import UNUSED_SUPPRESSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
     from typing import TypeAlias
 
     from streamlint.finding import Finding, Fix, Statistics
@@ -82,9 +84,15 @@ class _Fixing:
     unsafe: bool
     begun: int
     outcome: Outcome
+    warm: Warm = field(default_factory=Warm)
+    """What one look keeps for the next, as long as no file is written."""
     files: dict[str, _File] = field(default_factory=dict)
     mended: Counter[str] = field(default_factory=Counter)
     """Findings by rule."""
+    unmended: Counter[Identity] = field(init=False)
+    """What was shown at first, less what is mended of it."""
+    behind: int = 0
+    """Those of the mended that were not shown at first: others hid them, or made them surer."""
     refused: set[Identity] = field(default_factory=set)
     """Findings whose fix did not hold what it promised."""
     left_out: Counter[str] = field(default_factory=Counter)
@@ -92,6 +100,14 @@ class _Fixing:
     again: int = 0
     """Findings that could still be mended when the rounds were over."""
     errors: list[SourceError] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.unmended = _shown(self)
+
+    def is_mended(self, finding: Finding, which: Identity) -> None:
+        self.mended[finding.code] += 1
+        self.behind += not self.unmended[which]
+        self.unmended -= Counter([which])
 
 
 def run(
@@ -103,8 +119,25 @@ def run(
 ) -> Mended:
     """Looks for problems and mends those that have a fix; with ``only_diff`` no file is changed.
 
+    What is found is kept at least for as long as this takes: what was found in a text with fixes is not
+    looked for again when it is saved, nor is what rests on no file that was changed.
+
     Raises UserError if a file cannot be written.
     """
+    if request.cache is None:
+        with TemporaryDirectory(prefix="streamlint-") as folder:
+            kept = replace(request, cache=Path(folder))
+            return _run(kept, unsafe=unsafe, only_diff=only_diff, progress=progress)
+    return _run(request, unsafe=unsafe, only_diff=only_diff, progress=progress)
+
+
+def _run(
+    request: check.Request,
+    *,
+    unsafe: bool,
+    only_diff: bool,
+    progress: Callable[[int, int], None] | None,
+) -> Mended:
     request = replace(request, fixing=True)
     fixing = _Fixing(request, unsafe, time.time_ns(), check.run(request, progress))
     first = _shown(fixing)
@@ -117,6 +150,7 @@ def run(
             break
         # What stands in other files may be shown only now.
         fixing.files.clear()
+        fixing.warm = Warm()
         fixing.begun, fixing.outcome = time.time_ns(), check.run(request)
     come = sum((_shown(fixing) - first).values())
     return Mended(_without_refused(fixing), tuple(fixing.errors), "", _summary(fixing, "Fixed", come))
@@ -160,7 +194,8 @@ def _summary(fixing: _Fixing, verb: str, come: int = 0) -> str:
     """``come``: findings that were not shown before."""
     count = sum(fixing.mended.values())
     which = ", ".join(f"{code} {number}" for code, number in sorted(fixing.mended.items()))
-    said = f"{verb} {count} finding{'' if count == 1 else 's'}{f' ({which})' if which else ''}."
+    behind = f": {count - fixing.behind} shown, {fixing.behind} behind them" if fixing.behind else ""
+    said = f"{verb} {count} finding{'' if count == 1 else 's'}{f' ({which})' if which else ''}{behind}."
     others = sum(
         any(not fix.safe for fix in each.fixes) and not any(fix.safe for fix in each.fixes)
         for each in fixing.outcome.findings
@@ -226,7 +261,7 @@ def _tried(fixing: _Fixing, file: _File, todo: Sequence[tuple[Finding, Fix]], kn
 
     Where ``y + 1`` waits for ``side``, this was to be in order: a wait missing before it is likely then.
     """
-    before, mended = known, [finding for finding, _ in todo]
+    before, mended = known, [(finding, known.identity(finding)) for finding, _ in todo]
     for _ in range(MOST_ALONG):
         file.after = edits.applied(file.after, [fix for _, fix in todo])
         after = _looked_at(fixing, [finding for finding, _ in todo], file.path)
@@ -235,12 +270,13 @@ def _tried(fixing: _Fixing, file: _File, todo: Sequence[tuple[Finding, Fix]], kn
             return None
         come = [each for each in after.shown if _has_come(each, known, after)]
         if not come:
-            fixing.mended.update(finding.code for finding in mended)
+            for finding, which in mended:
+                fixing.is_mended(finding, which)
             return after
         todo = _chosen(fixing, come, file.path)
         if len(todo) < len(come):
             return None
-        before, mended = after, [*mended, *(finding for finding, _ in todo)]
+        before, mended = after, [*mended, *((finding, after.identity(finding)) for finding, _ in todo)]
     return None
 
 
@@ -286,6 +322,7 @@ def _looked_at(fixing: _Fixing, findings: Iterable[Finding], path: str) -> _Know
         fixing.request,
         paths=tuple(root / each for each in sorted(paths)),
         texts=check.Texts({**fixing.request.texts.overlay, **overlay}),
+        warm=fixing.warm,
     )
     report, focus, stop = check.analyzed(request)
     if stop is not None:

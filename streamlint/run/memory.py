@@ -3,7 +3,8 @@
 A result is kept by the text of its file, together with what was read to get it: names of modules that were
 looked up, found or not, and searches through the whole tree. It holds where each of these has the same
 answer: the same module in a file of the same text, or still none; the same files that match. The report of a
-run is kept by the texts of all files.
+run is kept by the texts of all files. A text that is read in the place of a file is as good as what the file
+holds: when it is saved, what it gave is known.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from streamlint.files import UnreadableError, read_source, relative
 from streamlint.finding import Report
 from streamlint.run.results import FileResult, Reads
 from streamlint.run.searches import Kind, Search
+from streamlint.run.warm import Seen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from streamlint.cache.snapshot import Snapshot
     from streamlint.run.results import Settings
     from streamlint.run.tree import Tree
+    from streamlint.run.warm import Warm
 
 MOST_CHANGED = 100
 """Where more files have changed, searches start anew when they are asked for."""
@@ -35,17 +38,33 @@ MOST_CHANGED = 100
 class Memory:
     """What is known of a tree, and what it is to be kept by."""
 
-    def __init__(self, folder: Path, root: Path, files: Sequence[Path], settings: Settings) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        root: Path,
+        files: Sequence[Path],
+        settings: Settings,
+        overlay: Mapping[Path, bytes] | None = None,
+        warm: Warm | None = None,
+    ) -> None:
         self._store = Store(folder)
+        self._warm = warm
+        seen = warm.seen.get((folder, root)) if warm is not None else None
+        self._about = folder, root
         self._place = os.fsencode(root)
         self._files = {relative(path, root): path for path in files}
         self._limit = settings.max_file_bytes
-        self._known_self = snapshot.load(self._store.tree(identity.PLACE))
-        self._self = identity.look(self._known_self)
+        self._known_self = seen.analyzer if seen else snapshot.load(self._store.tree(identity.PLACE))
+        self._self = seen.analyzer if seen else identity.look(self._known_self)
         about = f"{settings.default_stream} {settings.max_file_bytes} {settings.fix_possible} {root.name}"
         self._prefix = digest(identity.of(self._self), _bytes(about))
-        self._earlier = snapshot.load(self._store.tree(self._place))
-        self._now = snapshot.take(self._files, self._earlier, self._limit)
+        self._earlier = seen.texts if seen else snapshot.load(self._store.tree(self._place))
+        self._disk = snapshot.take(self._files, seen.disk if seen else self._earlier, self._limit)
+        instead = {relative(path, root): text for path, text in (overlay or {}).items()}
+        self._instead = {path: text for path, text in instead.items() if path in self._files}
+        """Texts that are read in the place of files."""
+        digests = {path: digest(text).hex() for path, text in self._instead.items()}
+        self._now = replace(self._disk, digests={**self._disk.digests, **digests})
         self._changed = self._now.changed(self._earlier)
         self._lines: dict[str, bytes] = {}
         self.searches = self._known_searches()
@@ -100,6 +119,8 @@ class Memory:
         return found
 
     def _text(self, path: str) -> bytes:
+        if path in self._instead:
+            return self._instead[path]
         try:
             return read_source(self._files[path], self._limit)
         except UnreadableError:
@@ -140,7 +161,7 @@ class Memory:
 
         What rests on a file that was changed meanwhile is not kept.
         """
-        moved = self._now.moved(self._files, self._limit)
+        moved = self._disk.moved(self._files, self._limit)
         rows: list[Row] = []
         names = tree.named.of_files
         for path, result in done.items():
@@ -171,7 +192,12 @@ class Memory:
 
     def _keep(self, now: Snapshot, rows: Sequence[Row]) -> None:
         now = replace(now, searches={_words(search): paths for search, paths in self.searches.items()})
-        pairs = (identity.PLACE, self._known_self, self._self), (self._place, self._earlier, now)
+        if self._warm is not None:
+            disk = replace(self._disk, stamps=self._disk.settled())
+            self._warm.seen[self._about] = Seen(self._self, disk, now)
+        pairs = [(identity.PLACE, self._known_self, self._self)]
+        if not self._instead:  # else it is not what the files hold
+            pairs.append((self._place, self._earlier, now))
         states = [(place, found.dump()) for place, earlier, found in pairs if not found.same_as(earlier)]
         self._store.keep(states, rows)
         self._store.close()

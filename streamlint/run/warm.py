@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from streamlint import ir
+    from streamlint.cache.snapshot import Snapshot
     from streamlint.finding import Pair
     from streamlint.lower.kept import Lowered
     from streamlint.run.module_names import Names
@@ -42,6 +43,17 @@ class Ran:
     """What it took."""
 
 
+@frozen()
+class Seen:
+    """What files held when what is kept of earlier runs was asked for."""
+
+    analyzer: Snapshot
+    disk: Snapshot
+    """Its stamps can be relied on."""
+    texts: Snapshot
+    """With what was read in the place of files, and what was searched for in all of it."""
+
+
 @dataclass(slots=True)
 class Warm:
     """What was worked out for earlier questions."""
@@ -50,6 +62,8 @@ class Warm:
     """The entries of the files that were analyzed whole, the last time."""
     around: dict[tuple[Path, tuple[str, ...]], tuple[Path, ...]] = field(default_factory=dict)
     """The files of projects, by their root and what they leave out, as long as they are taken to be those."""
+    seen: dict[tuple[Path, Path], Seen] = field(default_factory=dict)
+    """By the folder in which results are kept, and the root."""
     _named: tuple[object, Names] | None = None
     _called: tuple[object, Called] | None = None
     _modules: dict[Key, tuple[str, ir.Module]] = field(default_factory=dict)
