@@ -323,6 +323,14 @@ LAYERS = {
 operands and makes a new tensor (https://docs.pytorch.org/docs/stable/nn.html). Not among them are ``Dropout``
 and ``Identity``, which may return what they are given, and layers that return several tensors."""
 
+PRODUCTS = frozenset(
+    ["operator @"]
+    + "matmul mm bmm mv addmm addmv addbmm baddbmm einsum tensordot linear bilinear".split()
+    + [f"conv{of}{n}d" for of in ("", "_transpose") for n in (1, 2, 3)]
+    + ["scaled_dot_product_attention"]
+)
+"""Operators that multiply matrices: all their tensors are on one device, and none of them is a number."""
+
 MAY_BE_IN_PLACE = frozenset(
     "ReLU ReLU6 LeakyReLU ELU SELU CELU Hardtanh Hardswish Hardsigmoid SiLU Mish".split()
 )

@@ -1,7 +1,8 @@
 """Tensors of one operator live on one device: what shows where one of them is shows it of the others.
 
 ``packed.add_(bias)`` with ``bias`` on a device: a tensor of the host takes nothing from there. A copy of it,
-``row.copy_(packed)``, is work like any other then, and the host does not wait for it.
+``row.copy_(packed)``, is work like any other then, and the host does not wait for it. Nor does it where both
+ends are in one place, whichever that is: ``out = torch.empty_like(x)``, and aside ``out.copy_(x)``.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeGuard
 
 from streamlint.interp.state.values import BufferV
+from streamlint.models.torch import PRODUCTS
 from streamlint.trace import Copy, Doubt, Evidence, HostEffect, Launch, Mode, Role, Space
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from streamlint.interp.state.machine import Machine
     from streamlint.trace import BufferId
@@ -25,18 +27,16 @@ def settle(m: Machine) -> None:
     """Notes where memory is, as the operators of a finished path show it, and what its copies are."""
     if not any(_was_unknown(op) for op in m.ops):
         return
-    groups = [*_groups(m)]
-    for group in (*groups, *reversed(groups)):
-        if any(_is_on_device(m, number) for number in group):
-            for number in group:
-                if m.buffers[number].space is Space.UNKNOWN:
-                    m.lives(BufferV(number), Space.DEVICE, Evidence.INFERRED)
+    places = _Places()
+    for group in _groups(m):
+        places.join(group)
+    there = {places.of(number) for number in m.buffers if _is_on_device(m, number)}
+    there |= {places.of(number) for number in _computed_aside(m)}
+    for number, known in tuple(m.buffers.items()):
+        if known.space is Space.UNKNOWN and places.of(number) in there:
+            m.lives(BufferV(number), Space.DEVICE, Evidence.INFERRED)
     for place, op in enumerate(m.ops):
-        if (
-            _was_unknown(op)
-            and _is_on_device(m, op.src.buffer)
-            and not m.buffers[op.dst.buffer].space.on_host
-        ):
+        if _was_unknown(op) and _is_within_a_place(m, op, places):
             m.ops[place] = Launch(
                 op.at,
                 op.lane,
@@ -49,6 +49,31 @@ def settle(m: Machine) -> None:
             )
 
 
+class _Places:
+    """Which memory is in one place: sets that grow together."""
+
+    def __init__(self) -> None:
+        self._next: dict[BufferId, BufferId] = {}
+
+    def of(self, number: BufferId) -> BufferId:
+        """One buffer of the place, the same for all that are there."""
+        while number in self._next:
+            number = self._next[number]
+        return number
+
+    def join(self, group: Iterable[BufferId]) -> None:
+        first, *rest = map(self.of, group)
+        self._next.update((other, first) for other in rest if other != first)
+
+
+def _is_within_a_place(m: Machine, op: Copy, places: _Places) -> bool:
+    """Whether a copy neither comes from the host nor goes there."""
+    ends = op.src.buffer, op.dst.buffer
+    if any(m.buffers[end].space.on_host for end in ends):
+        return False
+    return _is_on_device(m, op.src.buffer) or places.of(ends[0]) == places.of(ends[1])
+
+
 def _was_unknown(op: object) -> TypeGuard[Copy]:
     """Whether a copy would have blocked if its source had been on the host."""
     return isinstance(op, Copy) and op.host is HostEffect.BLOCKS_OBSERVED
@@ -59,6 +84,13 @@ def _is_on_device(m: Machine, number: BufferId) -> bool:
     return known.space is Space.DEVICE and known.residence is not Evidence.ASSUMED
 
 
+def _computed_aside(m: Machine) -> Iterator[BufferId]:
+    """What is multiplied on a stream that was entered for it: nobody has the host do that in between."""
+    for op in m.ops:
+        if isinstance(op, Launch) and _is_product(op) and not m.streams[op.stream].is_default:
+            yield from (access.buffer for access in op.accesses if access.mode is not Mode.READ)
+
+
 def _groups(m: Machine) -> Iterator[tuple[BufferId, ...]]:
     """Memory that is in one place, by the operators of the path."""
     yield from m.made_of.items()
@@ -66,7 +98,12 @@ def _groups(m: Machine) -> Iterator[tuple[BufferId, ...]]:
         if isinstance(op, Launch) and op.role is Role.CODE and not op.doubts:
             written = [access.buffer for access in op.accesses if access.mode is not Mode.READ]
             read = [access.buffer for access in op.accesses if access.mode is Mode.READ]
-            if op.name in _JOINED:
+            if (op.name in _JOINED or _is_product(op)) and (read or written):
                 yield (*read, *written)
             elif op.name.endswith("_") and op.name != "copy_" and any(_is_on_device(m, n) for n in read):
                 yield (*written, *(number for number in read if _is_on_device(m, number)))
+
+
+def _is_product(op: Launch) -> bool:
+    """Whether an operator multiplies matrices, and so takes no number for one of them."""
+    return op.name in PRODUCTS and not op.doubts

@@ -75,6 +75,8 @@ def make(
     stream = m.current_stream(Lib.TORCH, device)
     made = m.new_buffer("", space, Origin.ALLOCATED, Flavor.TORCH, span, stream.id, device)
     made = layout.made(m, m.no_surer_place(made, by), name, kwargs)
+    if like is not None and "device" not in kwargs:
+        m.made_of[made.id] = like.id
     count = storage.elements([names.settle(m, size) for size in args])
     if name in _SIZED and count is not None:
         m.life.elements[made.id] = count
