@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CODE = """\
+import contextlib
 import torch
 
 
@@ -78,6 +79,8 @@ def is_safe(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, strea
         ("s = torch.cuda.Stream() if flag else None", False),
         ("s = two(flag)", False),
         ("s = two(flag)\nif flag:\n    s.synchronize()", False),
+        ("s = two(flag)\nwith contextlib.suppress(AttributeError):\n    s.synchronize()", False),
+        ("s = two(flag)\nwith torch.no_grad():\n    s.synchronize()", True),
         ("s = torch.cuda.Stream()\nif not flag:\n    s = None", False),
         ("s = torch.cuda.Stream()\ns.synchronize()\nif not flag:\n    s = None", False),
         ("s = torch.cuda.Stream()\nfor s in [s, None]:\n    if flag:\n        break", False),
@@ -202,6 +205,103 @@ def test_a_field_that_another_method_sets_can_be_named_where_the_next_line_does(
     said = capsys.readouterr().out
     assert "+        self.s.wait_stream(torch.cuda.current_stream())" in said
     assert "synchronize" not in said
+
+
+MAKING = """\
+import torch
+from numba import cuda
+
+{above}
+class Lane:
+    def make(self):
+        return torch.cuda.Stream()
+
+    def run(self, x: torch.Tensor, on: bool):
+        s = {made}
+        with torch.cuda.stream(s):
+            y = x * 2
+        return y.sum()
+
+
+def make(on=True):
+    if on:
+        return torch.cuda.Stream()
+    raise ValueError
+
+{below}
+"""
+HIDDEN = "try:\n    from torch.cuda import Stream\nexcept ImportError:\n    Stream = lambda: None\n"
+
+
+@pytest.mark.parametrize(
+    ("above", "made", "below", "safe"),
+    [
+        ("", "self.make()", "", True),
+        ("", "self.make()", "class Heir(Lane):\n    def make(self):\n        return None", False),
+        ("", "self.make()", "class Other:\n    def make(self):\n        return None", True),
+        ("", "make()", "", True),
+        ("", "make()", "if not torch.cuda.is_available():\n    make = lambda: None", False),
+        ("from torch.cuda import Stream\n", "Stream()", "", True),
+        (HIDDEN, "Stream()", "", False),
+        ("import torch.cuda as c\n", "c.Stream() if on else 0", "", False),
+    ],
+)
+def test_what_makes_it_may_be_another_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], above: str, made: str, below: str, safe: bool
+) -> None:
+    assert is_safe(tmp_path, capsys, MAKING.format(above=above, made=made, below=below)) is safe
+
+
+@pytest.mark.parametrize(
+    ("other", "safe"),
+    [
+        ("import code_\n\n\nclass Heir(code_.Lane):\n    def make(self):\n        return None\n", False),
+        ("class Heir:\n    def make(self):\n        return None\n", True),
+    ],
+)
+def test_an_heir_in_another_module_may_make_it(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    other: str,
+    safe: bool,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "other.py").write_text(other.replace("code_", "code"))
+    assert is_safe(tmp_path, capsys, MAKING.format(above="", made="self.make()", below="")) is safe
+
+
+def test_a_function_that_another_module_replaces_may_give_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "other.py").write_text("import code_\n\ncode_.make = lambda: None\n".replace("code_", "code"))
+    assert not is_safe(tmp_path, capsys, MAKING.format(above="", made="make()", below=""))
+
+
+NUMBERS = """\
+from numba import cuda
+
+
+def run(x, on):
+    s = {made}
+    p = cuda.pinned_array(x.shape, x.dtype)
+    d = cuda.to_device(x, stream=s)
+    d.copy_to_host(p, stream=s)
+    return float(p[0])
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "safe"), [("cuda.stream()", True), ("cuda.stream() if on else 0", False), ("0", False)]
+)
+def test_a_number_has_no_methods(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], made: str, safe: bool
+) -> None:
+    """It stands for the default stream with Numba."""
+    (tmp_path / "code.py").write_text(NUMBERS.format(made=made))
+    cli.main([str(tmp_path / "code.py"), "--no-cache", "--min-confidence", "possible", "--diff"])
+    assert ("+    s.synchronize()" in capsys.readouterr().out) is safe
 
 
 ROUNDS = """\

@@ -82,6 +82,11 @@ class Fields:
             if any(_may_be_of(module, each, family) for each in self._owners(module, name)):
                 yield from self._told_by(module, name, family)
 
+    def is_put(self, name: str) -> bool:
+        """Whether a module gives an attribute of this name to who knows what: ``streams.make = other``."""
+        modules = (self.project.module(each) for each in self.project.storing(name))
+        return any(None in self._owners(module, name) for module in modules if module is not None)
+
     def _told_by(self, module: ir.Module, name: str, family: set[ir.ClassDecl]) -> Iterator[Telling]:
         source = self.sources(module.path)
         if source is None:

@@ -16,7 +16,7 @@ from streamlint.frozen import frozen
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from streamlint.fixes.fields import Fields
+    from streamlint.fixes.fields import Fields, Telling
     from streamlint.fixes.text import Source
 
 DEEPEST = 4
@@ -109,8 +109,6 @@ class Presence:
         if self.takes_none or self.depth > DEEPEST:
             return self.takes_none
         match expression:
-            case ast.Constant(value=value):
-                return value is not None
             case ast.Name(id=name):
                 home = self.source.home(name, place)
                 told = _parameter(home, name)
@@ -133,10 +131,7 @@ class Presence:
             for each in self.fields.given(self.source, cls, name)
             if not (set_first and each.stored.in_body)
         ]
-        return bool(told) and all(
-            replace(self, source=each.source, returns=each.returns or self.returns)._gives(each.stored.given)
-            for each in told
-        )
+        return bool(told) and all(self._in(each)._gives(each.stored.given) for each in told)
 
     def _is_there_from_the_start(self, expression: ast.expr, scope: ast.AST) -> bool:
         """A parameter, a variable that the module sets at once, an attribute that the constructor sets."""
@@ -174,11 +169,10 @@ class Presence:
         if self.depth > DEEPEST:
             return False
         match value:
-            case ast.Call():
-                return self.returns(value) or deeper.returns_objects(value, at)
-            case ast.Constant(value=plain):
-                return plain is not None
-            case ast.BinOp() | ast.JoinedStr():
+            case ast.Call(func=called):
+                known = self.returns(value) and not self._may_be_other(called)
+                return known or deeper.returns_objects(value, at)
+            case ast.BinOp():
                 return True
             case ast.Tuple(elts=items) | ast.List(elts=items):
                 return all(deeper.is_object(item, at) for item in items)
@@ -194,20 +188,54 @@ class Presence:
                 return False
 
     def returns_objects(self, call: ast.Call, at: ast.stmt) -> bool:
-        """Whether a class of this file is called, or a function of it that returns an object at each end."""
+        """Whether a class of this file is called, or a function in sight that returns an object at each end.
+
+        A method may be another one for the objects of an heir, and a function if it is given a second time.
+        """
         match call.func:
-            case ast.Name(id=name):
-                home: ast.AST = self.source.tree
+            case ast.Name(id=name) as called:
+                told = [
+                    each.statement
+                    for each in self.source.given(self.source.tree).get(ast.dump(called), [])
+                    if not isinstance(self.source.scope(each.statement), ast.ClassDef)
+                ]
+                own = self.source.home(name, at) is self.source.tree and not self.fields.is_put(name)
+                return own and len(told) == 1 and self._makes_objects(told[0])
             case ast.Attribute(value=ast.Name(id="self"), attr=name):
-                home = self.source.owners.get(self.source.scope(at), self.source.tree)
+                owner = self.source.owners.get(self.source.scope(at))
+                methods = (
+                    list(self.fields.given(self.source, owner, name))
+                    if isinstance(owner, ast.ClassDef)
+                    else []
+                )
+                return bool(methods) and all(
+                    self._in(each)._makes_objects(each.stored.given.statement) for each in methods
+                )
             case _:
                 return False
-        named = [each for each in getattr(home, "body", []) if getattr(each, "name", "") == name]
-        if len(named) != 1 or getattr(named[0], "decorator_list", None):
-            return False
-        if isinstance(named[0], ast.ClassDef):
-            return True
-        return isinstance(named[0], ast.FunctionDef) and self._ends_with_objects(named[0])
+
+    def _in(self, told: Telling) -> Presence:
+        """The same where something else stands."""
+        return replace(self, source=told.source, returns=told.returns or self.returns)
+
+    def _may_be_other(self, called: ast.expr) -> bool:
+        """Whether it may be one of the file: ``except ImportError: Stream = lambda: None``."""
+        while isinstance(called, ast.Attribute):
+            called = called.value
+        given = self.source.given(self.source.tree).get(ast.dump(called), [])
+        return any(
+            isinstance(each.value, ast.Lambda) or isinstance(each.statement, _Function) for each in given
+        )
+
+    def _makes_objects(self, called: ast.stmt) -> bool:
+        """Whether a call of what is defined here gives an object."""
+        match called:
+            case ast.ClassDef():
+                return not called.decorator_list
+            case ast.FunctionDef():
+                return not called.decorator_list and self._ends_with_objects(called)
+            case _:
+                return False
 
     def _ends_with_objects(self, function: ast.FunctionDef) -> bool:
         inside = [

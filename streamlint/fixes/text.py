@@ -207,7 +207,7 @@ def unconditional(node: ast.AST) -> Iterator[ast.AST]:
         case ast.If(test=header) | ast.While(test=header) | ast.For(iter=header) | ast.AsyncFor(iter=header):
             yield from unconditional(header)
         case ast.With(items=items, body=body) | ast.AsyncWith(items=items, body=body):
-            for part in (*items, *body):
+            for part in (*items, *(body if not any(map(_suppresses, items)) else ())):
                 yield from unconditional(part)
         case ast.Try(body=body, finalbody=final) if not node.handlers:
             for part in (*body, *final):
@@ -221,6 +221,15 @@ def unconditional(node: ast.AST) -> Iterator[ast.AST]:
         case _:
             for child in ast.iter_child_nodes(node):
                 yield from unconditional(child)
+
+
+def _suppresses(item: ast.withitem) -> bool:
+    """``with contextlib.suppress(AttributeError):`` may end anywhere, as a ``try`` may."""
+    match item.context_expr:
+        case ast.Call(func=ast.Name(id="suppress") | ast.Attribute(attr="suppress")):
+            return True
+        case _:
+            return False
 
 
 def named_first(statement: ast.AST) -> ast.expr | None:

@@ -96,11 +96,13 @@ def _stores(name: str, data: bytes) -> bool:
 
 @cache
 def _storing(name: bytes) -> re.Pattern[bytes]:
-    """``x.side = ...``, ``x.side, y = ...``, ``side: Stream = ...``, and ``setattr``; also a few others."""
+    """``x.side = ...``, ``x.side, y = ...``, ``side: Stream = ...``, ``def side``, ``setattr``."""
     name = re.escape(name)
     targets = rb"\.%s\b\s*(?:[^\s\w=(.]?=(?!=)|:|[,)][^=\n]*=(?!=)|in\b)" % name
     return re.compile(
-        rb"%s|^[ \t]+%s\s*[:=](?!=)|attr(?:__)?\([^\n]*[\"']%s[\"']" % (targets, name, name), re.MULTILINE
+        rb"%s|^[ \t]+(?:def[ \t]+%s\b|%s\s*[:=](?!=))|attr(?:__)?\([^\n]*[\"']%s[\"']"
+        % (targets, name, name, name),
+        re.MULTILINE,
     )
 
 
