@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streamlint.interp.facts import known
 from streamlint.interp.library import (
     addresses,
     array_interface,
@@ -206,16 +207,24 @@ def _from_host(m: Machine, name: str, source: Value, kwargs: dict[str, Value], s
         by = Lib.CUPY.product
         copies.on_stream(m, made, found[0], stream.id, span, blocking=False, name=name, library=by)
     else:
-        for view in found:
+        numpys = bool(found) and _is_numpys(m, found[0])
+        for view in [] if numpys else found:
             # On the host or on the device, which is not known.
             handoffs.by_interface(m, view, Lib.CUPY, span, name)
         accesses = [Access(view.id, Mode.READ, view.region) for view in found]
         accesses.append(Access(made.id, Mode.WRITE))
-        tensors.work(m, span, stream.id, accesses, name, library=Lib.CUPY.product)
+        # What asarray() makes of an array of NumPy's is a new one, as array() makes it.
+        tensors.work(m, span, stream.id, accesses, "array" if numpys else name, library=Lib.CUPY.product)
     if blocking and all(m.space(view).on_host for view in found):
         # cp.asarray(table, blocking=True) waits for the stream of a copy from the host.
         m.emit(SyncStream(m.site(span), m.lane, stream=stream.id, name=name))
     return made
+
+
+def _is_numpys(m: Machine, view: BufferV) -> bool:
+    """Whether NumPy has made an array of it, or an annotation says that it is one: ``tile: np.ndarray``."""
+    given = m.given.get(view.id)
+    return view.flavor is Flavor.ARRAY or (given is not None and known.of_value(m, given).space.on_host)
 
 
 def _adopt(m: Machine, name: str, view: BufferV, kwargs: dict[str, Value], span: Span) -> Value:
