@@ -79,3 +79,33 @@ def test_so_is_one_that_numpy_reads(tmp_path: Path) -> None:
 def test_what_is_not_known_may_be_on_the_device(tmp_path: Path) -> None:
     text = STACKER.format(rows="rows", annotation="", kept="")
     assert of_lifetimes(tmp_path, text) <= {Confidence.POSSIBLE}
+
+
+WINDOWED = """\
+import cupy as cp
+import numpy as np
+
+
+class Spectrogram:
+    def __init__(self, n):
+        self.math = cp.cuda.Stream(non_blocking=True)
+        self.copy = cp.cuda.Stream(non_blocking=True)
+        with self.math:
+            self.window = cp.hanning(n)
+
+    def _power(self, rows: np.ndarray):
+        return cp.abs(cp.asarray(rows.reshape(-1, 64)) * self.window)
+
+    def run(self, signal: np.ndarray) -> float:
+        with self.math:
+            power = self._power(signal[:4096])
+        self.copy.wait_event(self.math.record())
+        total = power.get(stream=self.copy)
+        self.copy.synchronize()
+        return float(total.sum())
+"""
+
+
+def test_no_caller_has_queued_work_on_it(tmp_path: Path) -> None:
+    found = engine.analyze(tmp_path, written(tmp_path, {"run.py": WINDOWED}), engine.Settings()).findings
+    assert all(finding.confidence is Confidence.POSSIBLE for finding in found)

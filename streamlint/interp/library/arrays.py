@@ -208,9 +208,12 @@ def _from_host(m: Machine, name: str, source: Value, kwargs: dict[str, Value], s
         copies.on_stream(m, made, found[0], stream.id, span, blocking=False, name=name, library=by)
     else:
         numpys = bool(found) and _is_numpys(m, found[0])
-        for view in [] if numpys else found:
-            # On the host or on the device, which is not known.
-            handoffs.by_interface(m, view, Lib.CUPY, span, name)
+        for view in found:
+            if numpys:
+                m.is_not_pending(view)
+            else:
+                # On the host or on the device, which is not known.
+                handoffs.by_interface(m, view, Lib.CUPY, span, name)
         accesses = [Access(view.id, Mode.READ, view.region) for view in found]
         accesses.append(Access(made.id, Mode.WRITE))
         # What asarray() makes of an array of NumPy's is a new one, as array() makes it.

@@ -54,6 +54,9 @@ _ARRAY_ATTRIBUTES = host.ARRAY_VIEWS - frozenset(
 )
 
 
+_KEEPS_GRAPH = ("retain_graph", "create_graph")
+
+
 def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
     place = symbols.Attr(symbols.Thing("buffer", view.id), name)
     stored = m.roles.get(place)
@@ -172,6 +175,8 @@ def method(
         return unresolved.opaque(m, name, [view, *args], kwargs, span)
     made = tensors.operate(m, span, name, [view, *args], extra=list(kwargs.values()))
     if name == "backward":
+        if not any(copies.is_true(m, kwargs[kept], span, kept) for kept in _KEEPS_GRAPH if kept in kwargs):
+            lifetime.backward_ran(m, view)
         storage.computes_gradients(m)
         return hooks.in_backward(m, span)
     if model.size_depends_on_data(name, tensors.buffers_in(m, args), kwargs):

@@ -193,7 +193,7 @@ def _run(
     m.heap[thread.id].attrs["lane"] = ConstV(int(child))
     m.emit(Spawn(m.site(span), m.lane, child=child))
     # The thread holds its arguments until it has returned, whatever the caller drops meanwhile.
-    lifetime.escapes(m, tensors.buffers_in(m, [*args, *kwargs.values()], unknown=False))
+    lifetime.escapes(m, tensors.buffers_in(m, [*args, *kwargs.values()], unknown=False), span)
     lane, device = m.lane, devices.current(m)
     m.lane = child
     devices.select(m, devices.numbered(0))

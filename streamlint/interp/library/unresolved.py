@@ -67,11 +67,12 @@ def opaque(
             tensors.write_on_host(m, view, span, last)
         return m.result(function, span)
     tensors_given = tensors.buffers_in(m, values, unknown=not of_python)
-    lifetime.escapes(m, tensors_given)
+    lifetime.escapes(m, tensors_given, span)
     if last == "set_result" and tensors_given:
         # torch.futures.Future: who asks for the result waits for an event of the future's.
         escape.recorded_behind(m, span)
-    lifetime.escapes(m, [value for value in values if isinstance(value, CallbackV) and not value.address])
+    callbacks = [value for value in values if isinstance(value, CallbackV) and not value.address]
+    lifetime.escapes(m, callbacks, span)
     launched = _launched(values, tensors_given)
     if not launched:
         on_host = all(m.space(view).on_host for view in tensors_given)

@@ -66,7 +66,7 @@ MAY_RETURN_OPERAND = frozenset(
 
 SAVES_NOTHING = frozenset(
     "add sub sum mean cat stack clone copy_ neg zeros_like ones_like empty_like empty full_like roll flip "
-    "indexing repeat index_select gather split".split()
+    "indexing repeat index_select gather split backward".split()
 ) | {"operator +", "operator -", "operator ==", "operator <", "operator >", "operator !="}
 """Operators whose backward needs no operand, so that autograd keeps none alive."""
 
@@ -85,10 +85,10 @@ class Lifetimes:
     """Ops looked at so far."""
     candidates: set[BufferId] = field(default_factory=set)
     """Buffers used on a stream that is not their own and not known to be gone."""
-    escaped: set[BufferId] = field(default_factory=set)
-    """Buffers that unresolved code received and may keep."""
-    saved: set[BufferId] = field(default_factory=set)
-    """Operands that autograd may keep for the backward pass."""
+    escaped: dict[BufferId, set[Span]] = field(default_factory=dict)
+    """Buffers that unresolved code received and may keep, with the calls that gave them to it."""
+    saved: dict[BufferId, set[Span]] = field(default_factory=dict)
+    """Operands that autograd may keep for the backward pass, with the operators."""
     captured: set[BufferId] = field(default_factory=set)
     """Buffers that were allocated during a capture."""
     flavors: dict[BufferId, Flavor] = field(default_factory=dict)
@@ -184,9 +184,32 @@ def holding(m: Machine, value: Value) -> Iterator[None]:
         m.life.held.pop()
 
 
-def escapes(m: Machine, views: Iterable[BufferV | CallbackV]) -> None:
+def escapes(m: Machine, views: Iterable[BufferV | CallbackV], span: Span) -> None:
     """Unresolved code received the buffers, and may keep them (``queue.put(x)``)."""
-    m.life.escaped.update(view.id for view in views)
+    _held_since(m.life.escaped, (view.id for view in views), span)
+
+
+def _held_since(held: dict[BufferId, set[Span]], numbers: Iterable[BufferId], span: Span) -> None:
+    for number in numbers:
+        held.setdefault(number, set()).add(span)
+
+
+def backward_ran(m: Machine, loss: BufferV) -> None:
+    """``loss.backward()``: autograd lets go of what it kept, and so do the modules that it came through.
+
+    ``prediction = self.over(embeddings)``: a module that is not in sight keeps what it is given for its
+    backward pass, as the rest of the graph does.
+    """
+    _catch_up(m)
+    reached = {loss.id}
+    for op in reversed(m.ops):
+        if not isinstance(op, Launch) or not any(a.mode.writes and a.buffer in reached for a in op.accesses):
+            continue
+        for access in op.accesses:
+            if access.mode.reads:
+                reached.add(access.buffer)
+                for held in (m.life.saved, m.life.escaped):
+                    held.get(access.buffer, set()).discard(op.at.span)
 
 
 def move(m: Machine, view: BufferV, new: BufferV) -> None:
@@ -333,12 +356,13 @@ def _note_launch(m: Machine, op: Launch) -> None:
     ]
     operands = [a.buffer for a in op.accesses if a.mode is not Mode.WRITE]
     if Doubt.OPAQUE in op.doubts:
-        life.escaped.update(operands)
+        _held_since(life.escaped, operands, op.at.span)
     elif made and op.name in MAY_RETURN_OPERAND:
         for result in made:
             life.same.setdefault(result, set()).update(operands)
     elif made and op.name not in SAVES_NOTHING and not (m.frames and m.frame.gradless):
-        life.saved.update(number for number in operands if life.flavors.get(number) in _DIFFERENTIABLE)
+        kept = (number for number in operands if life.flavors.get(number) in _DIFFERENTIABLE)
+        _held_since(life.saved, kept, op.at.span)
 
 
 def _doubts(m: Machine, number: BufferId) -> frozenset[Doubt]:
@@ -349,7 +373,7 @@ def _doubts(m: Machine, number: BufferId) -> frozenset[Doubt]:
         return doubts_of_growth(m, number)
     if _operand_lives(m, number):
         return _ALIAS
-    if number in life.escaped or (number in life.saved and not _without_gradients(m)):
+    if life.escaped.get(number) or (life.saved.get(number) and not _without_gradients(m)):
         return _UNSEEN
     return frozenset()
 

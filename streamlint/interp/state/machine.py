@@ -431,8 +431,12 @@ class Machine:
         """An argument that turned out to be a numpy array: no stream writes it."""
         if self.buffers[view.id].space is Space.UNKNOWN:
             self.set_space(view, Space.PAGEABLE)
-            for accesses in self.pending.values():
-                accesses[:] = [access for access in accesses if access.buffer != view.id]
+            self.is_not_pending(view)
+
+    def is_not_pending(self, view: BufferV) -> None:
+        """No caller has queued work on it: an array of numpy, wherever its memory comes from."""
+        for accesses in self.pending.values():
+            accesses[:] = [access for access in accesses if access.buffer != view.id]
 
     def new_object(
         self, shape: Shape, *, cls: ir.ClassDecl | None = None, symbol: Symbol | None = None, role: str = ""
