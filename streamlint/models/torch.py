@@ -179,6 +179,8 @@ OPERATOR_MODULES = frozenset(
 A function of another module may work on anything: ``torch.serialization.location_tag(storage)``."""
 
 SAVED_TENSORS_HOOKS = "torch.autograd.graph.saved_tensors_hooks"
+KEEPS_GRAPH = ("retain_graph", "create_graph")
+"""Flags of ``backward`` by which autograd keeps what it has saved."""
 WITHOUT_GRADIENTS = ("torch.no_grad", "torch.inference_mode")
 """Contexts, and decorators, in which no operand is kept for a backward pass."""
 REGISTERED = ("torch.ops.", "torch.classes.")

@@ -54,9 +54,6 @@ _ARRAY_ATTRIBUTES = host.ARRAY_VIEWS - frozenset(
 )
 
 
-_KEEPS_GRAPH = ("retain_graph", "create_graph")
-
-
 def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
     place = symbols.Attr(symbols.Thing("buffer", view.id), name)
     stored = m.roles.get(place)
@@ -175,7 +172,9 @@ def method(
         return unresolved.opaque(m, name, [view, *args], kwargs, span)
     made = tensors.operate(m, span, name, [view, *args], extra=list(kwargs.values()))
     if name == "backward":
-        if not any(copies.is_true(m, kwargs[kept], span, kept) for kept in _KEEPS_GRAPH if kept in kwargs):
+        if not any(
+            copies.is_true(m, kwargs[kept], span, kept) for kept in model.KEEPS_GRAPH if kept in kwargs
+        ):
             lifetime.backward_ran(m, view)
         storage.computes_gradients(m)
         return hooks.in_backward(m, span)
