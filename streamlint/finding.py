@@ -81,6 +81,8 @@ class Occurrence:
     buffer: BufferId | None
     explains: frozenset[tuple[OpId, OpId]] = frozenset()
     """The pairs that are unordered because of it."""
+    circle: OpId | None = None
+    """The op for which the later one waits, and which waits for it."""
 
 
 Pair: TypeAlias = "tuple[str, Span, Span | None]"

@@ -22,12 +22,14 @@ from streamlint.pictures.colors import COLORS, Scheme, sheet
 from streamlint.pictures.focus import MOST
 from streamlint.pictures.lanes import key_of
 from streamlint.pictures.layout import Card, Way, laid_out
-from streamlint.pictures.model import How, Part, Picture
+from streamlint.pictures.model import Fault, How, Part, Picture
 from streamlint.pictures.story import story
 from streamlint.pictures.texts import CODE, SMALL, lines_of, measure, shortened
 from streamlint.pictures.words import conditions, expression
+from streamlint.run import engine
 from streamlint.source import Span
 from streamlint.trace import Access, Doubt, Mode, OpId, StreamKind, Trace
+from tests.expectations import FIXTURES
 from tests.random_traces import traces
 from tests.test_synthesize import finding
 from tests.traces import Program
@@ -144,9 +146,22 @@ def test_what_may_order_is_an_arrow_of_its_own() -> None:
     p.launch(b, reads=x)
     assert How.MAYBE in {arrow.how for arrow in whole(p.trace()).arrows}
     shown = drawn(p.trace(), 0, 2)
-    assert not shown.missing[0].sure
+    assert shown.missing[0].fault is Fault.DOUBTFUL
     assert "Nothing surely orders A and B." in text.render([shown])
     assert "not sure" in svg.render(shown)
+
+
+def test_a_deadlock_is_a_circle_of_two() -> None:
+    """The host holds what the callback waits for, and waits for the callback."""
+    path = FIXTURES / "cuda_runtime" / "sl302_blocking_host_callback.py"
+    (found,) = engine.analyze(FIXTURES.parent, [path], engine.Settings()).findings
+    assert found.evidence is not None
+    shown = picture(scene_of(found.evidence, SourceFiles(FIXTURES.parent)), "", "")
+    assert [each.place for each in shown.operations if each.letter] == ["35", "47"]
+    assert [each.fault for each in shown.missing] == [Fault.CIRCLE]
+    assert "A and B wait for each other." in text.render([shown])
+    assert svg.render(shown).count('class="missing-end"') == 2
+    assert '<-. "deadlock" .->' in mermaid.render([shown])
 
 
 def long_trace(passes: int) -> Trace:
@@ -343,7 +358,7 @@ def luminance(color: str) -> float:
 def test_json_has_all_that_is_drawn() -> None:
     (data,) = json.loads(as_json.render([drawn(racing(), 0, 2)]))["pictures"]
     assert [each["code"] for each in data["operations"]][:1] == ["kernel"]
-    assert data["missing"] == [{"earlier": 0, "later": 2, "sure": True}]
+    assert data["missing"] == [{"earlier": 0, "later": 2, "fault": "no order"}]
     assert {arrow["how"] for arrow in data["arrows"]} <= {how.value for how in How}
 
 

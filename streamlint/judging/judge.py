@@ -341,5 +341,6 @@ def _finding(candidate: Candidate, follows: tuple[Pair, ...] = ()) -> Finding:
             problem.later,
             problem.buffer,
             problem.explains,
+            problem.circle,
         ),
     )

@@ -11,11 +11,11 @@ from streamlint.order.hb import Verdict
 from streamlint.pictures import lanes, words
 from streamlint.pictures.arrows import arrows
 from streamlint.pictures.focus import MOST, Focus, chosen, focus_of, telling
-from streamlint.pictures.model import Break, Missing, Operation, Part, Picture
+from streamlint.pictures.model import Break, Fault, Missing, Operation, Part, Picture
 from streamlint.trace import OpId, Role
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from streamlint.files import SourceFiles
     from streamlint.finding import Occurrence
@@ -100,10 +100,17 @@ def picture(scene: Scene, title: str, subtitle: str) -> Picture:
             _operation(scene, number, row, columns[row], len(files) > 1) for row, number in enumerate(shown)
         ),
         arrows=arrows(judged.hb, shown, columns, threads),
-        missing=tuple(Missing(place[a], place[b], scene.is_unordered(a, b)) for a, b in scene.focus.pairs),
+        missing=tuple(Missing(place[a], place[b], fault) for a, b, fault in _faults(scene)),
         breaks=_breaks(judged, shown),
         notes=tuple(_notes(scene)),
     )
+
+
+def _faults(scene: Scene) -> Iterator[tuple[OpId, OpId, Fault]]:
+    for a, b in scene.focus.pairs:
+        yield a, b, Fault.UNORDERED if scene.is_unordered(a, b) else Fault.DOUBTFUL
+    for a, b in scene.focus.circles:
+        yield a, b, Fault.CIRCLE
 
 
 def _operation(scene: Scene, number: OpId, row: int, lane: int, several: bool) -> Operation:

@@ -41,22 +41,30 @@ Thing: TypeAlias = tuple[str, int]
 
 @frozen()
 class Focus:
-    """``pairs`` are those that nothing orders; ``racing`` has these, and the operations of other findings."""
+    """``pairs`` are those that nothing orders; ``racing`` has these, and the operations of other findings.
+
+    The two of each of ``circles`` wait for each other.
+    """
 
     racing: tuple[OpId, ...] = ()
     pairs: tuple[tuple[OpId, OpId], ...] = ()
     buffers: frozenset[BufferId] = frozenset()
+    circles: tuple[tuple[OpId, OpId], ...] = ()
 
     def __or__(self, other: Focus) -> Focus:
         return Focus(
             tuple(sorted({*self.racing, *other.racing})),
             tuple(dict.fromkeys((*self.pairs, *other.pairs))),
             self.buffers | other.buffers,
+            tuple(dict.fromkeys((*self.circles, *other.circles))),
         )
 
 
 def focus_of(judged: Judged, evidence: Occurrence) -> Focus:
     earlier, later, buffer = evidence.earlier, evidence.later, evidence.buffer
+    if evidence.circle is not None:
+        both = (min(later, evidence.circle), max(later, evidence.circle))
+        return Focus(both, circles=(both,), buffers=_none_or(buffer))
     if earlier == later:
         opened = left_open(judged, later)
         if opened is None:

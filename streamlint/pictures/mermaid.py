@@ -6,7 +6,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 from streamlint.characters import for_xml
-from streamlint.pictures.model import How
+from streamlint.pictures.model import Fault, How
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,7 +32,9 @@ def _flowchart(picture: Picture) -> Iterator[str]:
     for arrow in picture.arrows:
         yield f"  op{arrow.earlier} {_link(arrow)} op{arrow.later}"
     for pair in picture.missing:
-        yield f"  op{pair.earlier} -. {quoted('no order' if pair.sure else 'not sure')} .-x op{pair.later}"
+        head = "->" if pair.fault is Fault.CIRCLE else "-x"
+        both = head.replace("->", "<") if pair.fault is Fault.CIRCLE else ""
+        yield f"  op{pair.earlier} {both}-. {quoted(pair.fault.value)} .{head} op{pair.later}"
     # Links are styled by their number in the order of appearance.
     within = len(picture.operations) - len({each.lane for each in picture.operations})
     first = within + len(picture.arrows)

@@ -64,14 +64,23 @@ class Arrow:
     how: How
 
 
+class Fault(Enum):
+    """What is wrong between two; the value says it in the picture."""
+
+    UNORDERED = "no order"
+    DOUBTFUL = "not sure"
+    """What may order the two is not known to."""
+    CIRCLE = "deadlock"
+    """Each waits for the other."""
+
+
 @frozen()
 class Missing:
-    """An edge that is not there, between two that use the same memory."""
+    """An edge that is not there, between two that use the same memory; or a circle of two waits."""
 
     earlier: int
     later: int
-    sure: bool = True
-    """Whether nothing orders the two; else what may order them is not known to."""
+    fault: Fault = Fault.UNORDERED
 
 
 @frozen()

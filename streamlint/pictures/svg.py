@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 from streamlint.characters import for_xml
 from streamlint.pictures.colors import Scheme, sheet
 from streamlint.pictures.layout import LINE, MARGIN, PADDING, laid_out
-from streamlint.pictures.model import How
+from streamlint.pictures.model import Fault, How
 from streamlint.pictures.texts import SMALL, TITLE, Piece, lines_of, measure, pieces
 
 if TYPE_CHECKING:
@@ -164,8 +164,10 @@ CLASSES = {How.WAITS: "waits", How.ISSUED: "issued", How.MAYBE: "maybe"}
 def _arrows(picture: Picture, layout: Layout) -> Iterator[ET.Element]:
     for way, arrow in zip(layout.arrows, picture.arrows, strict=True):
         yield from _arrow(way, CLASSES[arrow.how])
-    for way in layout.missing:
+    for way, edge in zip(layout.missing, picture.missing, strict=True):
         yield from _arrow(way, "missing")
+        if edge.fault is Fault.CIRCLE:
+            yield _head("missing-end", way.x1, way.y1, "right" if way.x < way.x1 else "left")
 
 
 def _arrow(way: Way, name: str) -> Iterator[ET.Element]:
@@ -178,9 +180,10 @@ def _signs(picture: Picture, layout: Layout) -> Iterator[ET.Element]:
     for way, edge in zip(layout.missing, picture.missing, strict=True):
         x, y = way.x, (way.y1 + way.y2) / 2
         yield _rect("sign", x - 46, y - 11, 92, 22, 11)
-        yield _path("cross", f"M{_n(x - 36)} {_n(y - 4)}l8 8m0 -8l-8 8")
-        words = "no order" if edge.sure else "not sure"
-        yield _text("sign-text", x + 8, y + 4, pieces(words), anchor="middle")
+        if edge.fault is not Fault.CIRCLE:
+            yield _path("cross", f"M{_n(x - 36)} {_n(y - 4)}l8 8m0 -8l-8 8")
+        middle = x if edge.fault is Fault.CIRCLE else x + 8
+        yield _text("sign-text", middle, y + 4, pieces(edge.fault.value), anchor="middle")
 
 
 def _line(way: Way) -> str:

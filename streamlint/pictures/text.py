@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.pictures.model import How
+from streamlint.pictures.model import Fault, How
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     from streamlint.pictures.model import Picture
 
 _WIDEST = 48
+_SAID = {
+    Fault.UNORDERED: "Nothing orders {a} and {b}.",
+    Fault.DOUBTFUL: "Nothing surely orders {a} and {b}.",
+    Fault.CIRCLE: "{a} and {b} wait for each other.",
+}
 
 
 def render(pictures: Sequence[Picture]) -> str:
@@ -36,7 +41,7 @@ def _picture(picture: Picture) -> Iterator[str]:
     yield ""
     for pair in picture.missing:
         a, b = (picture.operations[number].letter for number in (pair.earlier, pair.later))
-        yield f"Nothing {'' if pair.sure else 'surely '}orders {a} and {b}."
+        yield _SAID[pair.fault].format(a=a, b=b)
     yield from picture.notes
 
 

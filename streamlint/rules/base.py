@@ -153,6 +153,8 @@ class Problem:
     """There is no problem if anything in the module records this event."""
     on_every_path: bool = False
     """There is a problem only if no path of the module needs the place: see ``sl905_redundant_sync``."""
+    circle: OpId | None = None
+    """The wait of the other side, if the two wait for each other: a host that holds what a callback wants."""
     settled_by: Callable[[Judged], bool] | None = None
     """Whether another path does at the same place what is missing on this one: a condition decides."""
 

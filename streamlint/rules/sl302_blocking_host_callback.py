@@ -113,6 +113,7 @@ def _cycle(judged: Judged, blocked: _Blocked, sync: OpId) -> Problem | None:
             Note(synced.at.span, f"{stream} is waited for here"),
         ),
         doubts=doubts,
+        circle=sync,
     )
 
 
