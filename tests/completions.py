@@ -31,18 +31,79 @@ def whole() -> argparse.ArgumentParser:
     for name, module in cli.ELSEWHERE.items():
         own = importlib.import_module(WHERE.get(module, module)).parser()
         commands.choices[name] = own
-    rules = [word for rule in catalog() for word in (rule.code, rule.name)]
     for each in (parser, *commands.choices.values()):
         for action in each._actions:
-            _complete(action, rules)
+            _complete(action)
     return parser
 
 
-def _complete(action: Any, rules: list[str]) -> None:  # noqa: ANN401  what shtab reads is set on it
+BASH = """\
+_streamlint_rules() {  # one after the other, with commas
+  local before=""
+  [[ "$1" == *,* ]] && before="${1%,*},"
+  compgen -P "$before" -W "RULES" -- "${1##*,}"
+}
+
+_streamlint_rules_and_files() {
+  _streamlint_rules "$1"
+  compgen -f -- "$1"
+}
+"""
+ZSH = """\
+_streamlint_rules() {  # one after the other, with commas
+  compset -P '*,'
+  compadd -- RULES
+}
+
+_streamlint_rules_and_files() {
+  _streamlint_rules
+  _files
+}
+"""
+FISH = """\
+function _streamlint_rules  # one after the other, with commas
+  set -l before (string match -r '.*,' -- (commandline -ct))
+  for rule in RULES
+    echo "$before$rule"
+  end
+end
+
+function _streamlint_rules_and_files
+  _streamlint_rules
+  __fish_complete_path (commandline -ct)
+end
+"""
+PLACES = {
+    "bash": (
+        "_shtab_streamlint_check_pos_0_COMPGEN=",
+        "_shtab_streamlint_pos_0_COMPGEN=_shtab_compgen_files\n",
+    ),
+    "zsh": ("  _describe 'streamlint commands' _commands\n", "  _files\n"),
+    "fish": (
+        "complete -c streamlint -f\n",
+        "complete -c streamlint -n '_shtab_streamlint_using; and test $_shtab_streamlint_npos -eq 0'"
+        " -ka '(__fish_complete_path (commandline -ct))'\n",
+    ),
+}
+"""Where a script tells of the first word, and what it adds: `streamlint src` means `streamlint check src`."""
+
+
+def _rules(name: str) -> dict[str, Any]:
+    rules = " ".join(word for rule in catalog() for word in (rule.code, rule.name))
+    texts = {"bash": BASH, "zsh": ZSH, "fish": FISH}
+    return {
+        "bash": name,
+        "zsh": name,
+        "fish": f"({name})",
+        "preamble": {shell: text.replace("RULES", rules) for shell, text in texts.items()},
+    }
+
+
+def _complete(action: Any) -> None:  # noqa: ANN401  what shtab reads is set on it
     if action.dest in ("select", "ignore", "code"):
-        action.choices = rules
+        action.complete = _rules("_streamlint_rules")
     elif action.dest == "what":
-        action.choices = rules
+        action.complete = _rules("_streamlint_rules_and_files")
         action.nargs = None
     elif action.type in (Path, output_file, report_file) or action.dest in ("paths", "target", "targets"):
         action.complete = shtab.DIRECTORY if action.metavar == "FOLDER" else shtab.FILE
@@ -50,7 +111,12 @@ def _complete(action: Any, rules: list[str]) -> None:  # noqa: ANN401  what shta
 
 def scripts() -> Iterator[tuple[Path, str]]:
     for shell in SHELLS:
-        yield FOLDER / f"streamlint.{shell}", shtab.complete(whole(), shell=shell)
+        script = shtab.complete(whole(), shell=shell)
+        place, files = PLACES[shell]
+        before, there, after = script.partition(place)
+        assert there, f"the script for {shell} is made in another way"
+        text = f"{before}{files}{there}{after}" if shell == "bash" else f"{before}{there}{files}{after}"
+        yield FOLDER / f"streamlint.{shell}", text
 
 
 if __name__ == "__main__":

@@ -304,6 +304,90 @@ def test_a_number_has_no_methods(
     assert ("+    s.synchronize()" in capsys.readouterr().out) is safe
 
 
+NAMES = """\
+from typing import TYPE_CHECKING
+
+{above}
+
+
+def run(x):
+    {first}
+    s = {made}
+    with {entered}(s):
+        y = x * 2
+    {then}
+    return y.sum()
+"""
+PLAIN = {"first": "pass", "made": "torch.cuda.Stream()", "entered": "torch.cuda.stream", "then": "pass"}
+
+
+@pytest.mark.parametrize(
+    ("parts", "safe"),
+    [
+        ({"above": "import torch"}, True),
+        ({"above": "try:\n    import torch\nexcept ImportError:\n    torch = None"}, True),
+        ({"above": "pass", "first": "import torch"}, True),
+        ({"above": "import torch", "then": "torch = None"}, True),
+        ({"above": "pass", "first": "import torch", "then": "del torch"}, True),
+        (
+            {
+                "above": "if TYPE_CHECKING:\n    import torch",
+                "first": "from torch.cuda import Stream, stream",
+                "made": "Stream()",
+                "entered": "stream",
+            },
+            False,
+        ),
+    ],
+)
+def test_a_module_is_named_where_it_is_bound(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], parts: dict[str, str], safe: bool
+) -> None:
+    then = (PLAIN | parts)["then"]
+    (tmp_path / "code.py").write_text(NAMES.format(**(PLAIN | parts)))
+    cli.main([str(tmp_path / "code.py"), "--no-cache", "--min-confidence", "possible", "--diff"])
+    said = capsys.readouterr().out
+    wait = said.find("+    torch.cuda.current_stream().wait_stream(s)")
+    assert (wait >= 0) is safe
+    assert then == "pass" or wait < said.find(f" {then}\n     return y")
+
+
+HOST = """\
+import torch
+
+
+def run(x: torch.Tensor, on: bool):
+    {line}
+    {last}
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "last", "added"),
+    [
+        ('h = x.to("cpu", non_blocking=True)', "return h.tolist()", "+    torch.cuda."),
+        (
+            'h = x.to("cpu", non_blocking=True) if torch.cuda.is_available() else x',
+            "return h.tolist()",
+            None,
+        ),
+        (
+            'if on:\n        h = x.to("cpu", non_blocking=True)\n    else:\n        h = x',
+            "return h.tolist()",
+            "+        torch.cuda.",
+        ),
+    ],
+)
+def test_a_program_that_runs_without_a_gpu_still_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str, last: str, added: str | None
+) -> None:
+    """``torch.cuda.current_stream()`` fails there: it is called where a copy was surely queued."""
+    (tmp_path / "code.py").write_text(HOST.format(line=line, last=last))
+    cli.main([str(tmp_path / "code.py"), "--no-cache", "--diff"])
+    said = [each for each in capsys.readouterr().out.splitlines() if "current_stream().sync" in each]
+    assert (said == []) if added is None else (len(said) == 1 and said[0].startswith(added))
+
+
 ROUNDS = """\
 import torch
 

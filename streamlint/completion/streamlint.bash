@@ -19,7 +19,10 @@ _shtab_streamlint_init_option_strings=(-h --help)
 _shtab_streamlint_server_option_strings=(-h --help --stdio)
 _shtab_streamlint_option_strings=(-h --help --version)
 
+_shtab_streamlint_pos_0_COMPGEN=_shtab_compgen_files
 _shtab_streamlint_check_pos_0_COMPGEN=_shtab_compgen_files
+_shtab_streamlint_check___select_COMPGEN=_streamlint_rules
+_shtab_streamlint_check___ignore_COMPGEN=_streamlint_rules
 _shtab_streamlint_check___baseline_COMPGEN=_shtab_compgen_files
 _shtab_streamlint_check___write_baseline_COMPGEN=_shtab_compgen_files
 _shtab_streamlint_check___output_COMPGEN=_shtab_compgen_files
@@ -31,12 +34,12 @@ _shtab_streamlint_graph_pos_0_COMPGEN=_shtab_compgen_files
 _shtab_streamlint_graph__o_COMPGEN=_shtab_compgen_files
 _shtab_streamlint_graph___output_COMPGEN=_shtab_compgen_files
 _shtab_streamlint_confirm_pos_0_COMPGEN=_shtab_compgen_files
+_shtab_streamlint_confirm___code_COMPGEN=_streamlint_rules
 _shtab_streamlint_confirm___synthesize_COMPGEN=_shtab_compgen_files
 _shtab_streamlint_confirm___html_COMPGEN=_shtab_compgen_files
+_shtab_streamlint_explain_pos_0_COMPGEN=_streamlint_rules_and_files
 _shtab_streamlint_init_pos_0_COMPGEN=_shtab_compgen_files
 
-_shtab_streamlint_check___select_choices=(SL001 unused-suppression SL002 invalid-suppression SL101 unordered-read SL102 unordered-write SL103 wait-before-record SL104 launch-off-stream SL105 wrong-device-synchronize SL106 stream-of-other-device SL201 host-read-before-sync SL202 host-write-during-copy SL203 host-access-to-device-memory SL204 device-wait-used-as-host-sync SL301 cuda-call-in-host-callback SL302 blocking-host-callback SL303 callback-not-kept-alive SL304 deprecated-stream-add-callback SL401 missing-record-stream SL402 freed-while-in-use SL403 used-before-allocated SL404 used-after-destroy SL405 record-stream-on-owner SL501 sync-in-capture SL502 unjoined-capture SL503 capture-waits-outside SL504 graph-buffer-race SL505 work-outside-capture SL601 handoff-without-stream SL602 collective-before-wait SL701 elapsed-before-sync SL901 pageable-async-copy SL902 implicit-sync-in-loop SL903 allocation-serializes SL904 default-stream-serializes SL905 redundant-sync)
-_shtab_streamlint_check___ignore_choices=(SL001 unused-suppression SL002 invalid-suppression SL101 unordered-read SL102 unordered-write SL103 wait-before-record SL104 launch-off-stream SL105 wrong-device-synchronize SL106 stream-of-other-device SL201 host-read-before-sync SL202 host-write-during-copy SL203 host-access-to-device-memory SL204 device-wait-used-as-host-sync SL301 cuda-call-in-host-callback SL302 blocking-host-callback SL303 callback-not-kept-alive SL304 deprecated-stream-add-callback SL401 missing-record-stream SL402 freed-while-in-use SL403 used-before-allocated SL404 used-after-destroy SL405 record-stream-on-owner SL501 sync-in-capture SL502 unjoined-capture SL503 capture-waits-outside SL504 graph-buffer-race SL505 work-outside-capture SL601 handoff-without-stream SL602 collective-before-wait SL701 elapsed-before-sync SL901 pageable-async-copy SL902 implicit-sync-in-loop SL903 allocation-serializes SL904 default-stream-serializes SL905 redundant-sync)
 _shtab_streamlint_check___min_confidence_choices=(certain likely possible)
 _shtab_streamlint_check___output_format_choices=(full concise json sarif html github gitlab junit)
 _shtab_streamlint_check___paths_from_choices=(here root)
@@ -45,10 +48,8 @@ _shtab_streamlint_rules___output_format_choices=(text json)
 _shtab_streamlint_cache_pos_0_choices=(info dir clear)
 _shtab_streamlint_completion_pos_0_choices=(bash zsh fish)
 _shtab_streamlint_graph___format_choices=(txt svg html png mmd json)
-_shtab_streamlint_confirm___code_choices=(SL001 unused-suppression SL002 invalid-suppression SL101 unordered-read SL102 unordered-write SL103 wait-before-record SL104 launch-off-stream SL105 wrong-device-synchronize SL106 stream-of-other-device SL201 host-read-before-sync SL202 host-write-during-copy SL203 host-access-to-device-memory SL204 device-wait-used-as-host-sync SL301 cuda-call-in-host-callback SL302 blocking-host-callback SL303 callback-not-kept-alive SL304 deprecated-stream-add-callback SL401 missing-record-stream SL402 freed-while-in-use SL403 used-before-allocated SL404 used-after-destroy SL405 record-stream-on-owner SL501 sync-in-capture SL502 unjoined-capture SL503 capture-waits-outside SL504 graph-buffer-race SL505 work-outside-capture SL601 handoff-without-stream SL602 collective-before-wait SL701 elapsed-before-sync SL901 pageable-async-copy SL902 implicit-sync-in-loop SL903 allocation-serializes SL904 default-stream-serializes SL905 redundant-sync)
 _shtab_streamlint_confirm___output_format_choices=(text json)
 _shtab_streamlint_doctor___output_format_choices=(text json)
-_shtab_streamlint_explain_pos_0_choices=(SL001 unused-suppression SL002 invalid-suppression SL101 unordered-read SL102 unordered-write SL103 wait-before-record SL104 launch-off-stream SL105 wrong-device-synchronize SL106 stream-of-other-device SL201 host-read-before-sync SL202 host-write-during-copy SL203 host-access-to-device-memory SL204 device-wait-used-as-host-sync SL301 cuda-call-in-host-callback SL302 blocking-host-callback SL303 callback-not-kept-alive SL304 deprecated-stream-add-callback SL401 missing-record-stream SL402 freed-while-in-use SL403 used-before-allocated SL404 used-after-destroy SL405 record-stream-on-owner SL501 sync-in-capture SL502 unjoined-capture SL503 capture-waits-outside SL504 graph-buffer-race SL505 work-outside-capture SL601 handoff-without-stream SL602 collective-before-wait SL701 elapsed-before-sync SL901 pageable-async-copy SL902 implicit-sync-in-loop SL903 allocation-serializes SL904 default-stream-serializes SL905 redundant-sync)
 _shtab_streamlint_explain___color_choices=(auto always never)
 _shtab_streamlint_pos_0_choices=(check rules cache completion graph confirm doctor explain init server)
 
@@ -97,6 +98,20 @@ _shtab_streamlint__h_nargs=0
 _shtab_streamlint___help_nargs=0
 _shtab_streamlint___version_nargs=0
 
+
+# Custom Preamble
+_streamlint_rules() {  # one after the other, with commas
+  local before=""
+  [[ "$1" == *,* ]] && before="${1%,*},"
+  compgen -P "$before" -W "SL001 unused-suppression SL002 invalid-suppression SL101 unordered-read SL102 unordered-write SL103 wait-before-record SL104 launch-off-stream SL105 wrong-device-synchronize SL106 stream-of-other-device SL201 host-read-before-sync SL202 host-write-during-copy SL203 host-access-to-device-memory SL204 device-wait-used-as-host-sync SL301 cuda-call-in-host-callback SL302 blocking-host-callback SL303 callback-not-kept-alive SL304 deprecated-stream-add-callback SL401 missing-record-stream SL402 freed-while-in-use SL403 used-before-allocated SL404 used-after-destroy SL405 record-stream-on-owner SL501 sync-in-capture SL502 unjoined-capture SL503 capture-waits-outside SL504 graph-buffer-race SL505 work-outside-capture SL601 handoff-without-stream SL602 collective-before-wait SL701 elapsed-before-sync SL901 pageable-async-copy SL902 implicit-sync-in-loop SL903 allocation-serializes SL904 default-stream-serializes SL905 redundant-sync" -- "${1##*,}"
+}
+
+_streamlint_rules_and_files() {
+  _streamlint_rules "$1"
+  compgen -f -- "$1"
+}
+
+# End Custom Preamble
 
 # $1=COMP_WORDS[1]
 _shtab_compgen_files() {

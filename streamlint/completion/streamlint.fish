@@ -4,6 +4,20 @@
 # 2) Ensure a binary named streamlint is in your PATH
 # See also: https://fishshell.com/docs/current/completions.html#where-to-put-completions
 
+# Custom Preamble
+function _streamlint_rules  # one after the other, with commas
+  set -l before (string match -r '.*,' -- (commandline -ct))
+  for rule in SL001 unused-suppression SL002 invalid-suppression SL101 unordered-read SL102 unordered-write SL103 wait-before-record SL104 launch-off-stream SL105 wrong-device-synchronize SL106 stream-of-other-device SL201 host-read-before-sync SL202 host-write-during-copy SL203 host-access-to-device-memory SL204 device-wait-used-as-host-sync SL301 cuda-call-in-host-callback SL302 blocking-host-callback SL303 callback-not-kept-alive SL304 deprecated-stream-add-callback SL401 missing-record-stream SL402 freed-while-in-use SL403 used-before-allocated SL404 used-after-destroy SL405 record-stream-on-owner SL501 sync-in-capture SL502 unjoined-capture SL503 capture-waits-outside SL504 graph-buffer-race SL505 work-outside-capture SL601 handoff-without-stream SL602 collective-before-wait SL701 elapsed-before-sync SL901 pageable-async-copy SL902 implicit-sync-in-loop SL903 allocation-serializes SL904 default-stream-serializes SL905 redundant-sync
+    echo "$before$rule"
+  end
+end
+
+function _streamlint_rules_and_files
+  _streamlint_rules
+  __fish_complete_path (commandline -ct)
+end
+
+# End Custom Preamble
 
 # Parse current commandline:
 # - _shtab_streamlint_cmdpath=(sub)command path seen so far
@@ -55,13 +69,14 @@ set -g _shtab_streamlint_opts_with_value --add-ignore --baseline --cache-dir --c
 
 complete -c streamlint -e
 complete -c streamlint -f
+complete -c streamlint -n '_shtab_streamlint_using; and test $_shtab_streamlint_npos -eq 0' -ka '(__fish_complete_path (commandline -ct))'
 
 complete -c streamlint -n _shtab_streamlint_using -s h -l help -d 'show this help message and exit'
 complete -c streamlint -n _shtab_streamlint_using -l version -d 'show program'"'"'s version number and exit'
 complete -c streamlint -n '_shtab_streamlint_using; and test $_shtab_streamlint_npos -eq 0' -a check -d 'Finds missing stream ordering in Python GPU code, without running it.'
 complete -c streamlint -n '_shtab_streamlint_using check' -s h -l help -d 'show this help message and exit'
-complete -c streamlint -n '_shtab_streamlint_using check' -l select -xka "SL001 unused-suppression SL002 invalid-suppression SL101 unordered-read SL102 unordered-write SL103 wait-before-record SL104 launch-off-stream SL105 wrong-device-synchronize SL106 stream-of-other-device SL201 host-read-before-sync SL202 host-write-during-copy SL203 host-access-to-device-memory SL204 device-wait-used-as-host-sync SL301 cuda-call-in-host-callback SL302 blocking-host-callback SL303 callback-not-kept-alive SL304 deprecated-stream-add-callback SL401 missing-record-stream SL402 freed-while-in-use SL403 used-before-allocated SL404 used-after-destroy SL405 record-stream-on-owner SL501 sync-in-capture SL502 unjoined-capture SL503 capture-waits-outside SL504 graph-buffer-race SL505 work-outside-capture SL601 handoff-without-stream SL602 collective-before-wait SL701 elapsed-before-sync SL901 pageable-async-copy SL902 implicit-sync-in-loop SL903 allocation-serializes SL904 default-stream-serializes SL905 redundant-sync" -d 'only these codes or prefixes (comma separated), or ALL; may be repeated'
-complete -c streamlint -n '_shtab_streamlint_using check' -l ignore -xka "SL001 unused-suppression SL002 invalid-suppression SL101 unordered-read SL102 unordered-write SL103 wait-before-record SL104 launch-off-stream SL105 wrong-device-synchronize SL106 stream-of-other-device SL201 host-read-before-sync SL202 host-write-during-copy SL203 host-access-to-device-memory SL204 device-wait-used-as-host-sync SL301 cuda-call-in-host-callback SL302 blocking-host-callback SL303 callback-not-kept-alive SL304 deprecated-stream-add-callback SL401 missing-record-stream SL402 freed-while-in-use SL403 used-before-allocated SL404 used-after-destroy SL405 record-stream-on-owner SL501 sync-in-capture SL502 unjoined-capture SL503 capture-waits-outside SL504 graph-buffer-race SL505 work-outside-capture SL601 handoff-without-stream SL602 collective-before-wait SL701 elapsed-before-sync SL901 pageable-async-copy SL902 implicit-sync-in-loop SL903 allocation-serializes SL904 default-stream-serializes SL905 redundant-sync" -d 'not these codes or prefixes (comma separated), or ALL; may be repeated'
+complete -c streamlint -n '_shtab_streamlint_using check' -l select -xka "(_streamlint_rules)" -d 'only these codes or prefixes (comma separated), or ALL; may be repeated'
+complete -c streamlint -n '_shtab_streamlint_using check' -l ignore -xka "(_streamlint_rules)" -d 'not these codes or prefixes (comma separated), or ALL; may be repeated'
 complete -c streamlint -n '_shtab_streamlint_using check' -l min-confidence -xka "certain likely possible" -d 'hide findings less sure than this (default: likely)'
 complete -c streamlint -n '_shtab_streamlint_using check' -l baseline -xka "(__fish_complete_path (commandline -ct))" -d 'hide the findings known to this file'
 complete -c streamlint -n '_shtab_streamlint_using check' -l write-baseline -xka "(__fish_complete_path (commandline -ct))" -d 'record the findings as known'
@@ -107,7 +122,7 @@ complete -c streamlint -n '_shtab_streamlint_using graph; and test $_shtab_strea
 complete -c streamlint -n '_shtab_streamlint_using; and test $_shtab_streamlint_npos -eq 0' -a confirm -d 'Hold back the earlier operation of a finding on a GPU, and compare what is returned.'
 complete -c streamlint -n '_shtab_streamlint_using confirm' -s h -l help -d 'show this help message and exit'
 complete -c streamlint -n '_shtab_streamlint_using confirm' -l finding -x -d 'only this finding'
-complete -c streamlint -n '_shtab_streamlint_using confirm' -l code -xka "SL001 unused-suppression SL002 invalid-suppression SL101 unordered-read SL102 unordered-write SL103 wait-before-record SL104 launch-off-stream SL105 wrong-device-synchronize SL106 stream-of-other-device SL201 host-read-before-sync SL202 host-write-during-copy SL203 host-access-to-device-memory SL204 device-wait-used-as-host-sync SL301 cuda-call-in-host-callback SL302 blocking-host-callback SL303 callback-not-kept-alive SL304 deprecated-stream-add-callback SL401 missing-record-stream SL402 freed-while-in-use SL403 used-before-allocated SL404 used-after-destroy SL405 record-stream-on-owner SL501 sync-in-capture SL502 unjoined-capture SL503 capture-waits-outside SL504 graph-buffer-race SL505 work-outside-capture SL601 handoff-without-stream SL602 collective-before-wait SL701 elapsed-before-sync SL901 pageable-async-copy SL902 implicit-sync-in-loop SL903 allocation-serializes SL904 default-stream-serializes SL905 redundant-sync" -d 'only findings of this rule or prefix'
+complete -c streamlint -n '_shtab_streamlint_using confirm' -l code -xka "(_streamlint_rules)" -d 'only findings of this rule or prefix'
 complete -c streamlint -n '_shtab_streamlint_using confirm' -l earlier -x -d 'hold back this line instead of a finding'"'"'s'
 complete -c streamlint -n '_shtab_streamlint_using confirm' -l later -x -d 'with --earlier: watch this line'
 complete -c streamlint -n '_shtab_streamlint_using confirm' -l observe -d 'as first argument: run a program (see --observe --help)'
@@ -129,7 +144,7 @@ complete -c streamlint -n '_shtab_streamlint_using doctor' -l output-format -xka
 complete -c streamlint -n '_shtab_streamlint_using; and test $_shtab_streamlint_npos -eq 0' -a explain -d 'Tell what a rule means, or how a finding goes wrong.'
 complete -c streamlint -n '_shtab_streamlint_using explain' -s h -l help -d 'show this help message and exit'
 complete -c streamlint -n '_shtab_streamlint_using explain' -l color -xka "auto always never" -d color
-complete -c streamlint -n '_shtab_streamlint_using explain; and test $_shtab_streamlint_npos -eq 0' -ka "SL001 unused-suppression SL002 invalid-suppression SL101 unordered-read SL102 unordered-write SL103 wait-before-record SL104 launch-off-stream SL105 wrong-device-synchronize SL106 stream-of-other-device SL201 host-read-before-sync SL202 host-write-during-copy SL203 host-access-to-device-memory SL204 device-wait-used-as-host-sync SL301 cuda-call-in-host-callback SL302 blocking-host-callback SL303 callback-not-kept-alive SL304 deprecated-stream-add-callback SL401 missing-record-stream SL402 freed-while-in-use SL403 used-before-allocated SL404 used-after-destroy SL405 record-stream-on-owner SL501 sync-in-capture SL502 unjoined-capture SL503 capture-waits-outside SL504 graph-buffer-race SL505 work-outside-capture SL601 handoff-without-stream SL602 collective-before-wait SL701 elapsed-before-sync SL901 pageable-async-copy SL902 implicit-sync-in-loop SL903 allocation-serializes SL904 default-stream-serializes SL905 redundant-sync" -d 'a code (SL101), a name (unordered-read), or the place of a finding (loader.py:29)'
+complete -c streamlint -n '_shtab_streamlint_using explain; and test $_shtab_streamlint_npos -eq 0' -ka "(_streamlint_rules_and_files)" -d 'a code (SL101), a name (unordered-read), or the place of a finding (loader.py:29)'
 complete -c streamlint -n '_shtab_streamlint_using; and test $_shtab_streamlint_npos -eq 0' -a init -d '``streamlint init``: a configuration and a hook for a project that has none. What is there stays.'
 complete -c streamlint -n '_shtab_streamlint_using init' -s h -l help -d 'show this help message and exit'
 complete -c streamlint -n '_shtab_streamlint_using init; and test $_shtab_streamlint_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'the project (default: here)'

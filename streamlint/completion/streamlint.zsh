@@ -22,6 +22,7 @@ _shtab_streamlint_commands() {
     server:'``streamlint server``: findings in an editor, by the language server protocol, over standard streams.'
   )
   _describe 'streamlint commands' _commands
+  _files
 }
 
 _shtab_streamlint_options=(
@@ -43,8 +44,8 @@ _shtab_streamlint_cache_defaults_added=0
 
 _shtab_streamlint_check_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*--select[only these codes or prefixes (comma separated), or ALL\; may be repeated]:CODES:(SL001 unused-suppression SL002 invalid-suppression SL101 unordered-read SL102 unordered-write SL103 wait-before-record SL104 launch-off-stream SL105 wrong-device-synchronize SL106 stream-of-other-device SL201 host-read-before-sync SL202 host-write-during-copy SL203 host-access-to-device-memory SL204 device-wait-used-as-host-sync SL301 cuda-call-in-host-callback SL302 blocking-host-callback SL303 callback-not-kept-alive SL304 deprecated-stream-add-callback SL401 missing-record-stream SL402 freed-while-in-use SL403 used-before-allocated SL404 used-after-destroy SL405 record-stream-on-owner SL501 sync-in-capture SL502 unjoined-capture SL503 capture-waits-outside SL504 graph-buffer-race SL505 work-outside-capture SL601 handoff-without-stream SL602 collective-before-wait SL701 elapsed-before-sync SL901 pageable-async-copy SL902 implicit-sync-in-loop SL903 allocation-serializes SL904 default-stream-serializes SL905 redundant-sync)"
-  "*--ignore[not these codes or prefixes (comma separated), or ALL\; may be repeated]:CODES:(SL001 unused-suppression SL002 invalid-suppression SL101 unordered-read SL102 unordered-write SL103 wait-before-record SL104 launch-off-stream SL105 wrong-device-synchronize SL106 stream-of-other-device SL201 host-read-before-sync SL202 host-write-during-copy SL203 host-access-to-device-memory SL204 device-wait-used-as-host-sync SL301 cuda-call-in-host-callback SL302 blocking-host-callback SL303 callback-not-kept-alive SL304 deprecated-stream-add-callback SL401 missing-record-stream SL402 freed-while-in-use SL403 used-before-allocated SL404 used-after-destroy SL405 record-stream-on-owner SL501 sync-in-capture SL502 unjoined-capture SL503 capture-waits-outside SL504 graph-buffer-race SL505 work-outside-capture SL601 handoff-without-stream SL602 collective-before-wait SL701 elapsed-before-sync SL901 pageable-async-copy SL902 implicit-sync-in-loop SL903 allocation-serializes SL904 default-stream-serializes SL905 redundant-sync)"
+  "*--select[only these codes or prefixes (comma separated), or ALL\; may be repeated]:CODES:_streamlint_rules"
+  "*--ignore[not these codes or prefixes (comma separated), or ALL\; may be repeated]:CODES:_streamlint_rules"
   "--min-confidence[hide findings less sure than this (default\: likely)]:min_confidence:(certain likely possible)"
   "--baseline[hide the findings known to this file]:FILE:_files"
   "--write-baseline[record the findings as known]:FILE:_files"
@@ -85,7 +86,7 @@ _shtab_streamlint_completion_defaults_added=0
 _shtab_streamlint_confirm_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "*--finding[only this finding]:FINGERPRINT:"
-  "*--code[only findings of this rule or prefix]:CODE:(SL001 unused-suppression SL002 invalid-suppression SL101 unordered-read SL102 unordered-write SL103 wait-before-record SL104 launch-off-stream SL105 wrong-device-synchronize SL106 stream-of-other-device SL201 host-read-before-sync SL202 host-write-during-copy SL203 host-access-to-device-memory SL204 device-wait-used-as-host-sync SL301 cuda-call-in-host-callback SL302 blocking-host-callback SL303 callback-not-kept-alive SL304 deprecated-stream-add-callback SL401 missing-record-stream SL402 freed-while-in-use SL403 used-before-allocated SL404 used-after-destroy SL405 record-stream-on-owner SL501 sync-in-capture SL502 unjoined-capture SL503 capture-waits-outside SL504 graph-buffer-race SL505 work-outside-capture SL601 handoff-without-stream SL602 collective-before-wait SL701 elapsed-before-sync SL901 pageable-async-copy SL902 implicit-sync-in-loop SL903 allocation-serializes SL904 default-stream-serializes SL905 redundant-sync)"
+  "*--code[only findings of this rule or prefix]:CODE:_streamlint_rules"
   "--earlier[hold back this line instead of a finding\'s]:LINE:"
   "--later[with --earlier\: watch this line]:LINE:"
   "--observe[as first argument\: run a program (see --observe --help)]"
@@ -117,7 +118,7 @@ _shtab_streamlint_doctor_defaults_added=0
 _shtab_streamlint_explain_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--color[color]:color:(auto always never)"
-  ":a code (SL101), a name (unordered-read), or the place of a finding (loader.py\:29):(SL001 unused-suppression SL002 invalid-suppression SL101 unordered-read SL102 unordered-write SL103 wait-before-record SL104 launch-off-stream SL105 wrong-device-synchronize SL106 stream-of-other-device SL201 host-read-before-sync SL202 host-write-during-copy SL203 host-access-to-device-memory SL204 device-wait-used-as-host-sync SL301 cuda-call-in-host-callback SL302 blocking-host-callback SL303 callback-not-kept-alive SL304 deprecated-stream-add-callback SL401 missing-record-stream SL402 freed-while-in-use SL403 used-before-allocated SL404 used-after-destroy SL405 record-stream-on-owner SL501 sync-in-capture SL502 unjoined-capture SL503 capture-waits-outside SL504 graph-buffer-race SL505 work-outside-capture SL601 handoff-without-stream SL602 collective-before-wait SL701 elapsed-before-sync SL901 pageable-async-copy SL902 implicit-sync-in-loop SL903 allocation-serializes SL904 default-stream-serializes SL905 redundant-sync)"
+  ":a code (SL101), a name (unordered-read), or the place of a finding (loader.py\:29):_streamlint_rules_and_files"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -193,6 +194,18 @@ _shtab_streamlint() {
   esac
 }
 
+# Custom Preamble
+_streamlint_rules() {  # one after the other, with commas
+  compset -P '*,'
+  compadd -- SL001 unused-suppression SL002 invalid-suppression SL101 unordered-read SL102 unordered-write SL103 wait-before-record SL104 launch-off-stream SL105 wrong-device-synchronize SL106 stream-of-other-device SL201 host-read-before-sync SL202 host-write-during-copy SL203 host-access-to-device-memory SL204 device-wait-used-as-host-sync SL301 cuda-call-in-host-callback SL302 blocking-host-callback SL303 callback-not-kept-alive SL304 deprecated-stream-add-callback SL401 missing-record-stream SL402 freed-while-in-use SL403 used-before-allocated SL404 used-after-destroy SL405 record-stream-on-owner SL501 sync-in-capture SL502 unjoined-capture SL503 capture-waits-outside SL504 graph-buffer-race SL505 work-outside-capture SL601 handoff-without-stream SL602 collective-before-wait SL701 elapsed-before-sync SL901 pageable-async-copy SL902 implicit-sync-in-loop SL903 allocation-serializes SL904 default-stream-serializes SL905 redundant-sync
+}
+
+_streamlint_rules_and_files() {
+  _streamlint_rules
+  _files
+}
+
+# End Custom Preamble
 
 
 typeset -A opt_args

@@ -39,7 +39,7 @@ def fixed(scene: Scene, earlier: int, later: int, *, whole_device: bool = True) 
         found = _best(_stream_waits(place, first, second) for place in places)
     if found is None:
         around = _through(scene, earlier, later) if second is not None else iter(())
-        found = _best(chain(around, (_host_waits(place, first) for place in places)))
+        found = _best(chain(around, (_host_waits(scene, place, first, earlier) for place in places)))
     if found is None and whole_device:
         found = _best(_device_waits(place) for place in places)
     return found
@@ -101,17 +101,21 @@ def _stream_waits(place: Place, first: StreamId, second: StreamId, *, captured: 
         for waited in words.names_of(place.sight, first):
             lines = words.stream_waits(place.sight, waiter, waited, event)
             if lines is not None:
-                safe = place.is_sure(waiter) and place.is_sure(waited)
+                safe = place.is_sure(waiter) and place.is_sure(waited) and place.binds(lines, waiter, waited)
                 return Fix(f"Make `{waiter.text}` wait for `{waited.text}`", (place.insertion(lines),), safe)
     return None
 
 
-def _host_waits(place: Place, first: StreamId) -> Fix | None:
+def _host_waits(scene: Scene, place: Place, first: StreamId, earlier: int) -> Fix | None:
+    """``torch.cuda.current_stream()`` fails where there is no GPU: it is put where work was surely queued."""
     for waited in words.names_of(place.sight, first):
         line = words.host_waits(place.sight, waited)
         if line is not None:
             edit = place.insertion((line,))
-            return Fix(f"Make the host wait for `{waited.text}`", (edit,), place.is_sure(waited))
+            safe = place.is_sure(waited) and place.binds((line,), waited)
+            if not waited.simple:
+                safe = safe and scene.always_before(earlier, place) and not place.sight.asks_for_gpu()
+            return Fix(f"Make the host wait for `{waited.text}`", (edit,), safe)
     return None
 
 

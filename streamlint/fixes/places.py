@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import models
 from streamlint.finding import Edit
+from streamlint.fixes.bound import is_bound
 from streamlint.fixes.presence import Presence
 from streamlint.fixes.words import EVENT
 from streamlint.frozen import frozen
@@ -63,10 +64,24 @@ class Place:
         presence = Presence(self.source, self.sight.returns_object, self.fields, takes_none)
         return presence.is_there(expression_of(text), self.statement, behind=self.behind)
 
+    def binds(self, lines: Sequence[str], *named: Named) -> bool:
+        """Whether the names of modules and functions in some lines are bound here; those of ``named`` are."""
+        parts = [part for line in lines for part in _names_in(ast.parse(line))]
+        known = {part.id for each in named if each.simple for part in _names_in(expression_of(each.text))}
+        known |= {part.id for part in parts if isinstance(part.ctx, ast.Store)}
+        return all(
+            is_bound(self.source, name, self.statement, behind=self.behind)
+            for name in {part.id for part in parts} - known
+        )
+
     def sees(self, other: Place) -> bool:
         """Whether the names in the statement of another place stand for the same here."""
         names = {node.id for node in ast.walk(other.statement) if isinstance(node, ast.Name)}
         return all(self.sight.values.get(each) == other.sight.values.get(each) for each in names)
+
+
+def _names_in(node: ast.AST) -> list[ast.Name]:
+    return [part for part in ast.walk(node) if isinstance(part, ast.Name)]
 
 
 @frozen()
@@ -96,6 +111,13 @@ class Scene:
                 sight = next((each for each in ends if earlier < each.issued <= later), None)
                 if sight is not None and sight.is_main and stage.source.stands_alone(statement):
                     yield Place(stage.source, statement, sight, self.fields, behind=True)
+
+    def always_before(self, number: int, place: Place) -> bool:
+        """Whether an operation is issued on each way to a place, for all that the function there shows."""
+        scope = place.source.scope(place.statement)
+        stages = (each for each in self.onlooker.stages.get(number, ()) if each.source is place.source)
+        issuing = [each.statements[0] for each in stages if each.source.scope(each.statements[0]) is scope]
+        return not issuing or any(place.source.runs_with(each, place.statement) for each in issuing)
 
     def statement(self, number: int | OpId) -> Place | None:
         """The statement that issues an operation, in the function in which it stands."""

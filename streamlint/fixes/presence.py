@@ -10,11 +10,11 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamlint.fixes.text import SCOPES, Given, blocks, named_first, unconditional
+from streamlint.fixes.text import SCOPES, Given, blocks, headers, named_first, unconditional
 from streamlint.frozen import frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from streamlint.fixes.fields import Fields, Telling
     from streamlint.fixes.text import Source
@@ -57,8 +57,7 @@ class Presence:
                 return always and self._is_there_from_the_start(expression, owner)
             if _is_guarded(node, owner, wanted):
                 return True
-            headers = _headers(owner)
-            if any(_is_used(part, wanted, always) for each in headers for part in unconditional(each)):
+            if any(_is_used(part, wanted, always) for each in headers(owner) for part in unconditional(each)):
                 return True
             if not all(
                 map(self._gives, self.source.given(owner).get(wanted, []))
@@ -335,16 +334,6 @@ def _is_guarded(node: ast.AST, owner: ast.AST, wanted: str) -> bool:
             return _says_none(test, wanted)
         case _:
             return False
-
-
-def _headers(owner: ast.AST) -> Iterator[ast.AST]:
-    match owner:
-        case ast.With(items=items) | ast.AsyncWith(items=items):
-            yield from items
-        case ast.If(test=header) | ast.While(test=header) | ast.For(iter=header) | ast.AsyncFor(iter=header):
-            yield header
-        case _:
-            pass
 
 
 def _is_handed_on(statement: ast.stmt, expression: ast.Attribute) -> bool:

@@ -93,6 +93,11 @@ class Sight:
                 return path + text[len(name) :]
         return None
 
+    def asks_for_gpu(self) -> bool:
+        """Whether the file runs without a GPU, too: ``x.cuda() if torch.cuda.is_available() else x``."""
+        paths = (self.path_of(text) for text in self.written[1])
+        return any(path is not None and path.endswith(".is_available") for path in paths)
+
     def returns_object(self, call: ast.Call) -> bool:
         """Whether a library returns an object."""
         path = self.path_of(ast.unparse(call.func))

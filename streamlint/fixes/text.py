@@ -132,6 +132,15 @@ class Source:
     def stands_alone(self, statement: ast.stmt) -> bool:
         return self.indent(statement) is not None and self.line_after(statement) is not None
 
+    def runs_with(self, statement: ast.stmt, place: ast.stmt) -> bool:
+        """Whether a statement runs on each way to or around another one of its function."""
+        node: ast.AST = place
+        while isinstance(node, ast.stmt) and not isinstance(node, SCOPES):
+            if any(part is statement for each in self.block(node) for part in unconditional(each)):
+                return True
+            node = self.owners[node]
+        return False
+
     def block(self, statement: ast.stmt) -> list[ast.stmt]:
         """The statements among which one stands."""
         return next((block for block in blocks(self.owners[statement]) if statement in block), [statement])
@@ -223,6 +232,17 @@ def unconditional(node: ast.AST) -> Iterator[ast.AST]:
                 yield from unconditional(child)
 
 
+def headers(owner: ast.AST) -> Iterator[ast.AST]:
+    """What a compound statement evaluates before its blocks run."""
+    match owner:
+        case ast.With(items=items) | ast.AsyncWith(items=items):
+            yield from items
+        case ast.If(test=header) | ast.While(test=header) | ast.For(iter=header) | ast.AsyncFor(iter=header):
+            yield header
+        case _:
+            pass
+
+
 def _suppresses(item: ast.withitem) -> bool:
     """``with contextlib.suppress(AttributeError):`` may end anywhere, as a ``try`` may."""
     match item.context_expr:
@@ -311,4 +331,4 @@ def flat(target: ast.expr) -> Iterator[ast.expr]:
 
 
 def loaded(target: ast.expr) -> str:
-    return ast.dump(target).replace("ctx=Store()", "ctx=Load()")
+    return ast.dump(target).replace("ctx=Store()", "ctx=Load()").replace("ctx=Del()", "ctx=Load()")
