@@ -55,7 +55,8 @@ def main(argv: Sequence[str]) -> int:
     match = _PLACE.fullmatch(options.what)
     if match is None:
         rule = find_rule(options.what, catalog())
-        text = f"# {rule.code} {rule.name}\n\n{sentence(rule.summary)}\n\n{rule.doc.strip()}\n"
+        page = f"# {rule.code} {rule.name}\n\n{sentence(rule.summary)}\n\n{rule.doc.strip()}"
+        text = "\n".join(_fitted(page.split("\n"), _width(110))).rstrip() + "\n"
     else:
         shown = match["file"] if match["cell"] is None else cell_path(match["file"], int(match["cell"]))
         outcome = _looked_at(Place(Path(match["file"]), shown, int(match["line"])))
@@ -127,7 +128,7 @@ def _told(finding: Finding, sources: SourceFiles, style: Style) -> str:
     from streamlint.pictures.build import scene_of
     from streamlint.pictures.story import story
 
-    parts = [headline(finding, style)]
+    parts = [*_headline(finding, style)]
     if finding.evidence is not None:
         parts += _sections(story(scene_of(finding.evidence, sources), finding), style)
     else:  # a comment that suppresses nothing
@@ -151,18 +152,50 @@ def _section(title: str, texts: Sequence[str], style: Style) -> Iterator[str]:
     if not texts:
         return
     yield f"\n{style.strong(title)}"
-    width = min(shutil.get_terminal_size().columns, _WIDEST)
     for text in texts:
         for line in text.split("\n"):
-            yield from textwrap.wrap(
-                plain(line),
-                width,
-                initial_indent="  ",
-                subsequent_indent="     ",
-                break_long_words=False,
-                break_on_hyphens=False,
-                drop_whitespace=True,
-            )
+            yield from _wrapped(plain(line), _width(_WIDEST), "  ", "     ")
+
+
+def _headline(finding: Finding, style: Style) -> Iterator[str]:
+    before = f"{finding.code} [{finding.confidence.value}] "
+    first, *rest = _wrapped(f"{before}{plain(finding.message)}", _width(_WIDEST), "", "   ")
+    yield headline(replace(finding, message=first.removeprefix(before)), style)
+    yield from map(style.strong, rest)
+
+
+def _fitted(lines: Sequence[str], width: int) -> Iterator[str]:
+    """A page in Markdown; where the terminal is narrower than its lines, its paragraphs are filled anew."""
+    code = False
+    paragraph: list[str] = []
+    for line in [*lines, ""]:
+        fence, alone = line.startswith("```"), line.startswith(("#", "|"))
+        if paragraph and (fence or alone or not line or line.startswith("- ")):
+            fits = all(len(each) <= width for each in paragraph)
+            yield from paragraph if fits else _wrapped(" ".join(paragraph), width, "", "")
+            paragraph = []
+        if line and not (fence or alone or code):
+            paragraph.append(line)
+        else:
+            yield line
+        code = code != fence
+
+
+def _wrapped(text: str, width: int, first: str, then: str) -> list[str]:
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=first,
+        subsequent_indent=then,
+        break_long_words=False,
+        break_on_hyphens=False,
+        drop_whitespace=True,
+    )
+
+
+def _width(most: int) -> int:
+    """What is written into a file is as wide as may be."""
+    return min(shutil.get_terminal_size((most, 24)).columns, most)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -83,3 +83,22 @@ def test_a_place_in_a_notebook_is_that_of_its_cell(project: Path, capsys: pytest
     out = told(capsys, "book.ipynb:cell 2:9")
     assert "book.ipynb:cell 2:8" in out
     assert "A runs too late" in out
+
+
+def test_a_narrow_terminal_has_narrow_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """But code, tables and addresses, which nobody can break."""
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "code.py").write_text(
+        "import torch\n\n\ndef run(a_rather_long_name: torch.Tensor):\n    side = torch.cuda.Stream()\n"
+        "    with torch.cuda.stream(side):\n        y = a_rather_long_name * 2\n    return y.sum()\n"
+    )
+    for what in ("code.py:8", "SL401", "SL106"):
+        assert main(["explain", what]) == 0
+        lines = capsys.readouterr().out.split("\n")
+        fences = [number for number, line in enumerate(lines) if line.startswith("```")]
+        code = {n for a, b in zip(fences[::2], fences[1::2], strict=True) for n in range(a, b)}
+        wide = [line for n, line in enumerate(lines) if len(line) > 60 and n not in code]
+        assert [line for line in wide if not line.startswith("|") and "https://" not in line] == []
