@@ -6,6 +6,8 @@ files anew.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +21,7 @@ from streamlint.settings.catalog import Selection, catalog, parse_selectors
 from streamlint.settings.config import find_root, load, with_known_codes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from streamlint.finding import Finding, SourceError
     from streamlint.run.changed import Changed
@@ -57,12 +59,12 @@ def check_paths(
 
     Raises UserError on a wrong configuration or argument, or an unknown rule.
     """
-    overlay = {Path(path).absolute(): encoded(text) for path, text in (texts or {}).items()}
+    overlay = {_path(path).absolute(): encoded(_text(text)) for path, text in (texts or {}).items()}
     return _result(
         request(
-            (Path(paths),) if isinstance(paths, (str, Path)) else tuple(map(Path, paths)),
+            _several_paths(paths),
             texts=check.Texts(overlay),
-            config=None if config is None else Path(config),
+            config=None if config is None else _path(config),
             select=select,
             ignore=ignore,
             min_confidence=min_confidence,
@@ -81,10 +83,10 @@ def check_source(
 ) -> Result:
     """Check the text of one file. Its imports are looked up around ``path``, which need not exist.
 
-    Raises UserError on a wrong configuration of the project around it, or an unknown rule.
+    Raises UserError on a wrong configuration of the project around it, a wrong argument, or an unknown rule.
     """
-    place = Path(path).absolute()
-    given = check.Texts({place: encoded(source)}, (place,))
+    place = _path(path).absolute()
+    given = check.Texts({place: encoded(_text(source))}, (place,))
     return _result(
         request((), texts=given, select=select, ignore=ignore, min_confidence=min_confidence, jobs=1)
     )
@@ -107,8 +109,7 @@ def request(  # noqa: PLR0913
     Raises UserError on a wrong configuration, an unknown rule, or a revision that git does not know.
     """
     texts = texts or check.Texts()
-    if jobs is not None and jobs < 0:
-        raise UserError(f"`{jobs}` is not a number of processes")
+    _check_jobs(jobs)
     root, is_project = find_root([*paths, *texts.wanted])
     rules = catalog()
     settings = with_known_codes(load(root, config), rules)
@@ -132,7 +133,34 @@ def request(  # noqa: PLR0913
 
 def _several(words: str | Sequence[str]) -> Sequence[str]:
     """A text is a sequence of its letters, too."""
-    return (words,) if isinstance(words, str) else words
+    several = (words,) if isinstance(words, str) else tuple(words)
+    for word in several:
+        _text(word)
+    return several
+
+
+def _several_paths(paths: str | Path | Iterable[str | Path]) -> tuple[Path, ...]:
+    if isinstance(paths, (str, os.PathLike)) or not isinstance(paths, Iterable):
+        return (_path(paths),)
+    return tuple(map(_path, paths))
+
+
+def _check_jobs(jobs: object) -> None:
+    if jobs is not None and not (isinstance(jobs, int) and jobs >= 0):
+        raise UserError(f"`{jobs!r}` is not a number of processes")
+
+
+def _path(path: object) -> Path:
+    """Who has no types checked may give anything; an empty name would be the current folder."""
+    if isinstance(path, (str, os.PathLike)) and os.fspath(path):
+        return Path(path)
+    raise UserError(f"`{path!r}` is not a path")
+
+
+def _text(text: object) -> str:
+    if isinstance(text, str):
+        return text
+    raise UserError(f"`{text!r}` is not a text")
 
 
 def _confidence(word: Confidence | str | None) -> Confidence | None:

@@ -10,6 +10,7 @@ import weakref
 from dataclasses import fields
 from inspect import signature
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,6 +18,9 @@ import streamlint
 from streamlint import Confidence, UserError, check_paths, check_source
 from streamlint.run import collector
 from tests.cli_support import FakeEngine, finding
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 RACE = """\
 import torch
@@ -128,3 +132,19 @@ def test_what_was_stopped_is_no_result(project: Path, engine: FakeEngine) -> Non
     engine.crash = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
         check_paths(["train.py"])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: check_paths(5),  # type: ignore[arg-type]
+        lambda: check_paths(""),
+        lambda: check_paths(["."], jobs="2"),  # type: ignore[arg-type]
+        lambda: check_paths(["."], select=[5]),  # type: ignore[list-item]
+        lambda: check_source(b"x"),  # type: ignore[arg-type]
+        lambda: check_source("x", path=5),  # type: ignore[arg-type]
+    ],
+)
+def test_what_is_no_path_and_no_text_is_told(call: Callable[[], object]) -> None:
+    with pytest.raises(UserError, match="is not a"):
+        call()

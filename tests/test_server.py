@@ -206,6 +206,39 @@ def test_open_texts_see_each_other_and_saving_checks_the_others(tmp_path: Path) 
     in_editor(tmp_path, steps)
 
 
+def test_a_change_of_a_module_is_seen_in_the_open_text_that_imports_it(tmp_path: Path) -> None:
+    (tmp_path / "lanes.py").write_text("import torch\n\nSIDE = None\n")
+    user = RACE.replace("import torch", "import torch\nfrom lanes import SIDE").replace(
+        "torch.cuda.Stream()", "SIDE"
+    )
+
+    async def steps(client: Editor) -> None:
+        lanes = client.open(tmp_path / "lanes.py", "import torch\n\nSIDE = None\n")
+        assert await client.diagnostics(lanes) == []
+        uri = client.open(tmp_path / "user.py", user)
+        assert await client.diagnostics(uri) == []
+        client.type(lanes, "import torch\n\nSIDE = torch.cuda.Stream()\n", 2)
+        (found,) = await client.diagnostics(uri)
+        assert found.code == "SL101"
+
+    in_editor(tmp_path, steps)
+
+
+def test_a_closed_text_shows_what_its_file_holds(tmp_path: Path) -> None:
+    (tmp_path / "there.py").write_text(f"# moved\n{RACE}")
+
+    async def steps(client: Editor) -> None:
+        for name, lines in (("there.py", [9]), ("new.py", [])):
+            uri = client.open(tmp_path / name, RACE)
+            assert [each.range.start.line for each in await client.diagnostics(uri)] == [7]
+            client.text_document_did_close(
+                types.DidCloseTextDocumentParams(types.TextDocumentIdentifier(uri))
+            )
+            assert [each.range.start.line + 1 for each in await client.diagnostics(uri)] == lines
+
+    in_editor(tmp_path, steps)
+
+
 def test_lines_and_columns_are_those_of_the_editor(tmp_path: Path) -> None:
     """Whatever Python takes for the end of a line beside, and in the encoding that the text names."""
     text = "# coding: latin-1\n\x0c\n" + RACE.replace("😀", "\x85é")

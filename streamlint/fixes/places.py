@@ -12,7 +12,7 @@ from streamlint.fixes.presence import Presence
 from streamlint.fixes.words import EVENT
 from streamlint.frozen import frozen
 from streamlint.models.schema import Lib
-from streamlint.parsing import expression_of
+from streamlint.parsing import expression_of, parse
 from streamlint.source import Span
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Place:
 
     def binds(self, lines: Sequence[str], *named: Named) -> bool:
         """Whether the names of modules and functions in some lines are bound here; those of ``named`` are."""
-        parts = [part for line in lines for part in _names_in(ast.parse(line))]
+        parts = _names_in(parse("\n".join(lines)))
         known = {part.id for each in named if each.simple for part in _names_in(expression_of(each.text))}
         known |= {part.id for part in parts if isinstance(part.ctx, ast.Store)}
         return all(

@@ -16,7 +16,7 @@ from pygls.lsp.server import LanguageServer
 from streamlint import __version__
 from streamlint.files import SourceFiles, encoded, lines_of
 from streamlint.fixes.edits import applied
-from streamlint.server.analysis import Question
+from streamlint.server.analysis import Answer, Question
 from streamlint.server.analyst import Analyst
 from streamlint.server.protocol import Protocol
 from streamlint.server.translate import Translator, described, line_edit, overlap
@@ -28,10 +28,11 @@ if TYPE_CHECKING:
 
     from streamlint.finding import Finding
     from streamlint.run.first import Whole
-    from streamlint.server.analysis import Answer
 
 PAUSE = 0.15
 """Seconds without a key before a text is looked at."""
+LATER = 1.0
+"""Seconds without a key before other texts are looked at that import what was changed."""
 UNTITLED = "untitled:"
 """The scheme of texts that were never saved, in VS Code and what follows it."""
 MOST_CHARACTERS = 100
@@ -53,7 +54,9 @@ class Server(LanguageServer):
         self.whole: dict[str, Whole] = {}
         """What files gave that take long, as they were when all of them was analyzed."""
         self.looked_at: dict[str, str] = {}
-        """The text of each open file of which the findings are shown."""
+        """The text of each open file of which all findings are shown."""
+        self.placed: dict[str, str] = {}
+        """The text of each open file in which the findings that are shown have their places."""
         self._told: set[str] = set()
 
     def report_server_error(self, error: Exception, source: type[Exception]) -> None:
@@ -139,18 +142,39 @@ async def _look(ls: Server, uri: str, pause: float, *, is_typed: bool = False) -
         if answer is None:
             return
         if not answer.is_nothing and uri in ls.workspace.text_documents:
+            ls.placed[uri] = ls.workspace.text_documents[uri].source
             ls.show(answer, uri, version)
         pause = 0.0
     answer = await ls.typed.ask(uri, path.parent, question, pause)
     if answer is None or uri not in ls.workspace.text_documents:
         return
     # A change of the text would have come with another question, and this one had no answer then.
-    ls.looked_at[uri] = ls.workspace.text_documents[uri].source
+    ls.looked_at[uri] = ls.placed[uri] = ls.workspace.text_documents[uri].source
     ls.show(answer, uri, version)
     if answer.whole is not None and answer.is_slow:
         ls.whole[uri] = answer.whole
     elif answer.whole is not None:
         ls.whole.pop(uri, None)
+
+
+async def _look_at_importers(ls: Server, uri: str) -> None:
+    """Check the other open texts that name a module that was changed, when nobody has typed for a while."""
+    changed = _path(uri)
+    if changed is None:
+        return
+    module = changed.parent.name if changed.stem == "__init__" else changed.stem
+    for other, document in tuple(ls.workspace.text_documents.items()):
+        path = ls.path(other)
+        if other == uri or path is None or module not in document.source:
+            continue
+        text, version = document.source, document.version
+        answer = await ls.saved.ask(
+            other, path.parent, Question((), ls.texts(), (path,), is_typed=True), LATER
+        )
+        now = ls.workspace.text_documents.get(other)
+        if answer is not None and now is not None and now.source == text:
+            ls.looked_at[other] = ls.placed[other] = text
+            ls.show(answer, other, version)
 
 
 async def _look_at_all(ls: Server) -> None:
@@ -167,6 +191,23 @@ async def opened(ls: Server, params: types.DidOpenTextDocumentParams) -> None:
 
 async def changed(ls: Server, params: types.DidChangeTextDocumentParams) -> None:
     await _look(ls, params.text_document.uri, PAUSE, is_typed=True)
+    await _look_at_importers(ls, params.text_document.uri)
+
+
+async def closed(ls: Server, params: types.DidCloseTextDocumentParams) -> None:
+    """Show what the file holds again, which need not be what the editor had; nothing where there is none."""
+    uri = params.text_document.uri
+    for kept in (ls.whole, ls.looked_at, ls.placed):
+        kept.pop(uri, None)
+    path = _path(uri)
+    nothing = Answer(path.parent if path is not None else Path.cwd())
+    answer = (
+        await ls.saved.ask(uri, path.parent, Question((path,), {}, ()), 0.0)
+        if path and path.is_file()
+        else None
+    )
+    if uri not in ls.workspace.text_documents:
+        ls.show(answer or nothing, uri)
 
 
 async def saved(ls: Server, params: types.DidSaveTextDocumentParams) -> None:
@@ -216,6 +257,8 @@ def _suppressed(
     ls: Server, uri: str, finding: Finding, diagnostic: types.Diagnostic
 ) -> types.CodeAction | None:
     text = ls.workspace.get_text_document(uri).source
+    if ls.placed.get(uri) != text:  # the lines are those of an earlier text
+        return None
     try:
         edit = line_edit(text, commented(text, [finding], REASON, vocabulary(catalog())))
     except (tokenize.TokenError, SyntaxError, LookupError):  # the text has changed since
@@ -238,6 +281,7 @@ def create() -> Server:
     server.feature(types.TEXT_DOCUMENT_DID_OPEN)(opened)
     server.feature(types.TEXT_DOCUMENT_DID_CHANGE)(changed)
     server.feature(types.TEXT_DOCUMENT_DID_SAVE)(saved)
+    server.feature(types.TEXT_DOCUMENT_DID_CLOSE)(closed)
     server.feature(types.TEXT_DOCUMENT_HOVER)(hover)
     kinds = types.CodeActionOptions(code_action_kinds=[types.CodeActionKind.QuickFix])
     server.feature(types.TEXT_DOCUMENT_CODE_ACTION, kinds)(actions)

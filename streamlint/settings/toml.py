@@ -63,7 +63,7 @@ def document_of(text: str, path: Path) -> dict[str, object]:
         raise ConfigError(f"{path}: not valid TOML: nested too deeply") from error
     except ValueError as error:  # not TOML, or a number of thousands of digits
         named = _LINE.search(str(error))
-        line = None if named is None else int(named[1])
+        line = text.count("\n") + 1 if named is None else int(named[1])  # "at end of document"
         raise ConfigError(f"{place(path, line)}: not valid TOML: {error}") from error
 
 
