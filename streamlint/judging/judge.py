@@ -13,7 +13,7 @@ from streamlint.judging import evidence
 from streamlint.judging.call_ends import OpenEnd, TwoStreams, is_given, owner_of
 from streamlint.judging.doubts import barriers_between, guessed, settle
 from streamlint.judging.edges import missing_edge
-from streamlint.judging.responsibility import callers_show, open_end
+from streamlint.judging.responsibility import called_with_pending, callers_show, open_end
 from streamlint.order.conflicts import conflicts
 from streamlint.order.hb import HappensBefore, Verdict
 from streamlint.rules import RULES, sl905_redundant_sync
@@ -81,6 +81,8 @@ class Conditional:
     """It holds only if no entry has the place among its ``Run.needed``."""
     surer: tuple[OpenEnd | TwoStreams, Finding] | None = None
     """How it reads if the entries of the module together show something."""
+    pending_at: str = ""
+    """The function that finds what it is given pending, if nothing shows who left it so."""
 
 
 def findings_of(run: Run) -> Iterator[Conditional]:
@@ -117,7 +119,13 @@ def findings_of(run: Run) -> Iterator[Conditional]:
             finding = _finding(candidate, follows)
             if finding.confidence is not Confidence.POSSIBLE and finding.severity is not Severity.ADVICE:
                 run.at_fault = True
-            yield Conditional(finding, event, problem.on_every_path, _surer(candidate, run, finding))
+            yield Conditional(
+                finding,
+                event,
+                problem.on_every_path,
+                _surer(candidate, run, finding),
+                called_with_pending(judged, problem, run.entry),
+            )
 
 
 def _settled(problem: Problem, judged: Judged, run: Run, paths: Sequence[Judged]) -> Problem:

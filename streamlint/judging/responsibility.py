@@ -74,12 +74,28 @@ def answered(judged: Judged, problem: Problem, entry: Entry) -> frozenset[Doubt]
 
 
 def callers_show(judged: Judged, problem: Problem, entry: Entry) -> bool:
-    """Whether what is pending at the entry is seen in other methods: ``self.decode(self.forward(x))``.
+    """Whether what is pending at the entry is seen in other methods: ``self.decode(self.forward(x))``."""
+    return entry.has_callers and not _is_allocated_here(judged, problem)
 
-    They do not show who had the memory before that the method allocates.
-    """
-    own = problem.buffer is not None and judged.trace.buffers[problem.buffer].origin is Origin.ALLOCATED
-    return entry.has_callers and not own
+
+def called_with_pending(judged: Judged, problem: Problem, entry: Entry) -> str:
+    """The name of the function at whose call something is taken to be pending on an argument; or ""."""
+    if (
+        problem.earlier is None
+        or not is_entry(judged.op(problem.earlier))
+        or _is_allocated_here(judged, problem)
+    ):
+        return ""
+    if not entry.outside_calls:
+        return entry.label.rpartition(".")[2]
+    # A method that is called until its object repeats itself stands there once; call 0 is the constructor.
+    call = judged.op(problem.earlier).at.call
+    return entry.outside_calls[min(call, len(entry.outside_calls)) - 1] if call else "__init__"
+
+
+def _is_allocated_here(judged: Judged, problem: Problem) -> bool:
+    """Whether the memory is the function's own: no caller shows who had it before."""
+    return problem.buffer is not None and judged.trace.buffers[problem.buffer].origin is Origin.ALLOCATED
 
 
 def _is_handed_on(judged: Judged, problem: Problem) -> bool:

@@ -11,6 +11,7 @@ from streamlint import ir, notebook
 from streamlint.finding import OF_FIXES, Confidence, Finding, LeftOut, SourceError, Statistics
 from streamlint.interp.entries import methods, starts
 from streamlint.interp.facts import relevance, text_order, touching
+from streamlint.interp.facts.scopes import MOST_MODULES
 from streamlint.interp.state.budgets import Budgets, FileCut, OutOfResources
 from streamlint.interp.state.project import Project
 from streamlint.judging.call_ends import Ends, Facts, TwoStreams
@@ -185,7 +186,7 @@ class Session:
         elif self.tree.warm is not None:
             self.tree.warm.ran[path] = tuple(ran)
         findings = (
-            self._unless_seen(item, self._as_sure_as(item, facts.ends, text))
+            self._unless_seen(module, item, self._as_sure_as(item, facts.ends, text))
             for item in found
             if not (item.on_every_path and (cut or item.finding.primary in facts.needed))
             and (
@@ -285,19 +286,38 @@ class Session:
             and (decl.qualname == event.function or text_order.may_record(decl, name))
         )
 
-    def _unless_seen(self, item: Conditional, finding: Finding) -> Finding:
-        """The finding, only ``possible`` where another file may record the event of an object of this one.
+    def _unless_seen(self, module: ir.Module, item: Conditional, finding: Finding) -> Finding:
+        """The finding, only ``possible`` where another file shows what this one takes for granted."""
+        seen = self._may_be_recorded_elsewhere(item) or (
+            finding.confidence is not Confidence.POSSIBLE
+            and bool(item.pending_at)
+            and self._is_called_elsewhere(module, item.pending_at)
+        )
+        return replace(finding, confidence=Confidence.POSSIBLE) if seen else finding
 
-        ``for table in self.tables: table.consumed.record(stream)``, in the file of whoever has the tables.
-        """
+    def _may_be_recorded_elsewhere(self, item: Conditional) -> bool:
+        """``for table in self.tables: table.consumed.record(stream)``, in the file of who has the tables."""
         event = item.unless_recorded
         if event is None or event.span is None or "." not in event.function:
-            return finding
+            return False
         name = event.name.partition("[")[0].rpartition(".")[2]
         question = (event.span.path, name)
         if question not in self._recorded:
             self._recorded[question] = any(self._records(*question))
-        return replace(finding, confidence=Confidence.POSSIBLE) if self._recorded[question] else finding
+        return self._recorded[question]
+
+    def _is_called_elsewhere(self, module: ir.Module, name: str) -> bool:
+        """Whether another file calls a function of this name: what is pending then is seen there.
+
+        ``ready.synchronize(); scorer.add(batch)``: the batch is complete.
+        """
+        others = [other for other in self._calling(name) if other != module.name]
+        return len(others) > MOST_MODULES or any(
+            name in decl.called
+            for other in others
+            if (called := self.project.module(other)) is not None
+            for decl in relevance.all_functions(called)
+        )
 
     def _records(self, where: str, name: str) -> Iterator[bool]:
         """Whether files other than ``where`` record an event of this name."""

@@ -1,0 +1,58 @@
+"""What is pending on an argument is taken for granted only where nothing in the tree calls the function."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from streamlint import check_paths
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SCALE = """
+import torch
+
+SIDE = torch.cuda.Stream()
+
+
+def scale(x: torch.Tensor):
+    with torch.cuda.stream(SIDE):
+        y = x * 2
+    torch.cuda.current_stream().wait_stream(SIDE)
+    return y
+
+
+class Scaler:
+    def __init__(self):
+        self.side = torch.cuda.Stream()
+
+    def doubled(self, x):
+        with torch.cuda.stream(self.side):
+            y = x * 2
+        torch.cuda.current_stream().wait_stream(self.side)
+        y.record_stream(torch.cuda.current_stream())
+        x.record_stream(self.side)
+        return y
+"""
+
+FUNCTION = (
+    "from scaling import scale\n\ndef run(loader, step):\n    return [scale(step(x)) for x in loader]\n"
+)
+METHOD = "def run(scaler, loader):\n    return [scaler.doubled(x) for x in loader]\n"
+OWN = "def scale(x):\n    return x\n\ndef doubled(x):\n    return x\n"
+
+
+@pytest.mark.parametrize(
+    ("other", "sure"), [(FUNCTION, {"doubled"}), (METHOD, {"scale"}), (OWN, {"doubled", "scale"})]
+)
+def test_what_callers_leave_pending_is_judged_where_they_are_in_sight(
+    tmp_path: Path, other: str, sure: set[str]
+) -> None:
+    (tmp_path / "scaling.py").write_text(SCALE)
+    (tmp_path / "other.py").write_text(other)
+    found = check_paths(tmp_path, min_confidence="possible", jobs=1).findings
+    early = [finding for finding in found if finding.code == "SL101" and "scaling" in finding.primary.path]
+    assert {finding.function.rpartition(".")[2] for finding in early} >= {"scale", "doubled"}
+    assert {f.function.rpartition(".")[2] for f in early if f.confidence.name != "POSSIBLE"} == sure
