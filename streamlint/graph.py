@@ -104,7 +104,7 @@ def _walks(options: argparse.Namespace, root: Path) -> Sequence[Walk]:
         raise UserError(f"{name} is not a file")
     # The analysis is imported late: a wrong command line needs none.
     from streamlint.ir import LoweringError
-    from streamlint.run.function import UnknownFunctionError, walks_of
+    from streamlint.run.function import UnknownFunctionError, walks_of, works
     from streamlint.run.results import Settings
 
     settings = Settings(default_stream=load(root).default_stream)
@@ -115,11 +115,16 @@ def _walks(options: argparse.Namespace, root: Path) -> Sequence[Walk]:
     except UnknownFunctionError as error:
         others = _others(function, error.names)
         if not function:
-            raise UserError(f"name the function to draw: {name}::FUNCTION{others}") from error
+            what = (
+                f"name the function to draw: {name}::FUNCTION{others}"
+                if error.names
+                else f"{name} does no GPU work"
+            )
+            raise UserError(what) from error
         near = suggestion(function, error.names)
         more = others.replace("; it", " It", 1) if near else others
         raise UserError(f"{name} has no function {function}{near}{more}") from error
-    walks = [walk for walk in walks if len(walk.trace.ops) > 1]  # the first stands for what came before
+    walks = [walk for walk in walks if works(walk)]
     if not walks:
         raise UserError(f"{function} of {name} does no GPU work")
     return walks
@@ -149,8 +154,10 @@ def _pictures(options: argparse.Namespace, root: Path, walks: Sequence[Walk]) ->
         evidence = [found.evidence for found in walk.findings if found.evidence is not None]
         scene = whole_scene(walk.trace, evidence, sources, everything=options.all_operations)
         messages = [found.message for found in walk.findings]
-        title = messages[0] if len(messages) == 1 else f"`{function}`: {len(messages) or 'no'} findings"
-        drawn.append(picture(scene, title, f"{function} in {name}"))
+        title = (
+            messages[0] if len(messages) == 1 else f"`{function or name}`: {len(messages) or 'no'} findings"
+        )
+        drawn.append(picture(scene, title, f"{function} in {name}" if function else name))
     return drawn
 
 
@@ -160,7 +167,11 @@ def parser() -> argparse.ArgumentParser:
         description="Draw what runs where in a function, what orders it, and what nothing orders.",
     )
     add = made.add_argument
-    add("target", metavar="FILE::FUNCTION", help="FILE::function or FILE::Class.method")
+    add(
+        "target",
+        metavar="FILE::FUNCTION",
+        help="FILE::function or FILE::Class.method; FILE is what a script or a notebook does outside of both",
+    )
     add(
         "-o",
         "--output",

@@ -145,3 +145,72 @@ def test_the_default_stream_is_that_of_the_configuration(
         (tmp_path / "streamlint.toml").write_text(f'default-stream = "{name}"\n', "utf-8")
         assert main(["graph", f"{tmp_path / 'zero.py'}::f", "--format", "json"]) == 0
         assert kind in capsys.readouterr().out
+
+
+SCRIPT = """\
+import torch
+
+side = torch.cuda.Stream()
+x = torch.ones(4, device="cuda")
+with torch.cuda.stream(side):
+    y = x * 2
+print(y.sum())
+"""
+
+
+def test_what_a_script_or_a_notebook_does_outside_of_functions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    cells = [{"cell_type": "code", "metadata": {}, "outputs": [], "source": SCRIPT.splitlines(keepends=True)}]
+    book = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    (tmp_path / "book.ipynb").write_text(json.dumps(book))
+    for name in ("script.py", "book.ipynb"):
+        assert main(["graph", str(tmp_path / name)]) == 0
+        told = capsys.readouterr().out
+        assert "Nothing orders" in told
+        assert "y.sum()" in told
+
+
+def test_the_memory_of_one_finding_is_not_taken_for_that_of_another(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One is read too early, another one goes back too early: each card names its own."""
+    (tmp_path / "both.py").write_text(BOTH)
+    assert main(["graph", str(tmp_path / "both.py::run")]) == 0
+    told = capsys.readouterr().out
+    (used,) = (line for line in told.splitlines() if line.startswith("C "))
+    (reused,) = (line for line in told.splitlines() if line.startswith("D "))
+    name = reused.rpartition("`")[0].rpartition("`")[2]
+    assert f"reads `{name}`" in used
+
+
+BOTH = """\
+import torch
+
+
+class Prefetcher:
+    def __init__(self, loader):
+        self.loader = iter(loader)
+        self.stream = torch.cuda.Stream()
+        self.preload()
+
+    def preload(self):
+        batch, target = next(self.loader)
+        with torch.cuda.stream(self.stream):
+            self.batch = batch.cuda(non_blocking=True).sub_(127)
+            self.target = target.cuda(non_blocking=True)
+
+    def next(self):
+        batch, target = self.batch, self.target
+        self.preload()
+        return batch, target
+
+
+def run(loader, model):
+    p = Prefetcher(loader)
+    x, y = p.next()
+    while x is not None:
+        loss = model(x) - y
+        x, y = p.next()
+"""

@@ -124,7 +124,7 @@ def _operation(scene: Scene, number: OpId, row: int, lane: int, several: bool) -
         row=row,
         last=row,
         code=code,
-        effect=words.effect_of(judged, number, scene.focus.buffers),
+        effect=words.effect_of(judged, number, scene.focus.buffers_at(number)),
         place=_place(span, several=several) if op.role is Role.CODE else "",
         hint="\n".join(_hint(op, code)),
         letter=scene.letter(number) if racing else "",

@@ -50,6 +50,13 @@ class Focus:
     pairs: tuple[tuple[OpId, OpId], ...] = ()
     buffers: frozenset[BufferId] = frozenset()
     circles: tuple[tuple[OpId, OpId], ...] = ()
+    about: tuple[tuple[OpId, BufferId], ...] = ()
+    """Of several findings, the memory that each operation of ``racing`` is about."""
+
+    def buffers_at(self, number: OpId) -> frozenset[BufferId]:
+        """The memory that matters at an operation: of one that is racing, that of its own finding."""
+        own = frozenset(buffer for each, buffer in self.about if each == number)
+        return own or self.buffers
 
     def __or__(self, other: Focus) -> Focus:
         return Focus(
@@ -57,7 +64,11 @@ class Focus:
             tuple(dict.fromkeys((*self.pairs, *other.pairs))),
             self.buffers | other.buffers,
             tuple(dict.fromkeys((*self.circles, *other.circles))),
+            tuple(dict.fromkeys((*self._about(), *other._about()))),
         )
+
+    def _about(self) -> Iterable[tuple[OpId, BufferId]]:
+        return self.about or [(number, buffer) for number in self.racing for buffer in sorted(self.buffers)]
 
 
 def focus_of(judged: Judged, evidence: Occurrence) -> Focus:
@@ -209,7 +220,9 @@ def _says_nothing(judged: Judged, number: OpId, focus: Focus) -> bool:
     """
     op = judged.op(number)
     if isinstance(op, Free) and op.kind is FreeKind.DROPPED:
-        return op.buffer not in focus.buffers or number > focus.racing[-1]
+        reused = [focus.buffers_at(n) for n in focus.racing if isinstance(judged.op(n), Alloc)]
+        wanted = {buffer for each in reused for buffer in each} or focus.buffers
+        return op.buffer not in wanted or number > focus.racing[-1]
     if isinstance(op, Alloc) and number + 1 < len(judged.trace.ops):
         then = judged.op(OpId(number + 1))
         return then.at.span == op.at.span and ("buffer", op.buffer) in _things(judged, then)

@@ -70,7 +70,7 @@ def _actor(scene: Scene, number: OpId) -> Actor:
         place=f"{span.path}:{span.line}",
         lane=_where(scene, op),
         code=words.code_of(op, scene.sources),
-        effect=words.effect_of(scene.judged, number, scene.focus.buffers),
+        effect=words.effect_of(scene.judged, number, scene.focus.buffers_at(number)),
     )
 
 
@@ -116,7 +116,7 @@ def _told(scene: Scene, number: OpId) -> str:
     op = scene.judged.op(number)
     letter = f", {scene.letter(number)}" if number in scene.focus.racing else ""
     code, lane = words.code_of(op, scene.sources), lane_of(scene.judged, op)
-    effect = words.effect_of(scene.judged, number, scene.focus.buffers)
+    effect = words.effect_of(scene.judged, number, scene.focus.buffers_at(number))
     if op.role is not Role.CODE:
         return f"{code.capitalize()}: {effect}."
     on = f" on {lane.name}" if stream_at(op) is not None else ""

@@ -36,7 +36,7 @@ class Walk:
 
 
 def walks_of(root: Path, file: Path, function: str, settings: Settings) -> list[Walk]:
-    """The paths of a function (or ``Class.method``), those with most findings first.
+    """The paths of a function, of ``Class.method``, or of what stands outside (""), most findings first.
 
     What is found is what ``check`` finds there, also if it takes a caller to show it. Where nothing is, the
     paths are those of the function alone.
@@ -49,8 +49,20 @@ def walks_of(root: Path, file: Path, function: str, settings: Settings) -> list[
         error = next(iter(session.tree.errors.values()))
         raise ir.LoweringError(error.path, error.line, error.message)
     names = _names(module)
-    if function not in names:
+    if function and function not in names:
         raise UnknownFunctionError(names)
+    walks = _walks(session, module, file, function or module.name)
+    if not function and not any(works(walk) for walk in walks):
+        raise UnknownFunctionError(names)
+    return walks
+
+
+def works(walk: Walk) -> bool:
+    """Whether there is anything on the path; the first operation stands for what came before."""
+    return len(walk.trace.ops) > 1
+
+
+def _walks(session: Session, module: ir.Module, file: Path, function: str) -> list[Walk]:
     found = leading([f for f in session.file(file).findings if f.confidence is not Confidence.POSSIBLE])
     by_trace: dict[int, Walk] = {}
     for finding in found:
