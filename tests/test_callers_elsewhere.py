@@ -41,11 +41,13 @@ FUNCTION = (
     "from scaling import scale\n\ndef run(loader, step):\n    return [scale(step(x)) for x in loader]\n"
 )
 METHOD = "def run(scaler, loader):\n    return [scaler.doubled(x) for x in loader]\n"
+SCRIPT = "import scaling\n\nfor x in loader:\n    scaling.scale(step(x))\n"
 OWN = "def scale(x):\n    return x\n\ndef doubled(x):\n    return x\n"
 
 
 @pytest.mark.parametrize(
-    ("other", "sure"), [(FUNCTION, {"doubled"}), (METHOD, {"scale"}), (OWN, {"doubled", "scale"})]
+    ("other", "sure"),
+    [(FUNCTION, {"doubled"}), (METHOD, {"scale"}), (SCRIPT, {"doubled"}), (OWN, {"doubled", "scale"})],
 )
 def test_what_callers_leave_pending_is_judged_where_they_are_in_sight(
     tmp_path: Path, other: str, sure: set[str]

@@ -313,10 +313,9 @@ class Session:
         """
         others = [other for other in self._calling(name) if other != module.name]
         return len(others) > MOST_MODULES or any(
-            name in decl.called
+            name in called.body_names or any(name in decl.called for decl in relevance.all_functions(called))
             for other in others
             if (called := self.project.module(other)) is not None
-            for decl in relevance.all_functions(called)
         )
 
     def _records(self, where: str, name: str) -> Iterator[bool]:
