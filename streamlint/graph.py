@@ -8,17 +8,18 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from streamlint.api import request
 from streamlint.errors import UserError
-from streamlint.files import SourceFiles
+from streamlint.files import SourceFiles, absolute
 from streamlint.output.ours import signed
 from streamlint.output.terminal import complain, report_file, save, show
 from streamlint.settings.catalog import suggestion
-from streamlint.settings.config import find_root, load
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from streamlint.pictures.model import Picture
+    from streamlint.run.check import Request
     from streamlint.run.function import Walk
 
 
@@ -40,13 +41,13 @@ def main(argv: Sequence[str]) -> int:
     """Run ``streamlint graph``; 0: drawn. Raises UserError where the function cannot be found or analyzed."""
     options = parser().parse_args(argv)
     notation = _notation(options)
-    root, _ = find_root([Path(str(options.target).partition("::")[0])])
-    walks = _walks(options, root)
+    asked = request((Path(str(options.target).partition("::")[0]),))
+    walks = _walks(options, asked)
     if not options.all_paths:
         if len(walks) > 1:
             complain(f"{len(walks)} paths, the first is shown; --all-paths shows all")
         walks = walks[:1]
-    pictures = _pictures(options, root, walks)
+    pictures = _pictures(options, asked.root, walks)
     if notation is Notation.PNG:
         from streamlint.pictures import png
         from streamlint.pictures.colors import Scheme
@@ -97,7 +98,7 @@ def _notation(options: argparse.Namespace) -> Notation:
     return chosen
 
 
-def _walks(options: argparse.Namespace, root: Path) -> Sequence[Walk]:
+def _walks(options: argparse.Namespace, asked: Request) -> Sequence[Walk]:
     name, _, function = str(options.target).partition("::")
     path = Path(name)
     if not path.is_file():
@@ -105,11 +106,9 @@ def _walks(options: argparse.Namespace, root: Path) -> Sequence[Walk]:
     # The analysis is imported late: a wrong command line needs none.
     from streamlint.ir import LoweringError
     from streamlint.run.function import UnknownFunctionError, walks_of, works
-    from streamlint.run.results import Settings
 
-    settings = Settings(default_stream=load(root).default_stream)
     try:
-        walks = walks_of(root, path.resolve(), function, settings)
+        walks = walks_of(asked, absolute(path), function)
     except LoweringError as error:
         raise UserError(f"{error.path}:{error.line}: {error.message}") from error
     except UnknownFunctionError as error:

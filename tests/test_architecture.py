@@ -91,7 +91,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "settings",
         "source",
     },
-    "graph": {*COMMANDS, "ir", "pictures"},
+    "graph": {*COMMANDS, "api", "ir", "pictures"},
     # The observed trace comes from the tables, and goes to the judge; what is captured, interp knows.
     "confirm": {*COMMANDS, "api", "order", "pictures", "interp", "judging", "models", "rules", "witness"},
     # In the user's own tests.

@@ -185,6 +185,19 @@ def test_the_memory_of_one_finding_is_not_taken_for_that_of_another(
     assert f"reads `{name}`" in used
 
 
+def test_what_is_found_with_another_file_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "streams.py").write_text(
+        "import torch\n\nCOPY = None\n\n\ndef init():\n    global COPY\n    COPY = torch.cuda.Stream()\n"
+    )
+    (tmp_path / "use.py").write_text(
+        "import streams\nimport torch\n\n\ndef run(x: torch.Tensor):\n"
+        "    with torch.cuda.stream(streams.COPY):\n        y = x * 2\n    return y + 1\n"
+    )
+    assert main(["graph", str(tmp_path / "use.py::run")]) == 0
+    assert "Nothing orders A and B." in capsys.readouterr().out
+
+
 BOTH = """\
 import torch
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
@@ -9,13 +10,13 @@ from streamlint.finding import Confidence, leading
 from streamlint.frozen import frozen
 from streamlint.interp.entries import starts
 from streamlint.interp.entries.runs import run_entry
+from streamlint.run import check
 from streamlint.run.session import Session
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from streamlint.finding import Finding
-    from streamlint.run.results import Settings
     from streamlint.trace import Trace
 
 
@@ -35,15 +36,16 @@ class Walk:
     findings: tuple[Finding, ...] = ()
 
 
-def walks_of(root: Path, file: Path, function: str, settings: Settings) -> list[Walk]:
+def walks_of(asked: check.Request, file: Path, function: str) -> list[Walk]:
     """The paths of a function, of ``Class.method``, or of what stands outside (""), most findings first.
 
-    What is found is what ``check`` finds there, also if it takes a caller to show it. Where nothing is, the
-    paths are those of the function alone.
+    What is found is what ``check`` finds there, also if it takes a caller or another file to show it. Where
+    nothing is, the paths are those of the function alone.
 
     Raises ``ir.LoweringError`` if the file cannot be used.
     """
-    session = Session(root, (file,), settings, {})
+    files = check.files_around(asked, (file,))
+    session = Session(asked.root, files, replace(check.settings_of(asked), evidence=True), {})
     module = session.module(file)
     if module is None:
         error = next(iter(session.tree.errors.values()))
