@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamlint.confirm.inside.values import SAMPLE, snapshot
-from streamlint.confirm.terms import Cause, CudaError
+from streamlint.confirm.terms import GONE, Cause, CudaError
 from streamlint.confirm.verdict import (
     NOT_MADE,
     Decision,
@@ -250,3 +250,19 @@ def test_a_value_that_is_another_says_more_than_one_that_is_missing() -> None:
     assert first_difference(reference, gated) == Difference("value", "False", "True")
     assert first_difference(reference, (*reference, ("b", "2"))) == Difference("size", "2", "3")
     assert first_difference((("a", "1"), ("a", "2")), (("a", "1"), ("a", "2"))) is None
+
+
+def test_an_array_that_only_one_run_still_has_is_no_difference() -> None:
+    """`put[grid, a](x[:2], 7)`, then `double[grid, b](x, y)`: the view is gone when garbage is looked for."""
+    view = (("x[:2].shape", "(2,)"), ("x[:2][0]", "7"))
+    rest = (("x.shape", "(4,)"), ("x[0]", "7"))
+    gone = (("x[:2]", GONE),)
+    assert first_difference((*gone, *rest), (*view, *rest)) is None
+    assert first_difference((*view, *rest), (*gone, *rest)) is None
+    assert first_difference((*gone, *rest), (*gone, *rest)) is None
+    stale = (*view, ("x.shape", "(4,)"), ("x[0]", "0"))
+    assert first_difference((*gone, *rest), stale) == Difference("x[0]", "7", "0")
+    # Of two arrays of one name each run has another one.
+    value, other = ("value[0]", "7"), ("value[0]", "8")
+    assert first_difference((("value", GONE), value), (other, ("value", GONE))) is None
+    assert first_difference((("value", GONE), value), (("value", GONE), other)) is not None

@@ -13,6 +13,7 @@ import pytest
 
 from streamlint.confirm.inside.sight import sight_of
 from streamlint.confirm.plan.functions import Program
+from streamlint.confirm.terms import GONE
 from streamlint.confirm.text.instrument import PROBE, Place
 from streamlint.confirm.text.weave import Role, Site, weave
 from tests.confirm_support import Array
@@ -224,7 +225,7 @@ def test_a_sight_keeps_nothing_alive() -> None:
     del array
     gc.collect()
     assert gone() is None
-    assert sight.leaves(None) == [("x[1]", "3")]
+    assert sight.leaves(None) == [("x[0]", GONE), ("x[1]", "3")]
 
 
 @pytest.mark.parametrize(

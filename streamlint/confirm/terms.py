@@ -27,6 +27,9 @@ CRASHES: Final = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, 
 RESULT: Final = "result of call "
 """How the places of numbers begin that calls returned. Some are times, which no two runs have in common."""
 
+GONE: Final = "(gone)"
+"""In place of the contents of an array that nothing holds any more: when that is, the collector decides."""
+
 
 @frozen()
 class CudaError:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from typing_extensions import assert_never
 
 from streamlint.confirm.gpu.driver import NOT_READY
-from streamlint.confirm.terms import RESULT, Cause, CudaError
+from streamlint.confirm.terms import GONE, RESULT, Cause, CudaError
 from streamlint.frozen import frozen
 from streamlint.witness import (
     ByDeadlock,
@@ -411,7 +411,10 @@ def first_difference(reference: Snapshot, gated: Snapshot) -> Difference | None:
 
     One that has another value in the same place says more than one that is missing: in
     ``if flag.any() or other.any():`` what ``flag`` gave decides whether ``other`` is looked at.
+    An array that only one run still had is missing for another reason.
     """
+    unequal = _gone_in_one(reference, gated)
+    reference, gated = (_without_arrays(unequal, leaves) for leaves in (reference, gated))
     there = _by_turn(gated)
     for (place, turn), expected in _by_turn(reference).items():
         got = there.get((place, turn), expected)
@@ -423,6 +426,24 @@ def first_difference(reference: Snapshot, gated: Snapshot) -> Difference | None:
     if len(reference) != len(gated):
         return Difference("size", str(len(reference)), str(len(gated)))
     return None
+
+
+def _gone_in_one(reference: Snapshot, gated: Snapshot) -> tuple[str, ...]:
+    """Arrays that were gone in one of two runs. In ``put[grid, a](x[:n], 7)`` one goes when garbage does."""
+    return tuple({place for place, _ in _gone(reference) ^ _gone(gated)})
+
+
+def _gone(leaves: Snapshot) -> set[tuple[str, int]]:
+    """The names of arrays that were gone, and how much of that name comes before."""
+    return {
+        (name, sum(place.startswith(name) for place, _ in leaves[:number]))
+        for number, (name, text) in enumerate(leaves)
+        if text == GONE
+    }
+
+
+def _without_arrays(names: tuple[str, ...], leaves: Snapshot) -> Snapshot:
+    return tuple(leaf for leaf in leaves if not leaf[0].startswith(names)) if names else leaves
 
 
 def _by_turn(leaves: Snapshot) -> dict[tuple[str, int], str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from streamlint.confirm.inside.reuse import Block, block_of
 from streamlint.confirm.inside.values import snapshot
-from streamlint.confirm.terms import RESULT
+from streamlint.confirm.terms import GONE, RESULT
 from streamlint.frozen import frozen
 
 if TYPE_CHECKING:
@@ -67,7 +67,9 @@ class Sight:
             found += _prefixed(self.name, snapshot(driver.peek(self.pointer, _POINTED_AT)))
         elif self.array is not None:
             value = self._array()
-            if value is not None:
+            if value is None:
+                found.append((self.name, GONE))
+            else:
                 found += _prefixed(self.name, snapshot(_limited(value)))
         for part in self.parts:
             found += part.leaves(driver)

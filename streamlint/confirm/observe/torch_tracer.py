@@ -156,7 +156,7 @@ class Tracer:
                 else:
                     _append(touches, tensor, block, mode, 0, operand)
             elif not tensor.is_cuda:
-                if self._hosts:
+                if self._hosts or self.recorder.host_blocks > self._followed:
                     left = [tensor] if left is None else [*left, tensor]
             elif address:
                 block = block or self._block_around(tensor, address)
@@ -323,7 +323,7 @@ class Tracer:
 
     def read_by_host(self, tensor: Any, name: str) -> None:
         """A value of host memory goes to Python without an operator."""
-        if self._hosts and not tensor.is_cuda:
+        if (self._hosts or self.recorder.host_blocks > self._followed) and not tensor.is_cuda:
             touches: list[Touched] = []
             self._touch_host(tensor, Mode.READ, 0, touches)
             if touches:
