@@ -130,6 +130,7 @@ CUDA_CORE = Framework(
         Api("copy_from", "src stream", (Copies("self", "src", "stream"),), telling=("stream",)),
         Api("fill", "value stream", (Uses(writes=("self",), stream="stream"),), telling=("stream",)),
         Api("close", "stream", (Frees("self", "stream"),), telling=("stream",)),
+        Api("set_deallocation_stream", "stream", (Frees("self", "stream", later=True),), telling=("stream",)),
     ),
     device_methods=(
         Api("create_stream", "obj options", (_NEW_STREAM,), telling=()),

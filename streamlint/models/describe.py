@@ -141,6 +141,8 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915  one
             text = f"allocates {_SPACES[space]}" + (f", in order of {_stream(stream)}" if stream else "")
             text += ", and fills it on the current stream" if one.filled else ""
             return text + (f" from {pool}, which reuses it as soon as it is dropped" if pool else "")
+        case fx.Frees(buffer, str(stream), later=True):
+            return f"makes {_receiver(buffer)} be freed in order of {_stream(stream)}"
         case fx.Frees(buffer, stream, device_wide):
             order = f", in order of {_stream(stream)}" if stream else ""
             wide = "; was seen to wait for the whole device" if device_wide else ""

@@ -329,11 +329,12 @@ class Allocates:
 
 @frozen()
 class Frees:
-    """``device_wide``: blocks until the whole device is idle (observed, not documented)."""
+    """``device_wide``: waits for the whole device (observed). ``later``: only says on which stream."""
 
     buffer: str
     stream: str | None = None
     device_wide: bool = False
+    later: bool = False
 
 
 @frozen()

@@ -210,7 +210,7 @@ class Calls:
                 )
             case CaptureEnds(stream=stream):
                 recorder.end_capture(self._stream(call, stream))
-            case Frees(buffer=buffer, stream=stream):
+            case Frees(buffer=buffer, stream=stream, later=False):
                 on = None if stream is None else self._stream(call, stream)
                 freed = recorder.blocks.get(call.number(buffer))
                 if effect.device_wide and (freed is None or freed.stream is None):

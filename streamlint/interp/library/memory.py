@@ -367,6 +367,10 @@ def free(call: Call, effect: fx.Frees) -> None:
     freed = call.buffer(effect.buffer)
     if freed is None:
         return
+    if effect.later:
+        # buffer.set_deallocation_stream(consumer); buffer.close() frees it on `consumer`.
+        m.life.freed_on[freed.id] = call.stream(effect.stream).id
+        return
     # cudaFree of memory from cudaMallocAsync does not wait for anything (measured).
     if effect.device_wide and m.buffers[freed.id].alloc_stream is None:
         m.emit(SyncDevice(m.site(call.span), m.lane, OBSERVED, device=m.device, name=call.name()))
@@ -375,11 +379,11 @@ def free(call: Call, effect: fx.Frees) -> None:
 
 
 def _freed_on(call: Call, stream: str | None, freed: BufferV) -> StreamId | None:
-    """The stream that orders a free; ``cuda.core``'s is that of the allocation where none is given."""
+    """The stream that orders a free; ``cuda.core``'s is that of the allocation, or was set."""
     if stream is None:
         return None
     if call.lib is fx.Lib.CORE and call.value(stream) == NONE:
-        return call.m.buffers[freed.id].alloc_stream
+        return call.m.life.freed_on.get(freed.id, call.m.buffers[freed.id].alloc_stream)
     return call.stream(stream).id
 
 

@@ -109,6 +109,8 @@ class Lifetimes:
     """Memory from outside that the code lets go of."""
     grown: set[BufferId] = field(default_factory=set)
     """Memory that a tensor gave back for more, if that was more."""
+    freed_on: dict[BufferId, StreamId] = field(default_factory=dict)
+    """On which streams memory is to be freed that was allocated on another one."""
     elements: dict[BufferId, int] = field(default_factory=dict)
     """How many elements tensors were allocated with."""
     moved: dict[BufferId, BufferV] = field(default_factory=dict)
