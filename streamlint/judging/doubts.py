@@ -152,17 +152,21 @@ def _of_outside_calls(judged: Judged, first: OpId, second: OpId, run: Run) -> se
 def _is_finished_elsewhere(judged: Judged, first: OpId, later: Op, run: Run) -> bool:
     """Whether the earlier call records an event that another method of the class lets the host wait for.
 
-    ``start()`` twice in a row: who calls it may well call ``finish()`` in between.
+    ``start()`` twice in a row: who calls it may well call ``finish()`` in between. So may who gets the event,
+    ``done = upload(rows)``.
     """
     earlier = judged.op(first)
     if _waits_itself(judged, later):
         return False
-    recorded = (
-        readable(judged.trace.events[op.event].name, "").partition("[")[0].rpartition(".")[2]
+    recorded = [
+        judged.trace.events[op.event]
         for op in map(judged.op, judged.numbers(Record, first=first + 1))
         if isinstance(op, Record) and op.at.call == earlier.at.call and op.stream == stream_of(earlier)
-    )
-    return any(name in run.entry.finished_elsewhere for name in recorded)
+    ]
+    if any(event.handed for event in recorded):
+        return True
+    fields = (readable(event.name, "").partition("[")[0].rpartition(".")[2] for event in recorded)
+    return any(name in run.entry.finished_elsewhere for name in fields)
 
 
 def _is_of_caller(judged: Judged, earlier: Op, later: Op) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.finding import Confidence, Finding, Occurrence, Pair, Related, Severity
 from streamlint.frozen import frozen
-from streamlint.judging import evidence
+from streamlint.judging import conversions, evidence
 from streamlint.judging.call_ends import OpenEnd, TwoStreams, is_given, owner_of
 from streamlint.judging.doubts import barriers_between, guessed, settle
 from streamlint.judging.edges import missing_edge
@@ -131,7 +131,8 @@ def findings_of(run: Run) -> Iterator[Conditional]:
 def _settled(problem: Problem, judged: Judged, run: Run, paths: Sequence[Judged]) -> Problem:
     """The problem with everything that speaks against it."""
     settled = settle(problem, judged, run, paths)
-    return replace(settled, doubts=settled.doubts | evidence.doubts_of(judged, settled))
+    known = evidence.doubts_of(judged, settled) | conversions.doubts_of(judged, settled)
+    return replace(settled, doubts=settled.doubts | known)
 
 
 def _surer(candidate: Candidate, run: Run, finding: Finding) -> tuple[OpenEnd | TwoStreams, Finding] | None:

@@ -208,6 +208,9 @@ KEEPS_LAYOUT = frozenset(
 )
 """Of these, views of all elements in their order."""
 
+TRANSPOSES = frozenset("t T mT H mH transpose permute movedim swapaxes swapdims".split())
+"""Views whose elements stand in another order than in memory, mostly."""
+
 LAID_OUT_AS_OTHERS = ("_like", "empty_strided", "empty_permuted")
 """How names of factories end that lay out what they make as something else is laid out."""
 

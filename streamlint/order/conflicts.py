@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from streamlint.frozen import frozen
 from streamlint.order.hb import HappensBefore, Ordering, Verdict
 from streamlint.trace import (
+    NOTHING,
     Access,
     BufferId,
     Callback,
@@ -158,7 +159,7 @@ class _Search:
 
     def run(self) -> Iterator[Conflict]:
         for index, op in enumerate(self._trace.ops):
-            entries = self._entries(OpId(index), op)
+            entries = [one for one in self._entries(OpId(index), op) if NOTHING[0] not in one.access.region]
             for entry in entries:
                 frontier = self._frontiers.setdefault(entry.access.buffer, _Frontier())
                 yield from self._meet(entry, frontier)

@@ -40,6 +40,7 @@ from streamlint.trace.ops import (
     Wait,
 )
 from streamlint.trace.regions import (
+    NOTHING,
     UNBOUNDED,
     WHOLE,
     Interval,
@@ -86,6 +87,7 @@ from streamlint.trace.things import (
 __all__ = [
     "CURRENT_DEVICE",
     "MAIN_LANE",
+    "NOTHING",
     "UNBOUNDED",
     "WHOLE",
     "Access",

@@ -54,6 +54,9 @@ Region: TypeAlias = tuple[Selector, ...]
 
 WHOLE: Region = ()
 
+NOTHING: Region = (Interval(0, 0),)
+"""What a tensor of size 0 has: ``torch.empty(2, 0)``, ``x[:0]``."""
+
 
 class Overlap(Enum):
     YES = "yes"
@@ -63,6 +66,8 @@ class Overlap(Enum):
 
 def overlap(a: Region, b: Region) -> Overlap:
     """Whether two regions of one buffer share a place."""
+    if NOTHING[0] in a or NOTHING[0] in b:
+        return Overlap.NO
     answer = Overlap.YES
     if _picked(a) != _picked(b):
         answer, a, b = Overlap.MAYBE, _places(a), _places(b)

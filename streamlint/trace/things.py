@@ -171,6 +171,8 @@ class Event:
     made_like: EventId | None = None
     """What stands for it in a container of unknown length, if that was recorded as it was made: until it is
     recorded itself, it holds what that one did first."""
+    handed: bool = False
+    """Whether a call from outside gave it back: its caller may wait for it."""
 
 
 @frozen()
@@ -195,6 +197,10 @@ class Buffer:
     of_values: bool = False
     """Whether it was made of Python's values, which are few: ``torch.tensor([step])``."""
     passed: Passed | None = None
+    instead_of: BufferId | None = None
+    """What it may be itself: ``y = x.contiguous()`` copies nothing where there is nothing to do ..."""
+    elsewhere: bool = False
+    """... and a variable names the device, which may be another one than that of what it was made from."""
 
 
 @frozen()

@@ -18,6 +18,8 @@ from streamlint.interp.state.values import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from streamlint.interp.state.machine import Machine
 
 
@@ -106,9 +108,25 @@ def class_of(m: Machine, func: FuncV, args: list[Value]) -> ir.ClassDecl | None:
 
 
 def is_abstract(function: ir.Function) -> bool:
-    """``def synchronize(self): raise NotImplementedError``: a subclass that is not in sight does it."""
+    """``def synchronize(self): raise NotImplementedError``: a subclass that is not in sight does it.
+
+    So does a class of which only the form is told: ``def capture(self, stream): ...`` of a ``Protocol``.
+    """
     match function.body:
         case (ir.Raise(),) | (ir.Eval(value=ir.Const()), ir.Raise()):
             return True
+        case (*said, ir.Eval(value=ir.Const(value=last))) if not said or _is_told(said):
+            return last is ... or _is_left_to_heirs(function)
+        case ():
+            return _is_left_to_heirs(function)
         case _:
             return False
+
+
+def _is_told(said: Sequence[ir.Stmt]) -> bool:
+    """Whether nothing but a docstring comes before."""
+    return len(said) == 1 and isinstance(said[0], ir.Eval) and isinstance(said[0].value, ir.Const)
+
+
+def _is_left_to_heirs(function: ir.Function) -> bool:
+    return any(ir.dotted(one).rpartition(".")[2] == "abstractmethod" for one in function.decorators)

@@ -214,6 +214,7 @@ def _from_host(m: Machine, name: str, source: Value, kwargs: dict[str, Value], s
             else:
                 # On the host or on the device, which is not known.
                 handoffs.by_interface(m, view, Lib.CUPY, span, name)
+                tensors.may_give_back(m, made, view, name)
         accesses = [Access(view.id, Mode.READ, view.region) for view in found]
         accesses.append(Access(made.id, Mode.WRITE))
         # What asarray() makes of an array of NumPy's is a new one, as array() makes it.
@@ -276,6 +277,8 @@ def operator(
         flavor = other.flavor if other is not None else Flavor.DEVICE_ARRAY
         made = m.new_buffer("", Space.DEVICE, Origin.RESULT, flavor, span, stream.id)
         targets, result = [made], made
+        if len(sources) == 1:
+            tensors.may_give_back(m, made, sources[0], name)
     writes = [Access(view.id, Mode.WRITE, view.region) for view in targets]
     by = flavors.product(other) if other is not None else Lib.CUPY.product
     choice = StreamChoice.IMPLIED if on is None else StreamChoice.NAMED

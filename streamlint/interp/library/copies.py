@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.facts import answers, flags
-from streamlint.interp.library import addresses, devices, tensors
+from streamlint.interp.library import addresses, devices, dtypes, tensors
 from streamlint.interp.state import flavors, names, symbols
 from streamlint.interp.state.ends import PathEnds
 from streamlint.interp.state.values import (
@@ -104,6 +104,8 @@ def method(
                 # Only what is on the host can be pinned: what callers pass as a device is another one here.
                 m.is_memory(view, Evidence.SHOWN)
                 m.lives(view, Space.PAGEABLE, Evidence.SHOWN)
+            if m.space(view) is Space.PINNED:
+                return view
             tensors.operate(m, span, name, [view])
             return m.new_buffer("", Space.PINNED, Origin.RESULT, Flavor.TORCH, span)
         case "type":
@@ -173,7 +175,11 @@ def _to(m: Machine, view: BufferV, args: list[Value], kwargs: dict[str, Value], 
         target = given[0]
     # x.to(device, non_blocking=True): who need not wait has a device, also where a test took it for None.
     if target is None or (target == NONE and not non_blocking):
+        wanted = dtypes.named(kwargs.get("dtype", given[0] if given else None))
         copied = "copy" in kwargs and is_true(m, kwargs["copy"], span, "copy")
+        if dtypes.is_same(m, view, wanted) and not copied:
+            return view
+        copied = copied or dtypes.is_other(m, view, wanted)
         return tensors.operate(m, span, "to(copy=True)" if copied else "to(dtype)", [view])
     device = devices.as_device(m, target)
     if device.is_host:
@@ -235,6 +241,8 @@ def _to_device(m: Machine, view: BufferV, device: DeviceV, span: Span, *, blocki
         # What is moved to a device is memory.
         m.is_memory(view, Evidence.INFERRED)
     m.buffers[made.id] = replace(m.buffers[made.id], kind=m.buffers[view.id].kind, residence=residence)
+    if space is Space.UNKNOWN:
+        tensors.may_be(m, made, view, elsewhere=device.symbol is not None)
     copy(m, made, view, span, blocking=blocking, name="to device")
     return made
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamlint.interp.library import addresses, copies, devices, layout, storage, tensors
+from streamlint.interp.library import addresses, copies, devices, dtypes, layout, storage, tensors
 from streamlint.interp.state import names
 from streamlint.interp.state.values import (
     NONE,
@@ -16,6 +16,7 @@ from streamlint.interp.state.values import (
 from streamlint.models import torch as model
 from streamlint.models.schema import Lib
 from streamlint.trace import (
+    NOTHING,
     Access,
     Evidence,
     Mode,
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 
 _SIZED = frozenset({"empty", "zeros", "ones", "rand", "randn"})
 """Factories whose plain arguments are the sizes."""
+
+
+def _takes_sizes(name: str) -> bool:
+    return name.removeprefix("new_") in _SIZED
 
 
 def make(
@@ -72,13 +77,19 @@ def make(
         if name not in model.UNFILLED:
             tensors.write_on_host(m, made, span, name)
         return made
+    count = storage.elements([names.settle(m, size) for size in args]) if _takes_sizes(name) else None
     stream = m.current_stream(Lib.TORCH, device)
+    if count == 0:
+        # torch.empty(rows, 0): no memory, which nobody can use or get.
+        made = m.new_buffer("", space, Origin.ALLOCATED, Flavor.TORCH, None, None, device)
+        m.life.elements[made.id] = count
+        return replace(m.no_surer_place(made, by), region=NOTHING)
     made = m.new_buffer("", space, Origin.ALLOCATED, Flavor.TORCH, span, stream.id, device)
+    dtypes.made(m, made, kwargs)
     made = layout.made(m, m.no_surer_place(made, by), name, kwargs)
     if like is not None and "device" not in kwargs:
         m.made_of[made.id] = like.id
-    count = storage.elements([names.settle(m, size) for size in args])
-    if name in _SIZED and count is not None:
+    if count is not None:
         m.life.elements[made.id] = count
     if name not in model.UNFILLED:
         filled = (Access(made.id, Mode.WRITE),)

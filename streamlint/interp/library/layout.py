@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.state.values import BufferV, ConstV
+from streamlint.interp.library import dtypes
+from streamlint.interp.state import symbols
+from streamlint.interp.state.lifetime import MAY_RETURN_OPERAND
+from streamlint.interp.state.values import BufferV, ConstV, symbol_of
 from streamlint.models import torch as model
 
 if TYPE_CHECKING:
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
 
 QUESTION = "is_contiguous"
+_NO = 1
 
 
 def made(m: Machine, view: BufferV, name: str, options: Collection[str]) -> BufferV:
@@ -29,7 +33,23 @@ def viewed(m: Machine, view: BufferV, name: str) -> BufferV:
     """Another view of the whole, ``x.t()``: which of them is asked is not told apart."""
     if name not in model.KEEPS_LAYOUT:
         m.dense.discard(view.id)
+    if name in model.TRANSPOSES:
+        m.turned.add(view.id)
     return view
+
+
+def may_return_operand(m: Machine, view: BufferV, name: str) -> bool:
+    """Whether an operator may give back its operand: ``x.contiguous()``, not ``x.t().contiguous()``.
+
+    Nor does ``(x > 0).float()``, whose operand holds truth values.
+    """
+    if name not in MAY_RETURN_OPERAND:
+        return False
+    if name == "contiguous":
+        asked = symbols.Call(symbols.Attr(symbol_of(view), QUESTION), ())
+        has_gaps = view.id in m.turned or len(view.region) > 1 or m.oracle.memo.get(asked) == _NO
+        return not has_gaps
+    return not dtypes.is_other(m, view, dtypes.BY_METHOD.get(name))
 
 
 def answer(m: Machine, view: BufferV, options: Collection[object]) -> ConstV | None:

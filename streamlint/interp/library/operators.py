@@ -16,6 +16,7 @@ from streamlint.interp.library import (
     optimizers,
     saved_hooks,
     sizes,
+    storage,
     tensor_methods,
     tensors,
     unresolved,
@@ -146,7 +147,7 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
         )
         return NONE
     if out is not None:
-        targets = tensors.buffers_in(m, [out])
+        targets = [storage.for_result(m, view, span) for view in tensors.buffers_in(m, [out])]
         accesses = [
             *(Access(v.id, Mode.READ, v.region) for v in sources),
             *(Access(v.id, Mode.WRITE, v.region) for v in targets),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from streamlint.interp.state import lifetime, symbols
 from streamlint.interp.state.values import NONE, BufferV, ConstV, Flavor, TupleV, Value
 from streamlint.models.schema import Lib
-from streamlint.trace import WHOLE, Access, Evidence, Launch, Mode, Origin, Space, Symbol
+from streamlint.trace import NOTHING, WHOLE, Access, Evidence, Launch, Mode, Origin, Space, Symbol
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -60,17 +60,27 @@ def grown(m: Machine, view: BufferV, sizes: list[Value], span: Span) -> BufferV:
     return made
 
 
+def for_result(m: Machine, view: BufferV, span: Span) -> BufferV:
+    """``torch.add(a, b, out=torch.empty(0, device="cuda"))``: memory for the result is allocated."""
+    return _anew(m, view, span) if view.region == NOTHING and can_grow(m, view) else view
+
+
 def elements(sizes: list[Value]) -> int | None:
-    """How many elements ``torch.empty(2, 3)`` or ``x.resize_((2, 3))`` has; None if that is not known."""
+    """How many elements ``torch.empty(2, 3)`` or ``x.resize_((2, 3))`` has; None if that is not known.
+
+    ``torch.empty(rows, 0, columns)`` has none.
+    """
     given = sizes[0].items if len(sizes) == 1 and isinstance(sizes[0], TupleV) else sizes
     known = [size.value for size in given if isinstance(size, ConstV) and isinstance(size.value, int)]
+    if 0 in known:
+        return 0
     return math.prod(known) if given and len(known) == len(given) else None
 
 
 def can_grow(m: Machine, view: BufferV) -> bool:
     """Whether a tensor is all of its memory, which was allocated on the path."""
     made_here = m.buffers[view.id].origin is not Origin.ARGUMENT and not m.space(view).on_host
-    return view.region == WHOLE and made_here and not m.captures.active
+    return view.region in (WHOLE, NOTHING) and made_here and not m.captures.active
 
 
 def _anew(m: Machine, view: BufferV, span: Span) -> BufferV:

@@ -10,6 +10,7 @@ from streamlint.interp.library import (
     arrays,
     copies,
     devices,
+    dtypes,
     effects,
     factories,
     handoffs,
@@ -162,6 +163,9 @@ def method(
         return factories.make(m, name, args, kwargs, span, like=view)
     if name in lifetime.MAY_RETURN_OPERAND and name != "to" and m.space(view).on_host:
         # The tensor itself, unless it is strided or of another type. Who looks at it next reads it anyway.
+        return view
+    is_dense = name == "contiguous" and layout.answer(m, view, [*args, *kwargs]) is not None
+    if is_dense or (not kwargs and dtypes.is_same(m, view, dtypes.BY_METHOD.get(name))):
         return view
     if name == "clone" and m.space(view) is Space.PINNED:
         tensors.operate(m, span, name, [view])

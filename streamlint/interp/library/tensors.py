@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from streamlint.interp.facts import guesses, known
 from streamlint.interp.facts.kinds import NO_MEMORY, Kind
 from streamlint.interp.library import (
+    layout,
     saved_hooks,
     storage,
 )
@@ -280,10 +281,23 @@ def operate(
     flavor = first.flavor if first is not None and first.flavor in flavors.DEVICE_FLAVORS else Flavor.TORCH
     made = m.new_buffer("", space, Origin.RESULT, flavor, span, stream.id, device)
     _known_as(m, made, views)
+    if len(views) == 1:
+        may_give_back(m, made, views[0], name)
     known = flavors.product(first) if first is not None else ""
     work(m, span, stream.id, (*reads, Access(made.id, Mode.WRITE)), name, library=by or known)
     saved_hooks.saves(m, views, span)
     return made
+
+
+def may_give_back(m: Machine, made: BufferV, operand: BufferV, name: str) -> None:
+    """An operator has made something of its only operand, which it may give back: ``x.contiguous()``."""
+    if layout.may_return_operand(m, operand, name):
+        may_be(m, made, operand)
+
+
+def may_be(m: Machine, made: BufferV, operand: BufferV, *, elsewhere: bool = False) -> None:
+    """A call has made a copy, or given back its operand: nothing tells which."""
+    m.buffers[made.id] = replace(m.buffers[made.id], instead_of=operand.id, elsewhere=elsewhere)
 
 
 def _company(m: Machine, views: list[BufferV]) -> list[BufferV]:

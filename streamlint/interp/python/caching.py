@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
+from streamlint.interp.python import keys
 from streamlint.interp.state import naming, symbols
-from streamlint.interp.state.values import FuncV, Value, symbol_of
+from streamlint.interp.state.values import FuncV, StreamV, Value, symbol_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,9 +32,22 @@ def remembered(
     function = symbols.Local(func.function.module, func.function.qualname)
     place = symbols.Call(function, (*given, *named))
     if place not in m.remembered:
-        m.remembered[place] = run()
-        naming.rename(m, m.remembered[place], f"{func.function.name}()")
+        made = m.remembered[place] = run()
+        naming.rename(m, made, f"{func.function.name}()")
+        if isinstance(made, StreamV) and place.args:
+            _note_choice(m, made, place)
     return m.remembered[place]
+
+
+def _note_choice(m: Machine, stream: StreamV, place: symbols.Call) -> None:
+    """``lane(a)`` and ``lane(b)`` may be one stream, unless the arguments are known to differ."""
+    for other, value in m.remembered.items():
+        if not (isinstance(value, StreamV) and isinstance(other, symbols.Call) and other.func == place.func):
+            continue
+        apart = keys.are_two(m, symbols.Tuple(other.args), symbols.Tuple(place.args))
+        known = m.streams[value.id]
+        chosen = known.chosen or (other is not place and not apart)
+        m.streams[value.id] = replace(known, among=symbols.text_of(place.func), chosen=chosen)
 
 
 def is_cached(func: FuncV) -> bool:

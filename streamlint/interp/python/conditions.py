@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 from streamlint.interp.facts import answers
 from streamlint.interp.library import tensors
-from streamlint.interp.python import kinds
+from streamlint.interp.python import keys, kinds
 from streamlint.interp.state import names, symbols
 from streamlint.interp.state.values import (
     ApiV,
@@ -208,6 +208,10 @@ def _known(m: Machine, op: str, left: Value, right: Value) -> bool | None:
                 return None
             if isinstance(left, ConstV) and held.shape is Shape.DICT:
                 return symbol_of(left) in held.entries
+            if held.shape is Shape.DICT and all(
+                keys.are_two(m, symbol_of(left), one) for one in held.entries
+            ):
+                return False
             return None if held.named or held.items else False
         case _:
             return None

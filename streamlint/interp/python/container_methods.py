@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from streamlint.interp.python import keys
 from streamlint.interp.python.alike import like
 from streamlint.interp.python.containers import SLICE, extra, lazy, put
 from streamlint.interp.state import bounded, symbols
@@ -24,11 +25,9 @@ from streamlint.interp.state.values import (
     symbol_of,
     told,
 )
-from streamlint.trace import StreamId
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
-    from streamlint.interp.state.symbols import Symbol
     from streamlint.source import Span
 
 
@@ -145,27 +144,12 @@ def _may_hit(m: Machine, held: HeapObject, owner: HeapV, at: Value) -> bool:
     ``group = self.groups.get(layer)``, then ``if group:``. A lazily made stream is made for each key.
     """
     sought = symbol_of(at)
-    if isinstance(at, ConstV) or all(_are_two(m, sought, key) for key in held.entries):
+    if isinstance(at, ConstV) or all(keys.are_two(m, sought, key) for key in held.entries):
         return False
     key = symbols.Compare("in", symbol_of(at), symbol_of(owner))
     orders = any(isinstance(value, (StreamV, EventV)) for value in held.entries.values())
     relevant = orders and m.frame.touches and not m.constructing
     return m.oracle.choose(key, f"{told(at)} is a key", default=1, relevant=relevant) == 0
-
-
-def _are_two(m: Machine, one: Symbol, other: Symbol) -> bool:
-    """Whether two keys surely differ: those with the handles of two streams that the code has made do."""
-    match one, other:
-        case symbols.Const(kind, value), symbols.Const(other_kind, other_value):
-            return kind is other_kind and value != other_value
-        case symbols.Thing("stream", int() as first), symbols.Thing("stream", int() as second):
-            made = (m.streams[StreamId(number)].span is not None for number in (first, second))
-            return first != second and all(made)
-        case symbols.Tuple(items), symbols.Tuple(others):
-            pairs = zip(items, others, strict=False)
-            return len(items) != len(others) or any(_are_two(m, *pair) for pair in pairs)
-        case _:
-            return False
 
 
 def _extend(m: Machine, receiver: HeapV, source: Value) -> Value:

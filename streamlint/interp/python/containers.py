@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import classes
 from streamlint.interp.library import arrays, devices, handoffs, in_place, sizes, stream_values, tensors
-from streamlint.interp.python import alike
+from streamlint.interp.python import alike, keys
 from streamlint.interp.state import counted, elements, names, rings, stored, symbols
 from streamlint.interp.state.values import (
     NONE,
@@ -140,8 +140,9 @@ def extra(m: Machine, held: HeapObject, owner: HeapV, at: Symbol) -> Value:
             # Where a loop has filled a dict, the sample is itself one of its elements.
             apart = held.sample in held.entries.values()
             held.extra[at] = alike.like(m, held.sample, at, held.born, apart=apart)
-        elif held.items or held.entries:
-            known = held.items or list(held.entries.values())
+        elif known := held.items or [
+            value for key, value in held.entries.items() if not keys.are_two(m, key, at)
+        ]:
             used = len(held.extra)
             by = symbols.text_of(at) if len(known) > 1 else ""
             held.extra[at] = _picked(known[min(used, len(known) - 1)], by)

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import models
-from streamlint.interp.state import lifetime
-from streamlint.interp.state.values import BufferV, Value
+from streamlint.interp.state import lifetime, names
+from streamlint.interp.state.values import BufferV, EventV, HeapV, TupleV, Value
 from streamlint.trace import (
     Access,
     BufferId,
@@ -95,6 +95,8 @@ def hand_out(m: Machine, value: Value, views: Iterable[BufferV], span: Span | No
     Of what a side stream allocated (``views`` is the memory in the value) a consumer holds one at a time:
     ``for batch in prefetcher`` lets the last batch go when it gets the next one.
     """
+    for event in _events_in(m, value):
+        m.events[event.id] = replace(m.events[event.id], handed=True)
     lent = _made_aside(m, views)
     if lent:
         m.life.lent = [value]
@@ -103,6 +105,21 @@ def hand_out(m: Machine, value: Value, views: Iterable[BufferV], span: Span | No
         m.life.outside.append(value)
     if span is not None:
         lifetime.after_statement(m, span)
+
+
+def _events_in(m: Machine, value: Value, depth: int = 3) -> Iterator[EventV]:
+    match names.settle(m, value):
+        case EventV() as event:
+            yield event
+        case TupleV(items) if depth:
+            for item in items:
+                yield from _events_in(m, item, depth - 1)
+        case HeapV(number) if depth:
+            held = m.heap[number]
+            for item in (*held.items, *held.named):
+                yield from _events_in(m, item, depth - 1)
+        case _:
+            pass
 
 
 def consume(m: Machine, views: Iterable[BufferV], span: Span) -> None:

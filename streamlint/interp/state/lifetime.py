@@ -57,10 +57,14 @@ if TYPE_CHECKING:
     from streamlint.source import Span
     from streamlint.trace import Buffer
 
-MAY_RETURN_OPERAND = frozenset(
-    "contiguous to to(dtype) float half bfloat16 double long int bool type type_as cuda cpu expand_as "
-    "reshape flatten ravel astype(copy=False) asarray asanyarray ascontiguousarray broadcast_to conj "
-    "resolve_conj".split()
+CONVERSIONS = frozenset(
+    "to(dtype) float half bfloat16 double long int bool type type_as astype(copy=False)".split()
+)
+"""Operators that give back their operand where it is of that type already: ``x.half() is x``."""
+
+MAY_RETURN_OPERAND = CONVERSIONS | frozenset(
+    "contiguous to cuda cpu expand_as reshape flatten ravel asarray asanyarray ascontiguousarray "
+    "broadcast_to conj resolve_conj".split()
 )
 """Operators that give back their operand where there is nothing to do: ``x.contiguous() is x``."""
 
@@ -361,7 +365,8 @@ def _note_launch(m: Machine, op: Launch) -> None:
         _held_since(life.escaped, operands, op.at.span)
     elif made and op.name in MAY_RETURN_OPERAND:
         for result in made:
-            life.same.setdefault(result, set()).update(operands)
+            if m.buffers[result].instead_of is not None:
+                life.same.setdefault(result, set()).update(operands)
     elif made and op.name not in SAVES_NOTHING and not (m.frames and m.frame.gradless):
         kept = (number for number in operands if life.flavors.get(number) in _DIFFERENTIABLE)
         _held_since(life.saved, kept, op.at.span)

@@ -156,6 +156,10 @@ class Machine:
     """Tensors of truth values: indexing with one gathers as many elements as are true."""
     dense: set[BufferId] = field(default_factory=set)
     """Tensors without gaps: see ``interp/library/layout.py``."""
+    dtypes: dict[BufferId, str] = field(default_factory=dict)
+    """The types of elements, where a factory was told one."""
+    turned: set[BufferId] = field(default_factory=set)
+    """Tensors of which code has taken a transposed view."""
     given: dict[BufferId, Symbol] = field(default_factory=dict)
     """What memory from outside was, before it was used as memory."""
     made_of: dict[BufferId, BufferId] = field(default_factory=dict)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import models
 from streamlint.interp.state.values import NONE, ApiV, BufferV, SymV, Value
+from streamlint.trace import NOTHING
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -28,7 +29,9 @@ def settle(m: Machine, value: Value) -> Value:
     elif isinstance(value, BufferV):
         moved = m.life.moved.get(value.id)
         if moved is not None:
-            return BufferV(moved.id, moved.region + value.region, value.flavor)
+            # x = torch.empty(0); x.resize_(n): what x stood for before was nothing.
+            of_old = value.region[1:] if value.region[:1] == NOTHING else value.region
+            return BufferV(moved.id, moved.region + of_old, value.flavor)
     elif isinstance(value, ApiV):
         if value.path in models.STREAMS:
             lib, kind = models.STREAMS[value.path]

@@ -1,0 +1,65 @@
+"""Which type the elements of a tensor have, where the code says it: then converting it changes nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.interp.state import symbols
+from streamlint.interp.state.values import ApiV, BufferV, Value, symbol_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from streamlint.interp.state.machine import Machine
+
+BY_METHOD = {
+    "float": "torch.float32",
+    "double": "torch.float64",
+    "half": "torch.float16",
+    "bfloat16": "torch.bfloat16",
+    "long": "torch.int64",
+    "int": "torch.int32",
+    "bool": "torch.bool",
+}
+"""What ``x.float()`` and its kin convert to."""
+
+_SAME = {
+    "torch.float": "torch.float32",
+    "torch.double": "torch.float64",
+    "torch.half": "torch.float16",
+    "torch.long": "torch.int64",
+    "torch.int": "torch.int32",
+}
+_UNEQUAL = 1
+
+
+def made(m: Machine, view: BufferV, options: Mapping[str, Value]) -> None:
+    """A factory was told the type: ``torch.empty(n, dtype=torch.float16)``."""
+    told = named(options.get("dtype"))
+    if told is not None:
+        m.dtypes[view.id] = told
+
+
+def named(value: Value | None) -> str | None:
+    match value:
+        case ApiV(path):
+            return _SAME.get(path, path)
+        case _:
+            return None
+
+
+def is_same(m: Machine, view: BufferV, wanted: str | None) -> bool:
+    """Whether a tensor is of the type that it is to have."""
+    return wanted is not None and m.dtypes.get(view.id) == wanted
+
+
+def is_other(m: Machine, view: BufferV, wanted: str | None) -> bool:
+    """Whether a tensor is known to be of another type than ``wanted``, or than one it was compared with."""
+    known = "torch.bool" if view.id in m.masks else m.dtypes.get(view.id)
+    if known is not None and wanted is not None and known != wanted:
+        return True
+    asked = symbols.Attr(symbol_of(view), "dtype")
+    return any(
+        isinstance(key, symbols.Compare) and key.left == asked and answer == _UNEQUAL
+        for key, answer in m.oracle.memo.items()
+    )
