@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 
 import networkx as nx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, settings, strategies
 
 from streamlint.files import SourceFiles
 from streamlint.order.hb import HappensBefore, Verdict
@@ -24,7 +24,7 @@ from streamlint.pictures.lanes import key_of
 from streamlint.pictures.layout import Card, Way, laid_out
 from streamlint.pictures.model import Fault, How, Part, Picture
 from streamlint.pictures.story import story
-from streamlint.pictures.texts import CODE, SMALL, lines_of, measure, shortened
+from streamlint.pictures.texts import CODE, SMALL, lines_of, measure, shortened, shortened_code
 from streamlint.pictures.words import conditions, expression
 from streamlint.run import engine
 from streamlint.source import Span
@@ -258,6 +258,29 @@ def test_long_expressions_lose_their_middle() -> None:
     assert head
     assert tail
     assert shortened("x", CODE, 200) == "x"
+
+
+@pytest.mark.parametrize(
+    ("code", "short"),
+    [
+        ("cudart.cudaMemsetAsync(pointer, 7, SIZE, stream)", "cudart.cudaMemsetAsync(pointer, 7, SIZE…)"),
+        (
+            'reduced[:, self.first_position:self.last].to("cpu", non_blocking=True)',
+            'reduced[:,…].to("cpu", non_blocking=True)',
+        ),
+        ("torch.nn.functional.scaled_dot_product_attention(query, key)", "….scaled_dot_product_attention(…)"),
+        ("a_name + another_name_that_is_rather_long.mean()", "a_name + another_name_th…ther_long.mean()"),
+        ("x" * 60, f"{'x' * 24}…{'x' * 16}"),
+    ],
+)
+def test_long_expressions_lose_what_they_are_called_with_first(code: str, short: str) -> None:
+    assert shortened_code(code, 316) == short
+    assert measure(short, CODE) <= 316
+
+
+@given(strategies.text(alphabet="ab.([{}])\"' ", max_size=80))
+def test_any_text_becomes_as_short(code: str) -> None:
+    assert measure(shortened_code(code, 60), CODE) <= 60
 
 
 def test_texts_are_broken_between_words() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.frozen import frozen
 from streamlint.pictures.model import Arrow, Missing
-from streamlint.pictures.texts import CODE, SMALL, Line, lines_of, measure, shortened
+from streamlint.pictures.texts import CODE, SMALL, Line, lines_of, measure, shortened_code
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -145,7 +145,7 @@ def _cards(
 
 
 def _texts(each: Operation, room: float) -> tuple[str, tuple[Line, ...]]:
-    return shortened(each.code, CODE, room), lines_of(each.effect, SMALL, room, 2)
+    return shortened_code(each.code, room), lines_of(each.effect, SMALL, room, 2)
 
 
 def _height(texts: tuple[str, tuple[Line, ...]]) -> float:

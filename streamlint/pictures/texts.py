@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import itertools
 import re
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from streamlint.characters import width
 from streamlint.frozen import frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @frozen()
@@ -61,6 +64,54 @@ def _share(char: str) -> float:
 def pieces(text: str) -> Line:
     parts = text.split("`")
     return tuple(Piece(part, bool(odd % 2)) for odd, part in enumerate(parts) if part)
+
+
+def shortened_code(text: str, room: float) -> str:
+    """An expression without what it is called with, if it is too wide, and then without what it is called on.
+
+    ``self.layers["tokens"].forward(batch.view(-1))`` becomes ``self.layers["tokens"].forward(batch…)``, or
+    ``….forward(…)``. What is still too wide loses its middle.
+    """
+    folded = text
+    while not _fits(folded, room) and (group := _longest_group(folded)) is not None:
+        folded = _folded(folded, group, room)
+    if _fits(folded, room):
+        return folded
+    outside = [place for place, depth in _depths(folded) if not depth]
+    chain = next((place for place in outside if folded[place] == " "), len(folded))
+    without = (f"{_MARK}{folded[place:]}" for place in outside if folded[place] == "." and place < chain)
+    return next((each for each in without if _fits(each, room)), shortened(folded, CODE, room))
+
+
+def _fits(text: str, room: float) -> bool:
+    return _wide(Piece(text), CODE) <= room
+
+
+def _folded(text: str, group: tuple[int, int], room: float) -> str:
+    """The text with as much of a group as there is room for."""
+    begin, end = group
+    texts = (f"{text[:kept].rstrip()}{_MARK}{text[end:]}" for kept in range(end - 1, begin - 1, -1))
+    return next((each for each in texts if _fits(each, room)), f"{text[:begin]}{_MARK}{text[end:]}")
+
+
+def _longest_group(text: str) -> tuple[int, int] | None:
+    """The inside of the longest pair of brackets that stands in no other."""
+    begins = [place for place, depth in _depths(text) if depth == 1 and text[place] in "([{"]
+    ends = [place for place, depth in _depths(text) if depth == 1 and text[place] in ")]}"]
+    groups = [(begin + 1, end) for begin, end in zip(begins, ends, strict=False) if end - begin > 2]
+    return max(groups, key=lambda group: group[1] - group[0], default=None)
+
+
+def _depths(text: str) -> Iterator[tuple[int, int]]:
+    """The places outside of quotes, and in how many brackets each stands, which are in themselves."""
+    depth, quote = 0, ""
+    for place, char in enumerate(text):
+        if quote or char in "'\"":
+            quote = "" if char == quote else quote or char
+            continue
+        depth += char in "([{"
+        yield place, depth
+        depth -= char in ")]}"
 
 
 def shortened(text: str, font: Font, room: float) -> str:
