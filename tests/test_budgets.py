@@ -161,7 +161,7 @@ def test_what_is_left_out_is_one_entry_for_each_function_and_kind(tmp_path: Path
 
 def test_thousands_of_pairs_of_one_function(tmp_path: Path) -> None:
     """What a rule looks for on a path is indexed: the time grows with the findings, not with their square."""
-    count = 1_500
+    count = 1_000
     writes = "".join(f"        a{number} = x * {number}\n" for number in range(count))
     reads = "".join(f"    b{number} = a{number} + 1\n" for number in range(count))
     started = time.process_time()
@@ -208,9 +208,9 @@ def test_what_a_finding_costs_does_not_depend_on_the_others(
 
     monkeypatch.setattr(Judged, "op", counted)
     monkeypatch.setattr(ir, "walk", walked)
-    once = checked(tmp_path, many(kind, 40))
+    once = checked(tmp_path, many(kind, 24))
     few = looks.copy()
-    twice = checked(tmp_path, many(kind, 80))
+    twice = checked(tmp_path, many(kind, 48))
     assert len(twice.findings) > 1.5 * len(once.findings) > 40
     assert looks["ops"] - few["ops"] < 2.6 * few["ops"]
     assert looks["nodes"] - few["nodes"] < 2.6 * few["nodes"]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.run import engine, session
+import pytest
+
+from streamlint.interp.state.project import Project
+from streamlint.run import collector, engine, session
 from streamlint.run.tree import Tree
 from tests.test_tree import written
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
     from streamlint import ir
 
@@ -24,6 +25,48 @@ def run(x):
     return fork(x), torch.cuda.Stream()
 # {"x" * 400}
 """
+
+FIELD = """\
+import torch
+from common import Base
+
+class Worker(Base):
+    def __init__(self):
+        super().__init__()
+        self.side = torch.cuda.Stream()
+
+    def run(self, x: torch.Tensor):
+        with torch.cuda.stream(self.side):
+            y = x * 2
+        return y.sum()
+"""
+
+
+@pytest.mark.parametrize("count", [3, 12])
+def test_who_is_made_from_whom_is_found_out_once_for_a_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """Each file with a fix that names a field asks all modules that store one: what they say is kept."""
+    texts = {"common.py": "class Base:\n    side = None\n"}
+    files = tuple(written(tmp_path, texts | {f"user{number}.py": FIELD for number in range(count)}))
+    run = session.Session(tmp_path, files, engine.Settings(), {})
+    ordered: list[str] = []
+    order = Project._in_order
+
+    def counted(project: Project, cls: ir.ClassDecl) -> tuple[list[ir.ClassDecl], bool]:
+        ordered.append(cls.module)
+        return order(project, cls)
+
+    monkeypatch.setattr(Project, "_in_order", counted)
+    monkeypatch.setattr(collector, "collect", lambda: None)
+    for path in files[1:]:
+        result = session.collected(run, path)
+        assert any(fix.safe for finding in result.findings for fix in finding.fixes)
+        assert result.reads is not None
+        assert {"common", *(f"user{number}" for number in range(count))} <= result.reads.modules
+    assert [ordered.count(f"user{number}") for number in range(count)] == [2] * count, (
+        "for itself and for all"
+    )
 
 
 def test_what_most_files_import_stays_indexed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,6 +83,7 @@ def test_what_most_files_import_stays_indexed(tmp_path: Path, monkeypatch: pytes
         return index(tree, path, name, is_package=is_package)
 
     monkeypatch.setattr(Tree, "index", counted)
+    monkeypatch.setattr(collector, "collect", lambda: None)  # all that these tests have made
     for path in files:
         if path.name.startswith("user"):
             session.collected(run, path)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from streamlint.finding import Finding, Occurrence, Pair
+    from streamlint.fixes.families import Families
     from streamlint.interp.entries.runs import Run
     from streamlint.interp.state.project import Project
     from streamlint.trace import Op, StreamKind, Trace
@@ -53,7 +54,7 @@ def fixes_of(
     runs: Sequence[Run],
     project: Project,
     default_stream: StreamKind,
-    text: Callable[[str], str | None],
+    families: Families,
 ) -> Plans:
     """What would mend the findings of a file.
 
@@ -63,7 +64,7 @@ def fixes_of(
 
     def source(path: str) -> Source | None:
         if path not in parsed:
-            content = text(path)
+            content = families.text(path)
             parsed[path] = Source.of(path, content) if content is not None else None
         return parsed[path]
 
@@ -77,7 +78,7 @@ def fixes_of(
         numbers.setdefault(id(evidence.trace), set()).update(_needed(finding.code, evidence))
     scenes: dict[int, Scene] = {}
     cut: set[int] = set()
-    effort, fields = Effort(), Fields(project, text, source)
+    effort, fields = Effort(), Fields(project, families, source)
     for run in runs:
         for trace in run.traces:
             if id(trace) not in numbers:

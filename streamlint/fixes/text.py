@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 Scope: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef | ast.Module"
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.Module)
 
+_LEAVES = (ast.expr_context, ast.operator, ast.cmpop, ast.Name, ast.Constant)
+"""Most nodes, in which no statement can be."""
+
 
 @frozen()
 class Given:
@@ -57,7 +60,9 @@ class Source:
             if isinstance(node, (ast.stmt, ast.Lambda)):
                 self.owners[node] = owner
                 owner = node
-            waiting += [(child, owner) for child in ast.iter_child_nodes(node)]
+            waiting += [
+                (child, owner) for child in ast.iter_child_nodes(node) if not isinstance(child, _LEAVES)
+            ]
         parts = [node for node in self.owners if isinstance(node, (ast.stmt, ast.Lambda))]
         self._starts = sorted(((self.start(node), node) for node in parts), key=itemgetter(0))
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from streamlint.fixes.families import Families
     from streamlint.fixes.plans import Plans
     from streamlint.interp.entries.runs import Run
     from streamlint.run.searches import Search
@@ -81,6 +82,8 @@ class Session:
         """Modules whose files match: a function may have thousands of findings about one event."""
         self._recorded: dict[tuple[str, str], bool] = {}
         """Whether files other than one record an event of a name; asked of this file's project."""
+        self._families: Families | None = None
+        """Its classes are those of the modules that are indexed."""
         self.project = self._new_project()
 
     def _new_project(self) -> Project:
@@ -118,6 +121,7 @@ class Session:
             kept[name] = module
         self._modules = dict(reversed(kept.items()))
         self.tree.forget(own)
+        self._families = None
         self.project = self._new_project()
         return True
 
@@ -226,10 +230,12 @@ class Session:
         ]
         if not wanted:
             return None
+        from streamlint.fixes.families import Families
         from streamlint.fixes.plans import Plans, fixes_of
 
+        self._families = self._families or Families(self._load, self._text)
         try:
-            return fixes_of(wanted, runs, self.project, self.settings.default_kind, self._text)
+            return fixes_of(wanted, runs, self.project, self.settings.default_kind, self._families)
         except (FileCut, RecursionError):  # time ran out, or the text is nested too deep
             return Plans({}, tuple(wanted), whole=False)
 
