@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from streamlint.confirm.observe.events import Strides
 
 
+@lru_cache(4096)
 def layout(
     shape: tuple[int, ...], stride: tuple[int, ...], item: int, offset: int
 ) -> tuple[int, Strides | None]:
     """The bytes from the first to the last of a view, and its columns if it is not dense.
 
-    ``offset`` is the place of its first byte in its block, and ``item`` the size of an element.
+    ``offset`` is the place of its first byte in its block, and ``item`` the size of an element. A program
+    has few layouts and asks for them often: ``x @ w.t()`` in each step.
     """
     axes = sorted(
         (step * item, count) for step, count in zip(stride, shape, strict=True) if count > 1 and step

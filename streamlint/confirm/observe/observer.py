@@ -140,6 +140,8 @@ class Observer:
         from streamlint.confirm.observe import torch_hooks
 
         self._frames.backward = torch._C._current_graph_task_id
+        # Modules and functions: to walk over them each time that Python looks for garbage takes 0.1 s.
+        gc.freeze()
         torch_hooks.install(self.recorder, self._aside)
 
     def _cupy(self, _: ModuleType) -> None:

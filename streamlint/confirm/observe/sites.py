@@ -88,8 +88,8 @@ class Frames:
         while frame is not None:
             code = frame.f_code
             # By file name: its hash is kept in the string, that of a code object is computed each time.
-            filename = code.co_filename
-            if known[filename] if filename in known else self._knows(filename):
+            is_user = known.get(code.co_filename)
+            if is_user or (is_user is None and self._knows(code.co_filename)):
                 return (code, frame.f_lasti)
             frame = frame.f_back
         return None

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from streamlint.trace import DeviceId, EventId
 
 
+_DEVICE = Space.DEVICE
 _OWN_KIND = StreamKind.NON_BLOCKING
 """Of the streams that PyTorch makes (measured)."""
 
@@ -41,6 +42,7 @@ def install(recorder: Recorder, aside: Aside) -> None:
     hooks = _Hooks(tracer, aside)
     hooks.register()
     hooks.patch()
+    _leave_out_rules()
     _Mode(tracer, aside).__enter__()
     follow(lambda: _Mode(tracer, aside))
 
@@ -83,6 +85,21 @@ def _dispatch(
 _replace(_Mode, __torch_dispatch__=_dispatch)
 """Not in the class itself: PyTorch wraps it there, to keep its compiler away, at a quarter of the time of an
 operator and the import of that compiler. It compiles nothing anyway while such a mode is on."""
+
+
+def _leave_out_rules() -> None:
+    """Before it calls a mode, PyTorch asks in Python whether the operator has a rule of its own for it.
+
+    That takes a microsecond for each operator, and for this mode nobody has one. PyTorch keeps the function
+    that it asks from the first operator on.
+    """
+    from torch._library import simple_registry
+
+    asked = getattr(simple_registry, "find_torch_dispatch_rule", None)
+    if asked is not None:
+        simple_registry.find_torch_dispatch_rule = lambda operator, mode: (
+            None if mode is _Mode else asked(operator, mode)
+        )
 
 
 class _Hooks:
@@ -138,8 +155,9 @@ class _Hooks:
     def _allocated(self, address: int) -> None:
         tracer = self._tracer
         number = tracer.device()
-        stream, place = tracer.current(number), tracer.placed.get(get_ident())
-        self._recorder.born(address, 0, Space.DEVICE, tracer.devices[number], stream, place=place)
+        device = tracer.devices[number]
+        stream = self._recorder.stream(tracer.raw_stream(number), device)
+        self._recorder.born(address, 0, _DEVICE, device, stream, place=tracer.placed.get(get_ident()))
 
     def _freed(self, address: int) -> None:
         place = self._tracer.placed.get(get_ident())

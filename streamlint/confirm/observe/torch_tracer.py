@@ -55,7 +55,7 @@ class Tracer:
         all else that is told of it."""
         self.captured: list[Touched] | None = None
         """What the graph that is being captured touches."""
-        self._raw_stream: Callable[[int], int] = torch._C._cuda_getCurrentRawStream
+        self.raw_stream: Callable[[int], int] = torch._C._cuda_getCurrentRawStream
         self.device: Callable[[], int] = torch._C._cuda_getDevice
 
     # ------------------------------------------------------------------ operators
@@ -183,7 +183,7 @@ class Tracer:
         return block
 
     def current(self, device: int) -> StreamId:
-        return self.recorder.stream(self._raw_stream(device), self.devices[device])
+        return self.recorder.stream(self.raw_stream(device), self.devices[device])
 
     def stream(self, stream: Any) -> StreamId:
         """The stream of an object of ``torch.cuda.Stream``, or of the generic class."""
