@@ -29,9 +29,12 @@ from streamlint.interp.state.values import (
     BufferV,
     ConstV,
     Flavor,
+    FuncV,
+    HeapV,
     MethodV,
     StreamV,
     SymV,
+    TupleV,
     Value,
     symbol_of,
 )
@@ -97,6 +100,45 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
     return MethodV(view, name)
 
 
+def part_of(m: Machine, value: Value) -> Value:
+    """What is neither called nor a member of tensors is a part of what was taken for one: ``batch.labels``.
+
+    ``batch = batch.to(device, non_blocking=True)`` moves a tensor, or an object that holds some.
+    """
+    match value:
+        case MethodV(BufferV(flavor=Flavor.TORCH) as view, "__dict__"):
+            return view
+        case MethodV(BufferV(flavor=Flavor.TORCH) as view, name) if (
+            m.buffers[view.id].kind is not Evidence.SHOWN
+            and not members.is_number(name)
+            and not members.is_tensor_method(name)
+        ):
+            return _part(view, name)
+        case _:
+            return value
+
+
+def _of_holder(m: Machine, view: BufferV, name: str, args: list[Value], span: Span) -> Value | None:
+    """What only an object has that holds tensors: ``batch.items()``, ``batch.apply(lambda x: x.half())``."""
+    given = [value for value in (names.settle(m, arg) for arg in args) if isinstance(value, FuncV)]
+    for function in given:
+        m.python.call(m, function, [view], {}, span)
+    if given:
+        return view
+    if name == "keys":
+        return m.fresh(name, span)
+    if name == "items":
+        return _several(m, TupleV((m.fresh("key", span), view)))
+    return None
+
+
+def _several(m: Machine, one: Value) -> HeapV:
+    """An unknown number of things like one."""
+    made = m.new_list((), kind="tuple")
+    m.heap[made.id].open, m.heap[made.id].sample = True, one
+    return made
+
+
 def _part(view: BufferV, name: str) -> Value:
     """``out.logits``: a part of an unresolved result."""
     return BufferV(view.id, (*view.region, Symbol(f".{name}")), view.flavor)
@@ -127,9 +169,7 @@ def method(
     if view.flavor is Flavor.ARRAY:
         return host_arrays.method(m, view, name, args, kwargs, span)
     if name in model.SPLIT_METHODS:
-        parts = m.new_list((), kind="tuple")
-        m.heap[parts.id].open, m.heap[parts.id].sample = True, view
-        return parts
+        return _several(m, view)
     if name in ("narrow", "select"):
         return elements.along(view, name, [names.settle(m, a) for a in (*args, *kwargs.values())])
     if name == "data_ptr":
@@ -174,6 +214,8 @@ def method(
         return in_place.method(m, view, name, args, kwargs, span)
     if view.flavor is Flavor.OPAQUE and not members.is_tensor_method(name):
         return unresolved.opaque(m, name, [view, *args], kwargs, span)
+    if m.buffers[view.id].kind is not Evidence.SHOWN and (held := _of_holder(m, view, name, args, span)):
+        return held
     made = tensors.operate(m, span, name, [view, *args], extra=list(kwargs.values()))
     if name == "backward":
         if not any(

@@ -198,6 +198,9 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
             return containers.index(m, first, given, span) if held and held.sample is not None else given
         case "getattr" if len(args) > 1 and isinstance(args[1], ConstV) and isinstance(args[1].value, str):
             return objects.attribute(m, first, args[1].value, span)
+        case "getattr" | "vars" if isinstance(first, BufferV):
+            # A field of a batch, whichever: it stands for all that there is.
+            return first
         case "getattr":
             # getattr(torch, self.device): a device module chosen by name.
             return ApiV("torch.cuda") if first == ApiV("torch") else m.fresh("getattr", span)

@@ -84,7 +84,7 @@ def evaluate_call(m: Machine, e: ir.Call) -> Value:
         return SymV(symbols.call("super"))
     if _is_super_call(e):
         return _super_call(m, e)
-    func = names.settle(m, expr.evaluate(m, e.func))
+    func = names.settle(m, expr.evaluate(m, e.func, called=True))
     args, kwargs = arguments(m, e)
     m.frames[-1].calling = e
     return call(m, func, args, kwargs, e.span)

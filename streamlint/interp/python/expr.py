@@ -10,7 +10,7 @@ from typing_extensions import assert_never
 
 from streamlint import ir
 from streamlint.interp.facts import answers, classes, guesses
-from streamlint.interp.library import sizes, tensors, threads
+from streamlint.interp.library import sizes, tensor_methods, tensors, threads
 from streamlint.interp.python import (
     alike,
     binding,
@@ -67,8 +67,11 @@ _ARITHMETIC: dict[str, Callable[[object, object], object]] = {
 }
 
 
-def evaluate(m: Machine, e: ir.Expr) -> Value:
-    """The value of an expression; calls and reads inside it are carried out in order."""
+def evaluate(m: Machine, e: ir.Expr, *, called: bool = False) -> Value:
+    """The value of an expression; calls and reads inside it are carried out in order.
+
+    ``called``: it is what a call calls.
+    """
     m.tick()
     match e:
         case ir.Name():
@@ -76,7 +79,8 @@ def evaluate(m: Machine, e: ir.Expr) -> Value:
         case ir.Const():
             return NONE if e.value is ... else bounded.constant(e.value)
         case ir.Attr():
-            return objects.attribute(m, evaluate(m, e.value), e.name, e.span)
+            found = objects.attribute(m, evaluate(m, e.value), e.name, e.span)
+            return found if called else tensor_methods.part_of(m, found)
         case ir.Call():
             return calls.evaluate_call(m, e)
         case ir.Index():
