@@ -406,7 +406,7 @@ class Call:
 
     def _emit_wait(self, stream: StreamId, event: EventV, flags: str = "flags") -> None:
         m = self.m
-        escape.by_outside_event(m, event, self.span, self.name())
+        escape.by_outside_event(m, event, stream, self.span, self.name())
         wait = Wait(m.site(self.span), m.lane, stream=stream, event=event.id, name=self.name())
         if captures.is_external(self.value(flags)) and m.captures.has(stream):
             m.captures.add_node(wait)

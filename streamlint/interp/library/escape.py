@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from typing_extensions import assert_never
 
-from streamlint.interp.state import reach
+from streamlint.interp.state import reach, symbols
 from streamlint.interp.state.values import (
     CallbackV,
     EventV,
@@ -22,9 +22,12 @@ from streamlint.models.schema import Lib
 from streamlint.trace import (
     Barrier,
     Callback,
+    Copy,
     Doubt,
     HostSignal,
+    Launch,
     Record,
+    Role,
     StreamId,
     StreamKind,
 )
@@ -92,15 +95,40 @@ def recorded_behind(m: Machine, span: Span) -> None:
     m.emit(Record(m.site(span), m.lane, stream=stream.id, event=event.id))
 
 
-def by_outside_event(m: Machine, event: EventV, span: Span, name: str) -> None:
+def by_outside_event(m: Machine, event: EventV, stream: StreamId, span: Span, name: str) -> None:
     """A wait for an event from code that was not seen: it may have been recorded after anything.
 
-    That a call got the event, and may have recorded it then, says nothing about what was recorded since.
+    That a call got the event, and may have recorded it then, says nothing about what was recorded since. One
+    that came with the call was recorded before it: after nothing that the call itself has done.
     """
     if m.events[event.id].span is not None:
         return
     if not any(isinstance(op, Record) and op.event == event.id and not op.doubts for op in m.ops):
-        barrier(m, all_streams(m), span, name)
+        before = _used_before(m) if _came_with_the_call(m, event) else m.streams
+        since = m.streams.keys() - before
+        barrier(m, map(StreamV, sorted({stream, *before})), span, name)
+        if since:
+            barrier(m, map(StreamV, sorted({stream, *since})), span, name, Doubt.INFERRED)
+
+
+def _came_with_the_call(m: Machine, event: EventV) -> bool:
+    """Whether it is an argument of the call that runs, or an element of one.
+
+    An object that came with it may get its events later: ``task.launch(); side.wait_event(task.done)``.
+    """
+    for symbol, role in m.roles.items():
+        given = symbol
+        while isinstance(given, symbols.Item):
+            given = given.of
+        if role == event and isinstance(given, symbols.Param) and given.call == m.call:
+            return True
+    return False
+
+
+def _used_before(m: Machine) -> set[StreamId]:
+    """Streams with work that the call that runs did not issue itself."""
+    issued = (op for op in m.ops if op.at.call != m.call or op.role is Role.BEFORE_CALL)
+    return {op.stream for op in issued if isinstance(op, (Launch, Copy))}
 
 
 def all_streams(m: Machine) -> list[StreamV]:
