@@ -12,16 +12,24 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from streamlint.confirm.inside import calls, cupti, images, lookout
+from streamlint.confirm.gpu import driver
+from streamlint.confirm.gpu.driver import DriverUnavailableError
+from streamlint.confirm.inside import calls, cupti, images, lookout, outcome
 from streamlint.confirm.inside.cupti import Call, Cupti, CuptiUnavailableError
 from streamlint.confirm.inside.order import Conflict, Memory, Operation, Range
+from streamlint.confirm.inside.probe import Mode
+from streamlint.confirm.inside.turns import Order
+from streamlint.confirm.observe.kernels import Kernels
+from streamlint.confirm.observe.observer import Observer
 from streamlint.confirm.verdict import Decision, Verdict, by_order
+from tests.fake_cuda import FakeDevice
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
 PTX = b".version 6.0 mine"
+FORBIDDEN = "this user may not see driver calls: the driver keeps that to administrators"
 
 
 def call(name: str, arguments: ctypes.Structure, *, entering: bool = True, result: int = 0) -> Call:
@@ -183,21 +191,92 @@ def test_cupti_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
         Cupti(calls.SEEN, lambda _call: None)
 
 
-@pytest.mark.parametrize(
-    ("code", "sentence"), [(39, "a profiler or debugger uses CUPTI"), (15, "CUPTI refuses")]
-)
-def test_cupti_that_refuses(monkeypatch: pytest.MonkeyPatch, code: int, sentence: str) -> None:
-    class Subscribe:
-        argtypes: object = None
+class Refusing:
+    """A CUPTI that answers a call with an error: to the subscription, or to what it is about."""
 
-        def __call__(self, *_arguments: object) -> int:
+    def __init__(self, call: str, code: int) -> None:
+        self.closed = 0
+        for name in ("cuptiSubscribe", "cuptiEnableCallback", "cuptiGetResultString"):
+            setattr(self, name, self._answer(code if name == call else 0))
+
+    def _answer(self, code: int) -> Any:  # noqa: ANN401
+        def function(*_arguments: object) -> int:
             return code
 
-    library = SimpleNamespace(cuptiSubscribe=Subscribe(), cuptiGetResultString=lambda *_arguments: 0)
+        return function
+
+    def cuptiGetCallbackName(self, _domain: int, number: int, name: Any) -> int:  # noqa: ANN401, N802
+        name._obj.value = b"cuLaunchKernel"
+        return int(number != 7)
+
+    def cuptiUnsubscribe(self, _subscriber: object) -> int:  # noqa: N802
+        self.closed += 1
+        return 0
+
+
+@pytest.mark.parametrize(
+    ("call", "code", "sentence"),
+    [
+        ("cuptiSubscribe", 39, "a profiler or debugger uses CUPTI in this process already"),
+        ("cuptiSubscribe", 15, "CUPTI does not get through to the CUDA driver, which may be too old for it"),
+        ("cuptiSubscribe", 35, FORBIDDEN),
+        (
+            "cuptiEnableCallback",
+            35,
+            "this user may not see driver calls: the driver keeps that to administrators",
+        ),
+        ("cuptiSubscribe", 7, "CUPTI refuses: unknown error"),
+    ],
+)
+def test_cupti_that_refuses(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, call: str, code: int, sentence: str
+) -> None:
+    """One sentence, and the old way: gates before statements, and what other tracers see."""
+    library = Refusing(call, code)
     monkeypatch.delenv(cupti.OFF, raising=False)
     monkeypatch.setattr(cupti, "_load", lambda: library)
-    with pytest.raises(CuptiUnavailableError, match=sentence):
+    with pytest.raises(CuptiUnavailableError) as refused:
         Cupti(calls.SEEN, lambda _call: None)
+    assert str(refused.value) == sentence
+    assert library.closed == (call != "cuptiSubscribe"), "no call may be told to what is gone"
+    nothing: Any = None
+    gates = outcome.look_out(lookout.Lookout, nothing, nothing, Order(Mode.GATED, frozenset({(0, 0)})), [])
+    assert gates == (None, f"before statements: {sentence}")
+    observer = Observer(tmp_path, device=FakeDevice())
+    observer._subscribe()
+    assert observer.take().blind == sentence
+
+
+@pytest.mark.parametrize(
+    ("code", "count", "sentence"),
+    [
+        (803, 1, "the CUDA driver found no usable GPU (cuInit returned 803)"),  # older than its libraries
+        (304, 1, "the CUDA driver found no usable GPU (cuInit returned 304)"),  # no permission for the device
+        (0, 0, "the CUDA driver found no GPU"),
+    ],
+)
+def test_a_driver_that_cannot_be_used(
+    monkeypatch: pytest.MonkeyPatch, code: int, count: int, sentence: str
+) -> None:
+    def count_devices(found: Any) -> int:  # noqa: ANN401
+        found._obj.value = count
+        return 0
+
+    library = SimpleNamespace(cuInit=lambda _flags: code, cuDeviceGetCount=count_devices)
+    monkeypatch.setattr(ctypes, "CDLL", lambda _name: library)
+    with pytest.raises(DriverUnavailableError) as refused:
+        driver.Driver()
+    assert str(refused.value) == sentence
+
+
+def test_a_driver_that_is_too_old_to_tell_the_parameters_of_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before CUDA 12.4: no launch can be made again, and none is looked at; nothing fails."""
+    old = driver.Driver.__new__(driver.Driver)
+    monkeypatch.setattr(old, "_cuda", SimpleNamespace(), raising=False)
+    assert old.parameter_sizes(0x77) is None
+    known = Kernels(lambda _address: None, list)
+    monkeypatch.setattr(known, "_driver", old)
+    assert known.launched(launched(0x5000), look=True) == ([], None)
 
 
 @pytest.fixture

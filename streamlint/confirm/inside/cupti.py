@@ -25,7 +25,12 @@ _SUCCESS: Final = 0
 _DRIVER_CALLS: Final = 1
 _ENTER: Final = 0
 _MOST_IDS: Final = 2000
-_IN_USE: Final = 39
+_REFUSALS: Final = {
+    15: "CUPTI does not get through to the CUDA driver, which may be too old for it",
+    35: "this user may not see driver calls: the driver keeps that to administrators",
+    39: "a profiler or debugger uses CUPTI in this process already",
+}
+"""What is said of the codes that users meet; of others their name."""
 
 OFF: Final = "STREAMLINT_CONFIRM_CUPTI"
 """Set to 0, this environment variable leaves CUPTI alone: another profiler may want it."""
@@ -101,7 +106,11 @@ class Cupti:
         subscribe = self._cupti.cuptiSubscribe
         subscribe.argtypes = [ctypes.c_void_p, _Callback, ctypes.c_void_p]
         self._check(subscribe(ctypes.byref(self._subscriber), self._callback, None))
-        self._enable(wanted)
+        try:
+            self._enable(wanted)
+        except CuptiUnavailableError:
+            self.close()  # else calls would be told to what is gone
+            raise
 
     @property
     def library(self) -> Any:  # noqa: ANN401
@@ -151,8 +160,8 @@ class Cupti:
     def _check(self, code: int) -> None:
         if code == _SUCCESS:
             return
-        if code == _IN_USE:
-            raise CuptiUnavailableError("a profiler or debugger uses CUPTI in this process already")
+        if code in _REFUSALS:
+            raise CuptiUnavailableError(_REFUSALS[code])
         text = ctypes.c_char_p()
         self._cupti.cuptiGetResultString(code, ctypes.byref(text))
         raise CuptiUnavailableError(f"CUPTI refuses: {(text.value or b'unknown error').decode()}")
