@@ -388,6 +388,44 @@ def test_a_program_that_runs_without_a_gpu_still_does(
     assert (said == []) if added is None else (len(said) == 1 and said[0].startswith(added))
 
 
+THREADS = """\
+import queue
+import threading
+
+import torch
+
+
+class Loader:
+    def __init__(self):
+        self.stream = torch.cuda.Stream()
+        self.queue = queue.Queue()
+        self.thread = threading.Thread(target=self.load)
+        self.thread.start()
+
+    def load(self):
+        with torch.cuda.stream(self.stream):
+            self.queue.put(torch.ones(1 << 20, device="cuda"))
+
+
+def total():
+    loader = Loader()
+    batch = loader.queue.get()
+    return batch.sum().item()
+"""
+
+
+def test_what_a_thread_queues_is_waited_for_behind_the_queue(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Behind ``thread.start()`` it may not have queued anything yet: a GPU showed the race as before."""
+    (tmp_path / "code.py").write_text(THREADS)
+    cli.main([str(tmp_path / "code.py"), "--no-cache", "--diff", "--unsafe-fixes"])
+    lines = capsys.readouterr().out.splitlines()
+    (wait,) = (number for number, line in enumerate(lines) if line.startswith("+ "))
+    assert "wait_stream(loader.stream)" in lines[wait]
+    assert "queue.get()" in lines[wait - 1]
+
+
 ROUNDS = """\
 import torch
 

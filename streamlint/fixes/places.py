@@ -14,6 +14,7 @@ from streamlint.frozen import frozen
 from streamlint.models.schema import Lib
 from streamlint.parsing import expression_of, parse
 from streamlint.source import Span
+from streamlint.trace import MAIN_LANE, HostWait, Join, Spawn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -97,7 +98,7 @@ class Scene:
         for stage in self.onlooker.stages.get(later, ()):
             for statement in stage.statements:
                 sight = stage.before.get(stage.key(statement))
-                if sight is None or not earlier < sight.issued <= later or not sight.is_main:
+                if sight is None or not self._is_between(earlier, sight, later):
                     continue
                 if stage.source.indent(statement) is not None:
                     yield Place(stage.source, statement, sight, self.fields)
@@ -108,9 +109,22 @@ class Scene:
         for stage in self.onlooker.stages.get(earlier, ()):
             for statement in stage.statements:
                 ends = self.onlooker.after.get((stage.frame, stage.key(statement)), ())
-                sight = next((each for each in ends if earlier < each.issued <= later), None)
-                if sight is not None and sight.is_main and stage.source.stands_alone(statement):
+                sight = next((each for each in ends if self._is_between(earlier, each, later)), None)
+                if sight is not None and stage.source.stands_alone(statement):
                     yield Place(stage.source, statement, sight, self.fields, behind=True)
+
+    def _is_between(self, earlier: int, sight: Sight, later: int) -> bool:
+        """Whether a place of the main thread comes after one operation is issued, and before another one.
+
+        What a thread issues is there when the main one has waited for it, or for something that it has put
+        somewhere; behind `thread.start()` it need not be.
+        """
+        if not (sight.is_main and earlier < sight.issued <= later):
+            return False
+        ops = self.trace.ops
+        threads = {op.child for op in ops if isinstance(op, Spawn)}
+        since = (op for op in ops[earlier + 1 : sight.issued] if op.lane == MAIN_LANE)
+        return ops[earlier].lane not in threads or any(isinstance(op, (HostWait, Join)) for op in since)
 
     def always_before(self, number: int, place: Place) -> bool:
         """Whether an operation is issued on each way to a place, for all that the function there shows."""
