@@ -101,3 +101,27 @@ def test_so_does_a_loop(tmp_path: Path) -> None:
     kept = "moved.apply(lambda x: x.record_stream(torch.cuda.current_stream()))"
     assert not sure(tmp_path, LOOP.format(kept=kept))
     assert not sure(tmp_path, LOOP.format(kept="side.wait_stream(torch.cuda.current_stream())"))
+
+
+FLAGS = """\
+import torch
+
+
+class Runner:
+    def __init__(self, model):
+        self.model = model
+        self.graph = torch.cuda.CUDAGraph()
+
+    def capture(self, batch):
+        batch = batch.to("cuda", non_blocking=True)
+        torch.cuda.synchronize()
+        with torch.cuda.graph(self.graph):
+            if batch.extends or batch.padded > 3:
+                batch = batch * 2
+            self.out = self.model(batch.ids)
+        return self.out
+"""
+
+
+def test_a_flag_of_it_is_no_tensor(tmp_path: Path) -> None:
+    assert not sure(tmp_path, FLAGS)

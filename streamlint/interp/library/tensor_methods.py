@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import models
@@ -113,7 +114,8 @@ def part_of(m: Machine, value: Value) -> Value:
             and not members.is_number(name)
             and not members.is_tensor_method(name)
         ):
-            return _part(view, name)
+            # A test of it says nothing: it may be a flag or a number.
+            return replace(_part(view, name), flavor=Flavor.OPAQUE)
         case _:
             return value
 
@@ -139,7 +141,7 @@ def _several(m: Machine, one: Value) -> HeapV:
     return made
 
 
-def _part(view: BufferV, name: str) -> Value:
+def _part(view: BufferV, name: str) -> BufferV:
     """``out.logits``: a part of an unresolved result."""
     return BufferV(view.id, (*view.region, Symbol(f".{name}")), view.flavor)
 
