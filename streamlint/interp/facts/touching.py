@@ -24,11 +24,14 @@ _HOLDS = vocabulary.MAKES_STREAM | vocabulary.MAKES_EVENT | vocabulary.MAKES_GRA
 
 def touches(project: Project, decl: ir.FunctionDecl) -> bool:
     """Whether a function may touch a stream."""
-    module = project.module(decl.module)
-    if module is None:
-        return False
-    # A parameter ``stream`` is no call of ``torch.cuda.stream``.
-    return names_touch(project, module, decl.names - decl.variables) or enters_unknown(module, decl)
+    known = project.touches.get(decl)
+    if known is None:
+        module = project.module(decl.module)
+        # A parameter ``stream`` is no call of ``torch.cuda.stream``.
+        known = project.touches[decl] = module is not None and (
+            names_touch(project, module, decl.names - decl.variables) or enters_unknown(module, decl)
+        )
+    return known
 
 
 def may_touch(project: Project, function: ir.Function | ir.FunctionDecl) -> bool:

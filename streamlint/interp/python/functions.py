@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.project import Project
     from streamlint.source import Span
 
 
@@ -147,11 +148,18 @@ def _is_remote(m: Machine, func: FuncV, given: list[Value], depth: int) -> bool:
     lines = func.function.end_line - func.function.span.line
     if depth < DEEP:
         return depth > 1 and lines > LONG
-    return depth >= DEEPEST or lines > SHORT or _decides(func.function)
+    return depth >= DEEPEST or lines > SHORT or _decides(m.project, func.function)
 
 
-def _decides(decl: ir.FunctionDecl) -> bool:
+def _decides(project: Project, decl: ir.FunctionDecl) -> bool:
     """Whether a function has branches: each of them is a path that others have to wait for."""
+    known = project.branching.get(decl)
+    if known is None:
+        known = project.branching[decl] = _has_branches(decl)
+    return known
+
+
+def _has_branches(decl: ir.FunctionDecl) -> bool:
     try:
         body = decl.load().body
     except ir.LoweringError:

@@ -62,6 +62,10 @@ class Project:
     """Whether a loop computes slot numbers, by its place."""
     touching: dict[Span, bool] = field(default_factory=dict)
     """Whether a function defined inside of another one touches streams, by its place."""
+    touches: dict[ir.FunctionDecl, bool] = field(default_factory=dict)
+    """The same of all others: every call of a function asks."""
+    branching: dict[ir.FunctionDecl, bool] = field(default_factory=dict)
+    """Whether the body of a function has branches; deep calls ask."""
     triton_uses: dict[tuple[Span, int, tuple[tuple[str, object], ...]], dict[str, Use] | None] = field(
         default_factory=dict
     )
