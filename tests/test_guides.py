@@ -171,7 +171,10 @@ def test_the_output_on_a_page_is_what_is_printed(
 
 def test_every_page_is_in_the_navigation_of_the_site() -> None:
     navigation = (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
-    assert {page.name for page in DOCS.glob("*.md")} <= set(re.findall(r": (\S+\.md)", navigation))
+    pages = [*DOCS.glob("*.md"), *DOCS.glob("confirmations/*.md")]
+    assert {page.relative_to(DOCS).as_posix() for page in pages} <= set(
+        re.findall(r": (\S+\.md)", navigation)
+    )
 
 
 LISTS = re.compile(r"`(streamlint(?:\.[a-z]\w*)*)\.([A-Z_]\w*)`")
@@ -190,7 +193,9 @@ def _without_seconds(text: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "page", [*DOCS.glob("*.md"), *DOCS.parent.glob("*.md")], ids=lambda page: str(page.name)
+    "page",
+    [*DOCS.glob("*.md"), *DOCS.glob("confirmations/*.md"), *DOCS.parent.glob("*.md")],
+    ids=lambda page: str(page.name),
 )
 def test_links_lead_somewhere(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
