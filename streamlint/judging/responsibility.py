@@ -169,6 +169,8 @@ def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool
     current, used_on = stream_of(first), stream_of(later)
     if problem.buffer is None or (used_on is not None and _is_handed_in(judged.trace, used_on, entry)):
         return False
+    if _was_waited_for_when_given(judged, problem, used_on):
+        return False
     waits_for_itself = used_on is not None and _waits_for_itself(judged, problem, used_on)
     if isinstance(later, Launch) and waits_for_itself:
         return True
@@ -210,6 +212,19 @@ def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool
     return answers_for_reads and any(
         op.at.call == later.at.call and _is_about(judged, op, problem.buffer, used_on) for op in about
     )
+
+
+def _was_waited_for_when_given(judged: Judged, problem: Problem, used_on: StreamId | None) -> bool:
+    """Whether the constructor let a stream wait for what it was given.
+
+    ``self.pages = pages; self.stream.wait_stream(torch.cuda.current_stream())``: from then on the pages are
+    complete, unless their owner writes them again.
+    """
+    passed = judged.trace.buffers[problem.buffer].passed if problem.buffer is not None else None
+    if passed is None or not passed.at_construction or used_on is None:
+        return False
+    waits = part(judged.index.waits.get(used_on, []), before=problem.earlier)
+    return any(judged.op(wait).at.call == 0 for wait in waits)
 
 
 def _is_given_memory(trace: Trace) -> bool:

@@ -97,7 +97,8 @@ def arguments(m: Machine, e: ir.Call) -> tuple[list[Value], dict[str, Value]]:
         value = expr.evaluate(m, argument.value)
         if argument.star == "*":
             listed = elements.listed(m, value)
-            args.extend(listed if listed is not None else [SymV(symbols.Spread(symbol_of(value)))])
+            rest = SymV(symbols.Spread(symbol_of(value)), (value,) if isinstance(value, HeapV) else ())
+            args.extend(listed if listed is not None else [rest])  # Batch(*parts) holds the parts.
         elif argument.star == "**":
             if isinstance(value, HeapV):
                 held = m.heap[value.id]
