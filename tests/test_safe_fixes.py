@@ -388,6 +388,15 @@ def test_a_program_that_runs_without_a_gpu_still_does(
     assert (said == []) if added is None else (len(said) == 1 and said[0].startswith(added))
 
 
+def test_a_star_is_no_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = CODE.format(parameter="", made="    s = torch.cuda.Stream()")
+    (tmp_path / "code.py").write_text(
+        text.replace("import torch\n", "import torch\nfrom torch.cuda import *\n")
+    )
+    cli.main([str(tmp_path / "code.py"), "--no-cache", "--min-confidence", "possible", "--diff"])
+    assert "+    torch.cuda.current_stream().wait_stream(s)" in capsys.readouterr().out
+
+
 THREADS = """\
 import queue
 import threading

@@ -101,7 +101,8 @@ class Onlooker:
         assert source is not None, "its statements were found"
         scope = self._scopes[key]
         module = m.project.module(m.frame.env.module)
-        imported = {each.name for each in module.imports} if module is not None else set()
+        names_there = (each.name for each in module.imports) if module is not None else ()
+        imported = {name for name in names_there if name.isidentifier()}  # not that of `import *`
         here, file = source.written(scope), source.written(source.tree)
         names = sorted(imported | source.names(scope))
         self.effort.left -= len(here) + len(names)
