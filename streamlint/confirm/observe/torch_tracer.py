@@ -156,7 +156,7 @@ class Tracer:
                 else:
                     _append(touches, tensor, block, mode, 0, operand)
             elif not tensor.is_cuda:
-                if self._hosts or self.recorder.host_blocks > self._followed:
+                if self._knows_host_memory():
                     left = [tensor] if left is None else [*left, tensor]
             elif address:
                 block = block or self._block_around(tensor, address)
@@ -294,6 +294,10 @@ class Tracer:
 
     # ------------------------------------------------------------------ host memory
 
+    def _knows_host_memory(self) -> bool:
+        """Whether a copy has used some: one of PyTorch, or ``cudaMemcpyAsync(page.data_ptr(), ...)``."""
+        return bool(self._hosts) or self.recorder.host_blocks > self._followed
+
     def _follow_host(self, tensor: Any) -> None:
         start = tensor.data_ptr() - tensor.storage_offset() * tensor.element_size()
         if not start or start in self._hosts or self.recorder.find(start) is not None:
@@ -323,7 +327,7 @@ class Tracer:
 
     def read_by_host(self, tensor: Any, name: str) -> None:
         """A value of host memory goes to Python without an operator."""
-        if (self._hosts or self.recorder.host_blocks > self._followed) and not tensor.is_cuda:
+        if not tensor.is_cuda and self._knows_host_memory():
             touches: list[Touched] = []
             self._touch_host(tensor, Mode.READ, 0, touches)
             if touches:
