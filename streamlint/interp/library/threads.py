@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.frozen import frozen
 from streamlint.interp.facts import classes
-from streamlint.interp.library import devices, tensors
+from streamlint.interp.library import devices, escape, tensors
 from streamlint.interp.state import arguments, elements, lifetime
 from streamlint.interp.state.ends import PathEnds, Returned
 from streamlint.interp.state.values import (
@@ -23,10 +23,12 @@ from streamlint.interp.state.values import (
     MethodV,
     PartialV,
     Shape,
+    StreamV,
+    SymV,
     TupleV,
     Value,
 )
-from streamlint.trace import MAIN_LANE, Join, LaneId, Spawn
+from streamlint.trace import MAIN_LANE, Callback, Join, LaneId, Spawn
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -107,12 +109,20 @@ def of_asyncio(
 
 
 def awaited(m: Machine, value: Value, span: Span) -> Value:
-    """``await value``: the result of a thread's function, of several coroutines, or the value itself."""
+    """``await value``: the result of a thread's function, of several coroutines, or the value itself.
+
+    A future that is not in sight is resolved by somebody, perhaps from a host function in a stream:
+    ``stream.add_callback(lambda *_: loop.call_soon_threadsafe(future.set_result, None))``.
+    """
     match value:
         case HeapV() if is_thread(m, value):
             return method(m, value, "result", span)
         case TupleV(items):
             return TupleV(tuple(awaited(m, item, span) for item in items))
+        case SymV():
+            told_from = [StreamV(op.stream) for op in m.ops if isinstance(op, Callback)]
+            escape.barrier(m, told_from, span, "await")
+            return value
         case _:
             return value
 
