@@ -76,9 +76,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Return variables that keep pre-commit's environments out of the home folder and apart from ours."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     inherited.pop("PYTHONPATH", None)
-    # What is installed and never imported need not be compiled.
-    own = {"PRE_COMMIT_HOME": str(tmp_path_factory.mktemp("pre-commit")), "PIP_NO_COMPILE": "1"}
-    return inherited | own
+    return inherited | {"PRE_COMMIT_HOME": str(tmp_path_factory.mktemp("pre-commit"))}
 
 
 def run_hook(user: Path, environment: dict[str, str]) -> tuple[int, str]:
