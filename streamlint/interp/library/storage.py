@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
 
-GETTERS = frozenset({"untyped_storage", "storage"})
+GETTERS = frozenset({"untyped_storage", "storage", "_typed_storage"})
 
 _WHOLE = (Symbol(".storage"),)
 
@@ -63,6 +63,13 @@ def grown(m: Machine, view: BufferV, sizes: list[Value], span: Span) -> BufferV:
 def for_result(m: Machine, view: BufferV, span: Span) -> BufferV:
     """``torch.add(a, b, out=torch.empty(0, device="cuda"))``: memory for the result is allocated."""
     return _anew(m, view, span) if view.region == NOTHING and can_grow(m, view) else view
+
+
+def taken_over(m: Machine, view: BufferV, source: BufferV) -> BufferV:
+    """``alias = x.new_empty(0).set_(x.untyped_storage())``: one of the other's memory from now on."""
+    made = BufferV(source.id, (), view.flavor)
+    lifetime.move(m, view, made)
+    return made
 
 
 def elements(sizes: list[Value]) -> int | None:

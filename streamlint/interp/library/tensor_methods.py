@@ -185,6 +185,8 @@ def method(
         return storage.resized(m, view, args[0], span)
     if name == "resize_" and storage.can_grow(m, view):
         return storage.grown(m, view, [names.settle(m, size) for size in args], span)
+    if name == "set_" and args and isinstance(source := names.settle(m, args[0]), BufferV):
+        return storage.taken_over(m, view, source)
     if name in model.VIEW_METHODS:
         return layout.viewed(m, view, name)
     if name == layout.QUESTION and (told_so := layout.answer(m, view, [*args, *kwargs])) is not None:
@@ -214,7 +216,9 @@ def method(
         return m.new_buffer("", Space.PAGEABLE, Origin.RESULT, Flavor.TORCH, span)
     if name.endswith("_") and not name.endswith("__"):
         return in_place.method(m, view, name, args, kwargs, span)
-    if view.flavor is Flavor.OPAQUE and not members.is_tensor_method(name):
+    is_private = name.startswith("_") and not name.endswith("__")
+    if (is_private or view.flavor is Flavor.OPAQUE) and not members.is_tensor_method(name):
+        # What is documented are operators; x._values() may be anything.
         return unresolved.opaque(m, name, [view, *args], kwargs, span)
     if m.buffers[view.id].kind is not Evidence.SHOWN and (held := _of_holder(m, view, name, args, span)):
         return held
