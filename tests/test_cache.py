@@ -173,6 +173,33 @@ def test_nothing_is_done_again_where_nothing_has_changed(tmp_path: Path, analyze
     assert analyzed == []
 
 
+FIELD = """\
+import torch
+
+class Worker:
+    def __init__(self):
+        self.side = torch.cuda.Stream()
+
+    def run(self, x: torch.Tensor):
+        with torch.cuda.stream(self.side):
+            y = x * 2
+        return y.sum()
+"""
+
+
+def test_what_was_searched_for_is_known_in_whatever_order_it_was_found(
+    tmp_path: Path, analyzed: Done
+) -> None:
+    """The second script of one name comes last in a run, wherever it lies."""
+    root, cache = tmp_path / "tree", tmp_path / "cache"
+    files = written(root, {"a/user.py": FIELD, "b/user.py": FIELD, "c/other.py": FIELD})
+    report(root, cache)
+    assert analyzed == ["user.py", "user.py", "other.py"]
+    analyzed.clear()
+    report(root, cache, (files[0],))
+    assert analyzed == []
+
+
 def test_no_file_is_read_again_where_nothing_has_changed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

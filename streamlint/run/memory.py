@@ -137,7 +137,8 @@ class Memory:
             if search not in self.searches:
                 matching = (path for path in self._files if search.matches(self._text(path)))
                 self.searches[search] = tuple(sorted(matching))
-            parts += [_bytes(f"{path}\0{names[self._files[path]]}") for path in self.searches[search]]
+            # In one order, whoever has searched.
+            parts += [_bytes(f"{path}\0{names[self._files[path]]}") for path in sorted(self.searches[search])]
             parts.append(b"")
         return digest(*parts)
 
