@@ -118,7 +118,7 @@ complete -c streamlint -n '_shtab_streamlint_using graph' -l format -xka "txt sv
 complete -c streamlint -n '_shtab_streamlint_using graph' -l all-paths -d 'one picture for each path'
 complete -c streamlint -n '_shtab_streamlint_using graph' -l all-operations -d 'leave no operation out'
 complete -c streamlint -n '_shtab_streamlint_using graph' -l dark -d 'a PNG for dark pages; SVG and HTML follow the reader'"'"'s system'
-complete -c streamlint -n '_shtab_streamlint_using graph; and test $_shtab_streamlint_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'FILE::function or FILE::Class.method'
+complete -c streamlint -n '_shtab_streamlint_using graph; and test $_shtab_streamlint_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'FILE::function or FILE::Class.method; FILE is what a script or a notebook does outside of both'
 complete -c streamlint -n '_shtab_streamlint_using; and test $_shtab_streamlint_npos -eq 0' -a confirm -d 'Hold back the earlier operation of a finding on a GPU, and compare what is returned.'
 complete -c streamlint -n '_shtab_streamlint_using confirm' -s h -l help -d 'show this help message and exit'
 complete -c streamlint -n '_shtab_streamlint_using confirm' -l finding -x -d 'only this finding'

@@ -131,7 +131,7 @@ _shtab_streamlint_graph_options=(
   "--all-paths[one picture for each path]"
   "--all-operations[leave no operation out]"
   "--dark[a PNG for dark pages\; SVG and HTML follow the reader\'s system]"
-  ":FILE\:\:function or FILE\:\:Class.method:_files"
+  ":FILE\:\:function or FILE\:\:Class.method\; FILE is what a script or a notebook does outside of both:_files"
 )
 
 # guard to ensure default positional specs are added only once per session
