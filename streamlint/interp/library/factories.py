@@ -10,6 +10,7 @@ from streamlint.interp.state import names
 from streamlint.interp.state.values import (
     NONE,
     BufferV,
+    ConstV,
     Flavor,
     Value,
 )
@@ -70,7 +71,12 @@ def make(
             space, by = Space.PINNED, min(by, pinned)
     if space.on_host:
         made = m.no_surer_place(m.new_buffer("", space, Origin.ALLOCATED, Flavor.TORCH, span), by)
-        if by_default and space is Space.PAGEABLE:
+        # torch.empty(n, pin_memory=flag): who may ask for pinned memory has it on the host.
+        if (
+            by_default
+            and space is Space.PAGEABLE
+            and kwargs.get("pin_memory", ConstV(False)) == ConstV(False)
+        ):
             m.by_default.add(made.id)
         if name in model.FROM_PYTHON:
             m.buffers[made.id] = replace(m.buffers[made.id], of_values=True)

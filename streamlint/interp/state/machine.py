@@ -414,7 +414,8 @@ class Machine:
     def lives(self, view: BufferV, space: Space, residence: Evidence) -> BufferV:
         """Notes where memory is, and how that is known; what was known better stays."""
         known = self.buffers[view.id]
-        if residence > known.residence:
+        # self.page = torch.empty(n, pin_memory=flag): pinned or not, it is on the host.
+        if residence > known.residence or (space.on_host and known.space is Space.UNKNOWN):
             self.buffers[view.id] = replace(known, space=space, residence=residence)
         return view
 
