@@ -97,6 +97,7 @@ def test_a_local_name(tmp_path: Path, capsys: pytest.CaptureFixture[str], made: 
         (", s: torch.cuda.Stream", True),
         (", s: torch.cuda.Stream | None", False),
         (", *, s=None", False),
+        (", s", False),
     ],
 )
 def test_a_parameter(tmp_path: Path, capsys: pytest.CaptureFixture[str], parameter: str, safe: bool) -> None:
@@ -269,6 +270,30 @@ def test_an_heir_in_another_module_may_make_it(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "other.py").write_text(other.replace("code_", "code"))
     assert is_safe(tmp_path, capsys, MAKING.format(above="", made="self.make()", below="")) is safe
+
+
+@pytest.mark.parametrize(
+    ("other", "safe"),
+    [
+        (
+            "import torch, code_\n\ndef f(g, x):\n    with torch.cuda.graph(g):\n        code_.run(x, 1)\n",
+            False,
+        ),
+        ("import code_\n\ndef f(g, x):\n    code_.run(x, True)\n", True),
+        ("import torch\n\ndef f(g, x):\n    with torch.cuda.graph(g):\n        return x * 2\n", True),
+    ],
+)
+def test_a_function_that_another_module_captures_may_not_wait(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    other: str,
+    safe: bool,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "other.py").write_text(other.replace("code_", "code"))
+    made = "    s = torch.cuda.Stream()"
+    assert is_safe(tmp_path, capsys, CODE.format(parameter="", made=made)) is safe
 
 
 def test_a_function_that_another_module_replaces_may_give_none(

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from streamlint.fixes.families import ANY, by_field
 from streamlint.fixes.sight import is_object_of_library
 from streamlint.frozen import frozen
-from streamlint.interp.facts.relevance import all_classes
+from streamlint.interp.facts.relevance import all_classes, all_functions
 from streamlint.interp.state.values import ApiV
+from streamlint.models.vocabulary import CAPTURES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -61,6 +62,15 @@ class Fields:
         for module in others:  # most store such a field of other classes, and need not be parsed
             if any(_may_be_of(module, each, family) for each in self.families.owners(module, name)):
                 yield from self._told_by(module, name, family)
+
+    def is_captured_elsewhere(self, source: Source, name: str) -> bool:
+        """Whether a module with captures calls a function of this name, other than that of the function."""
+        modules = (self.project.module(each) for each in self.project.calling(name))
+        return any(
+            not CAPTURES.isdisjoint(module.body_names.union(*(each.names for each in all_functions(module))))
+            for module in modules
+            if module is not None and module.path != source.path
+        )
 
     def is_put(self, name: str) -> bool:
         """Whether a module gives an attribute of this name to who knows what: ``streams.make = other``."""

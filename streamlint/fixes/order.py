@@ -102,6 +102,7 @@ def _stream_waits(place: Place, first: StreamId, second: StreamId, *, captured: 
             lines = words.stream_waits(place.sight, waiter, waited, event)
             if lines is not None:
                 safe = place.is_sure(waiter) and place.is_sure(waited) and place.binds(lines, waiter, waited)
+                safe = safe and (captured or not place.may_be_captured())
                 return Fix(f"Make `{waiter.text}` wait for `{waited.text}`", (place.insertion(lines),), safe)
     return None
 
@@ -112,7 +113,7 @@ def _host_waits(scene: Scene, place: Place, first: StreamId, earlier: int) -> Fi
         line = words.host_waits(place.sight, waited)
         if line is not None:
             edit = place.insertion((line,))
-            safe = place.is_sure(waited) and place.binds((line,), waited)
+            safe = place.is_sure(waited) and place.binds((line,), waited) and not place.may_be_captured()
             if not waited.simple:
                 safe = safe and scene.always_before(earlier, place) and not place.sight.asks_for_gpu()
             return Fix(f"Make the host wait for `{waited.text}`", (edit,), safe)

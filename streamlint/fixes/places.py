@@ -75,6 +75,12 @@ class Place:
             for name in {part.id for part in parts} - known
         )
 
+    def may_be_captured(self) -> bool:
+        """Whether another file captures, and calls the function: a capture may refuse what it waits for."""
+        scope = self.source.scope(self.statement)
+        name = getattr(scope, "name", "")
+        return bool(name) and self.fields.is_captured_elsewhere(self.source, name)
+
     def sees(self, other: Place) -> bool:
         """Whether the names in the statement of another place stand for the same here."""
         names = {node.id for node in ast.walk(other.statement) if isinstance(node, ast.Name)}

@@ -350,7 +350,10 @@ def _is_handed_on(statement: ast.stmt, expression: ast.Attribute) -> bool:
 
 
 def _parameter(scope: ast.AST, name: str) -> bool | None:
-    """Whether a parameter must be given, and nothing says that it may be None; None if it is none."""
+    """Whether a parameter's annotation says that it is an object; None if it is no parameter.
+
+    Of one without an annotation nothing does: ``one(x, Stream())``, and elsewhere ``one(x, None)``.
+    """
     if not isinstance(scope, (*_Function, ast.Lambda)):
         return None
     given = scope.args
@@ -365,7 +368,7 @@ def _parameter(scope: ast.AST, name: str) -> bool | None:
     }
     for each in (*in_place, *given.kwonlyargs):
         if each.arg == name:
-            told = ast.unparse(each.annotation) if each.annotation is not None else ""
+            told = ast.unparse(each.annotation) if each.annotation is not None else "None"
             default = defaults.get(name)
             is_none = isinstance(default, ast.Constant) and default.value is None
             return not is_none and "None" not in told and "Optional" not in told
