@@ -182,8 +182,8 @@ def _fitted(lines: Sequence[str], width: int) -> Iterator[str]:
 
 
 def _wrapped(text: str, width: int, first: str, then: str) -> list[str]:
-    return textwrap.wrap(
-        text,
+    lines = textwrap.wrap(
+        text.replace("cell ", _UNBROKEN),  # a place in a notebook, ``race.ipynb:cell 5:3``
         width,
         initial_indent=first,
         subsequent_indent=then,
@@ -191,6 +191,10 @@ def _wrapped(text: str, width: int, first: str, then: str) -> list[str]:
         break_on_hyphens=False,
         drop_whitespace=True,
     )
+    return [line.replace(_UNBROKEN, "cell ") for line in lines]
+
+
+_UNBROKEN = "cell\N{NO-BREAK SPACE}"
 
 
 def _width(most: int) -> int:

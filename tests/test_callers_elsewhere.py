@@ -37,17 +37,48 @@ class Scaler:
         return y
 """
 
-FUNCTION = (
-    "from scaling import scale\n\ndef run(loader, step):\n    return [scale(step(x)) for x in loader]\n"
-)
-METHOD = "def run(scaler, loader):\n    return [scaler.doubled(x) for x in loader]\n"
-SCRIPT = "import scaling\n\nfor x in loader:\n    scaling.scale(step(x))\n"
+WAITS = "torch.cuda.current_stream().synchronize()"
+FUNCTION = f"""
+import torch
+from scaling import scale
+
+
+def run(loader, step):
+    for x in loader:
+        y = step(x)
+        {WAITS}
+        yield scale(y)
+"""
+METHOD = f"""
+import torch
+
+
+def run(scaler, loader):
+    for x in loader:
+        {WAITS}
+        scaler.doubled(x)
+"""
+SCRIPT = f"""
+import torch
+import scaling
+
+for x in loader:
+    {WAITS}
+    scaling.scale(x)
+"""
+NO_STREAMS = "import scaling\n\ndef run(x):\n    return scaling.scale(x)\n"
 OWN = "def scale(x):\n    return x\n\ndef doubled(x):\n    return x\n"
 
 
 @pytest.mark.parametrize(
     ("other", "sure"),
-    [(FUNCTION, {"doubled"}), (METHOD, {"scale"}), (SCRIPT, {"doubled"}), (OWN, {"doubled", "scale"})],
+    [
+        (FUNCTION, {"doubled"}),
+        (METHOD, {"scale"}),
+        (SCRIPT, {"doubled"}),
+        (NO_STREAMS, {"doubled", "scale"}),
+        (OWN, {"doubled", "scale"}),
+    ],
 )
 def test_what_callers_leave_pending_is_judged_where_they_are_in_sight(
     tmp_path: Path, other: str, sure: set[str]

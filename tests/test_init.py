@@ -59,7 +59,7 @@ def test_a_broken_configuration_is_said_and_nothing_written(tmp_path: Path, caps
     (tmp_path / "pyproject.toml").write_text("[tool")
     result = run(capsys, "init", tmp_path)
     assert result.status == 2
-    assert "pyproject.toml: not valid TOML" in result.err
+    assert "pyproject.toml:1: not valid TOML" in result.err
     assert [path.name for path in tmp_path.iterdir()] == ["pyproject.toml"]
     assert run(capsys, "init", tmp_path / "gone").err.endswith("gone is not a folder\n")
 

@@ -11,7 +11,6 @@ from streamlint import ir, notebook
 from streamlint.finding import OF_FIXES, Confidence, Finding, LeftOut, SourceError, Statistics
 from streamlint.interp.entries import methods, starts
 from streamlint.interp.facts import relevance, text_order, touching
-from streamlint.interp.facts.scopes import MOST_MODULES
 from streamlint.interp.state.budgets import Budgets, FileCut, OutOfResources
 from streamlint.interp.state.project import Project
 from streamlint.judging.call_ends import Ends, Facts, TwoStreams
@@ -313,15 +312,17 @@ class Session:
         return self._recorded[question]
 
     def _is_called_elsewhere(self, module: ir.Module, name: str) -> bool:
-        """Whether another file calls a function of this name: what is pending then is seen there.
+        """Whether another file that works with streams calls a function of this name: it is judged there.
 
-        ``ready.synchronize(); scorer.add(batch)``: the batch is complete.
+        ``ready.synchronize(); scorer.add(batch)``: the batch is complete. A file that names no stream is not
+        looked at by itself.
         """
         others = [other for other in self._calling(name) if other != module.name]
-        return len(others) > MOST_MODULES or any(
+        return any(
             name in called.body_names or any(name in decl.called for decl in relevance.all_functions(called))
             for other in others
             if (called := self.project.module(other)) is not None
+            and starts.mentions_streams(self.project, called)
         )
 
     def _records(self, where: str, name: str) -> Iterator[bool]:
