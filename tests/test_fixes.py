@@ -352,9 +352,11 @@ def test_no_text_is_analyzed_twice_while_fixes_are_tried(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file that no fix changes, and a text that is saved as it was tried."""
+    # A fix looks into the files that call, or define, a function of its function's name.
     written(project / "code.py", RACE)
-    written(project / "other.py", RACE)
-    written(project / "right.py", RACE.replace("return", "torch.cuda.synchronize()\n    return"))
+    written(project / "other.py", RACE.replace("def total", "def other"))
+    right = RACE.replace("return", "torch.cuda.synchronize()\n    return")
+    written(project / "right.py", right.replace("def total", "def right"))
     looked: list[tuple[str, bytes | None]] = []
     file = Session.file
 
