@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from streamlint.fixes.families import ANY, by_field
 from streamlint.fixes.sight import is_object_of_library
 from streamlint.frozen import frozen
-from streamlint.interp.facts.relevance import all_classes, all_functions
+from streamlint.interp.facts import touching
+from streamlint.interp.facts.relevance import all_classes
 from streamlint.interp.state.values import ApiV
 from streamlint.models.vocabulary import CAPTURES
 
@@ -67,9 +68,10 @@ class Fields:
         """Whether a module with captures calls a function of this name, other than that of the function."""
         modules = (self.project.module(each) for each in self.project.calling(name))
         return any(
-            not CAPTURES.isdisjoint(module.body_names.union(*(each.names for each in all_functions(module))))
+            not CAPTURES.isdisjoint(names)
             for module in modules
             if module is not None and module.path != source.path
+            for names in touching.used_by(module)
         )
 
     def is_put(self, name: str) -> bool:
