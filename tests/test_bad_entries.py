@@ -20,6 +20,7 @@ from streamlint import cli
 from streamlint.cli import main
 from streamlint.files import UnreadableError, decoded, read
 from streamlint.parsing import MAX_BYTES
+from streamlint.run import searches
 from streamlint.run.discover import DEEPEST, discover
 from streamlint.run.session import Session
 from tests.cli_support import Result, run
@@ -337,6 +338,24 @@ def test_deep_code_costs_one_function_at_most(
     assert "racy.py:10:" in result.out
     assert "internal error" not in result.err
     assert "deep.py:10:" in result.out or "deep.py:1: nested too deeply" in result.err
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        searches.calls("load"),
+        searches.assigns("copy_stream"),
+        searches.stores("side"),
+        searches.reaches("loader", "copy_stream"),
+        searches.records("done"),
+    ],
+)
+def test_a_search_reads_a_long_word_once(search: searches.Search) -> None:
+    """A number of a million digits, or data written as text."""
+    text = b"load(loader.copy_stream, done.record()).side\nx = 0x" + b"f" * 1_000_000
+    started = time.process_time()
+    search.matches(text)
+    assert time.process_time() - started < 2
 
 
 def test_standard_input_that_is_closed(

@@ -52,8 +52,9 @@ def calls(name: str) -> Search:
     return Search(Kind.CALLS, (name,))
 
 
-_CALLED = re.compile(rb"([^\x00-\x2f:-@\[-^`{-\x7f][^\x00-\x2f:-@\[-^`{-\x7f]*)\(")
-"""A name of letters, digits, ``_`` and whatever is not ASCII, with what calls it."""
+_CALLED = re.compile(rb"(?<![0-9A-Z_a-z\x80-\xff])([A-Z_a-z\x80-\xff][0-9A-Z_a-z\x80-\xff]*)\(")
+"""A name with what calls it; it is looked for where a word begins: in a number of 100,000 digits, or in data
+written as text, a search that begins anywhere reads the rest of the word from each character again."""
 
 
 def called_in(data: bytes) -> set[bytes]:
