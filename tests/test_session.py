@@ -92,3 +92,18 @@ def test_what_most_files_import_stays_indexed(tmp_path: Path, monkeypatch: pytes
     assert sum(run.tree.indexed.values()) <= 2_500
     session.collected(run, tmp_path / "user0.py")
     assert indexed.count("user0") == 2
+
+
+def test_who_captures_is_asked_of_the_texts(tmp_path: Path) -> None:
+    """A fix asks who captures what it changes: of the files that call ``run``, one has a capture."""
+    calls = "import torch\n\ndef step(worker, x):\n    worker.run(x)\n"
+    captures = calls.replace("    worker", "    with torch.cuda.graph(worker.graph):\n        worker")
+    plain = {f"calls{number}.py": calls for number in range(5)}
+    texts = {"worker.py": FIELD, "common.py": "class Base:\n    pass\n", "captures.py": captures, **plain}
+    files = tuple(written(tmp_path, texts))
+    run = session.Session(tmp_path, files, engine.Settings(), {})
+    result = session.collected(run, tmp_path / "worker.py")
+    assert not any(fix.safe for finding in result.findings for fix in finding.fixes)
+    assert result.reads is not None
+    assert "captures" in result.reads.modules
+    assert result.reads.modules.isdisjoint(path.removesuffix(".py") for path in plain)

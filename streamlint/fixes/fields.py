@@ -65,8 +65,12 @@ class Fields:
                 yield from self._told_by(module, name, family)
 
     def is_captured_elsewhere(self, source: Source, name: str) -> bool:
-        """Whether a module with captures calls a function of this name, other than that of the function."""
-        modules = (self.project.module(each) for each in self.project.calling(name))
+        """Whether a module with captures calls a function of this name, other than that of the function.
+
+        Half of a tree calls ``forward``, and hardly a file of it captures: only these are parsed.
+        """
+        capturing = set(self.project.capturing())
+        modules = (self.project.module(each) for each in self.project.calling(name) if each in capturing)
         return any(
             not CAPTURES.isdisjoint(names)
             for module in modules

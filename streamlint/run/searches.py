@@ -22,9 +22,10 @@ class Kind(Enum):
     """Something is given to a field of this name, or to a name in the body of a class."""
     REACHES = "reaches"
     """Names the module, and gets at its stream or event: ``loader.copy_stream``."""
-
     RECORDS = "records"
     """Gets at something of this name, and records events: ``table.consumed.record()``."""
+    CAPTURES = "captures"
+    """Has a word that begins, ends or launches a capture: ``with torch.cuda.graph(g):``."""
 
 
 class Search(NamedTuple):
@@ -43,7 +44,9 @@ class Search(NamedTuple):
             case Kind.REACHES, (module, thing):
                 return _reaches(module, thing, data)
             case Kind.RECORDS, (name,):
-                return _gets_at(name) in data and _words(records=True).search(data) is not None
+                return _gets_at(name) in data and _words(Kind.RECORDS).search(data) is not None
+            case Kind.CAPTURES, ():
+                return _words(Kind.CAPTURES).search(data) is not None
             case _:
                 raise ValueError(self)
 
@@ -79,6 +82,10 @@ def records(thing: str) -> Search:
     return Search(Kind.RECORDS, (thing,))
 
 
+def captures() -> Search:
+    return Search(Kind.CAPTURES, ())
+
+
 def _gets_at(name: str) -> bytes:
     return b"." + name.encode("utf-8", "surrogatepass")
 
@@ -108,18 +115,24 @@ def _storing(name: bytes) -> re.Pattern[bytes]:
 
 
 @cache
-def _words(*, records: bool) -> re.Pattern[bytes]:
-    """What records events, or orders streams at all."""
+def _words(kind: Kind) -> re.Pattern[bytes]:
+    """What records events, captures, or orders streams at all."""
     from streamlint.models import vocabulary  # all tables
 
-    words = vocabulary.RECORDS if records else vocabulary.ORDERS | vocabulary.RECORDS
+    match kind:
+        case Kind.RECORDS:
+            words = vocabulary.RECORDS
+        case Kind.CAPTURES:
+            words = vocabulary.CAPTURES
+        case _:
+            words = vocabulary.ORDERS | vocabulary.RECORDS
     return re.compile("|".join(sorted(words)).encode())
 
 
 def _reaches(module: str, thing: str, data: bytes) -> bool:
     stem = os.fsencode(module)  # a file's name may be any bytes
     name = thing.encode("utf-8", "surrogatepass")
-    if _gets_at(thing) not in data or stem not in data or not _words(records=False).search(data):
+    if _gets_at(thing) not in data or stem not in data or not _words(Kind.REACHES).search(data):
         return False
     name = re.escape(name)
     if re.search(rb"self\.%s\s*=|def %s\(" % (name, name), data):

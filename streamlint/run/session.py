@@ -88,7 +88,7 @@ class Session:
     def _new_project(self) -> Project:
         """One for each file: what it remembers was looked up for this file, and that is noted."""
         self._looked_up, self._searched, self._recorded = set(), {}, {}
-        return Project(self._load, self._assigning, self._calling, self._storing)
+        return Project(self._load, self._assigning, self._calling, self._storing, self._capturing)
 
     def _load(self, name: str) -> ir.Module | None:
         self._looked_up.add(name)
@@ -348,6 +348,10 @@ class Session:
     def _storing(self, name: str) -> tuple[str, ...]:
         """Modules whose text gives something to a field of this name."""
         return self._matching(searches.stores(name))
+
+    def _capturing(self) -> tuple[str, ...]:
+        """Modules whose text captures."""
+        return self._matching(searches.captures())
 
     def _matching(self, search: Search) -> tuple[str, ...]:
         """The modules whose files match a search."""

@@ -45,6 +45,8 @@ class Project:
     """The names of the modules in whose text a function or class of a name is called."""
     storing: Callable[[str], tuple[str, ...]] = lambda _: ()
     """The names of the modules in whose text something is given to a field of a name."""
+    capturing: Callable[[], tuple[str, ...]] = lambda: ()
+    """The names of the modules in whose text work is captured."""
     budgets: Budgets = field(default_factory=Budgets)
     """Those of the file that is analyzed."""
     modules: dict[str, ir.Module | None] = field(default_factory=dict)
