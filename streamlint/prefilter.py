@@ -17,14 +17,18 @@ _STREAM_PARTS = (
     *(b"host_func", b"HostFunc", b"add_callback", b"AddCallback", b"CUDAGraph", b"cuda.graph"),
     *(b"graph_builder", b"copy_to_host", b"asnumpy", b"elapsed_time", b".isend", b".irecv"),
     *(b"cudaMalloc", b"cuMemAlloc", b"managed_array", b"mapped_array", b"blocking=False", b"_pinned("),
-    *(b"STREAM", b"_async(", b"execute_async", b"kvikio"),
+    *(b"STREAM", b"_async(", b"execute_async", b"kvikio", b"mpi4py", b"inned", b"pagelocked", b"anaged"),
+    *(b"apture", b"graphed_callables", b"copy_from_"),
 )
 _STREAM_TEXT = re.compile(
     rb"Stream|\.stream|(?:wait|current|record|default|set|get|create)_stream|(?:wait|record)_event"
     rb"|non_blocking|async_op|Async\(|synchronize|host_func|HostFunc|add_callback|AddCallback"
     rb"|CUDAGraph|cuda\.graph|graph_builder|copy_to_host|asnumpy|elapsed_time|\.(?:isend|irecv)"
     rb"|cudaMalloc|cuMemAlloc|managed_array|mapped_array|blocking=False|_pinned\(|DEFAULT_STREAM"
-    rb"|(?:htod|dtoh|dtod|gpu|raw_read|raw_write)_async\(|execute_async|kvikio"
+    rb"|(?:htod|dtoh|dtod|gpu|raw_read|raw_write|memcpy_peer|get|set|copy_from)_async\(|execute_async|kvikio|mpi4py"
+    rb"|pinned(?:_|=| =)|Pinned|pagelocked|[mM]allocManaged|malloc_managed|managed_(?:empty|zeros)"
+    rb"|capture_(?:begin|end|launch)|(?:begin|end)_capture|ScopedCapture|graphed_callables"
+    rb"|copy_from_(?:device|host)"
 )
 
 

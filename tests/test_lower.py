@@ -411,6 +411,8 @@ def test_what_libcst_rejects_is_an_error_at_its_line() -> None:
         (b"x.to(dev, non_blocking=True)  # torch", True),
         (b"cudart.cudaMemcpyAsync(a, b)", True),
         (b"work = dist.all_reduce(t, async_op=True)  # torch", True),
+        (b'import cupy, warp as wp\nh = wp.empty(9, device="cpu", pinned=True)', True),
+        (b"import cupy\nfrom mpi4py import MPI", True),
         (b"import torch\nx = torch.zeros(3)", False),
         (b"sys.stdout.stream.Stream()", False),
         (b"torch.on_event(3); up_stream = 1", False),

@@ -51,8 +51,11 @@ from streamlint.trace import Space, StreamKind
 _URL = "https://docs.cupy.dev/en/stable/user_guide/basic.html#current-stream"
 
 _GET = Copies("out", "self", "stream", blocking=True, unless_false="blocking", makes=Space.PAGEABLE)
-_COPY = Copies("dst", "src", None, "size", blocking=True)
+# Without "async" in its name: always the legacy default stream, whatever stream is current.
+_COPY = Copies("dst", "src", "default", "size", blocking=True)
 _COPY_ASYNC = Copies("dst", "src", "stream", "size")
+_FROM = Copies("self", "mem", "default", "size", blocking=True)
+_MEMSET = Uses(writes=("ptr",), stream="default", count="size", host_waits=True)
 
 _PINNED = Allocates(Space.PINNED, pool="the pool of pinned memory")
 _DEVICE = Allocates(Space.DEVICE, "current", address=True)
@@ -183,7 +186,7 @@ CUPY = Framework(
         Api("runtime.memPrefetchAsync", "devPtr count dstDevice stream", (Uses(stream="stream"),)),
         Api("runtime.hostRegister", "ptr size flags", (Pins("ptr"),)),
         Api("runtime.hostUnregister", "ptr", (Unpins("ptr"),)),
-        Api("runtime.memset", "ptr value size", (Uses(writes=("ptr",), count="size", host_waits=True),)),
+        Api("runtime.memset", "ptr value size", (_MEMSET,)),
         Api(
             "runtime.memsetAsync",
             "ptr value size stream",
@@ -251,22 +254,22 @@ CUPY = Framework(
     buffer_methods=(
         Api("get", "stream order out blocking", (_GET,), telling=("stream", "out", "blocking", "order")),
         Api("set", "arr stream", (Copies("self", "arr", "stream"),), telling=("stream",)),
-        Api("copy_from_host", "mem size", (Copies("self", "mem", None, "size", blocking=True),)),
+        Api("copy_from_host", "mem size", (_FROM,)),
         Api(
             "copy_from_host_async", "mem size stream", (Copies("self", "mem", "stream", "size"),), telling=()
         ),
-        Api("copy_to_host", "mem size", (Copies("mem", "self", None, "size", blocking=True),)),
+        Api("copy_to_host", "mem size", (Copies("mem", "self", "default", "size", blocking=True),)),
         Api("copy_to_host_async", "mem size stream", (Copies("mem", "self", "stream", "size"),), telling=()),
-        Api("copy_from_device", "src size", (Copies("self", "src", None, "size"),)),
+        Api("copy_from_device", "src size", (Copies("self", "src", "default", "size"),)),
         Api(
             "copy_from_device_async",
             "src size stream",
             (Copies("self", "src", "stream", "size"),),
             telling=(),
         ),
-        Api("copy_from", "mem size", (Copies("self", "mem", None, "size", blocking=True),)),
+        Api("copy_from", "mem size", (_FROM,)),
         Api("copy_from_async", "mem size stream", (Copies("self", "mem", "stream", "size"),), telling=()),
-        Api("memset", "value size", (Uses(writes=("self",), count="size", host_waits=True),)),
+        Api("memset", "value size", (replace(_MEMSET, writes=("self",)),)),
         Api(
             "memset_async",
             "value size stream",

@@ -228,7 +228,7 @@ class Copies:
 
 @frozen()
 class Uses:
-    """Device work on ``stream`` (``None``: the current one) that touches the named parameters."""
+    """Device work on ``stream`` (``None`` and ``"default"`` as in ``Copies``) on the named parameters."""
 
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()

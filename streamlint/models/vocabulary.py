@@ -146,6 +146,23 @@ def known_to(imported: frozenset[str], names: frozenset[str]) -> frozenset[str]:
     )
 
 
+_PINNED_BY: dict[str, frozenset[str]] = {}
+for _framework, _api in _rows():
+    for _effect in _api.effects:
+        if isinstance(_effect, (fx.Allocates, fx.Copies)) and _effect.pinned is not None:
+            _PINNED_BY[_effect.pinned] = _PINNED_BY.get(_effect.pinned, frozenset()) | _roots(_framework)
+
+
+@cache
+def beside(imported: frozenset[str]) -> frozenset[str]:
+    """What tells only in a module that imports its library, and there needs no stream to race with the host.
+
+    Calls that heed no stream, and pinned memory by a flag: ``comm.Isend(x)``, ``wp.empty(n, pinned=True)``.
+    """
+    whose = {**{name: _WHOSE[name] for name in RUNS_BESIDE}, **_PINNED_BY}
+    return frozenset(name for name, roots in whose.items() if roots & imported)
+
+
 def _is_compound(name: str) -> bool:
     return "_" in name.strip("_") or any(letter.isupper() for letter in name[1:])
 

@@ -53,7 +53,7 @@ def names_touch(project: Project, module: ir.Module, names: frozenset[str]) -> b
 
 def surely(project: Project, module: ir.Module, names: frozenset[str]) -> bool:
     """Whether code with these names does: what it uses is hardly anything else than a stream's."""
-    known = vocabulary.STRONG | holders(project, module)
+    known = vocabulary.STRONG | vocabulary.beside(module.roots) | holders(project, module)
     return not known.isdisjoint(names) or any(pair <= names for pair in vocabulary.PAIRS)
 
 
@@ -61,7 +61,11 @@ def told_in(project: Project, module: ir.Module) -> frozenset[str]:
     """The names that tell in a module."""
     known = project.telling.get(module.name)
     if known is None:
-        known = vocabulary.known_to(module.roots, vocabulary.TELLING) | holders(project, module)
+        known = (
+            vocabulary.known_to(module.roots, vocabulary.TELLING)
+            | vocabulary.beside(module.roots)
+            | holders(project, module)
+        )
         project.telling[module.name] = known
     return known
 

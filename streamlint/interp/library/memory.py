@@ -120,6 +120,7 @@ def _of_other_device(
     m = call.m
     if (
         call.lib is not fx.Lib.CUPY
+        or effect.stream == "default"
         or call.value(effect.stream) != NONE
         or not m.streams[stream.id].is_default
     ):
@@ -200,7 +201,7 @@ def use(call: Call, effect: fx.Uses) -> None:
         accesses += packed(call, call.value(name), modes)
     if effect.bound:
         accesses += _bound(call)
-    stream = call.stream(effect.stream).id
+    stream = stream_of(call, effect.stream).id
     # A kernel whose source is not seen may only read what it is given.
     doubts = _OPAQUE if effect.packed and modes is None else frozenset()
     m.emit(
