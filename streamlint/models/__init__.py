@@ -10,6 +10,7 @@ from streamlint.models.cuda_runtime import CUDA_RUNTIME
 from streamlint.models.cupy import CUPY
 from streamlint.models.distributed import DISTRIBUTED
 from streamlint.models.kvikio import KVIKIO
+from streamlint.models.mooncake import MOONCAKE
 from streamlint.models.mpi import MPI
 from streamlint.models.numba import NUMBA
 from streamlint.models.pycuda import PYCUDA
@@ -32,6 +33,7 @@ from streamlint.models.schema import (
 )
 from streamlint.models.tensorrt import TENSORRT
 from streamlint.models.torch import TORCH
+from streamlint.models.ucx import UCX
 from streamlint.models.warp import WARP
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 
 FRAMEWORKS: tuple[Framework, ...] = (
     *(TORCH, CUDA_RUNTIME, CUDA_DRIVER, CUPY, NUMBA, CUDA_CORE, DISTRIBUTED),
-    *(PYCUDA, WARP, RMM, KVIKIO, TENSORRT, MPI),
+    *(PYCUDA, WARP, RMM, KVIKIO, TENSORRT, MPI, UCX, MOONCAKE),
 )
 
 

@@ -67,6 +67,6 @@ MPI = Framework(
         Api("Test", "status", (Queries(),), telling=()),
         Api("Waitall", "requests statuses", (HostWaitsEvent("requests"),)),
     ),
-    told_with="mpi4py",
+    told_with=("mpi4py",),
     object_methods=tuple(Api(name, params, effects, telling=()) for name, params, effects in _calls()),
 )

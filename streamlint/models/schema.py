@@ -42,8 +42,6 @@ __all__ = [
     "SplitsCapture",
 ]
 
-# ----------------------------------------------------------------------------- effects
-
 
 @frozen()
 class NewStream:
@@ -442,7 +440,9 @@ class Returns:
 
 @frozen()
 class Succeeds:
-    """Returns whether the call worked, which it does: ``if not context.execute_async_v3(stream): raise``."""
+    """Returns what says that the call worked, as it does: ``if not context.execute_async_v3(s): raise``."""
+
+    told_by: bool | int = True
 
 
 @frozen()

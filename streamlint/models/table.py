@@ -29,6 +29,8 @@ class Lib(Enum):
     KVIKIO = "kvikio"
     TENSORRT = "tensorrt"
     MPI = "mpi4py"
+    UCX = "UCX"
+    MOONCAKE = "Mooncake"
 
     @property
     def product(self) -> str:
@@ -46,14 +48,12 @@ class Lib(Enum):
                 return "PyCUDA"
             case Lib.WARP:
                 return "Warp"
-            case Lib.RMM:
-                return "rmm"
             case Lib.KVIKIO:
                 return "KvikIO"
             case Lib.TENSORRT:
                 return "TensorRT"
-            case Lib.MPI:
-                return "mpi4py"
+            case Lib.RMM | Lib.MPI | Lib.UCX | Lib.MOONCAKE:
+                return str(self.value)
 
 
 class Role(Enum):
@@ -139,7 +139,7 @@ class Framework:
     object_methods: tuple[Api, ...] = ()
     streams: tuple[tuple[str, StreamKind], ...] = ()
     """Names that are default streams: ``Stream.null``."""
-    told_with: str | None = None
-    """The import without which the names of methods tell nothing: ``comm.Send(x)`` without ``mpi4py``."""
+    told_with: tuple[str, ...] = ()
+    """Of these imports one is needed for names of methods to tell: ``comm.Send(x)`` without ``mpi4py``."""
     raw_handles: tuple[str, ...] = ()
     """Attributes of a stream that give its raw handle."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from streamlint.finding import Severity
 from streamlint.order.hb import Ordering, Verdict
@@ -24,6 +24,8 @@ from streamlint.trace import (
     BufferId,
     Copy,
     Doubt,
+    Free,
+    FreeKind,
     Launch,
     OpId,
     SyncDevice,
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 
     from streamlint.trace import Op, StreamId
 
+Pending: TypeAlias = "tuple[OpId, frozenset[Doubt]]"
+"""An op that may still use a block which an allocation gets, with what speaks against that."""
 STREAM_ORDERED = frozenset(
     {
         *("cudaMallocAsync", "cudaMallocFromPoolAsync", "cuMemAllocAsync", "cuMemAllocFromPoolAsync"),
@@ -64,29 +68,55 @@ def _recycled(judged: Judged) -> Iterator[Problem]:
     on that stream this is no matter, on another one it is. The op before the call stands for such kernels.
     """
     pending = OpId(0)
-    fresh: dict[BufferId, tuple[OpId, OpId]] = {}
+    left: dict[StreamId, Free] = {}
+    fresh: dict[BufferId, tuple[OpId, list[Pending]]] = {}
     for number, op in enumerate(judged.trace.ops):
         if is_entry(op):
             pending = OpId(number)
+        elif isinstance(op, Free) and op.kind is FreeKind.DROPPED:
+            home = judged.trace.buffers[op.buffer].alloc_stream
+            if home is not None:
+                left[home] = op
         elif isinstance(op, Alloc) and op.name == "allocation" and op.stream is not None:
-            fresh[op.buffer] = (OpId(number), pending)
+            fresh[op.buffer] = (
+                OpId(number),
+                list(_pending(judged, OpId(number), op, left.get(op.stream), pending)),
+            )
         elif isinstance(op, (Launch, Copy)):
             for buffer in {access.buffer for access in op.accesses} & fresh.keys():
                 alloc, before = fresh.pop(buffer)
                 yield from _judge_recycled(judged, alloc, before, OpId(number))
 
 
-def _judge_recycled(judged: Judged, number: OpId, before: OpId, use: OpId) -> Iterator[Problem]:
+def _pending(judged: Judged, number: OpId, alloc: Alloc, left: Free | None, entry: OpId) -> Iterator[Pending]:
+    """What may still use a fresh block: the last user of memory that was seen to go back, and unseen ones."""
+    made = judged.trace.buffers[alloc.buffer]
+    if left is not None and judged.trace.buffers[left.buffer].device == made.device:
+        uses = [
+            use
+            for use in lifetimes.last_uses(judged, left.buffer, number)
+            if stream_of(judged.op(use)) == alloc.stream
+        ]
+        yield from ((use, left.doubts | lifetimes.use_doubts(judged.op(use), left.buffer)) for use in uses)
+    if stream_of(judged.op(entry)) == alloc.stream:
+        yield entry, frozenset({Doubt.ARGUMENT})
+
+
+def _judge_recycled(judged: Judged, number: OpId, pending: list[Pending], use: OpId) -> Iterator[Problem]:
     alloc, op = judged.op(number), judged.op(use)
     assert isinstance(alloc, Alloc)
     assert alloc.stream is not None
-    buffer = judged.trace.buffers[alloc.buffer]
-    home = stream_of(judged.op(before))
-    if buffer.space.on_host or alloc.stream != home or stream_of(op) == home:
+    if judged.trace.buffers[alloc.buffer].space.on_host or stream_of(op) == alloc.stream:
         return
-    ordering = judged.hb.ordered(before, use)
-    if ordering.verdict is Verdict.YES:
+    found = ((before, doubts, judged.hb.ordered(before, use)) for before, doubts in pending)
+    open_ = [
+        (before, doubts | ordering.doubts)
+        for before, doubts, ordering in found
+        if ordering.verdict is not Verdict.YES
+    ]
+    if not open_:
         return
+    before, doubts = open_[0]
     name, owner = quoted(judged.buffer_name(alloc.buffer)), quoted(judged.stream_name(alloc.stream))
     yield Problem(
         later=use,
@@ -96,7 +126,7 @@ def _judge_recycled(judged: Judged, number: OpId, before: OpId, use: OpId) -> It
         label=f"used {on(judged, op)}",
         help=f"make {_user(judged, op)} wait for {owner} after the allocation",
         notes=(Note(alloc.at.span, f"allocated here, from memory whose last user on {owner} may still run"),),
-        doubts=ordering.doubts | alloc.doubts | lifetimes.use_doubts(op, alloc.buffer) | {Doubt.ARGUMENT},
+        doubts=doubts | alloc.doubts | lifetimes.use_doubts(op, alloc.buffer),
     )
 
 

@@ -18,7 +18,7 @@ from streamlint.interp.library import (
     triton,
     unresolved,
 )
-from streamlint.interp.state import flavors, names, symbols
+from streamlint.interp.state import flavors, lifetime, names, symbols
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -182,6 +182,8 @@ def _factory(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
         held = tensors.buffers_in(m, [*args[2:3], *(v for k, v in kwargs.items() if k == "memptr")])
         if held:
             return BufferV(held[0].id, held[0].region, Flavor.DEVICE_ARRAY)
+    if name in cupy_model.UNFILLED:
+        lifetime.before_allocation(m, stream.id, span)
     made = _new_array(m, Origin.ALLOCATED, span, stream)
     if name not in cupy_model.UNFILLED:
         tensors.work(m, span, stream.id, (Access(made.id, Mode.WRITE),), name, library=Lib.CUPY.product)

@@ -372,8 +372,8 @@ class Call:
                 return memory.view(self, effect)
             case fx.Adopts():
                 return self._adopt(effect)
-            case fx.Succeeds():
-                return ConstV(True)
+            case fx.Succeeds(told_by):
+                return ConstV(told_by)
             case fx.Returns(what):
                 return self.value(what)
             case fx.Pure():

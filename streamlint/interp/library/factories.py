@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.interp.library import addresses, copies, devices, dtypes, layout, storage, tensors
-from streamlint.interp.state import names
+from streamlint.interp.state import lifetime, names
 from streamlint.interp.state.values import (
     NONE,
     BufferV,
@@ -90,6 +90,8 @@ def make(
         made = m.new_buffer("", space, Origin.ALLOCATED, Flavor.TORCH, None, None, device)
         m.life.elements[made.id] = count
         return replace(m.no_surer_place(made, by), region=NOTHING)
+    if name in model.UNFILLED:
+        lifetime.before_allocation(m, stream.id, span)
     made = m.new_buffer("", space, Origin.ALLOCATED, Flavor.TORCH, span, stream.id, device)
     dtypes.made(m, made, kwargs)
     made = layout.made(m, m.no_surer_place(made, by), name, kwargs)

@@ -458,7 +458,7 @@ def _symbolic_method(
 
 
 def _is_in_use(m: Machine, framework: Framework) -> bool:
-    return framework.told_with is None or m.project.imports(m.frame.env.module, framework.told_with)
+    return not framework.told_with or m.project.imports(m.frame.env.module, *framework.told_with)
 
 
 def _as_role(m: Machine, receiver: SymV, role: Role, lib: Lib, span: Span, known: Evidence) -> Value:

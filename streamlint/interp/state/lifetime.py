@@ -74,6 +74,8 @@ SAVES_NOTHING = frozenset(
 ) | {"operator +", "operator -", "operator ==", "operator <", "operator >", "operator !="}
 """Operators whose backward needs no operand, so that autograd keeps none alive."""
 
+USES_LOOKED_AT = 24
+"""The last ops before an allocation: what they used may be what it gets."""
 _DIFFERENTIABLE = (Flavor.TORCH, Flavor.OPAQUE)
 _ALIAS = frozenset({Doubt.ALIAS})
 _UNSEEN = frozenset({Doubt.ESCAPE})
@@ -130,6 +132,36 @@ def after_statement(m: Machine, span: Span) -> None:
     _catch_up(m)
     if m.life.candidates:
         _drop_among(m, m.life.candidates, span)
+
+
+def before_allocation(m: Machine, stream: StreamId, span: Span) -> None:
+    """Looks for memory that its own stream used last, and that an allocation may get from now on.
+
+    ``out = sample(hidden)`` has left a kernel behind that reads its logits; ``torch.empty(n)`` gets their
+    block.
+    This matters to another stream that uses the new memory first: only paths with such streams are looked at.
+    """
+    if any(number != stream and not other.is_default for number, other in m.streams.items()):
+        _drop_among(m, _used_lately(m, stream), span)
+
+
+def _used_lately(m: Machine, stream: StreamId) -> set[BufferId]:
+    """Memory of a stream's allocator that its last ops used, and that is not known to be gone."""
+    found: set[BufferId] = set()
+    gone: set[BufferId] = set()
+    for op in reversed(m.ops[-USES_LOOKED_AT:]):
+        match op:
+            case Free(buffer=number):
+                gone.add(number)
+            case Launch() | Copy() if op.stream == stream:
+                found.update(access.buffer for access in op.accesses)
+            case _:
+                pass
+    return {
+        number
+        for number in found - gone
+        if number < m.frame.born and m.buffers[number].alloc_stream == stream and _recycled(m, number)
+    }
 
 
 def after_turn(m: Machine, since: int, elements: Iterable[Value], span: Span) -> None:

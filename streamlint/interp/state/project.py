@@ -106,10 +106,10 @@ class Project:
         """Whether a module's unknown arrays are CuPy's: it imports CuPy and not PyTorch."""
         return self.imports(name, "cupy") and not self.imports(name, "torch")
 
-    def imports(self, name: str, root: str) -> bool:
-        """Whether a module imports anything of a package."""
+    def imports(self, name: str, *roots: str) -> bool:
+        """Whether a module imports anything of one of some packages."""
         module = self.module(name)
-        return module is not None and root in module.roots
+        return module is not None and not module.roots.isdisjoint(roots)
 
     def kernel_sources(self, name: str) -> tuple[str, ...]:
         """The CUDA source that a module assigns to its variables as literals."""

@@ -1,0 +1,110 @@
+"""Libraries that move GPU memory by themselves, and heed no stream: UCX, and Mooncake's transfer engine."""
+
+from __future__ import annotations
+
+from streamlint import check_source
+from streamlint.finding import Confidence
+
+SENT = """\
+import cupy as cp
+import {module}
+
+
+class Comm:
+    def __init__(self, ep):
+        self.ep = ep
+
+    async def write(self, frames):
+        packed = cp.concatenate([cp.asarray(frame) for frame in frames])
+        {before}
+        await self.ep.send(packed)
+        {after}
+        return packed.nbytes
+
+
+async def received(ep, n):
+    page = cp.empty(n)
+    {before}
+    await ep.recv(page)
+    return page.sum()
+"""
+PAGES = """\
+import torch
+{imports}
+
+
+class Channel:
+    def __init__(self, engine, peer):
+        self.engine = engine
+        self.peer = peer
+
+    def fetch(self, pages, sources, sizes):
+        if self.engine.batch_transfer_sync_read(self.peer, pages, sources, sizes) != 0:
+            raise RuntimeError("the transfer failed")
+
+
+def gathered(engine, peer, batches, n):
+    side = torch.cuda.Stream()
+    channel = Channel(engine, peer)
+    pages = [torch.empty(n, dtype=torch.uint8, device="cuda") for _ in range(2)]
+    total = torch.zeros(n, dtype=torch.uint8, device="cuda")
+    torch.cuda.synchronize()
+    for number, batch in enumerate(batches):
+        page = pages[number % 2]
+        {before}
+        channel.fetch([page.data_ptr() + one.start for one in batch], [one.address for one in batch], [n])
+        with torch.cuda.stream(side):
+            total += page
+    side.synchronize()
+    return total
+"""
+SUBMITTED = """\
+import torch
+from mooncake.engine import TransferEngine
+
+
+def pushed(engine: TransferEngine, peer, address, n):
+    page = torch.full((n,), 7.0, device="cuda")
+    torch.cuda.synchronize()
+    number = engine.batch_transfer_async_write(peer, [page.data_ptr()], [address], [4 * n])
+    {between}
+    page.zero_()
+    return page, number
+"""
+WAIT = "cp.cuda.get_current_stream().synchronize()"
+
+
+def found(text: str) -> list[tuple[str, int]]:
+    result = check_source(text)
+    return [
+        (one.code, one.primary.line) for one in result.findings if one.confidence is not Confidence.POSSIBLE
+    ]
+
+
+def sent(module: str, before: str, after: str = "pass") -> list[tuple[str, int]]:
+    return found(SENT.format(module=module, before=before, after=after))
+
+
+def test_a_message_is_sent_when_its_memory_is_written() -> None:
+    for module in ("ucp", "ucxx"):
+        assert ("SL101", 12) in sent(module, "pass")
+        assert sent(module, WAIT) == []
+
+
+def test_a_message_has_been_read_when_it_was_awaited() -> None:
+    assert sent("ucxx", WAIT, "packed.fill(0)") == []
+
+
+def test_send_tells_nothing_where_ucx_is_not_imported() -> None:
+    assert sent("multiprocessing", "pass") == []
+
+
+def test_a_page_is_overwritten_by_the_network_card_while_a_stream_reads_it() -> None:
+    for imports in ("", "from mooncake.engine import TransferEngine"):
+        assert found(PAGES.format(imports=imports, before="pass")) == [("SL102", 11)]
+        assert found(PAGES.format(imports=imports, before="side.synchronize()")) == []
+
+
+def test_what_was_submitted_is_read_until_it_is_asked_about() -> None:
+    assert ("SL102", 10) in found(SUBMITTED.format(between="pass"))
+    assert found(SUBMITTED.format(between="engine.get_batch_transfer_status([number])")) == []
