@@ -242,6 +242,8 @@ MODULE_METHODS = frozenset(
 """Methods of ``torch.nn.Module`` that tensors do not have (https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html)."""
 OPTIMIZER_STEP = "step"
 """What an optimizer of ``torch.optim`` does with its parameters (https://docs.pytorch.org/docs/stable/optim.html)."""
+OPTIMIZER_METHODS = frozenset({OPTIMIZER_STEP, "zero_grad"})
+"""What has both is one: modules clear their gradients too, and other things take steps."""
 
 MODULE_LISTINGS = {
     "parameters": ("parameters", False),

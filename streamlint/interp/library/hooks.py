@@ -22,6 +22,7 @@ from streamlint.interp.state.values import (
     symbol_of,
 )
 from streamlint.models.schema import Lib
+from streamlint.models.torch import OPTIMIZER_STEP
 from streamlint.trace import Launch
 
 if TYPE_CHECKING:
@@ -62,15 +63,18 @@ def at_end(m: Machine, args: list[Value], span: Span) -> Value:
     return register(m, _ENGINE, AT_END, args, span) or NONE
 
 
-def around_step(
-    m: Machine, optimizer: SymV, args: list[Value], step: Callable[[], Value], span: Span
+def of_optimizer(
+    m: Machine, optimizer: SymV, name: str, args: list[Value], call: Callable[[], Value], span: Span
 ) -> Value:
-    """``optimizer.step()`` with the hooks that were registered for it."""
+    """``optimizer.zero_grad()``, and ``optimizer.step()`` with the hooks that were registered for it."""
+    if name != OPTIMIZER_STEP:
+        optimizers.clears(m, optimizer)
+        return call()
     given: list[Value] = [optimizer, TupleV(tuple(args)), m.new_object(Shape.DICT)]
     for hook in m.hooks.get((BEFORE_STEP, optimizer.symbol), ()):
         m.python.call(m, hook, given, {}, span)
     optimizers.step(m, optimizer, span)
-    result = step()
+    result = call()
     for hook in m.hooks.get((AFTER_STEP, optimizer.symbol), ()):
         m.python.call(m, hook, given, {}, span)
     return result

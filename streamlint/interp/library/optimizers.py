@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.library import tensors
+from streamlint.interp.library import storage, tensors
 from streamlint.interp.state import names, symbols
 from streamlint.interp.state.values import BufferV, HeapV, SymV, TupleV, Value
-from streamlint.trace import Access, Evidence, Mode
+from streamlint.models.schema import Lib
+from streamlint.trace import Access, Doubt, Evidence, Launch, Mode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from streamlint.source import Span
 
 CLASSES = "torch.optim."
+_UNSEEN = "torch.optim.Optimizer"
+_UNSURE = frozenset({Doubt.INFERRED})
 
 
 def made(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> SymV:
@@ -26,10 +29,16 @@ def made(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
     return value
 
 
+def clears(m: Machine, optimizer: SymV) -> None:
+    """``optimizer.zero_grad()``: what then takes a step is an optimizer, wherever it comes from."""
+    m.makers.setdefault(optimizer.symbol, _UNSEEN)
+
+
 def step(m: Machine, optimizer: SymV, span: Span) -> None:
     """``optimizer.step()``: work on the current stream."""
     if not m.makers.get(optimizer.symbol, "").startswith(CLASSES):
         return
+    _reads_gradients(m, optimizer, span)
     place = symbols.Attr(optimizer.symbol, "state")
     state = [role for symbol, role in m.roles.items() if place in symbols.owners(symbol)]
     # Of an iterable that is not known it is not known either what it gives.
@@ -37,6 +46,19 @@ def step(m: Machine, optimizer: SymV, span: Span) -> None:
     views = dict.fromkeys([*_parameters(m, given), *(v for v in state if isinstance(v, BufferV))])
     if views:
         tensors.launch(m, span, [Access(v.id, Mode.UPDATE, v.region) for v in views], "optimizer step")
+
+
+def _reads_gradients(m: Machine, optimizer: SymV, span: Span) -> None:
+    """What the last backward pass wrote, also where no parameter is in sight.
+
+    That matters on another stream only: ``loss.backward()``, and then ``with torch.cuda.stream(side):
+    optimizer.step()``.
+    """
+    backward = m.ops[m.last_backward] if m.last_backward is not None else None
+    if not isinstance(backward, Launch) or backward.stream == m.current_stream(Lib.TORCH).id:
+        return
+    gradients = storage.gradient(m, symbols.Attr(optimizer.symbol, "grad"), "the gradient")
+    tensors.launch(m, span, [Access(gradients.id, Mode.READ, doubts=_UNSURE)], "optimizer step")
 
 
 def _parameters(m: Machine, given: Iterable[Value]) -> Iterator[BufferV]:

@@ -374,9 +374,9 @@ def symbolic_method(
     """A method of an unknown value: names that only one kind of object has show what it is."""
     if name in torch_model.MODULE_RETURNS_SELF and torch_modules.is_shown(m, receiver):
         return receiver
-    if name == torch_model.OPTIMIZER_STEP:
-        return hooks.around_step(
-            m, receiver, args, lambda: _symbolic_method(m, receiver, name, args, kwargs, span), span
+    if name in torch_model.OPTIMIZER_METHODS:
+        return hooks.of_optimizer(
+            m, receiver, name, args, lambda: _symbolic_method(m, receiver, name, args, kwargs, span), span
         )
     return _symbolic_method(m, receiver, name, args, kwargs, span)
 
