@@ -291,7 +291,6 @@ WORDS: dict[str, dict[str, str]] = {
     "interp/facts/guesses.py": {"_ADDRESSES": "guess"},
     "interp/facts/kinds.py": {"_PLAIN_TYPES": "library", "HOLD_OTHERS": "Python"},
     "interp/facts/known.py": {
-        "_ENUMS": "Python",
         "_NUMBERS": "Python",
         "_GIVES_OTHERS": "library",
         "_MAKE_TENSORS": "library",

@@ -68,6 +68,9 @@ ARRAY_META = frozenset("shape dtype size ndim nbytes itemsize strides flags setf
 
 ARRAY_WRITES = frozenset("fill sort put itemset partition resize".split())
 
+ENUMERATIONS = frozenset({"Enum", "IntEnum", "StrEnum", "Flag", "IntFlag"})
+"""Classes of ``enum`` whose variables are members: https://docs.python.org/3/library/enum.html"""
+
 MONITORS = {
     "threading.Lock": MonitorKind.LOCK,
     "threading.RLock": MonitorKind.LOCK,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
@@ -10,17 +11,20 @@ from streamlint.interp.state import names, symbols
 from streamlint.interp.state.values import (
     NONE,
     ClassV,
+    ConstV,
     FuncV,
     HeapV,
     Shape,
     SymV,
     Value,
 )
+from streamlint.models import host
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.project import Project
 
 
 def lookup(m: Machine, decl: ir.ClassDecl, name: str) -> Value | None:
@@ -40,6 +44,12 @@ def lookup(m: Machine, decl: ir.ClassDecl, name: str) -> Value | None:
     return None
 
 
+def is_enumeration(project: Project, decl: ir.ClassDecl) -> bool:
+    """Whether the variables of a class are members of it: ``class Kind(IntEnum): HALF = 0``."""
+    order, _ = project.ancestors(decl)
+    return any(base.rpartition(".")[2] in host.ENUMERATIONS for cls in order for base in cls.bases)
+
+
 def _class_variable(m: Machine, cls: ir.ClassDecl, name: str) -> Value | None:
     written = scopes.assigned(cls, name)
     if written is None:
@@ -47,6 +57,8 @@ def _class_variable(m: Machine, cls: ir.ClassDecl, name: str) -> Value | None:
     module = m.project.module(cls.module)
     value = modules.at_import(m, module, written) if module is not None else None
     found = value if value is not None else SymV(symbols.Attr(symbols.Name(cls.qualname), name))
+    if isinstance(found, ConstV) and is_enumeration(m.project, cls):
+        found = replace(found, member=True)
     m.globals[f"{cls.module}:{cls.qualname}", name] = found
     return found
 

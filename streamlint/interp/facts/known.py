@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from streamlint import ir
 from streamlint.frozen import frozen
-from streamlint.interp.facts import flags, kinds, places, scopes, writes
+from streamlint.interp.facts import classes, flags, kinds, places, scopes, writes
 from streamlint.interp.facts.kinds import NOTHING, PLAIN, Fact, Kind, joined, surest
 from streamlint.interp.facts.relevance import all_classes
 from streamlint.interp.facts.scopes import Scope, Target
@@ -174,10 +174,10 @@ class Facts:
 
     def _object(self, cls: ir.ClassDecl) -> Fact:
         """Members of an enum, and objects of which all fields are numbers and the like."""
+        if classes.is_enumeration(self.project, cls):
+            return PLAIN
         order, complete = self.project.ancestors(cls)
         bases = {base.rpartition(".")[2] for one in order for base in one.bases}
-        if bases & _ENUMS:
-            return PLAIN
         fields = [
             (one, annotation) for one in order for found in _declared(one).values() for annotation in found
         ]
@@ -380,7 +380,6 @@ class Facts:
 
 
 _DEEPEST = 24
-_ENUMS = frozenset({"Enum", "IntEnum", "StrEnum", "Flag", "IntFlag"})
 _NUMBERS = frozenset("int float bool str len range round abs ord hash repr id".split())
 """``int(rate * seconds)`` is a number, whatever it was computed from."""
 _GIVES_OTHERS = frozenset({"load", "compile", "save", "stack_trace", "get_rng_state"})

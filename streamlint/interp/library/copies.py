@@ -214,6 +214,9 @@ def is_dtype(value: Value) -> bool:
             return path.startswith(("torch.", "numpy."))
         case SymV(symbol):
             return "dtype" in symbols.text_of(symbol)
+        case ConstV(int(), member):
+            # x.to(Kind.HALF): a class of the tree that converts, as its own types are told.
+            return member
         case _:
             return False
 

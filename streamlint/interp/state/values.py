@@ -45,6 +45,8 @@ class Flavor(Enum):
 @frozen()
 class ConstV:
     value: Plain
+    member: bool = field(default=False, compare=False)
+    """Whether it is what a member of an enumeration stands for: ``x.to(Kind.HALF)`` names no device."""
 
 
 @frozen()
