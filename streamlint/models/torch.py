@@ -208,6 +208,9 @@ KEEPS_LAYOUT = frozenset(
 )
 """Of these, views of all elements in their order."""
 
+KEEPS_FORM = frozenset("data detach detach_ alias requires_grad_ retain_grad real imag".split())
+"""Of these, views of the same shape."""
+
 TRANSPOSES = frozenset("t T mT H mH transpose permute movedim swapaxes swapdims".split())
 """Views whose elements stand in another order than in memory, mostly."""
 
@@ -219,6 +222,9 @@ META_ATTRIBUTES = frozenset(
     "grad_fn is_sparse is_quantized is_meta is_mps is_xpu is_npu output_nr _version strides offset "
     "mem".split()
 )
+
+FORM = frozenset("shape dtype ndim itemsize nbytes size dim numel nelement element_size ndimension".split())
+"""What two tensors have alike that one call has made of the same."""
 
 META_METHODS = frozenset(
     "size dim numel nelement element_size stride storage_offset is_contiguous is_pinned ndimension "

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.state import symbols
-from streamlint.interp.state.values import ApiV, BufferV, Value, symbol_of
+from streamlint.interp.state import forms, symbols
+from streamlint.interp.state.values import ApiV, BufferV, Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +37,7 @@ def made(m: Machine, view: BufferV, options: Mapping[str, Value]) -> None:
     """A factory was told the type: ``torch.empty(n, dtype=torch.float16)``."""
     told = named(options.get("dtype"))
     if told is not None:
-        m.dtypes[view.id] = told
+        m.forms.dtypes[view.id] = told
 
 
 def named(value: Value | None) -> str | None:
@@ -50,15 +50,15 @@ def named(value: Value | None) -> str | None:
 
 def is_same(m: Machine, view: BufferV, wanted: str | None) -> bool:
     """Whether a tensor is of the type that it is to have."""
-    return wanted is not None and m.dtypes.get(view.id) == wanted
+    return wanted is not None and m.forms.dtypes.get(view.id) == wanted
 
 
 def is_other(m: Machine, view: BufferV, wanted: str | None) -> bool:
     """Whether a tensor is known to be of another type than ``wanted``, or than one it was compared with."""
-    known = "torch.bool" if view.id in m.masks else m.dtypes.get(view.id)
+    known = "torch.bool" if view.id in m.forms.masks else m.forms.dtypes.get(view.id)
     if known is not None and wanted is not None and known != wanted:
         return True
-    asked = symbols.Attr(symbol_of(view), "dtype")
+    asked = symbols.Attr(forms.symbol(m, view), "dtype")
     return any(
         isinstance(key, symbols.Compare) and key.left == asked and answer == _UNEQUAL
         for key, answer in m.oracle.memo.items()

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.interp.library import addresses, copies, devices, dtypes, layout, storage, tensors
-from streamlint.interp.state import lifetime, names
+from streamlint.interp.state import forms, lifetime, names
 from streamlint.interp.state.values import (
     NONE,
     BufferV,
@@ -95,6 +95,7 @@ def make(
     made = m.new_buffer("", space, Origin.ALLOCATED, Flavor.TORCH, span, stream.id, device)
     dtypes.made(m, made, kwargs)
     made = layout.made(m, m.no_surer_place(made, by), name, kwargs)
+    forms.made(m, made, name, [*args, *kwargs.values(), *([like] if like is not None else ())])
     if like is not None and "device" not in kwargs:
         m.made_of[made.id] = like.id
     if count is not None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.interp.library import dtypes
-from streamlint.interp.state import symbols
+from streamlint.interp.state import forms, symbols
 from streamlint.interp.state.lifetime import MAY_RETURN_OPERAND
-from streamlint.interp.state.values import BufferV, ConstV, symbol_of
+from streamlint.interp.state.values import BufferV, ConstV, Value, symbol_of, told
 from streamlint.models import torch as model
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from streamlint.interp.state.machine import Machine
 
@@ -25,16 +25,18 @@ _NO = 1
 def made(m: Machine, view: BufferV, name: str, options: Collection[str]) -> BufferV:
     """A factory, or ``contiguous()``, has made memory without gaps."""
     if "memory_format" not in options and not name.endswith(model.LAID_OUT_AS_OTHERS):
-        m.dense.add(view.id)
+        m.forms.dense.add(view.id)
     return view
 
 
-def viewed(m: Machine, view: BufferV, name: str) -> BufferV:
+def viewed(m: Machine, view: BufferV, name: str, sizes: Iterable[Value] = ()) -> BufferV:
     """Another view of the whole, ``x.t()``: which of them is asked is not told apart."""
     if name not in model.KEEPS_LAYOUT:
-        m.dense.discard(view.id)
+        m.forms.dense.discard(view.id)
+    if name not in model.KEEPS_FORM:
+        forms.viewed(m, view, f"{name}({', '.join(map(told, sizes))})")
     if name in model.TRANSPOSES:
-        m.turned.add(view.id)
+        m.forms.turned.add(view.id)
     return view
 
 
@@ -47,10 +49,10 @@ def may_return_operand(m: Machine, view: BufferV, name: str) -> bool:
         return False
     if name == "contiguous":
         asked = symbols.Call(symbols.Attr(symbol_of(view), QUESTION), ())
-        has_gaps = view.id in m.turned or len(view.region) > 1 or m.oracle.memo.get(asked) == _NO
+        has_gaps = view.id in m.forms.turned or len(view.region) > 1 or m.oracle.memo.get(asked) == _NO
         return not has_gaps
     return not dtypes.is_other(m, view, dtypes.BY_METHOD.get(name))
 
 
 def answer(m: Machine, view: BufferV, options: Collection[object]) -> ConstV | None:
-    return ConstV(True) if view.id in m.dense and not view.region and not options else None
+    return ConstV(True) if view.id in m.forms.dense and not view.region and not options else None

@@ -21,7 +21,7 @@ from streamlint.interp.library import (
     tensors,
     unresolved,
 )
-from streamlint.interp.state import names
+from streamlint.interp.state import forms, names
 from streamlint.interp.state.values import (
     FALSE,
     NONE,
@@ -160,6 +160,8 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
     made = tensors.operate(m, span, last, list(sources), by=Lib.TORCH.product)
     if model.size_depends_on_data(last, tensors.buffers_in(m, args[1:]), kwargs):
         sizes.waits(m, sources, span, last)
+    else:
+        forms.made(m, made, last, [*args, *kwargs.values()])
     return sizes.as_mask(m, made) if last in model.MASKS else made
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def as_mask(m: Machine, made: Value) -> Value:
     """Notes that a tensor holds truth values."""
     if isinstance(made, BufferV):
-        m.masks.add(made.id)
+        m.forms.masks.add(made.id)
     return made
 
 

@@ -25,7 +25,7 @@ from streamlint.interp.library import (
     torch_modules,
     unresolved,
 )
-from streamlint.interp.state import elements, flavors, lifetime, names, symbols
+from streamlint.interp.state import elements, flavors, forms, lifetime, names, symbols
 from streamlint.interp.state.values import (
     BufferV,
     ConstV,
@@ -94,8 +94,9 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
         return devices.of_memory(m, view)
     if name in ("is_cuda", "is_cpu") and m.space(view) is not Space.UNKNOWN:
         return ConstV(m.space(view).on_host == (name == "is_cpu"))
-    if name in model.META_ATTRIBUTES or name in host.ARRAY_META:
-        return SymV(symbols.Attr(symbol_of(view), name))
+    is_method = view.flavor is Flavor.TORCH and name in model.META_METHODS
+    if name in model.META_ATTRIBUTES or (name in host.ARRAY_META and not is_method):
+        return SymV(symbols.Attr(forms.symbol(m, view) if name in model.FORM else symbol_of(view), name))
     if name in model.VIEW_ATTRIBUTES or name in ("handle", "ptr", "data_ptr_"):
         return layout.viewed(m, view, name)
     return MethodV(view, name)
@@ -188,7 +189,7 @@ def method(
     if name == "set_" and args and isinstance(source := names.settle(m, args[0]), BufferV):
         return storage.taken_over(m, view, source)
     if name in model.VIEW_METHODS:
-        return layout.viewed(m, view, name)
+        return layout.viewed(m, view, name, args)
     if name == layout.QUESTION and (told_so := layout.answer(m, view, [*args, *kwargs])) is not None:
         return told_so
     if name == "is_pinned" and m.buffers[view.id].residence is Evidence.SHOWN:
@@ -196,8 +197,14 @@ def method(
     if name == "type" and args:
         return copies.method(m, view, name, args, kwargs, span)
     if name in model.META_METHODS:
-        taken = hooks.register(m, view, name, args, span) if name in hooks.OF_TENSORS else None
-        return taken or SymV(symbols.Call(symbols.Attr(symbol_of(view), name), tuple(map(symbol_of, args))))
+        if name in hooks.OF_TENSORS and (taken := hooks.register(m, view, name, args, span)):
+            return taken
+        of = forms.symbol(m, view) if name in model.FORM else symbol_of(view)
+        if name == "size":
+            # ``x.size(0)`` is the same as ``x.shape[0]``.
+            shape = symbols.Attr(of, "shape")
+            return SymV(symbols.Item(shape, symbol_of(args[0])) if args else shape)
+        return SymV(symbols.Call(symbols.Attr(of, name), tuple(map(symbol_of, args))))
     if name in ("to", "cpu", "cuda", "pin_memory", "copy_", "numpy"):
         return copies.method(m, view, name, args, kwargs, span)
     if name in model.HOST_READ_METHODS:
@@ -232,6 +239,8 @@ def method(
         return hooks.in_backward(m, span)
     if model.size_depends_on_data(name, tensors.buffers_in(m, args), kwargs):
         sizes.waits(m, [view], span, name)
+    else:
+        forms.made(m, made, name, [view, *args, *kwargs.values()])
     if name == "contiguous" and isinstance(made, BufferV):
         return layout.made(m, made, name, kwargs)
     return sizes.as_mask(m, made) if name in model.MASKS else made

@@ -11,6 +11,7 @@ from streamlint.interp.python import (
     conditions,
     container_methods,
     containers,
+    instances,
     iterators,
     kinds,
     objects,
@@ -78,6 +79,8 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
         return ApiV(host.PROTOTYPE)
     if path == host.PROTOTYPE:
         return callbacks.wrap(m, args[0]) if args else NONE
+    if path == "copy.copy" and args and (copied := container_methods.copied(m, args[0])) is not None:
+        return copied
     if path in host.TRANSPARENT or last in (
         "cudaHostFn_t",
         "cudaStreamCallback_t",
@@ -92,6 +95,8 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
         return _transparent(args, kwargs)
     if path in host.SAYS_TYPE and len(args) == 2 and _is_order(args):
         return args[1]
+    if path == "dataclasses.fields" and args and (told := instances.fields(m, args[0])) is not None:
+        return told
     if path == "ctypes.sizeof":
         return given_by("sizeof", *args)
     if path in host.VIEW_FUNCTIONS:
@@ -201,9 +206,14 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
         case "getattr" | "vars" if isinstance(first, BufferV):
             # A field of a batch, whichever: it stands for all that there is.
             return first
-        case "getattr":
+        case "getattr" if first == ApiV("torch"):
             # getattr(torch, self.device): a device module chosen by name.
-            return ApiV("torch.cuda") if first == ApiV("torch") else m.fresh("getattr", span)
+            return ApiV("torch.cuda")
+        case "vars" if isinstance(first, HeapV) and (named := m.heap[first.id].attrs):
+            return _dictionary(m, "dict", [], named, span)
+        case "getattr" | "vars":
+            # One of all that there is, which is not known; what is taken out of that is held by who takes it.
+            return m.fresh(name, span, tuple(elements.parts(m, first)))
         case "setattr" if len(args) > 2 and isinstance(args[1], ConstV) and isinstance(args[1].value, str):
             objects.set_attribute(m, first, args[1].value, args[2], span)
             return NONE
@@ -241,7 +251,6 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
             "type"
             | "callable"
             | "issubclass"
-            | "vars"
             | "dir"
             | "globals"
             | "locals"

@@ -109,12 +109,7 @@ def method(
             held.open = False
             return NONE
         case "copy", _:
-            made = m.new_object(held.shape, cls=held.cls)
-            copied = m.heap[made.id]
-            copied.items, copied.entries, copied.keys = list(held.items), dict(held.entries), dict(held.keys)
-            copied.open, copied.sample, copied.born = held.open, held.sample, held.born
-            copied.key_sample, copied.filled = held.key_sample, held.filled
-            return made
+            return copied(m, receiver)
         case ("insert", [_, item, *_]):
             held.items.insert(0, item)
             return NONE
@@ -132,6 +127,19 @@ def method(
             return SymV(symbols.Attr(symbol_of(receiver), name))
         case _:
             return None
+
+
+def copied(m: Machine, value: Value) -> HeapV | None:
+    """``table.copy()``, ``copy.copy(table)``: another container of the same elements."""
+    held = m.heap[value.id] if isinstance(value, HeapV) else None
+    if held is None or held.shape is Shape.INSTANCE:
+        return None
+    made = m.new_object(held.shape, cls=held.cls)
+    other = m.heap[made.id]
+    other.items, other.entries, other.keys = list(held.items), dict(held.entries), dict(held.keys)
+    other.open, other.sample, other.born = held.open, held.sample, held.born
+    other.key_sample, other.filled = held.key_sample, held.filled
+    return made
 
 
 def _any_key(m: Machine, table: HeapV) -> Value:

@@ -66,7 +66,7 @@ def element(m: Machine, value: Value, at: Symbol, span: Span) -> Value:
                 return SymV(symbols.Item(symbol_of(value), at))
             return BufferV(value.id, (*value.region, elements.selector_of(at)), value.flavor)
         case SymV(base, holds):
-            return SymV(symbols.Item(base, at), holds)
+            return SymV(symbols.Item(base, at), elements.taken_from(m, holds))
         case _:
             return m.fresh("element", span)
 
@@ -200,7 +200,7 @@ def index(m: Machine, value: Value, at: Value, span: Span) -> Value:
             return _view(m, value, at, span)
         case (SymV(base, holds), _):
             place = symbols.Item(base, symbol_of(at))
-            return stored.at(m, place) or SymV(place, holds)
+            return stored.at(m, place) or SymV(place, elements.taken_from(m, holds))
         case MethodV(BufferV() as view, "__array_interface__"), ConstV("data"):
             return TupleV((BufferV(view.id, view.region, Flavor.POINTER), ConstV(False)))
         case MethodV(BufferV() as view, "__cuda_array_interface__"), ConstV("data"):
@@ -311,7 +311,7 @@ def _view(m: Machine, value: BufferV, at: Value, span: Span) -> Value:
     """Indexing memory: views, reads of single numbers, and gathers by another tensor."""
     if isinstance(at, BufferV) and at.flavor is not Flavor.OPAQUE:
         made = tensors.operate(m, span, "operator []", [value, at])
-        if at.id in m.masks:
+        if at.id in m.forms.masks:
             # x[x > 0]: how many elements that is, the host must know.
             sizes.waits(m, [value, at], span, "indexing with a mask")
         return made

@@ -22,7 +22,7 @@ from streamlint.interp.python import (
     objects,
     text,
 )
-from streamlint.interp.state import bounded, elements, lifetime, loop_steps, names, rings, symbols
+from streamlint.interp.state import bounded, elements, forms, lifetime, loop_steps, names, rings, symbols
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -164,7 +164,7 @@ def unary(m: Machine, e: ir.Unary) -> Value:
             return value
         case BufferV():
             made = tensors.operate(m, e.span, f"operator {e.op}", [value])
-            return sizes.as_mask(m, made) if value.id in m.masks else made
+            return sizes.as_mask(m, made) if value.id in m.forms.masks else made
         case _:
             return SymV(symbols.Unary(e.op, symbol_of(value)))
 
@@ -195,7 +195,8 @@ def binary(m: Machine, op: str, left: Value, right: Value, e: ir.Binary | ir.Aug
             return m.fresh("tuple", e.span, (left, right))
         case (BufferV(), _) | (_, BufferV()):
             made = tensors.operate(m, e.span, f"operator {op}", [left, right])
-            both = all(isinstance(side, BufferV) and side.id in m.masks for side in (left, right))
+            forms.made(m, made, op, [left, right])
+            both = all(isinstance(side, BufferV) and side.id in m.forms.masks for side in (left, right))
             return sizes.as_mask(m, made) if both and op in "&|^" else made
         case (HeapV() as a, HeapV() as b) if op == "+" and m.heap[a.id].shape is Shape.LIST:
             return container_methods.joined(m, a, b)

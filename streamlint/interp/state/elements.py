@@ -14,6 +14,7 @@ from streamlint.interp.state.values import (
     HeapV,
     Shape,
     SliceV,
+    SymV,
     TupleV,
     Value,
     symbol_of,
@@ -41,6 +42,26 @@ def listed(m: Machine, value: Value) -> list[Value] | None:
             return list(held.items)
         case _:
             return None
+
+
+def parts(m: Machine, value: Value) -> list[Value]:
+    """What an object or a container holds now, or what an unknown value may lead to."""
+    match value:
+        case HeapV():
+            held = m.heap[value.id]
+            return [*held.named, *held.items, *held.extra.values()]
+        case SymV(_, holds):
+            return list(holds)
+        case _:
+            return []
+
+
+def taken_from(m: Machine, holds: tuple[Value, ...]) -> tuple[Value, ...]:
+    """What an element of an unknown value may lead to: one of a dict that it may be lives on without it.
+
+    ``kept = tuple(getattr(state, name).values())``, and then ``state.rows[0] = state.rows[0].contiguous()``.
+    """
+    return tuple(dict.fromkeys(one for held in holds for one in (held, *parts(m, held))))
 
 
 def fields(held: HeapObject) -> list[Value] | None:

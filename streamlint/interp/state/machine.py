@@ -9,6 +9,7 @@ from streamlint.interp.state import arguments, bounded, naming, selected, symbol
 from streamlint.interp.state.budgets import LIMITS
 from streamlint.interp.state.captures import Captures, Recording
 from streamlint.interp.state.ends import Cut
+from streamlint.interp.state.forms import Forms
 from streamlint.interp.state.lifetime import Lifetimes, in_pinned_pool
 from streamlint.interp.state.values import (
     Born,
@@ -152,14 +153,8 @@ class Machine:
     """Tensors that no device was named for: on the host, unless the caller chose another default."""
     sizes: dict[BufferId, Symbol] = field(default_factory=dict)
     """Sizes of allocations in bytes, as keys of the values given."""
-    masks: set[BufferId] = field(default_factory=set)
-    """Tensors of truth values: indexing with one gathers as many elements as are true."""
-    dense: set[BufferId] = field(default_factory=set)
-    """Tensors without gaps: see ``interp/library/layout.py``."""
-    dtypes: dict[BufferId, str] = field(default_factory=dict)
-    """The types of elements, where a factory was told one."""
-    turned: set[BufferId] = field(default_factory=set)
-    """Tensors of which code has taken a transposed view."""
+    forms: Forms = field(default_factory=Forms)
+    """Shapes, types and gaps of tensors."""
     given: dict[BufferId, Symbol] = field(default_factory=dict)
     """What memory from outside was, before it was used as memory."""
     made_of: dict[BufferId, BufferId] = field(default_factory=dict)
