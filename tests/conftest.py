@@ -13,6 +13,7 @@ from streamlint.cache import identity
 from streamlint.cache.folder import VARIABLE
 from streamlint.run.session import Session
 from tests.cli_support import SOURCE, FakeEngine, install
+from tests.warm_start import Warm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -98,6 +99,13 @@ def analyzed(kept: Path) -> Callable[[Path], Report]:
         return engine.analyze(FIXTURES.parent, [file], engine.Settings(evidence=False), cache=kept)
 
     return report
+
+
+@pytest.fixture(scope="session")
+def warm_command() -> Iterator[list[str]]:
+    """What starts ``streamlint`` as another process, without the time that its start takes."""
+    with Warm() as warm:
+        yield warm.command
 
 
 @pytest.fixture

@@ -406,15 +406,16 @@ def test_the_analyzer_is_not_loaded_where_all_is_known(tmp_path: Path) -> None:
     assert loaded_again == "[]"
 
 
-def test_two_runs_at_once_give_what_each_gives_alone(tmp_path: Path) -> None:
+def test_two_runs_at_once_give_what_each_gives_alone(tmp_path: Path, warm_command: list[str]) -> None:
     root, cache = project(tmp_path)
-    alone = outside(root, "--no-cache")
-    options = [sys.executable, "-c", LOADED, str(root), "--cache-dir", str(cache)]
-    env = {**os.environ, "PYTHONPATH": str(HERE)}
-    both = [subprocess.Popen(options, env=env, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    for each in both:
-        written_out, _ = each.communicate()
-        assert re.sub(r"in [\d.]+ s", "", written_out) == alone
+
+    def started(*options: str | Path) -> subprocess.Popen[str]:
+        return subprocess.Popen([*warm_command, "check", root, *options], stdout=subprocess.PIPE, text=True)
+
+    both = [started("--cache-dir", cache) for _ in range(2)]
+    alone, *each = (run.communicate()[0] for run in (started("--no-cache"), *both))
+    assert "SL101" in alone
+    assert {re.sub(r"in [\d.]+ s", "", out) for out in (alone, *each)} == {re.sub(r"in [\d.]+ s", "", alone)}
 
 
 def test_no_cache_reads_nothing_and_keeps_nothing(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,8 @@ NO_WRITER = {
 
 
 @pytest.fixture
-def checkout(tmp_path: Path) -> Path:
-    """A repository whose last commit added one of its two races."""
+def checkout(tmp_path: Path, warm_command: list[str]) -> Path:
+    """A repository whose last commit added one of its two races, and beside it the command ``streamlint``."""
     folder = tmp_path / "checkout"
     (folder / "src").mkdir(parents=True)
     (folder / "pyproject.toml").touch()
@@ -38,6 +38,10 @@ def checkout(tmp_path: Path) -> Path:
         (folder / "src" / name).write_text(RACE)
         git(folder, "add", ".")
         git(folder, "commit", "-q", "-m", name)
+    streamlint = tmp_path / "bin" / "streamlint"
+    streamlint.parent.mkdir()
+    streamlint.write_text(f'#!/bin/sh\nexec {shlex.join(warm_command)} "$@"\n')
+    streamlint.chmod(0o755)
     return folder
 
 
@@ -47,14 +51,9 @@ def git(folder: Path, *words: str) -> None:
 
 def shell(folder: Path, script: str, command: list[str], **variables: str) -> int:
     """Run a script where the command ``streamlint`` is this checkout's."""
-    programs = folder.parent / "bin"
-    programs.mkdir(exist_ok=True)
-    streamlint = programs / "streamlint"
-    streamlint.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m streamlint "$@"\n')
-    streamlint.chmod(0o755)
     known = {
         "GITHUB_SERVER_URL": "https://github.com",
-        "PATH": f"{programs}:{os.environ['PATH']}",
+        "PATH": f"{folder.parent / 'bin'}:{os.environ['PATH']}",
         "PYTHONPATH": str(HERE),
     }
     ran = subprocess.run(

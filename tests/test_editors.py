@@ -8,7 +8,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +41,7 @@ def recipe(first_line: str) -> str:
 class Desk:
     """A project with a race below its root, ``streamlint`` on the path, and an empty home."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, streamlint: list[str]) -> None:
         self.folder = folder
         self.file = folder / "project" / "below" / "race.py"
         self.file.parent.mkdir(parents=True)
@@ -50,7 +49,7 @@ class Desk:
         (folder / "project" / "pyproject.toml").touch()
         program = folder / "bin" / "streamlint"
         program.parent.mkdir()
-        program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m streamlint "$@"\n')
+        program.write_text(f'#!/bin/sh\nexec {shlex.join(streamlint)} "$@"\n')
         program.chmod(0o755)
 
     def run(self, first_line: str, *command: str, cwd: Path | None = None) -> dict[str, Any]:
@@ -87,8 +86,8 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path)
+def desk(tmp_path: Path, warm_command: list[str]) -> Desk:
+    return Desk(tmp_path, warm_command)
 
 
 def installed(program: str) -> str:

@@ -9,7 +9,6 @@ import re
 import sys
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,9 +22,13 @@ from streamlint.server.language import create
 from streamlint.server.translate import line_edit
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+    from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+    from pathlib import Path
+    from typing import TypeAlias
 
-PACKAGES = str(Path(__file__).parent.parent)
+    Steps: TypeAlias = "Callable[[Editor], Coroutine[None, None, None]]"
+    InEditor: TypeAlias = Callable[[Path, Steps], None]
+
 RACE = """\
 import torch
 
@@ -69,7 +72,7 @@ class Editor(LanguageClient):
 
 
 @asynccontextmanager
-async def editor(folder: Path) -> AsyncIterator[Editor]:
+async def editor(folder: Path, command: Sequence[str]) -> AsyncIterator[Editor]:
     client = Editor()
 
     def shown(params: types.PublishDiagnosticsParams) -> None:
@@ -81,10 +84,7 @@ async def editor(folder: Path) -> AsyncIterator[Editor]:
     client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)(shown)
     client.feature(types.WINDOW_SHOW_MESSAGE)(said)
 
-    program = (
-        f"import sys; sys.path.insert(0, {PACKAGES!r}); from streamlint.cli import main; main(['server'])"
-    )
-    await client.start_io(sys.executable, "-c", program)
+    await client.start_io(*command, "server")
     uri = uris.from_fs_path(str(folder))
     workspace = types.WorkspaceFolder(uri or "", "folder")
     await client.initialize_async(
@@ -99,13 +99,19 @@ async def editor(folder: Path) -> AsyncIterator[Editor]:
         await client.stop()  # type: ignore[no-untyped-call]
 
 
-def in_editor(folder: Path, steps: Callable[[Editor], Coroutine[None, None, None]]) -> None:
+def run(folder: Path, steps: Steps, command: Sequence[str]) -> None:
     async def main() -> None:
-        async with editor(folder) as client:
+        async with editor(folder, command) as client:
             await steps(client)
 
     (folder / "pyproject.toml").touch()
     asyncio.run(main())
+
+
+@pytest.fixture
+def in_editor(warm_command: list[str]) -> InEditor:
+    """Takes steps in a folder; where the start of the server is not what is looked at."""
+    return lambda folder, steps: run(folder, steps, warm_command)
 
 
 def test_what_is_typed_is_checked_and_what_is_mended_goes_away(tmp_path: Path) -> None:
@@ -127,10 +133,10 @@ def test_what_is_typed_is_checked_and_what_is_mended_goes_away(tmp_path: Path) -
         (error,) = told
         assert (error.code, error.range.start.line) == (None, 0)
 
-    in_editor(tmp_path, steps)
+    run(tmp_path, steps, [sys.executable, "-m", "streamlint"])
 
 
-def test_hover_tells_the_rule_and_an_action_suppresses(tmp_path: Path) -> None:
+def test_hover_tells_the_rule_and_an_action_suppresses(tmp_path: Path, in_editor: InEditor) -> None:
     async def steps(client: Editor) -> None:
         uri = client.open(tmp_path / "new.py", RACE)
         (found,) = await client.diagnostics(uri)
@@ -163,7 +169,7 @@ def test_hover_tells_the_rule_and_an_action_suppresses(tmp_path: Path) -> None:
     in_editor(tmp_path, steps)
 
 
-def test_a_fix_is_applied_to_the_text_that_was_looked_at(tmp_path: Path) -> None:
+def test_a_fix_is_applied_to_the_text_that_was_looked_at(tmp_path: Path, in_editor: InEditor) -> None:
     async def steps(client: Editor) -> None:
         uri = client.open(tmp_path / "new.py", RACE)
         (found,) = await client.diagnostics(uri)
@@ -186,7 +192,7 @@ def test_a_fix_is_applied_to_the_text_that_was_looked_at(tmp_path: Path) -> None
     in_editor(tmp_path, steps)
 
 
-def test_open_texts_see_each_other_and_saving_checks_the_others(tmp_path: Path) -> None:
+def test_open_texts_see_each_other_and_saving_checks_the_others(tmp_path: Path, in_editor: InEditor) -> None:
     (tmp_path / "lanes.py").write_text("import torch\n\nSIDE = None\n")
     (tmp_path / "closed.py").write_text(RACE)
     user = RACE.replace("import torch", "import torch\nfrom lanes import SIDE").replace(
@@ -206,7 +212,9 @@ def test_open_texts_see_each_other_and_saving_checks_the_others(tmp_path: Path) 
     in_editor(tmp_path, steps)
 
 
-def test_a_change_of_a_module_is_seen_in_the_open_text_that_imports_it(tmp_path: Path) -> None:
+def test_a_change_of_a_module_is_seen_in_the_open_text_that_imports_it(
+    tmp_path: Path, in_editor: InEditor
+) -> None:
     (tmp_path / "lanes.py").write_text("import torch\n\nSIDE = None\n")
     user = RACE.replace("import torch", "import torch\nfrom lanes import SIDE").replace(
         "torch.cuda.Stream()", "SIDE"
@@ -224,7 +232,7 @@ def test_a_change_of_a_module_is_seen_in_the_open_text_that_imports_it(tmp_path:
     in_editor(tmp_path, steps)
 
 
-def test_a_closed_text_shows_what_its_file_holds(tmp_path: Path) -> None:
+def test_a_closed_text_shows_what_its_file_holds(tmp_path: Path, in_editor: InEditor) -> None:
     (tmp_path / "there.py").write_text(f"# moved\n{RACE}")
 
     async def steps(client: Editor) -> None:
@@ -239,7 +247,7 @@ def test_a_closed_text_shows_what_its_file_holds(tmp_path: Path) -> None:
     in_editor(tmp_path, steps)
 
 
-def test_lines_and_columns_are_those_of_the_editor(tmp_path: Path) -> None:
+def test_lines_and_columns_are_those_of_the_editor(tmp_path: Path, in_editor: InEditor) -> None:
     """Whatever Python takes for the end of a line beside, and in the encoding that the text names."""
     text = "# coding: latin-1\n\x0c\n" + RACE.replace("😀", "\x85é")
 
@@ -252,7 +260,7 @@ def test_lines_and_columns_are_those_of_the_editor(tmp_path: Path) -> None:
     in_editor(tmp_path, steps)
 
 
-def test_a_wrong_configuration_is_told_once(tmp_path: Path) -> None:
+def test_a_wrong_configuration_is_told_once(tmp_path: Path, in_editor: InEditor) -> None:
     (tmp_path / "streamlint.toml").write_text("selekt = []\n")
 
     async def steps(client: Editor) -> None:
@@ -268,7 +276,7 @@ def test_a_wrong_configuration_is_told_once(tmp_path: Path) -> None:
 NOWHERE = {"textDocument": {"uri": "file:///a.py"}}
 
 
-def test_it_answers_what_makes_no_sense_and_goes_on(tmp_path: Path) -> None:
+def test_it_answers_what_makes_no_sense_and_goes_on(tmp_path: Path, in_editor: InEditor) -> None:
     place = {"position": {"line": -1, "character": 0}}
     asked: list[tuple[str, object, int, str]] = [
         (
@@ -315,7 +323,7 @@ async def refused(client: Editor, message: Mapping[str, object]) -> JsonRpcExcep
     return caught.value
 
 
-def test_files_that_are_opened_at_once_all_have_their_findings(tmp_path: Path) -> None:
+def test_files_that_are_opened_at_once_all_have_their_findings(tmp_path: Path, in_editor: InEditor) -> None:
     """An editor opens those of the session before; each is shown in the version that was looked at."""
 
     async def steps(client: Editor) -> None:
@@ -345,7 +353,7 @@ def test_before_it_is_initialized_a_request_is_refused() -> None:
     assert b'"code": -32002' in written.getvalue()
 
 
-def test_a_text_without_a_name_is_checked(tmp_path: Path) -> None:
+def test_a_text_without_a_name_is_checked(tmp_path: Path, in_editor: InEditor) -> None:
     async def steps(client: Editor) -> None:
         uri = "untitled:Untitled-1"
         for language in ("plaintext", "python"):
