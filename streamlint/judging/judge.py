@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.finding import Confidence, Finding, Occurrence, Pair, Related, Severity
 from streamlint.frozen import frozen
-from streamlint.judging import conversions, evidence
+from streamlint.judging import conversions, evidence, odds
 from streamlint.judging.call_ends import OpenEnd, TwoStreams, is_given, owner_of
 from streamlint.judging.doubts import barriers_between, guessed, settle
 from streamlint.judging.edges import missing_edge
@@ -100,7 +100,7 @@ def findings_of(run: Run) -> Iterator[Conditional]:
     }
     for judged, made in zip(paths, places, strict=True):
         settled = [
-            replace(candidate, problem=_settled(candidate.problem, judged, run, paths))
+            replace(candidate, problem=_settled(candidate, run, paths))
             for candidate in _candidates(judged, RULES)
             if not evidence.is_hearsay(judged, candidate.problem)
         ]
@@ -128,11 +128,13 @@ def findings_of(run: Run) -> Iterator[Conditional]:
             )
 
 
-def _settled(problem: Problem, judged: Judged, run: Run, paths: Sequence[Judged]) -> Problem:
+def _settled(candidate: Candidate, run: Run, paths: Sequence[Judged]) -> Problem:
     """The problem with everything that speaks against it."""
-    settled = settle(problem, judged, run, paths)
+    judged = candidate.judged
+    settled = settle(candidate.problem, judged, run, paths)
     known = evidence.doubts_of(judged, settled) | conversions.doubts_of(judged, settled)
-    return replace(settled, doubts=settled.doubts | known)
+    settled = replace(settled, doubts=settled.doubts | known)
+    return replace(settled, doubts=settled.doubts | odds.doubts_of(judged, settled, candidate.rule, paths))
 
 
 def _surer(candidate: Candidate, run: Run, finding: Finding) -> tuple[OpenEnd | TwoStreams, Finding] | None:

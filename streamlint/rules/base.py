@@ -207,6 +207,8 @@ _DOUBTFUL = frozenset(
         Doubt.THREADS,
         Doubt.DEVICE,
         Doubt.ASSUMED,
+        Doubt.FAR,
+        Doubt.REPORTED,
     }
 )
 

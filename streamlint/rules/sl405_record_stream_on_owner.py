@@ -10,6 +10,7 @@ from streamlint.rules.base import Judged, Note, Problem, Rule, quoted
 from streamlint.trace import (
     Alloc,
     BufferId,
+    Doubt,
     KeepAlive,
     Launch,
     OpId,
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from streamlint.trace import Op
 
 
+_SIDE_STREAMS = (StreamKind.BLOCKING, StreamKind.NON_BLOCKING)
+
+
 def check(judged: Judged) -> Iterator[Problem]:
     useful = _useful_places(judged)
     rescued = _kept_for_others(judged)
@@ -32,7 +36,10 @@ def check(judged: Judged) -> Iterator[Problem]:
         if not isinstance(op, KeepAlive) or op.at.span in useful or op.buffer in rescued:
             continue
         buffer = judged.trace.buffers[op.buffer]
-        if buffer.alloc_stream != op.stream or not _matters(judged, op):
+        if buffer.alloc_stream != op.stream:
+            continue
+        used = _is_used_aside(judged, op)
+        if not used and judged.trace.streams[op.stream].kind not in _SIDE_STREAMS:
             continue
         made = _allocation(judged, op.buffer)
         if made is not None and _may_differ(judged, op, judged.op(made)):
@@ -46,7 +53,9 @@ def check(judged: Judged) -> Iterator[Problem]:
             label=f"{owner} owns the memory",
             help=f"record the stream that uses {name}, not the one that was current when it was made",
             notes=() if made is None else (Note(judged.op(made).at.span, f"allocated on {owner} here"),),
-            doubts=op.doubts | lifetimes.owner_doubts(judged, op.buffer),
+            doubts=op.doubts
+            | lifetimes.owner_doubts(judged, op.buffer)
+            | (frozenset() if used else {Doubt.RESULT}),
         )
 
 
@@ -68,10 +77,8 @@ def _kept_for_others(judged: Judged) -> set[BufferId]:
     }
 
 
-def _matters(judged: Judged, kept: KeepAlive) -> bool:
-    """Whether another stream uses the memory, or will: why else make it on a side stream."""
-    if judged.trace.streams[kept.stream].kind in (StreamKind.BLOCKING, StreamKind.NON_BLOCKING):
-        return True
+def _is_used_aside(judged: Judged, kept: KeepAlive) -> bool:
+    """Whether another stream is seen to use the memory. If none is, unseen code may: why else record it?"""
     return any(
         isinstance(op, (Launch, CopyOp))
         and op.stream != kept.stream

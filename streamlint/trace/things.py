@@ -105,6 +105,8 @@ class Doubt(Enum):
     BUDGET = "an analysis budget ran out"
     INFERRED = "what a value is, or where it lives, is known from how it is used"
     ASSUMED = "what a value is, or where it lives, is assumed"
+    FAR = "the two places stand in different files, and what orders them may stand in a third"
+    REPORTED = "CUDA would report it at the first run, and it does not happen on every path"
 
 
 @frozen()

@@ -1,0 +1,65 @@
+"""How far a problem is from the code that would show it wrong: other files, and runs that went well.
+
+Two facts about code that is in use, measured on packages that nobody had read (``docs/field-report.md``):
+what orders two places of different files mostly stands in a third one, which owns both; and what CUDA
+refuses at the first run stands in code that runs only where it is not refused.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.rules.base import place_of
+from streamlint.trace import Doubt
+from streamlint.witness import ByError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from streamlint.rules.base import Judged, Problem, Rule
+    from streamlint.trace import Op
+
+
+def doubts_of(judged: Judged, problem: Problem, rule: Rule, paths: Sequence[Judged]) -> frozenset[Doubt]:
+    """The doubts that follow from where the places of a problem stand, and from what it would do."""
+    found = set()
+    if len(set(_files(judged, problem))) > 1:
+        found.add(Doubt.FAR)
+    if isinstance(rule.witness, ByError) and any(_goes_around(other, judged, problem) for other in paths):
+        found.add(Doubt.REPORTED)
+    return frozenset(found)
+
+
+def _goes_around(other: Judged, judged: Judged, problem: Problem) -> bool:
+    """Whether another path comes by the other places of a problem, and not by its own.
+
+    ``if self.table is None: self.table = build(x.tolist())``: done before the capture, it raises nothing.
+    """
+    reached = {op.at.span for op in other.trace.ops}
+    return (
+        all(note.span in reached for note in problem.notes)
+        and place_of(judged.op(problem.later)) not in other.places
+    )
+
+
+def _files(judged: Judged, problem: Problem) -> Iterator[str]:
+    """Where the operations stand, what is told with them, and the calls that lead to only one of them.
+
+    ``stage(slot, rows)`` of another file copies, and this one refills ``rows``: the scheduler, a third file,
+    gives a slot back only when its copy is done.
+    """
+    yield from (note.span.path for note in problem.notes)
+    later = judged.op(problem.later)
+    yield later.at.span.path
+    if problem.earlier is not None:
+        earlier = judged.op(problem.earlier)
+        yield earlier.at.span.path
+        yield from _apart(earlier, later)
+
+
+def _apart(earlier: Op, later: Op) -> Iterator[str]:
+    first, second = earlier.at.calls, later.at.calls
+    common = 0
+    while common < min(len(first), len(second)) and first[common] == second[common]:
+        common += 1
+    yield from (span.path for span in (*first[common:], *second[common:]))
