@@ -192,7 +192,7 @@ class Rule:
     """What shows a finding of this rule on a GPU: see ``confirm``."""
 
 
-_DOUBTFUL = frozenset(
+_ASSUMPTIONS = frozenset(
     {
         Doubt.SAME_STREAM,
         Doubt.ALIAS,
@@ -207,10 +207,9 @@ _DOUBTFUL = frozenset(
         Doubt.THREADS,
         Doubt.DEVICE,
         Doubt.ASSUMED,
-        Doubt.FAR,
-        Doubt.REPORTED,
     }
 )
+_DOUBTFUL = _ASSUMPTIONS | {Doubt.FAR, Doubt.REPORTED}
 
 
 MOST_ASSUMPTIONS = 2
@@ -219,7 +218,7 @@ MOST_ASSUMPTIONS = 2
 
 def assumptions(problem: Problem) -> int:
     """How many things must be otherwise than they seem, or than the code shows, for a problem to be one."""
-    return len(problem.doubts & _DOUBTFUL)
+    return len(problem.doubts & _ASSUMPTIONS)
 
 
 def confidence(problem: Problem, trace: Trace) -> Confidence:

@@ -1,0 +1,110 @@
+"""What stands in several files, and what CUDA refuses at the first run, is possible."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from streamlint import Confidence, check_paths
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HELPER = """
+import torch
+
+
+def doubled(x, side):
+    with torch.cuda.stream(side):
+        return x * 2
+
+
+def raced(x, side):
+    y = x + 1
+    with torch.cuda.stream(side):
+        z = y * 2
+    torch.cuda.current_stream().wait_stream(side)
+    return z
+"""
+PROGRAM = """
+import torch
+from helper import doubled, raced
+
+N = 1 << 20
+
+
+def apart():
+    side = torch.cuda.Stream()
+    x = torch.ones(N, device="cuda") + 1
+    y = doubled(x, side)
+    torch.cuda.synchronize()
+    return y.sum().item()
+
+
+def together():
+    side = torch.cuda.Stream()
+    z = raced(torch.ones(N, device="cuda"), side)
+    torch.cuda.synchronize()
+    return z.sum().item()
+"""
+
+
+def _found(folder: Path, code: str) -> dict[tuple[str, int], Confidence]:
+    report = check_paths([folder], min_confidence="possible", jobs=1)
+    assert not report.errors
+    return {
+        (one.function, len({one.primary.path, *(other.span.path for other in one.related)})): one.confidence
+        for one in report.findings
+        if one.code == code
+    }
+
+
+def test_what_two_files_do_together_is_possible(tmp_path: Path) -> None:
+    (tmp_path / "helper.py").write_text(HELPER, encoding="utf-8")
+    (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")
+    assert _found(tmp_path, "SL101")["doubled", 2] is Confidence.POSSIBLE
+
+
+def test_a_helper_of_another_file_that_does_both_is_as_sure_as_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "helper.py").write_text(HELPER, encoding="utf-8")
+    (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")
+    found = [sure for (function, _), sure in _found(tmp_path, "SL101").items() if function == "raced"]
+    assert max(one.rank for one in found) >= Confidence.LIKELY.rank
+
+
+CAPTURE = """
+import torch
+
+
+class Player:
+    def __init__(self, x):
+        self.x = torch.ones(1 << 20, device="cuda")
+        self.limit = None
+
+    def step(self):
+        y = self.x * 2
+        {look}
+        return y
+
+    def capture(self):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self.y = self.step()
+        return graph
+"""
+
+
+@pytest.mark.parametrize(
+    ("look", "sure"),
+    [
+        ("self.limit = y.max().item()", Confidence.CERTAIN),
+        ("if y.max().item() > 2: y.clamp_(0, 2)", Confidence.LIKELY),
+        ("if self.wants(): self.limit = y.max().item()", Confidence.POSSIBLE),
+    ],
+)
+def test_what_a_capture_refuses_is_possible_where_another_path_goes_around_it(
+    tmp_path: Path, look: str, sure: Confidence
+) -> None:
+    (tmp_path / "player.py").write_text(CAPTURE.format(look=look), encoding="utf-8")
+    assert set(_found(tmp_path, "SL501").values()) == {sure}
