@@ -42,7 +42,7 @@ class Loader:
 
     def load(self, batch: torch.Tensor):
         with torch.cuda.stream(self.side):
-            out = prepared(batch)
+            out = prepared(batch) + 1
         return out.sum()
 """
 HELPER = "def prepared(x):\n    return x * 2\n"

@@ -56,6 +56,12 @@ def confidences(folder: Path, **files: str) -> list[Confidence]:
 
 def test_a_caller_in_another_module_shows_the_class(tmp_path: Path) -> None:
     found = confidences(tmp_path, mixer=MIXER, player=LATE, caller=CALLER)
+    assert found
+    assert set(found) == {Confidence.POSSIBLE}, "the places stand in two files"
+
+
+def test_a_caller_shows_the_class(tmp_path: Path) -> None:
+    found = confidences(tmp_path, all=MIXER + LATE + CALLER.partition("\n\n")[2])
     assert found.count(Confidence.CERTAIN) == 1
     assert Confidence.LIKELY not in found
 

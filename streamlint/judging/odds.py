@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from streamlint.rules.base import place_of
 from streamlint.trace import Doubt
-from streamlint.witness import ByError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,7 +24,7 @@ def doubts_of(judged: Judged, problem: Problem, rule: Rule, paths: Sequence[Judg
     found = set()
     if len(set(_files(judged, problem))) > 1:
         found.add(Doubt.FAR)
-    if isinstance(rule.witness, ByError) and any(_goes_around(other, judged, problem) for other in paths):
+    if rule.is_reported and any(_goes_around(other, judged, problem) for other in paths):
         found.add(Doubt.REPORTED)
     return frozenset(found)
 

@@ -28,7 +28,7 @@ from streamlint.trace import (
     Trace,
     Wait,
 )
-from streamlint.witness import UNDECLARED, Witness
+from streamlint.witness import UNDECLARED, ByError, Witness
 
 if TYPE_CHECKING:
     from streamlint.order.conflicts import Conflict
@@ -190,6 +190,11 @@ class Rule:
     default: bool = True
     witness: Witness = UNDECLARED
     """What shows a finding of this rule on a GPU: see ``confirm``."""
+
+    @property
+    def is_reported(self) -> bool:
+        """Whether CUDA itself refuses what it finds, whenever that runs."""
+        return isinstance(self.witness, ByError)
 
 
 _ASSUMPTIONS = frozenset(
