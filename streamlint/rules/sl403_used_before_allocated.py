@@ -239,10 +239,11 @@ torch.cuda.current_stream().wait_stream(side)
 ```
 
 ## Limits
-Of caching allocators it is not known who used a block last. It is reported where the current stream waits
-for the use afterwards, or an event is recorded behind it, or the memory is kept for the stream; otherwise it
-is only `possible`. So it is in a function that makes the stream itself and is given no memory, and may run
-once, before all else.
+Where a temporary of the allocating stream was dropped before the allocation, the block may be the
+temporary's, and its last kernel is what has to be waited for. Else it is not known of caching allocators who
+used a block last: then it is reported where the current stream waits for the use afterwards, or an event is
+recorded behind it, or the memory is kept for the stream; otherwise it is only `possible`. So it is in a
+function that makes the stream itself and is given no memory, and may run once, before all else.
 
 ## Source
 [Stream-ordered memory allocator](https://docs.nvidia.com/cuda/cuda-programming-guide/04-special-topics/stream-ordered-memory-allocation.html);

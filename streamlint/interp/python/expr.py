@@ -40,7 +40,7 @@ from streamlint.interp.state.values import (
     Value,
     symbol_of,
 )
-from streamlint.trace import UNBOUNDED, Evidence, Interval, Symbol
+from streamlint.trace import UNBOUNDED, Copy, Evidence, Interval, Launch, Symbol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -410,7 +410,7 @@ def _clause(m: Machine, e: ir.Comprehension, depth: int, out: list[tuple[Value |
         _clause_over_generator(m, e, depth, out, source)
         return True
     items = elements.listed(m, source)
-    opened = items is None
+    opened, begin = items is None, len(m.ops)
     if items is None:
         m.endless += 1
         items = objects.asked_for(m, source)
@@ -430,7 +430,36 @@ def _clause(m: Machine, e: ir.Comprehension, depth: int, out: list[tuple[Value |
             opened = opened or known is None
         if taken:
             opened = _clause(m, e, depth + 1, out) or opened
+    if elements.listed(m, source) is None and _meets_next(m, e, begin):
+        _again(m, e, source)
     return opened
+
+
+def _meets_next(m: Machine, e: ir.Comprehension, begin: int) -> bool:
+    """Whether an outermost comprehension runs code of the program that does work aside, or starts a graph."""
+    if not m.loops == len(e.generators) == 1 or e.kind == "generator":
+        return False
+    work = [op for op in m.ops[begin:] if isinstance(op, (Launch, Copy)) and len(op.at.calls) > len(m.calls)]
+    return bool(work) and (
+        loop_steps.is_busy(m, begin)
+        or any(not m.streams[op.stream].is_default for op in work)
+        or any(isinstance(op, Launch) and op.graph is not None for op in work)
+    )
+
+
+def _again(m: Machine, e: ir.Comprehension, source: Value) -> None:
+    """Further elements, for what one does to the next: ``[runner.step(batch) for batch in batches]``.
+
+    Of a list of unknown length one element stands for all. The others are held, as the list does.
+    """
+    clause = e.generators[0]
+    for turn in (1, 2):
+        further: list[tuple[Value | None, Value]] = []
+        binding.assign(m, clause.target, containers.nth(m, source, turn, clause.iter.span))
+        for condition in clause.tests:
+            evaluate(m, condition)
+        _clause(m, e, 1, further)
+        m.life.kept += [value for _, value in further]
 
 
 def _clause_over_generator(

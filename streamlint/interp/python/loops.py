@@ -11,7 +11,7 @@ from streamlint.interp.state import arrangement, counted, elements, lifetime, lo
 from streamlint.interp.state.ends import Jumped, PathEnds, Returned
 from streamlint.interp.state.values import NONE, ConstV, GeneratorV, HeapV, Value
 from streamlint.models import vocabulary
-from streamlint.trace import Copy, Doubt, HostEffect, Launch
+from streamlint.trace import Doubt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -105,7 +105,7 @@ def _passes(m: Machine, turns: int) -> Iterator[int]:
     stood: list[Arrangement] = []
     turn = 0
     while True:
-        if turn >= turns - 1 and _is_busy(m, begin):
+        if turn >= turns - 1 and loop_steps.is_busy(m, begin):
             stood.append(arrangement.of(m, m.frame.env.names.items(), born))
         if turn >= turns and not (turn < SURE_TURNS and arrangement.comes_around(stood)):
             break
@@ -118,14 +118,6 @@ def _passes(m: Machine, turns: int) -> Iterator[int]:
         turn += 1
     if turns and lifetime.came_back(m, mark):
         yield turn
-
-
-def _is_busy(m: Machine, begin: int) -> bool:
-    """Whether what was issued since may meet what comes next: on two streams, or with the host."""
-    work = [op for op in m.ops[begin:] if isinstance(op, (Launch, Copy))]
-    return len({op.stream for op in work}) > 1 or any(
-        isinstance(op, Copy) and op.host is HostEffect.ASYNC for op in work
-    )
 
 
 def turns_for(m: Machine, s: ir.For | ir.While) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streamlint.trace import Copy, HostEffect, Launch
+
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
 
@@ -21,3 +23,11 @@ def enter(m: Machine) -> None:
 def may_go_on(m: Machine, done: int, sure: int) -> bool:
     """Whether a loop of known length makes another pass after those ``done``."""
     return done < sure or m.steps < m.loops_end
+
+
+def is_busy(m: Machine, begin: int) -> bool:
+    """Whether what was issued since may meet what comes next: on two streams, or with the host."""
+    work = [op for op in m.ops[begin:] if isinstance(op, (Launch, Copy))]
+    return len({op.stream for op in work}) > 1 or any(
+        isinstance(op, Copy) and op.host is HostEffect.ASYNC for op in work
+    )
