@@ -1,4 +1,4 @@
-"""Libraries that move GPU memory by themselves, and heed no stream: UCX, and Mooncake's transfer engine."""
+"""Libraries that move memory by themselves, and heed no stream: UCX, Mooncake's transfer engine, DeepNVMe."""
 
 from __future__ import annotations
 
@@ -71,6 +71,36 @@ def pushed(engine: TransferEngine, peer, address, n):
     page.zero_()
     return page, number
 """
+SWAPPED = """\
+import torch
+from deepspeed.ops.op_builder import AsyncIOBuilder
+
+
+class Swapper:
+    def __init__(self, n):
+        self.files = AsyncIOBuilder().load().aio_handle(1 << 20, 8, False, True, 1)
+        self.page = torch.empty(n, pin_memory=True)
+        self.side = torch.cuda.Stream()
+
+    def swap_out(self, path):
+        state = torch.ones_like(self.page, device="cuda")
+        self.side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.side):
+            self.page.copy_(state, non_blocking=True)
+        {before}
+        self.files.async_pwrite(self.page, path)
+        self.files.wait()
+        self.side.synchronize()
+
+    def swap_in(self, path, state):
+        self.files.async_pread(self.page, path)
+        {between}
+        with torch.cuda.stream(self.side):
+            on_device = self.page.to("cuda", non_blocking=True)
+        self.files.wait()
+        self.side.synchronize()
+        return on_device
+"""
 WAIT = "cp.cuda.get_current_stream().synchronize()"
 
 
@@ -108,3 +138,10 @@ def test_a_page_is_overwritten_by_the_network_card_while_a_stream_reads_it() -> 
 def test_what_was_submitted_is_read_until_it_is_asked_about() -> None:
     assert ("SL102", 10) in found(SUBMITTED.format(between="pass"))
     assert found(SUBMITTED.format(between="engine.get_batch_transfer_status([number])")) == []
+
+
+def test_a_file_is_written_from_a_page_that_is_filled() -> None:
+    open_ends = found(SWAPPED.format(before="pass", between="pass"))
+    assert [code for code, _ in open_ends] == ["SL101", "SL101"]
+    waits = {"before": "self.side.synchronize()", "between": "self.files.wait()"}
+    assert found(SWAPPED.format(**waits)) == []

@@ -8,6 +8,7 @@ from streamlint.models.cuda_core import CUDA_CORE
 from streamlint.models.cuda_driver import CUDA_DRIVER
 from streamlint.models.cuda_runtime import CUDA_RUNTIME
 from streamlint.models.cupy import CUPY
+from streamlint.models.deepnvme import DEEPNVME
 from streamlint.models.distributed import DISTRIBUTED
 from streamlint.models.kvikio import KVIKIO
 from streamlint.models.mooncake import MOONCAKE
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 FRAMEWORKS: tuple[Framework, ...] = (
     *(TORCH, CUDA_RUNTIME, CUDA_DRIVER, CUPY, NUMBA, CUDA_CORE, DISTRIBUTED),
-    *(PYCUDA, WARP, RMM, KVIKIO, TENSORRT, MPI, UCX, MOONCAKE),
+    *(PYCUDA, WARP, RMM, KVIKIO, TENSORRT, MPI, UCX, MOONCAKE, DEEPNVME),
 )
 
 

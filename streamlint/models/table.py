@@ -31,6 +31,7 @@ class Lib(Enum):
     MPI = "mpi4py"
     UCX = "UCX"
     MOONCAKE = "Mooncake"
+    DEEPNVME = "DeepNVMe"
 
     @property
     def product(self) -> str:
@@ -52,7 +53,7 @@ class Lib(Enum):
                 return "KvikIO"
             case Lib.TENSORRT:
                 return "TensorRT"
-            case Lib.RMM | Lib.MPI | Lib.UCX | Lib.MOONCAKE:
+            case Lib.RMM | Lib.MPI | Lib.UCX | Lib.MOONCAKE | Lib.DEEPNVME:
                 return str(self.value)
 
 
