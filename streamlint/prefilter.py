@@ -18,7 +18,16 @@ _STREAM_PARTS = (
     *(b"graph_builder", b"copy_to_host", b"asnumpy", b"elapsed_time", b".isend", b".irecv"),
     *(b"cudaMalloc", b"cuMemAlloc", b"managed_array", b"mapped_array", b"blocking=False", b"_pinned("),
     *(b"STREAM", b"_async(", b"execute_async", b"kvikio", b"mpi4py", b"inned", b"pagelocked", b"anaged"),
-    *(b"apture", b"graphed_callables", b"copy_from_", b"import ucp", b"ucxx", b"transfer_", b"sync_p"),
+    *(
+        b"apture",
+        b"graphed_callables",
+        b"copy_from_",
+        b"import ucp",
+        b"ucxx",
+        b"transfer_",
+        b"sync_p",
+        b"iobinding",
+    ),
 )
 _STREAM_TEXT = re.compile(
     rb"Stream|\.stream|(?:wait|current|record|default|set|get|create)_stream|(?:wait|record)_event"
@@ -28,7 +37,7 @@ _STREAM_TEXT = re.compile(
     rb"|(?:htod|dtoh|dtod|gpu|raw_read|raw_write|memcpy_peer|get|set|copy_from)_async\(|execute_async|kvikio|mpi4py"
     rb"|pinned(?:_|=| =)|Pinned|pagelocked|[mM]allocManaged|malloc_managed|managed_(?:empty|zeros)"
     rb"|capture_(?:begin|end|launch)|(?:begin|end)_capture|ScopedCapture|graphed_callables"
-    rb"|copy_from_(?:device|host)|import ucp|ucxx|sync_p(?:read|write)"
+    rb"|copy_from_(?:device|host)|import ucp|ucxx|sync_p(?:read|write)|with_iobinding"
     rb"|transfer_(?:a?sync|submit)_(?:read|write)"
 )
 

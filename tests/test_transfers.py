@@ -1,4 +1,4 @@
-"""Libraries that move memory by themselves, and heed no stream: UCX, Mooncake's transfer engine, DeepNVMe."""
+"""Libraries that move memory by themselves and heed no stream: UCX, Mooncake, DeepNVMe, ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -101,6 +101,48 @@ class Swapper:
         self.side.synchronize()
         return on_device
 """
+BOUND = """\
+import numpy as np
+import onnxruntime as ort
+import torch
+
+
+class Session:
+    def __init__(self, path, n):
+        self.n = n
+        self.side = torch.cuda.Stream()
+        self.session = ort.InferenceSession(path, providers=[{provider}])
+        self.x = torch.zeros(n, device="cuda")
+        self.y = torch.zeros(n, device="cuda")
+        self.binding = self.session.io_binding()
+        self.binding.bind_input("x", "cuda", 0, np.float32, (n,), self.x.data_ptr())
+        self.binding.bind_output("y", "cuda", 0, np.float32, (n,), self.y.data_ptr())
+        torch.cuda.synchronize()
+
+    def run(self, value):
+        with torch.cuda.stream(self.side):
+            self.x.fill_(value)
+        {before}
+        self.session.run_with_iobinding(self.binding)
+        return self.y.cpu()
+"""
+GIVEN = """\
+import numpy as np
+import onnxruntime
+import torch
+
+
+def run(session, n):
+    rows = torch.arange(n, device="cuda") * 2.0
+    binding = session.io_binding()
+    binding.bind_input(
+        name="rows", device_type="cuda", device_id=0, element_type=np.float32, shape=(n,),
+        buffer_ptr=rows.data_ptr(),
+    )
+    binding.bind_output("result")
+    session.run_with_iobinding(binding)
+    return binding.copy_outputs_to_cpu()
+"""
 WAIT = "cp.cuda.get_current_stream().synchronize()"
 
 
@@ -145,3 +187,19 @@ def test_a_file_is_written_from_a_page_that_is_filled() -> None:
     assert [code for code, _ in open_ends] == ["SL101", "SL101"]
     waits = {"before": "self.side.synchronize()", "between": "self.files.wait()"}
     assert found(SWAPPED.format(**waits)) == []
+
+
+def test_a_session_reads_what_it_was_bound_to_on_a_stream_of_its_own() -> None:
+    own, waits = '"CUDAExecutionProvider"', ("self.side.synchronize()", "self.binding.synchronize_inputs()")
+    assert ("SL101", 22) in found(BOUND.format(provider=own, before="pass"))
+    assert [found(BOUND.format(provider=own, before=wait)) for wait in waits] == [[], []]
+
+
+def test_a_session_may_be_given_a_stream() -> None:
+    given = '("CUDAExecutionProvider", {"user_compute_stream": str(self.side.cuda_stream)})'
+    assert found(BOUND.format(provider=given, before="pass")) == []
+
+
+def test_of_a_session_that_was_made_elsewhere_it_is_not_known() -> None:
+    assert found(GIVEN) == []
+    assert [one.code for one in check_source(GIVEN, min_confidence="possible").findings] == ["SL101"]

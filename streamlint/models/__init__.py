@@ -14,6 +14,7 @@ from streamlint.models.kvikio import KVIKIO
 from streamlint.models.mooncake import MOONCAKE
 from streamlint.models.mpi import MPI
 from streamlint.models.numba import NUMBA
+from streamlint.models.onnx import ONNX
 from streamlint.models.pycuda import PYCUDA
 from streamlint.models.rmm import RMM
 from streamlint.models.schema import (
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 FRAMEWORKS: tuple[Framework, ...] = (
     *(TORCH, CUDA_RUNTIME, CUDA_DRIVER, CUPY, NUMBA, CUDA_CORE, DISTRIBUTED),
-    *(PYCUDA, WARP, RMM, KVIKIO, TENSORRT, MPI, UCX, MOONCAKE, DEEPNVME),
+    *(PYCUDA, WARP, RMM, KVIKIO, TENSORRT, MPI, UCX, MOONCAKE, DEEPNVME, ONNX),
 )
 
 

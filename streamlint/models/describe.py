@@ -127,10 +127,13 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915  one
             return f"runs `{kernel}` on {_stream(stream)} with what is in {_names(args)}"
         case fx.Binds(name, address):
             return f"the object keeps `{address}` as `{name}` for its later work"
-        case fx.Background(reads, writes, waits, after_default, _):
+        case fx.Background(reads, writes, waits, after_default, bound=bound):
             start = "the host waits for the default stream; " if after_default else ""
             end = "before the call returns" if waits else "until its result is waited for"
-            return f"{start}{_accesses(reads, writes, ())} in order of no stream, {end}"
+            what = (
+                f"may read and write what `{bound}` was bound to" if bound else _accesses(reads, writes, ())
+            )
+            return f"{start}{what} in order of no stream, {end}"
         case fx.OrdersAll(why):
             return "may order all streams" + (
                 ", by a value in memory or a semaphore" if why is Doubt.SIGNAL else ""

@@ -281,7 +281,7 @@ class Binds:
 class Background:
     """Work of another thread or device that heeds no stream and starts at once.
 
-    The result is what to wait for, unless the call itself ``waits``.
+    The result is what to wait for, unless the call itself ``waits``. It uses what ``bound`` was bound to.
     """
 
     reads: tuple[str, ...] = ()
@@ -291,6 +291,7 @@ class Background:
     """Before that, the host waits for the default stream."""
     only_gpu: bool = False
     """Memory that is not known to be the device's, or pinned, is none of its business here."""
+    bound: str | None = None
 
 
 @frozen()

@@ -32,6 +32,7 @@ class Lib(Enum):
     UCX = "UCX"
     MOONCAKE = "Mooncake"
     DEEPNVME = "DeepNVMe"
+    ONNX = "ONNX Runtime"
 
     @property
     def product(self) -> str:
@@ -53,7 +54,7 @@ class Lib(Enum):
                 return "KvikIO"
             case Lib.TENSORRT:
                 return "TensorRT"
-            case Lib.RMM | Lib.MPI | Lib.UCX | Lib.MOONCAKE | Lib.DEEPNVME:
+            case Lib.RMM | Lib.MPI | Lib.UCX | Lib.MOONCAKE | Lib.DEEPNVME | Lib.ONNX:
                 return str(self.value)
 
 

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streamlint.interp.facts import makers
+from streamlint.interp.library import tensors
+from streamlint.interp.state import symbols
+from streamlint.interp.state.values import HeapV, SymV, TupleV, symbol_of
+from streamlint.models.onnx import STREAM_OPTION
 from streamlint.trace import (
     Access,
+    Doubt,
     HostAccess,
     Launch,
     Mode,
@@ -17,10 +23,12 @@ from streamlint.trace import (
 
 if TYPE_CHECKING:
     from streamlint.interp.library.effects import Call
-    from streamlint.interp.state.values import EventV
+    from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.values import EventV, Value
     from streamlint.models import schema as fx
 
 
+_OPAQUE = frozenset({Doubt.OPAQUE})
 _OF_THE_GPU = frozenset({Space.DEVICE, Space.MANAGED, Space.PINNED})
 
 
@@ -40,6 +48,10 @@ def run(call: Call, effect: fx.Background) -> EventV | None:
         for view in call.buffers(name)
         if not effect.only_gpu or m.space(view) in _OF_THE_GPU
     ]
+    if effect.bound is not None:
+        if _has_stream(m, call.value("self")):
+            return None
+        used += _bound(call, effect.bound)
     if effect.waits and all(m.buffers[access.buffer].space.on_host for access in used):
         m.emit(HostAccess(m.site(span), m.lane, accesses=tuple(used), name=call.name()))
         return None
@@ -51,3 +63,31 @@ def run(call: Call, effect: fx.Background) -> EventV | None:
     done = m.new_event(f"the result of {call.name()}", span, call.lib)
     m.emit(Record(m.site(span), m.lane, stream=stream, event=done.id))
     return done
+
+
+def _bound(call: Call, name: str) -> list[Access]:
+    """What a binding was told to use; which of it the work only reads is not known."""
+    m = call.m
+    held = m.bound.get(symbol_of(call.value(name)), {})
+    # Of a session that was made elsewhere it is not known whether it was given a stream.
+    doubts = _OPAQUE if makers.of_symbol(m, symbol_of(call.value("self"))) else _OPAQUE | {Doubt.ASSUMED}
+    return [
+        Access(view.id, Mode.UPDATE, view.region, doubts)
+        for view in tensors.buffers_in(m, held.values())
+        if m.space(view) in _OF_THE_GPU
+    ]
+
+
+def _has_stream(m: Machine, value: Value, depth: int = 4) -> bool:
+    """``InferenceSession(path, providers=[("CUDAExecutionProvider", {"user_compute_stream": handle})])``"""
+    match value:
+        case SymV(_, holds) | TupleV(holds):
+            parts: tuple[Value, ...] = holds
+        case HeapV(number):
+            held = m.heap[number]
+            if symbols.constant(STREAM_OPTION) in held.entries:
+                return True
+            parts = (*held.items, *held.entries.values())
+        case _:
+            parts = ()
+    return depth > 0 and any(_has_stream(m, part, depth - 1) for part in parts)
