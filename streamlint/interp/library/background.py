@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import makers
-from streamlint.interp.library import tensors
+from streamlint.interp.library import memory
 from streamlint.interp.state import symbols
 from streamlint.interp.state.values import HeapV, SymV, TupleV, symbol_of
 from streamlint.models.onnx import STREAM_OPTION
@@ -51,7 +51,13 @@ def run(call: Call, effect: fx.Background) -> EventV | None:
     if effect.bound is not None:
         if _has_stream(m, call.value("self")):
             return None
-        used += _bound(call, effect.bound)
+        # Of a session that was made elsewhere it is not known whether it was given a stream.
+        told = _OPAQUE if makers.of_symbol(m, symbol_of(call.value("self"))) else _OPAQUE | {Doubt.ASSUMED}
+        used += [
+            access
+            for access in memory.bound(call, effect.bound, told)
+            if m.buffers[access.buffer].space in _OF_THE_GPU
+        ]
     if effect.waits and all(m.buffers[access.buffer].space.on_host for access in used):
         m.emit(HostAccess(m.site(span), m.lane, accesses=tuple(used), name=call.name()))
         return None
@@ -63,19 +69,6 @@ def run(call: Call, effect: fx.Background) -> EventV | None:
     done = m.new_event(f"the result of {call.name()}", span, call.lib)
     m.emit(Record(m.site(span), m.lane, stream=stream, event=done.id))
     return done
-
-
-def _bound(call: Call, name: str) -> list[Access]:
-    """What a binding was told to use; which of it the work only reads is not known."""
-    m = call.m
-    held = m.bound.get(symbol_of(call.value(name)), {})
-    # Of a session that was made elsewhere it is not known whether it was given a stream.
-    doubts = _OPAQUE if makers.of_symbol(m, symbol_of(call.value("self"))) else _OPAQUE | {Doubt.ASSUMED}
-    return [
-        Access(view.id, Mode.UPDATE, view.region, doubts)
-        for view in tensors.buffers_in(m, held.values())
-        if m.space(view) in _OF_THE_GPU
-    ]
 
 
 def _has_stream(m: Machine, value: Value, depth: int = 4) -> bool:

@@ -200,7 +200,7 @@ def use(call: Call, effect: fx.Uses) -> None:
     for name in effect.packed:
         accesses += packed(call, call.value(name), modes)
     if effect.bound:
-        accesses += _bound(call)
+        accesses += bound(call, "self")
     stream = stream_of(call, effect.stream).id
     # A kernel whose source is not seen may only read what it is given.
     doubts = _OPAQUE if effect.packed and modes is None else frozenset()
@@ -356,11 +356,11 @@ def _space(call: Call, space: Space, pinned: str | None) -> Space:
     return Space.PINNED if copies.is_true(call.m, call.value(pinned), call.span, pinned) else Space.PAGEABLE
 
 
-def _bound(call: Call) -> list[Access]:
-    """What the receiver was told to use; which of it the work only reads is not known."""
-    held = call.m.bound.get(symbol_of(call.value("self")), {})
+def bound(call: Call, name: str, doubts: frozenset[Doubt] = _OPAQUE) -> list[Access]:
+    """What an object was told to use, by address; which of it the work only reads is not known."""
+    held = call.m.bound.get(symbol_of(call.value(name)), {})
     views = tensors.buffers_in(call.m, held.values())
-    return [Access(view.id, Mode.UPDATE, view.region, _OPAQUE) for view in views]
+    return [Access(view.id, Mode.UPDATE, view.region, doubts) for view in views]
 
 
 def free(call: Call, effect: fx.Frees) -> None:
