@@ -27,6 +27,8 @@ from streamlint.interp.state.values import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
 
@@ -172,12 +174,25 @@ def _extend(m: Machine, receiver: HeapV, source: Value) -> Value:
     items = listed(m, source)
     if items is None:
         held.open = True
+        if held.shape is Shape.DICT and isinstance(source, HeapV):
+            held.sample = held.sample or _sample_of_pairs(m.heap[source.id].items)
         held.sample = held.sample or (
             m.heap[source.id].sample if isinstance(source, HeapV) else each_of(source)
         )
     else:
         bounded.fill(m, receiver, items)
     return NONE
+
+
+def _sample_of_pairs(items: Sequence[Value]) -> Value | None:
+    """What stands for the values of pairs that are parts of one thing: ``dict(net.named_parameters())``."""
+    values = [pair.items[1] for pair in items if isinstance(pair, TupleV) and len(pair.items) == 2]
+    owners = {
+        one.symbol.of if isinstance(one, SymV) and isinstance(one.symbol, symbols.Item) else None
+        for one in values
+    }
+    owner = owners.pop() if len(owners) == 1 and len(values) == len(items) else None
+    return None if owner is None else SymV(owner)
 
 
 def _pop(m: Machine, held: HeapObject, receiver: HeapV, name: str, args: list[Value]) -> Value:
