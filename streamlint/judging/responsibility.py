@@ -232,8 +232,13 @@ def _is_given_memory(trace: Trace) -> bool:
 
 
 def _is_made_in(stream: Stream, entry: Entry, later: Op) -> bool:
-    """Whether the function that is the entry makes the stream itself, above the op."""
+    """Whether the function that is the entry makes the stream itself, above the op.
+
+    So does one that has an object make it for itself: ``def run(self): self.set_up(); self.step()``.
+    """
     made, start = stream.span, entry.start
+    if stream.call is not None and stream.call == later.at.call:
+        return stream.call > 0 or not entry.is_method
     here = made is not None and made.path == start.path and start.line <= made.line <= later.at.span.line
     return here and not entry.is_method
 

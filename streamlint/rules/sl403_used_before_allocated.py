@@ -243,7 +243,8 @@ Where a temporary of the allocating stream was dropped before the allocation, th
 temporary's, and its last kernel is what has to be waited for. Else it is not known of caching allocators who
 used a block last: then it is reported where the current stream waits for the use afterwards, or an event is
 recorded behind it, or the memory is kept for the stream; otherwise it is only `possible`. So it is in a
-function that makes the stream itself and is given no memory, and may run once, before all else.
+function that makes the stream itself, or has an object of its own make it, and is given no memory: it may
+run once, before all else.
 
 ## Source
 [Stream-ordered memory allocator](https://docs.nvidia.com/cuda/cuda-programming-guide/04-special-topics/stream-ordered-memory-allocation.html);

@@ -148,6 +148,8 @@ class Stream:
     """... and whether it was chosen like that: it may be another one of them."""
     handed: bool = False
     """Whether the code put it into an object of its caller's, who knows it from there."""
+    call: int | None = None
+    """The call from outside (``Site.call``) in which an object made it for itself; None if it may be older."""
 
     @property
     def is_default(self) -> bool:

@@ -10,6 +10,7 @@ from streamlint.interp.state.budgets import LIMITS
 from streamlint.interp.state.captures import Captures, Recording
 from streamlint.interp.state.ends import Cut
 from streamlint.interp.state.forms import Forms
+from streamlint.interp.state.frames import call_of_maker
 from streamlint.interp.state.lifetime import Lifetimes, in_pinned_pool
 from streamlint.interp.state.values import (
     Born,
@@ -289,7 +290,8 @@ class Machine:
     ) -> StreamV:
         number = StreamId(len(self.streams))
         where = device if device is not None else self.device
-        self.streams[number] = Stream(number, kind, where, name, span, made_on, passed)
+        by = call_of_maker(self)
+        self.streams[number] = Stream(number, kind, where, name, span, made_on, passed, call=by)
         return StreamV(number, lib)
 
     def new_event(self, name: str, span: Span | None, lib: Lib | None) -> EventV:
