@@ -9,7 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.rules.base import is_entry, stream_of
-from streamlint.trace import CURRENT_DEVICE, Copy, Doubt, Evidence, Free, HostAccess, Launch, Mode
+from streamlint.trace import (
+    CURRENT_DEVICE,
+    Copy,
+    Doubt,
+    Evidence,
+    Free,
+    HostAccess,
+    Launch,
+    Mode,
+    StreamChoice,
+)
 
 if TYPE_CHECKING:
     from streamlint.rules.base import Judged, Problem
@@ -29,7 +39,7 @@ def evidence_of(judged: Judged, problem: Problem) -> Evidence:
     ops = [judged.op(number) for number in numbers]
     buffers = memory_of(judged, problem)
     memory = max((_of(judged.trace.buffers, ops, buffer) for buffer in buffers), default=Evidence.SHOWN)
-    return min(memory, _of_streams(judged.trace, ops))
+    return min(memory, _of_streams(judged.trace, ops), _of_devices(judged.trace, ops))
 
 
 def is_hearsay(judged: Judged, problem: Problem) -> bool:
@@ -89,6 +99,27 @@ def _of_streams(trace: Trace, ops: list[Op]) -> Evidence:
     if len(streams) > 1 and len(containers) == 1 and "" not in containers:
         return Evidence.ASSUMED if any(stream.chosen for stream in streams) else Evidence.SHOWN
     return Evidence.SHOWN
+
+
+def _of_devices(trace: Trace, ops: list[Op]) -> Evidence:
+    """Whether work on the streams of two devices is where the path takes it to be.
+
+    ``page.copy_(x, non_blocking=True)``, and then ``y.copy_(page, non_blocking=True)``, with ``y`` on device
+    1: of an ``x`` that only may be on a device, it is not known which that is.
+    """
+    devices = {trace.streams[stream].device for op in ops if (stream := stream_of(op)) is not None}
+    if len(devices) < 2:
+        return Evidence.SHOWN
+    return min((_of_place(trace.buffers, op) for op in ops), default=Evidence.SHOWN)
+
+
+def _of_place(buffers: dict[BufferId, Buffer], op: Op) -> Evidence:
+    """How it is known on which device an operation works that takes its stream from its operands."""
+    if not isinstance(op, (Launch, Copy)) or op.choice is StreamChoice.NAMED:
+        return Evidence.SHOWN
+    there = [buffers[access.buffer] for access in op.accesses if not buffers[access.buffer].space.on_host]
+    shown = any(buffer.residence is Evidence.SHOWN for buffer in there)
+    return Evidence.SHOWN if shown or not there else Evidence.ASSUMED
 
 
 def _shared(ops: list[Op]) -> list[BufferId]:

@@ -149,7 +149,7 @@ class Stream:
     handed: bool = False
     """Whether the code put it into an object of its caller's, who knows it from there."""
     call: int | None = None
-    """The call from outside (``Site.call``) in which an object made it for itself; None if it may be older."""
+    """The call from outside (``Site.call``) in which an object made it for itself, if it did."""
 
     @property
     def is_default(self) -> bool:
