@@ -25,7 +25,7 @@ from streamlint.interp.state.values import (
     given_by,
 )
 from streamlint.models.schema import NewEvent, NewStream
-from streamlint.trace import Evidence, Origin
+from streamlint.trace import BufferId, Evidence, Origin, Space
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -94,6 +94,10 @@ def _is_a(m: Machine, value: Value, option: Value) -> bool | None:
 def shown_by(m: Machine, test: Symbol) -> None:
     """What a test says of a value where a path takes it to be true: ``if isinstance(x, np.ndarray):``."""
     match test:
+        case symbols.Call(symbols.Name("isinstance"), (symbols.Memory(number), symbols.Name("cupy.ndarray"))):
+            # What unresolved code gave.
+            m.lives(BufferV(BufferId(number)), Space.DEVICE, Evidence.SHOWN)
+            return
         case symbols.Call(symbols.Name("isinstance"), (thing, *options)) if not symbols.has(
             thing, symbols.Memory
         ):
@@ -105,6 +109,9 @@ def shown_by(m: Machine, test: Symbol) -> None:
     elif classes == {"numpy.ndarray"}:
         view = tensors.as_buffer(m, SymV(thing), Flavor.ARRAY, Evidence.SHOWN)
         m.is_host_array(view)
+    elif classes == {"cupy.ndarray"}:
+        view = tensors.as_buffer(m, SymV(thing), Flavor.DEVICE_ARRAY, Evidence.SHOWN)
+        m.lives(view, Space.DEVICE, Evidence.SHOWN)
 
 
 _NUMBERS = frozenset({"int", "float", "bool", "complex", "str", "bytes"})
@@ -134,17 +141,31 @@ def _class_of(m: Machine, value: Value) -> str | None:
 
 def _of_library(m: Machine, value: Value, options: tuple[Value, ...]) -> Value | None:
     """The answer for memory and devices; None for other values."""
-    paths = [o.path.rpartition(".")[2] if isinstance(o, ApiV) else "" for o in options]
-    kinds = {BufferV: "Tensor", DeviceV: "device"}
-    for kind, name in kinds.items():
-        if isinstance(value, kind) and not (isinstance(value, BufferV) and value.flavor is Flavor.OPAQUE):
-            if name in paths or all(paths):
-                return ConstV(name in paths)
-            # A class of the program: isinstance(x, QuantizedTensor). What is declared a tensor is hardly one;
-            # what was only taken for a tensor may well be.
-            asked = "isinstance" if _is_declared(m, value) else "is_a"
-            return given_by(asked, value, *options)
-    return None
+    paths = [o.path if isinstance(o, ApiV) else "" for o in options]
+    own = _library_class(value)
+    if own is None:
+        return None
+    if own in paths or all(paths):
+        return ConstV(own in paths)
+    # A class of the program: isinstance(x, QuantizedTensor). What is declared a tensor is hardly one;
+    # what was only taken for a tensor may well be.
+    asked = "isinstance" if _is_declared(m, value) else "is_a"
+    return given_by(asked, value, *options)
+
+
+def _library_class(value: Value) -> str | None:
+    """The class of memory, or of a device, where the value is of one that tests ask for."""
+    match value:
+        case BufferV(flavor=Flavor.TORCH):
+            return "torch.Tensor"
+        case BufferV(flavor=Flavor.ARRAY):
+            return "numpy.ndarray"
+        case BufferV(flavor=Flavor.DEVICE_ARRAY):
+            return "cupy.ndarray"
+        case DeviceV():
+            return "torch.device"
+        case _:
+            return None
 
 
 def _is_declared(m: Machine, value: Value) -> bool:
