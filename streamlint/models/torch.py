@@ -258,6 +258,9 @@ MODULE_LISTINGS = {
     "named_buffers": ("buffers", True),
 }
 """Methods of a module that list what it owns: what they list, and whether with names."""
+MODULE_PARTS = {"get_parameter": "parameters", "get_buffer": "buffers"}
+"""Methods that give one of it by its name."""
+GIVES_OF_MODULE = MODULE_LISTINGS.keys() | MODULE_PARTS.keys()
 
 MODULE_CONTAINERS = {
     "torch.nn.ModuleList": "list",

@@ -62,8 +62,8 @@ def method(
     """``module.name(...)``"""
     if name in model.MODULE_RETURNS_SELF:
         return view
-    if name in model.MODULE_LISTINGS:
-        return listed(m, symbol_of(view), name)
+    if name in model.GIVES_OF_MODULE:
+        return given(m, symbol_of(view), name, args)
     if name in model.FILLS_MODULE:
         fills_own(m, symbol_of(view), span)
     if name in hooks.OF_MODULES:
@@ -71,10 +71,10 @@ def method(
     return unresolved.opaque(m, f"{m.buffers[view.id].name or 'module'}.{name}", args, kwargs, span)
 
 
-def of_object(m: Machine, receiver: HeapV, name: str) -> Value | None:
+def of_object(m: Machine, receiver: HeapV, name: str, args: list[Value]) -> Value | None:
     """What each module has, one of the tree or one that holds others: ``Net().cuda()`` is the net."""
-    if name in model.MODULE_LISTINGS:
-        return listed(m, m.symbol_of_object(receiver), name)
+    if name in model.GIVES_OF_MODULE:
+        return given(m, m.symbol_of_object(receiver), name, args)
     if not inherits(m, receiver, name):
         return None
     return state(m, m.symbol_of_object(receiver)) if name == model.MODULE_STATE else receiver
@@ -91,6 +91,14 @@ def _is_one(m: Machine, held: HeapObject) -> bool:
     order = m.project.ancestors(held.cls)[0]
     bases = (m.project.named(cls.module, base) for cls in order for base in cls.bases)
     return any(isinstance(base, ApiV) and base.path.startswith("torch.nn.") for base in bases)
+
+
+def given(m: Machine, owner: Symbol, name: str, args: list[Value]) -> Value:
+    """What a module lists of its own, or one of it: ``net.get_parameter("head.weight")``."""
+    if name in model.MODULE_LISTINGS:
+        return listed(m, owner, name)
+    asked = symbol_of(names.settle(m, args[0])) if args else symbols.EACH
+    return SymV(symbols.Item(symbols.Attr(owner, model.MODULE_PARTS[name]), asked))
 
 
 MOST_LISTED = 6
@@ -119,7 +127,8 @@ def state(m: Machine, owner: Symbol) -> HeapV:
         assert isinstance(pair, TupleV)
         name, tensor = pair.items
         held.entries[symbol_of(name)], held.keys[symbol_of(name)] = tensor, name
-    held.open = True
+    # Of another name than those it is known that it is one of them.
+    held.open, held.sample = True, SymV(symbols.Attr(owner, "parameters"))
     return made
 
 

@@ -334,7 +334,7 @@ def call_method(
                 found = container_methods.method(m, receiver, name, args, kwargs, span)
                 if receiver.id in m.monitors:
                     threads.wake(m, receiver, name, span)
-                found = found or torch_modules.of_object(m, receiver, name)
+                found = found or torch_modules.of_object(m, receiver, name, args)
                 return found or unresolved.opaque(m, name, [receiver, *args], kwargs, span)
             if threads.is_thread(m, receiver):
                 return threads.method(m, receiver, name, span)
@@ -343,7 +343,7 @@ def call_method(
                 return call(m, method, args, kwargs, span)
             if threads.is_method(m, receiver, name):
                 return threads.method(m, receiver, name, span)
-            found = torch_modules.of_object(m, receiver, name)
+            found = torch_modules.of_object(m, receiver, name, args)
             if found is not None:
                 return found
             return unresolved.opaque(
@@ -393,9 +393,9 @@ def _symbolic_method(
         if taken is not None and receiver.computes:
             # Of other modules unseen code may call the hook too.
             return taken
-    if name in torch_model.MODULE_LISTINGS:
-        return torch_modules.listed(m, receiver.symbol, name)
-    if name == torch_model.MODULE_STATE and receiver.computes:
+    if name in torch_model.GIVES_OF_MODULE:
+        return torch_modules.given(m, receiver.symbol, name, args)
+    if name == torch_model.MODULE_STATE and torch_modules.is_shown(m, receiver):
         return torch_modules.state(m, receiver.symbol)
     if name in torch_model.FILLS_MODULE:
         torch_modules.fills_own(m, receiver.symbol, span, layer=bool(receiver.computes))
