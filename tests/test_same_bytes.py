@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -62,16 +63,22 @@ def shown(paths: list[Path], jobs: int, seed: int, options: Sequence[str] = ()) 
 
 @pytest.mark.slow
 def test_the_same_files_give_the_same_bytes(tmp_path: Path) -> None:
-    """With what an earlier run has found, too."""
-    some = FIXTURES[::4]
+    """With what an earlier run has found, too. In a tree of their own, where nothing else is asked about."""
+    tree = tmp_path / "tree"
+    for path in FIXTURES[::4]:
+        copy = tree / path.relative_to(HERE)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, copy)
+    (tree / "pyproject.toml").touch()
+    some = sorted(tree.rglob("*.py"))
     assert sum(path.stat().st_size for path in some) > parallel.WORTH_A_POOL, "enough for several processes"
     once = shown(some, jobs=1, seed=1)
     assert all(f"== {each.value}\n" in once for each in Format)
     assert "[possible]" in once
-    options = ["--cache-dir", str(tmp_path)]
+    options = ["--cache-dir", str(tmp_path / "cache")]
     assert shown(some[::-1], jobs=2, seed=2, options=options) == once
     assert shown(some, jobs=1, seed=3, options=options) == once, "all is known"
-    with sqlite3.connect(tmp_path / NAME) as database:
+    with sqlite3.connect(tmp_path / "cache" / NAME) as database:
         reports = database.execute("DELETE FROM results WHERE reads = x''").rowcount
     database.close()
     assert reports == 1
