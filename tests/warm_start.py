@@ -70,6 +70,7 @@ class Warm:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if hasattr(os, "fork"):
+            self._server.kill()  # forks of this process may hold its input open
             self._server.communicate()
             self._folder.cleanup()
 
