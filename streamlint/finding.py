@@ -68,7 +68,7 @@ class Fix:
     title: str
     edits: tuple[Edit, ...]
     safe: bool
-    """Whether it only adds an order, with names that stand for the same thing on every way to the place."""
+    """Whether the text in sight proves that it breaks no program: it only adds an order."""
 
 
 @frozen()

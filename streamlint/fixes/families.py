@@ -96,7 +96,8 @@ def by_field(source: Source) -> dict[str, list[Stored]]:
     """What the text of a file gives to fields, and to names in the bodies of classes."""
     found: dict[str, list[Stored]] = {}
     for node in source.owners:
-        for target, given in (*gifts(node), *_set_by_name(node)):
+        by_name = _by_name(node) if isinstance(node, ast.stmt) else ()
+        for target, given in (*gifts(node), *by_name):
             for each in flat(target):
                 for to, stored in _stored(source, each, given):
                     found.setdefault(to, []).append(stored)
@@ -111,18 +112,46 @@ def _owners_by_field(path: str, text: str) -> Mapping[str, frozenset[Owner | Non
     return {name: frozenset(each.owner for each in stored) for name, stored in found.items()}
 
 
-def _set_by_name(node: ast.AST) -> Iterator[tuple[ast.expr, Given]]:
-    """``setattr(worker, "side", None)``, also ``object.__setattr__(self, "side", None)``."""
-    match node:
-        case ast.Expr(
-            value=ast.Call(
-                func=ast.Name(id="setattr") | ast.Attribute(attr="__setattr__"), args=[owner, name, value]
-            )
-        ):
-            to = name.value if isinstance(name, ast.Constant) else ANY
-            yield ast.Attribute(owner, str(to), ast.Load()), Given(node, value)
-        case _:
-            pass
+def _by_name(statement: ast.stmt) -> Iterator[tuple[ast.expr, Given]]:
+    """Fields that are reached without their name behind a dot: ``vars(self).update(d)``.
+
+    A name in quotes may be a field's for whoever is called: ``monkeypatch.setattr(worker, "side", None)``.
+    """
+    given = Given(statement)
+    for part in _expressions(statement):
+        match part:
+            case ast.Call(func=ast.Name(id="setattr" | "delattr"), args=[owner, ast.expr() as name, *_]):
+                to = name.value if isinstance(name, ast.Constant) else ANY
+                yield ast.Attribute(owner, str(to), ast.Load()), given
+            case ast.Attribute(attr=attr, value=owner) if attr in _REACHES_ALL:
+                yield ast.Attribute(owner, ANY, ast.Load()), given
+            case ast.Call(func=ast.Name(id="vars"), args=[owner]):
+                yield ast.Attribute(owner, ANY, ast.Load()), given
+            case ast.Call(args=args):
+                for each in args:
+                    if isinstance(each, ast.Constant) and isinstance(each.value, str):
+                        yield ast.Attribute(part, each.value.rpartition(".")[2], ast.Load()), given
+            case _:
+                pass
+    if isinstance(statement, ast.FunctionDef) and _is_special(statement.name):
+        yield ast.Name(ANY, ast.Load()), given
+
+
+def _expressions(node: ast.AST) -> Iterator[ast.AST]:
+    """The parts of a statement that belong to no statement inside of it."""
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, (ast.stmt, ast.ExceptHandler, ast.match_case)):
+            yield child
+            yield from _expressions(child)
+
+
+def _is_special(name: str) -> bool:
+    """Whether a method makes objects, or reads and stores their fields, in a way of its own."""
+    return name.startswith("__") and name.endswith("__") and name not in _PLAIN
+
+
+_PLAIN = frozenset("__init__ __call__ __enter__ __exit__ __iter__ __next__ __len__ __getitem__".split())
+_REACHES_ALL = frozenset("__dict__ __setattr__ __delattr__ __setstate__ __new__".split())
 
 
 def _stored(source: Source, target: ast.expr, given: Given) -> Iterator[tuple[str, Stored]]:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from streamlint import models
 from streamlint.finding import Edit
-from streamlint.fixes.bound import is_bound
-from streamlint.fixes.presence import Presence
+from streamlint.fixes.safety import is_safe
+from streamlint.fixes.text import unconditional
 from streamlint.fixes.words import EVENT
 from streamlint.frozen import frozen
-from streamlint.models.schema import Lib
-from streamlint.parsing import expression_of, parse
+from streamlint.parsing import expression_of
 from streamlint.source import Span
 from streamlint.trace import MAIN_LANE, HostWait, Join, Spawn
 
@@ -22,6 +20,7 @@ if TYPE_CHECKING:
     from streamlint.fixes.fields import Fields
     from streamlint.fixes.replay import Onlooker
     from streamlint.fixes.sight import Sight
+    from streamlint.fixes.surroundings import Surroundings
     from streamlint.fixes.text import Source
     from streamlint.fixes.words import Named
     from streamlint.trace import OpId, Trace
@@ -35,6 +34,7 @@ class Place:
     statement: ast.stmt
     sight: Sight
     fields: Fields
+    surroundings: Surroundings
     behind: bool = False
 
     def insertion(self, lines: Sequence[str]) -> Edit:
@@ -53,42 +53,19 @@ class Place:
         names = (EVENT, *(f"{EVENT}_{number}" for number in range(2, len(taken) + 3)))
         return next(each for each in names if each not in taken)
 
-    def is_sure(self, named: Named) -> bool:
-        """Whether a stream is there on every way; calls of cuda-python take None for the default stream."""
-        is_handle = named.lib in (Lib.RUNTIME, Lib.DRIVER)
-        if not named.simple or self.sight.path_of(named.text) in models.STREAMS:
-            return True
-        return self.has_surely(named.text, takes_none=is_handle)
+    def is_safe(self, lines: Sequence[str], *named: Named, tensor: str | None = None) -> bool:
+        return is_safe(self, lines, named, tensor)
 
-    def has_surely(self, text: str, *, takes_none: bool = False) -> bool:
-        """Whether an expression stands for an object, and never for None, on every way to the place."""
-        presence = Presence(self.source, self.sight.returns_object, self.fields, takes_none)
-        return presence.is_there(expression_of(text), self.statement, behind=self.behind)
-
-    def binds(self, lines: Sequence[str], *named: Named) -> bool:
-        """Whether the names of modules and functions in some lines are bound here; those of ``named`` are."""
-        parts = _names_in(parse("\n".join(lines)))
-        known = {part.id for each in named if each.simple for part in _names_in(expression_of(each.text))}
-        known |= {part.id for part in parts if isinstance(part.ctx, ast.Store)}
-        return all(
-            is_bound(self.source, name, self.statement, behind=self.behind)
-            for name in {part.id for part in parts} - known
-        )
-
-    def may_be_captured(self) -> bool:
-        """Whether another file captures, and calls the function: a capture may refuse what it waits for."""
-        scope = self.source.scope(self.statement)
-        name = getattr(scope, "name", "")
-        return bool(name) and self.fields.is_captured_elsewhere(self.source, name)
+    def uses(self, *named: Named) -> bool:
+        """Whether the statements beside it use what a line names: it need not be there behind their block."""
+        block = self.source.block(self.statement)
+        used = {ast.dump(part) for each in block for part in unconditional(each)}
+        return all(ast.dump(expression_of(each.text)) in used for each in named if each.simple)
 
     def sees(self, other: Place) -> bool:
         """Whether the names in the statement of another place stand for the same here."""
         names = {node.id for node in ast.walk(other.statement) if isinstance(node, ast.Name)}
         return all(self.sight.values.get(each) == other.sight.values.get(each) for each in names)
-
-
-def _names_in(node: ast.AST) -> list[ast.Name]:
-    return [part for part in ast.walk(node) if isinstance(part, ast.Name)]
 
 
 @frozen()
@@ -98,6 +75,7 @@ class Scene:
     trace: Trace
     onlooker: Onlooker
     fields: Fields
+    surroundings: Surroundings
 
     def places(self, earlier: int, later: int) -> Iterator[Place]:
         """Where what a line does comes after one operation and before another, the nearest to that first."""
@@ -107,7 +85,7 @@ class Scene:
                 if sight is None or not self._is_between(earlier, sight, later):
                     continue
                 if stage.source.indent(statement) is not None:
-                    yield Place(stage.source, statement, sight, self.fields)
+                    yield Place(stage.source, statement, sight, self.fields, self.surroundings)
         yield from self.behind(earlier, later)
 
     def behind(self, earlier: int, later: int) -> Iterator[Place]:
@@ -117,7 +95,7 @@ class Scene:
                 ends = self.onlooker.after.get((stage.frame, stage.key(statement)), ())
                 sight = next((each for each in ends if self._is_between(earlier, each, later)), None)
                 if sight is not None and stage.source.stands_alone(statement):
-                    yield Place(stage.source, statement, sight, self.fields, behind=True)
+                    yield Place(stage.source, statement, sight, self.fields, self.surroundings, behind=True)
 
     def _is_between(self, earlier: int, sight: Sight, later: int) -> bool:
         """Whether a place of the main thread comes after one operation is issued, and before another one.
@@ -132,17 +110,10 @@ class Scene:
         since = (op for op in ops[earlier + 1 : sight.issued] if op.lane == MAIN_LANE)
         return ops[earlier].lane not in threads or any(isinstance(op, (HostWait, Join)) for op in since)
 
-    def always_before(self, number: int, place: Place) -> bool:
-        """Whether an operation is issued on each way to a place, for all that the function there shows."""
-        scope = place.source.scope(place.statement)
-        stages = (each for each in self.onlooker.stages.get(number, ()) if each.source is place.source)
-        issuing = [each.statements[0] for each in stages if each.source.scope(each.statements[0]) is scope]
-        return not issuing or any(place.source.runs_with(each, place.statement) for each in issuing)
-
     def statement(self, number: int | OpId) -> Place | None:
         """The statement that issues an operation, in the function in which it stands."""
         for stage in self.onlooker.stages.get(number, ())[:1]:
             sight = stage.before.get(stage.key(stage.statements[0]))
             if sight is not None:
-                return Place(stage.source, stage.statements[0], sight, self.fields)
+                return Place(stage.source, stage.statements[0], sight, self.fields, self.surroundings)
         return None

@@ -10,6 +10,7 @@ from streamlint.fixes import order, statements, words
 from streamlint.fixes.fields import Fields
 from streamlint.fixes.places import Scene
 from streamlint.fixes.replay import Effort, replay
+from streamlint.fixes.surroundings import Surroundings
 from streamlint.fixes.text import Source
 from streamlint.frozen import frozen
 from streamlint.interp.state.values import Flavor
@@ -78,7 +79,8 @@ def fixes_of(
         numbers.setdefault(id(evidence.trace), set()).update(_needed(finding.code, evidence))
     scenes: dict[int, Scene] = {}
     cut: set[int] = set()
-    effort, fields = Effort(), Fields(project, families, source)
+    effort, fields = Effort(), Fields(project, families)
+    surroundings = Surroundings(project, source, frozenset(_files(runs)))
     for run in runs:
         for trace in run.traces:
             if id(trace) not in numbers:
@@ -87,7 +89,7 @@ def fixes_of(
                 needed = frozenset(numbers[id(trace)])
                 onlooker = replay(project, run, trace, needed, default_stream, source, effort)
                 if onlooker is not None:
-                    scenes[id(trace)] = Scene(trace, onlooker, fields)
+                    scenes[id(trace)] = Scene(trace, onlooker, fields, surroundings)
             if effort.left <= 0:
                 cut.add(id(trace))
     fixes = {
@@ -97,6 +99,15 @@ def fixes_of(
     }
     left_out = (each for each, evidence in wanted if id(evidence.trace) in cut and not fixes.get(each.pair))
     return Plans(fixes, tuple(left_out))
+
+
+def _files(runs: Sequence[Run]) -> Iterator[str]:
+    """Those in which something is done on a path."""
+    for run in runs:
+        for trace in run.traces:
+            for op in trace.ops:
+                yield op.at.span.path
+                yield from (span.path for span in op.at.calls)
 
 
 def _needed(code: str, evidence: Occurrence) -> Iterator[int]:
@@ -126,17 +137,12 @@ def _race(scene: Scene, evidence: Occurrence) -> Iterator[Fix]:
     if evidence.earlier == evidence.later:
         return
     yield from _record_moved(scene, evidence)
-    yield from _only(order.fixed(scene, evidence.earlier, evidence.later))
+    yield from order.fixed(scene, evidence.earlier, evidence.later)
 
 
 def _wrong_device(scene: Scene, evidence: Occurrence) -> Iterator[Fix]:
     """A wait for the current device is the mistake itself."""
-    yield from _only(order.fixed(scene, evidence.earlier, evidence.later, whole_device=False))
-
-
-def _only(fix: Fix | None) -> Iterator[Fix]:
-    if fix is not None:
-        yield fix
+    yield from order.fixed(scene, evidence.earlier, evidence.later, whole_device=False)
 
 
 def _early_record(evidence: Occurrence) -> int | None:
@@ -211,7 +217,7 @@ def _waits_for_nothing(scene: Scene, evidence: Occurrence) -> Iterator[Fix]:
     if wait is None or not statements.is_only(wait, scene.trace.ops[evidence.later].at.span):
         return
     orders = [order.fixed(scene, *pair, whole_device=False) for pair in _explained(evidence)]
-    known = [fix for fix in orders if fix is not None]
+    known = [fix for found in orders for fix in found[:1]]
     if len(known) < len(orders):
         return
     edits = dict.fromkeys(
@@ -239,9 +245,9 @@ def _kept_alive(scene: Scene, evidence: Occurrence) -> Iterator[Fix]:
             )
             stream = next(streams, None)
             if tensor is not None and stream is not None:
-                safe = place.has_surely(tensor) and place.is_sure(stream)
-                edit = place.insertion((f"{tensor}.record_stream({stream.text})",))
-                yield Fix(f"Keep `{tensor}` until `{stream.text}` is done with it", (edit,), safe)
+                lines = (f"{tensor}.record_stream({stream.text})",)
+                title = f"Keep `{tensor}` until `{stream.text}` is done with it"
+                yield Fix(title, (place.insertion(lines),), place.is_safe(lines, stream, tensor=tensor))
                 break
     yield from _race(scene, evidence)
 
@@ -288,7 +294,7 @@ def _capture_around(trace: Trace, number: int) -> tuple[int, int] | tuple[()]:
 def _joined_to_capture(scene: Scene, evidence: Occurrence) -> Iterator[Fix]:
     around = _capture_around(scene.trace, evidence.later)
     if around:
-        yield from _only(order.joined(scene, evidence.later, around[1]))
+        yield from order.joined(scene, evidence.later, around[1])
 
 
 def _forked_from_capture(scene: Scene, evidence: Occurrence) -> Iterator[Fix]:
@@ -297,9 +303,9 @@ def _forked_from_capture(scene: Scene, evidence: Occurrence) -> Iterator[Fix]:
         return
     fork = order.joined(scene, around[0], evidence.later)
     join = order.joined(scene, evidence.later, around[1])
-    if fork is not None and join is not None:
-        title = f"{fork.title}, and the other way round behind it"
-        yield Fix(title, (*fork.edits, *join.edits), safe=False)
+    if fork and join:
+        title = f"{fork[0].title}, and the other way round behind it"
+        yield Fix(title, (*fork[0].edits, *join[0].edits), safe=False)
 
 
 def _waits_before_capture(scene: Scene, evidence: Occurrence) -> Iterator[Fix]:

@@ -14,7 +14,6 @@ from streamlint.interp.state.values import (
     ApiV,
     BufferV,
     ConstV,
-    DeviceV,
     Env,
     EventV,
     HeapV,
@@ -25,7 +24,7 @@ from streamlint.interp.state.values import (
     Value,
     symbol_of,
 )
-from streamlint.models.schema import Communicates, Lib, Role
+from streamlint.models.schema import Lib
 from streamlint.trace import CURRENT_DEVICE, MAIN_LANE, StreamKind
 
 if TYPE_CHECKING:
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.trace import BufferId, EventId, StreamId
 
-_MODULES = frozenset(module.partition(".")[0] for each in models.FRAMEWORKS for module in each.modules)
-"""Packages whose functions the tables know."""
 T = TypeVar("T", StreamV, EventV, BufferV)
 
 
@@ -93,32 +90,6 @@ class Sight:
                 return path + text[len(name) :]
         return None
 
-    def asks_for_gpu(self) -> bool:
-        """Whether the file runs without a GPU, too: ``x.cuda() if torch.cuda.is_available() else x``."""
-        paths = (self.path_of(text) for text in self.written[1])
-        return any(path is not None and path.endswith(".is_available") for path in paths)
-
-    def returns_object(self, call: ast.Call) -> bool:
-        """Whether a library returns an object."""
-        path = self.path_of(ast.unparse(call.func))
-        return self._is_method(call.func) if path is None else is_object_of_library(path, call)
-
-    def _is_method(self, called: ast.expr) -> bool:
-        """Whether it is a method of a stream, an event, a device or an array: ``side.record_event``."""
-        if not isinstance(called, ast.Attribute):
-            return False
-        match self.values.get(ast.unparse(called.value)):
-            case StreamV(lib=lib):
-                return models.find_method(Role.STREAM, lib, called.attr) is not None
-            case EventV(lib=lib):
-                return models.find_method(Role.EVENT, lib, called.attr) is not None
-            case DeviceV():
-                return models.find_method(Role.DEVICE, None, called.attr) is not None
-            case BufferV():
-                return True
-            case _:
-                return False
-
     def strange(self, path: str) -> int:
         """How far off a module is: 0 where the function writes it, 1 where the file does, else 2.
 
@@ -126,17 +97,6 @@ class Sight:
         """
         name = self.api(path)
         return next((far for far, texts in enumerate(self.written) if name in texts), len(self.written))
-
-
-def is_object_of_library(path: str, call: ast.Call) -> bool:
-    """Whether a library's function returns an object; a collective does where somebody asked for its work."""
-    row = models.find_function(path)
-    if row is None or not any(isinstance(each, Communicates) for each in row[1].effects):
-        return any(path.startswith(f"{module}.") for module in _MODULES)
-    return any(
-        each.arg == "async_op" and isinstance(each.value, ast.Constant) and each.value.value is True
-        for each in call.keywords
-    )
 
 
 def seen_by(

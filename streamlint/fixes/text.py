@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from operator import itemgetter
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from streamlint.files import lines_of
 from streamlint.frozen import frozen
+from streamlint.models import vocabulary
 from streamlint.parsing import UnparsableError, parse
 
 if TYPE_CHECKING:
@@ -19,18 +21,38 @@ if TYPE_CHECKING:
 Scope: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef | ast.Module"
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.Module)
 
+_ID = re.compile(r"\bid='(\w+)'")
 _LEAVES = (ast.expr_context, ast.operator, ast.cmpop, ast.Name, ast.Constant)
 """Most nodes, in which no statement can be."""
 
 
 @frozen()
 class Given:
-    """What a statement gives to an expression; nothing of both: it takes away, or nobody knows."""
+    """What a statement gives to an expression; no value: it takes away, or nobody knows."""
 
     statement: ast.stmt
     value: ast.expr | None = None
-    element_of: ast.expr | None = None
-    """It is each element of this in turn."""
+
+
+@frozen()
+class Imported:
+    """What a name stands for in a whole file, because nothing but imports of this gives it something."""
+
+    path: str
+    at: int | None
+    """Which statement of the file does, whatever happens; None in a ``try``, an ``if`` or a function."""
+
+
+@frozen()
+class Uses:
+    """What a text does with names, wherever they stand."""
+
+    outer: frozenset[str]
+    """Those that a function declares ``global`` or ``nonlocal``."""
+    members: frozenset[tuple[str, str]]
+    """What is asked of which name: ``Worker.run``."""
+    handed_on: frozenset[str]
+    """Variables, and fields with a dot, that are used in another way than to look into them: ``f(ring)``."""
 
 
 @dataclass(slots=True, eq=False)
@@ -50,6 +72,8 @@ class Source:
     _bound: dict[ast.AST, frozenset[str]] = field(default_factory=dict, init=False)
     _written: dict[ast.AST, dict[str, ast.expr]] = field(default_factory=dict, init=False)
     _given: dict[ast.AST, dict[str, list[Given]]] = field(default_factory=dict, init=False)
+    _imports: dict[str, Imported] | None = field(default=None, init=False)
+    _uses: Uses | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.lines = lines_of(self.text, keepends=True)
@@ -137,15 +161,6 @@ class Source:
     def stands_alone(self, statement: ast.stmt) -> bool:
         return self.indent(statement) is not None and self.line_after(statement) is not None
 
-    def runs_with(self, statement: ast.stmt, place: ast.stmt) -> bool:
-        """Whether a statement runs on each way to or around another one of its function."""
-        node: ast.AST = place
-        while isinstance(node, ast.stmt) and not isinstance(node, SCOPES):
-            if any(part is statement for each in self.block(node) for part in unconditional(each)):
-                return True
-            node = self.owners[node]
-        return False
-
     def block(self, statement: ast.stmt) -> list[ast.stmt]:
         """The statements among which one stands."""
         return next((block for block in blocks(self.owners[statement]) if statement in block), [statement])
@@ -195,6 +210,50 @@ class Source:
             self._given[home] = found
         return self._given[home]
 
+    @property
+    def uses(self) -> Uses:
+        if self._uses is None:
+            self._uses = _uses(self.tree)
+        return self._uses
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether any name may come from elsewhere: ``from helpers import *``."""
+        return any(
+            isinstance(each.statement, ast.ImportFrom)
+            and (each.statement.module or "").partition(".")[0] not in vocabulary.ROOTS
+            for each in self.given(self.tree).get(ast.dump(ast.Name("*", ast.Load())), ())
+        )
+
+    @property
+    def imports(self) -> dict[str, Imported]:
+        """The names that stand for one import wherever they are used."""
+        if self._imports is None:
+            self._imports = {}
+            given = self.given(self.tree) if not self.takes_all else {}
+            changed = {name for key in given if key.startswith("Attribute(") for name in _ID.findall(key)}
+            for key, gifts_there in given.items():
+                name = "".join(_ID.findall(key)) if key.startswith("Name(") else ""
+                paths = {_imported(each.statement, name) for each in gifts_there}
+                path = paths.pop()
+                if name and name not in changed and path is not None and not paths:
+                    there = (
+                        self.tree.body.index(g.statement)
+                        for g in gifts_there
+                        if g.statement in self.tree.body
+                    )
+                    self._imports[name] = Imported(path, min(there, default=None))
+        return self._imports
+
+    def path_of(self, expression: ast.expr) -> str | None:
+        """The dotted path of what is imported and written so: ``torch.cuda.Stream``."""
+        rest = ""
+        head: ast.AST = expression
+        while isinstance(head, ast.Attribute):
+            rest, head = f".{head.attr}{rest}", head.value
+        known = self.imports.get(head.id) if isinstance(head, ast.Name) else None
+        return None if known is None else known.path + rest
+
     def home(self, name: str, place: ast.stmt) -> ast.AST:
         """The scope whose variable a name is."""
         scope: ast.AST = self.scope(place)
@@ -203,6 +262,57 @@ class Source:
             while not isinstance(scope, SCOPES):
                 scope = self.owners[scope]
         return scope
+
+
+def _uses(tree: ast.Module) -> Uses:
+    outer, members, looked_into = set[str](), set[tuple[str, str]](), set[ast.expr]()
+    named: list[tuple[ast.expr, str]] = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.Global(names=names) | ast.Nonlocal(names=names):
+                outer |= set(names)
+            case (
+                ast.Subscript(value=value, ctx=ast.Load())
+                | ast.For(iter=value)
+                | ast.comprehension(iter=value)
+            ):
+                looked_into.add(value)
+            case ast.Call(func=ast.Name(id="len" | "enumerate" | "zip"), args=args):
+                looked_into |= set(args)
+            case ast.Attribute(value=value, attr=attr, ctx=context):
+                members |= {(value.id, attr)} if isinstance(value, ast.Name) else set()
+                named += [(node, f".{attr}")] if isinstance(context, ast.Load) else []
+            case ast.Name(id=name, ctx=ast.Load()):
+                named.append((node, name))
+            case _:
+                pass
+    handed_on = frozenset(name for node, name in named if node not in looked_into)
+    return Uses(frozenset(outer), frozenset(members), handed_on)
+
+
+def _imported(statement: ast.stmt, name: str) -> str | None:
+    """What an import gives to a name; None where it is no import."""
+    match statement:
+        case ast.Import(names=names):
+            return next(
+                (
+                    each.name if each.asname == name else name
+                    for each in names
+                    if (each.asname or each.name.partition(".")[0]) == name
+                ),
+                None,
+            )
+        case ast.ImportFrom(module=module, names=names, level=level):
+            return next(
+                (
+                    f"{'.' * level}{module or ''}.{each.name}"
+                    for each in names
+                    if (each.asname or each.name) == name
+                ),
+                None,
+            )
+        case _:
+            return None
 
 
 def blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
@@ -220,9 +330,9 @@ def unconditional(node: ast.AST) -> Iterator[ast.AST]:
     match node:
         case ast.If(test=header) | ast.While(test=header) | ast.For(iter=header) | ast.AsyncFor(iter=header):
             yield from unconditional(header)
-        case ast.With(items=items, body=body) | ast.AsyncWith(items=items, body=body):
-            for part in (*items, *(body if not any(map(_suppresses, items)) else ())):
-                yield from unconditional(part)
+        case ast.With(items=items) | ast.AsyncWith(items=items):
+            for item in items:
+                yield from unconditional(item)
         case ast.Try(body=body, finalbody=final) if not node.handlers:
             for part in (*body, *final):
                 yield from unconditional(part)
@@ -235,26 +345,6 @@ def unconditional(node: ast.AST) -> Iterator[ast.AST]:
         case _:
             for child in ast.iter_child_nodes(node):
                 yield from unconditional(child)
-
-
-def headers(owner: ast.AST) -> Iterator[ast.AST]:
-    """What a compound statement evaluates before its blocks run."""
-    match owner:
-        case ast.With(items=items) | ast.AsyncWith(items=items):
-            yield from items
-        case ast.If(test=header) | ast.While(test=header) | ast.For(iter=header) | ast.AsyncFor(iter=header):
-            yield header
-        case _:
-            pass
-
-
-def _suppresses(item: ast.withitem) -> bool:
-    """``with contextlib.suppress(AttributeError):`` may end anywhere, as a ``try`` may."""
-    match item.context_expr:
-        case ast.Call(func=ast.Name(id="suppress") | ast.Attribute(attr="suppress")):
-            return True
-        case _:
-            return False
 
 
 def named_first(statement: ast.AST) -> ast.expr | None:
@@ -290,9 +380,7 @@ def _otherwise(node: ast.stmt) -> Iterator[tuple[ast.expr, Given]]:
     """What else binds names: ``for s in ...``, ``except E as s``, ``import s``, ``def s`` and patterns."""
     names: list[str] = []
     match node:
-        case ast.For(target=target, iter=walked):
-            yield target, Given(node, element_of=walked)
-        case ast.AsyncFor(target=target):
+        case ast.For(target=target) | ast.AsyncFor(target=target):
             yield target, Given(node)
         case ast.With(items=items) | ast.AsyncWith(items=items):
             for item in items:
@@ -309,6 +397,7 @@ def _otherwise(node: ast.stmt) -> Iterator[tuple[ast.expr, Given]]:
             names += [
                 part.name for part in patterns if isinstance(part, (ast.MatchAs, ast.MatchStar)) and part.name
             ]
+            names += [part.rest for part in patterns if isinstance(part, ast.MatchMapping) and part.rest]
         case _:
             pass
     for name in names:
@@ -331,6 +420,8 @@ def flat(target: ast.expr) -> Iterator[ast.expr]:
     if isinstance(target, (ast.Tuple, ast.List)):
         for item in target.elts:
             yield from flat(item)
+    elif isinstance(target, ast.Starred):
+        yield from flat(target.value)
     else:
         yield target
 

@@ -73,6 +73,7 @@ CUDA_CORE = Framework(
     lib=Lib.CORE,
     url=_URL,
     modules=("cuda.core", "cuda.core.graph", "cuda.core.experimental"),
+    homes=("cuda.core", "cuda.core.experimental"),
     functions=(
         Api("Device", "device_id", (NewDevice("device_id"),)),
         Api("StreamOptions", "nonblocking priority", (Makes(_OPTIONS, ("nonblocking",)),)),

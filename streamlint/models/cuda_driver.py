@@ -96,6 +96,7 @@ CUDA_DRIVER = Framework(
     lib=Lib.DRIVER,
     url=_URL,
     modules=("cuda.bindings.driver", "cuda.cuda"),
+    homes=("cuda.bindings.driver", "cuda.cuda"),
     functions=(
         # Devices and contexts.
         status_call("cuDeviceGet", "ordinal", NewDevice("ordinal")),

@@ -74,6 +74,7 @@ CUDA_RUNTIME = Framework(
     lib=Lib.RUNTIME,
     url=_URL,
     modules=("cuda.bindings.runtime", "cuda.cudart", "cuda.bindings.cyruntime"),
+    homes=("cuda.bindings.runtime", "cuda.cudart"),
     functions=(
         # Streams and events.
         status_call("cudaStreamCreate", "", NewStream(StreamKind.BLOCKING)),

@@ -133,6 +133,8 @@ class Framework:
     modules: tuple[str, ...]
     """Import paths that hold the functions; the first is canonical."""
     functions: tuple[Api, ...]
+    homes: tuple[str, ...] = ()
+    """Those of the modules that have all functions for streams; the first alone, if none are named."""
     stream_methods: tuple[Api, ...] = ()
     event_methods: tuple[Api, ...] = ()
     graph_methods: tuple[Api, ...] = ()

@@ -58,6 +58,15 @@ TORCH = Framework(
         "torch_npu.npu",
         "torch",
     ),
+    homes=(
+        "torch.cuda",
+        "torch.accelerator",
+        "torch.xpu",
+        "torch.npu",
+        "torch.musa",
+        "torch.mtia",
+        "torch_npu.npu",
+    ),
     functions=(
         Api("Stream", "device priority", (NewStream(StreamKind.NON_BLOCKING),)),
         Api("ExternalStream", "stream_ptr device", (ForeignStream("stream_ptr"),)),

@@ -11,7 +11,7 @@ import builtins
 from functools import cache
 from typing import TYPE_CHECKING
 
-from streamlint.models import FRAMEWORKS, graphs, methods_of, torch
+from streamlint.models import FRAMEWORKS, FUNCTIONS, graphs, methods_of, torch
 from streamlint.models import schema as fx
 from streamlint.models.schema import Role
 from streamlint.trace import Space
@@ -81,6 +81,36 @@ KEEPS_ALIVE = _names(fx.KeepsAlive)
 CALLS_BACK = _names(fx.HostCallback)
 COPIES_ON_STREAM = _names(fx.Copies, only=_takes_stream)
 RUNS_BESIDE = _names(fx.Background) | _names(fx.Communicates, only=lambda effect: effect.flag is None)  # type: ignore[union-attr]
+BEGINS_CAPTURE = _names(graphs.EnterCapture, graphs.CaptureStarts, graphs.GraphsCallables)
+SELECTS_DEVICE = _names(fx.SelectsDevice, of=lambda: _methods(Role.DEVICE))
+
+
+def _tells(*kinds: type[Effect]) -> Callable[[Api], bool]:
+    return lambda api: any(isinstance(effect, kinds) for effect in api.effects)
+
+
+names_device = _tells(fx.EnterDevice, fx.NewDevice, fx.SelectsDevice)
+launches = _tells(fx.Launches)
+"""Whether a call starts a kernel that is written in Python."""
+_is_open = _tells(fx.HostCallback, fx.Communicates, fx.Background, graphs.LaunchesGraph, graphs.EnterCapture)
+
+
+def makes_work(api: Api) -> bool:
+    """Whether it returns what queues work by itself: a kernel in C++, a communicator."""
+    made = {effect.path for effect in api.effects if isinstance(effect, fx.Makes)}
+    return any(
+        (path in made or path.rpartition(".")[0] in made) and _tells(fx.Uses)(row)
+        for path, (_, row) in FUNCTIONS.items()
+    )
+
+
+def may_wait(api: Api) -> bool:
+    """Whether what it queues may wait for what comes later: for the host, say, or for other processes."""
+    packed = any(isinstance(effect, fx.Uses) and effect.packed for effect in api.effects)
+    return packed or _is_open(api) or launches(api) or makes_work(api)
+
+
+MAY_WAIT = frozenset(api.name.rpartition(".")[2] for _, api in _rows() if may_wait(api)) - _PYTHONS
 READS_TIMES = _names(fx.ReadsTimes)
 ORDERS = STREAM_WAITS | HOST_WAITS | POLLS
 """What makes a stream or the host wait."""

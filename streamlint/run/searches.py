@@ -26,6 +26,8 @@ class Kind(Enum):
     """Gets at something of this name, and records events: ``table.consumed.record()``."""
     CAPTURES = "captures"
     """Has a word that begins, ends or launches a capture: ``with torch.cuda.graph(g):``."""
+    NAMES = "names"
+    """Has a word anywhere."""
 
 
 class Search(NamedTuple):
@@ -47,6 +49,9 @@ class Search(NamedTuple):
                 return _gets_at(name) in data and _words(Kind.RECORDS).search(data) is not None
             case Kind.CAPTURES, ():
                 return _words(Kind.CAPTURES).search(data) is not None
+            case Kind.NAMES, (name,):
+                text = name.encode("utf-8", "surrogatepass")
+                return text in data and re.search(rb"\b%s\b" % re.escape(text), data) is not None
             case _:
                 raise ValueError(self)
 
@@ -71,6 +76,10 @@ def assigns(attribute: str) -> Search:
 
 def stores(name: str) -> Search:
     return Search(Kind.STORES, (name,))
+
+
+def names(name: str) -> Search:
+    return Search(Kind.NAMES, (name,))
 
 
 def reaches(module: str, thing: str) -> Search:
@@ -99,7 +108,11 @@ def _assigns(attribute: str, data: bytes) -> bool:
 
 def _stores(name: str, data: bytes) -> bool:
     text = name.encode("utf-8", "surrogatepass")
-    return text in data and _storing(text).search(data) is not None
+    return _storing(text).search(data) is not None
+
+
+_SPECIAL = rb"__(?:dict|new|reduce\w*|[gs]etstate|[gs]etattr|delattr|getattribute)__|\bvars\("
+"""What may store any field."""
 
 
 @cache
@@ -108,8 +121,8 @@ def _storing(name: bytes) -> re.Pattern[bytes]:
     name = re.escape(name)
     targets = rb"\.%s\b\s*(?:[^\s\w=(.]?=(?!=)|:|[,)][^=\n]*=(?!=)|in\b)" % name
     return re.compile(
-        rb"%s|^[ \t]+(?:def[ \t]+%s\b|%s\s*[:=](?!=))|attr(?:__)?\([^\n]*[\"']%s[\"']"
-        % (targets, name, name, name),
+        rb"%s|^[ \t]+(?:def[ \t]+%s\b|%s\s*[:=](?!=))|[\"'](?:[\w.]*\.)?%s[\"']|%s"
+        % (targets, name, name, name, _SPECIAL),
         re.MULTILINE,
     )
 

@@ -88,7 +88,9 @@ class Session:
     def _new_project(self) -> Project:
         """One for each file: what it remembers was looked up for this file, and that is noted."""
         self._looked_up, self._searched, self._recorded = set(), {}, {}
-        return Project(self._load, self._assigning, self._calling, self._storing, self._capturing)
+        return Project(
+            self._load, self._assigning, self._calling, self._storing, self._capturing, self._naming
+        )
 
     def _load(self, name: str) -> ir.Module | None:
         self._looked_up.add(name)
@@ -352,6 +354,10 @@ class Session:
     def _capturing(self) -> tuple[str, ...]:
         """Modules whose text captures."""
         return self._matching(searches.captures())
+
+    def _naming(self, name: str) -> tuple[str, ...]:
+        """Modules in whose text a name stands."""
+        return self._matching(searches.names(name))
 
     def _matching(self, search: Search) -> tuple[str, ...]:
         """The modules whose files match a search."""

@@ -47,6 +47,8 @@ class Project:
     """The names of the modules in whose text something is given to a field of a name."""
     capturing: Callable[[], tuple[str, ...]] = lambda: ()
     """The names of the modules in whose text work is captured."""
+    naming: Callable[[str], tuple[str, ...]] = lambda _: ()
+    """The names of the modules in whose text a name stands."""
     budgets: Budgets = field(default_factory=Budgets)
     """Those of the file that is analyzed."""
     modules: dict[str, ir.Module | None] = field(default_factory=dict)
@@ -101,6 +103,10 @@ class Project:
             # Under another name than its own it is the same module, with the same variables.
             self.modules[name] = loaded if loaded is None else self.modules.setdefault(loaded.name, loaded)
         return self.modules[name]
+
+    def module_at(self, path: str) -> ir.Module | None:
+        """Of the modules that were looked at, the one of a file."""
+        return next((each for each in self.modules.values() if each is not None and each.path == path), None)
 
     def is_cupy(self, name: str) -> bool:
         """Whether a module's unknown arrays are CuPy's: it imports CuPy and not PyTorch."""

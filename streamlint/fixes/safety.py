@@ -1,0 +1,214 @@
+"""What makes a fix safe: the closed list of what the text in sight proves. All other fixes are unsafe.
+
+A safe fix adds an order and nothing else, and may be applied unread. For that
+
+* what it names is proved to be what it is taken for: ``is_stream``, ``is_on_device``, ``_is_imported``;
+* its place is reached in a straight line, and there is a GPU: ``_stands_plainly``, ``_has_device``;
+* what is waited for ends by itself, on one device, and nobody captures it: ``Surroundings``.
+
+What no text in sight can tell is taken for granted, and said in the documentation: what unseen code queues
+ends by itself, unseen callers do not capture, and annotations are true.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from streamlint import models
+from streamlint.fixes.known import DEEPEST, all_given, gives_stream, has, holds_streams, is_evaluated_beside
+from streamlint.fixes.text import unconditional
+from streamlint.fixes.ways import (
+    around,
+    at_top,
+    before,
+    is_harmless,
+    is_known,
+    key,
+    parameter,
+    part,
+    row_of,
+)
+from streamlint.models.schema import CurrentStream, Lib, NewStream
+from streamlint.parsing import expression_of, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from streamlint.fixes.places import Place
+    from streamlint.fixes.text import Source
+    from streamlint.fixes.words import Named
+    from streamlint.models.schema import Effect
+
+_ON_THE_CPU_TOO = (Lib.TORCH, Lib.WARP)
+"""Libraries whose programs run without a GPU, where asking for a current stream is an error."""
+_TENSOR = "torch.Tensor"
+
+
+def is_safe(place: Place, lines: Sequence[str], named: Sequence[Named], tensor: str | None = None) -> bool:
+    """Whether lines that name some streams, and perhaps a tensor, break no program at a place."""
+    known = {
+        node.id for each in (*(n.text for n in named if n.simple), tensor or "0") for node in _names(each)
+    }
+    parts = _names("\n".join(lines))
+    known |= {node.id for node in parts if isinstance(node.ctx, ast.Store)}
+    return (
+        _stands_plainly(place)
+        and all(_is_imported(place, node.id) for node in parts if node.id not in known)
+        and all(is_stream(place, each) for each in named)
+        and (tensor is None or is_on_device(place, expression_of(tensor)))
+        and _has_device(place, named)
+        and place.surroundings.are_on_one_device(place.source, {each.lib for each in named})
+        and place.surroundings.are_quiet()
+        and not place.surroundings.may_be_captured(place.source, place.source.scope(place.statement))
+    )
+
+
+def is_stream(place: Place, named: Named) -> bool:
+    """Whether an expression is a stream on each way to a place.
+
+    ``None.wait_stream(...)`` is an error where ``torch.cuda.stream(None)`` is none; so is 0 with Numba. What
+    counts is what made the object, and that nothing else in sight can stand in its place.
+    """
+    expression = expression_of(named.text)
+    if not named.simple:
+        return _is_asked_for(place, expression, named)
+    match expression:
+        case ast.Name(id=name) if parameter(place.source.scope(place.statement), name) is not None:
+            return _is_annotated(place, name, (NewStream,))
+        case ast.Subscript(value=container, slice=index):
+            there = all(
+                has(place.source, part(each, container), index) for each in all_given(place, container)
+            )
+            return holds_streams(place, container) and (there or is_evaluated_beside(place, expression))
+        case _:
+            given = all_given(place, expression)
+            return bool(given) and all(gives_stream(place, each, expression) for each in given)
+
+
+def _is_asked_for(place: Place, asked: ast.expr, named: Named) -> bool:
+    """The stream that is current; the default one only where it is what a call without a stream works on.
+
+    A default stream is not what somebody else has selected: ``with torch.cuda.stream(s):`` around the call.
+    """
+    if named.raw:
+        return True
+    if isinstance(asked, ast.Call) and row_of(place.source, asked, (CurrentStream,)) is not None:
+        return True
+    return not any(
+        isinstance(effect, CurrentStream)
+        for api in models.BY_LIB[named.lib].functions
+        for effect in api.effects
+    )
+
+
+def _is_annotated(place: Place, name: str, types: tuple[type[Effect], ...] | str) -> bool:
+    """``side: torch.cuda.Stream``, without a default, to which the function gives nothing else."""
+    source, scope = place.source, place.source.scope(place.statement)
+    arg = parameter(scope, name)
+    if arg is None or arg.annotation is None or source.given(scope).get(key(ast.Name(name, ast.Load()))):
+        return False
+    assert not isinstance(scope, (ast.ClassDef, ast.Module))
+    in_place = [*scope.args.posonlyargs, *scope.args.args]
+    needed = in_place[: len(in_place) - len(scope.args.defaults)]
+    needed += [
+        each
+        for each, value in zip(scope.args.kwonlyargs, scope.args.kw_defaults, strict=True)
+        if value is None
+    ]
+    told = arg.annotation
+    if isinstance(told, ast.Constant) and isinstance(told.value, str):
+        told = expression_of(told.value)
+    if isinstance(types, str):
+        return arg in needed and source.path_of(told) == types
+    return arg in needed and row_of(source, ast.Call(told, [], []), types) is not None
+
+
+def is_on_device(place: Place, value: ast.expr, depth: int = 0) -> bool:
+    """Whether a tensor is one of a GPU: ``record_stream`` of one of the host is an error.
+
+    ``torch.empty(n, device="cuda")``, ``.cuda()`` of a tensor, and what is computed from these and numbers.
+    """
+    match value:
+        case ast.Name() if depth < DEEPEST:
+            given = all_given(place, value)
+            return bool(given) and all(
+                isinstance(made := part(each, value), ast.expr)
+                and is_on_device(replace(place, statement=each.statement, behind=False), made, depth + 1)
+                for each in given
+            )
+        case ast.BinOp(left=left, right=right):
+            is_number = isinstance(right, ast.Constant)
+            return is_on_device(place, left, depth) and (is_number or is_on_device(place, right, depth))
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="cuda")):
+            return _is_annotated(place, name, _TENSOR)
+        case ast.Call(keywords=keywords):
+            return _is_torchs(place.source, value) and any(_says(each, "device", "cuda") for each in keywords)
+        case _:
+            return False
+
+
+def _is_torchs(source: Source, call: ast.Call) -> bool:
+    """Whether a function right in PyTorch's own module is called, as those are that make tensors."""
+    path = source.path_of(call.func)
+    return path is not None and path.rpartition(".")[0] == "torch"
+
+
+def _says(keyword: ast.keyword, name: str, beginning: str) -> bool:
+    value = keyword.value
+    return keyword.arg == name and isinstance(value, ast.Constant) and str(value.value).startswith(beginning)
+
+
+def _stands_plainly(place: Place) -> bool:
+    """Whether a line runs whenever those beside it do, in a function that is run as it is written.
+
+    A handler is come to from anywhere, a generator goes on in another surrounding, a decorator or a context
+    manager that nobody knows may capture, select a device, or swallow what is raised.
+    """
+    scope = place.source.scope(place.statement)
+    if isinstance(scope, ast.FunctionDef):
+        plain = all(is_harmless(place.source, each) for each in scope.decorator_list)
+        waits = any(isinstance(node, (ast.Yield, ast.YieldFrom, ast.Await)) for node in ast.walk(scope))
+        if waits or not plain:
+            return False
+    elif scope is not place.source.tree:
+        return False
+    return all(
+        isinstance(each, (ast.If, ast.For, ast.While))
+        or (isinstance(each, ast.With) and is_known(place.source, each))
+        for each in around(place)
+    )
+
+
+def _is_imported(place: Place, name: str) -> bool:
+    """Whether a name is bound by an import of the file that stands in front, and by nothing else anywhere."""
+    known = place.source.imports.get(name)
+    return known is not None and known.at is not None and known.at < at_top(place)
+
+
+def _has_device(place: Place, named: Sequence[Named]) -> bool:
+    """Whether there surely is a GPU where ``torch.cuda.current_stream()`` is asked for.
+
+    An object that is a stream shows it, and so does a call in front that fails without one.
+    """
+    if any(each.simple for each in named) or not any(each.lib in _ON_THE_CPU_TOO for each in named):
+        return True
+    return any(_needs_device(place, part) for each in before(place) for part in unconditional(each))
+
+
+def _needs_device(place: Place, part: ast.AST) -> bool:
+    if not isinstance(part, ast.Call):
+        return False
+    pinned = _is_torchs(place.source, part) and any(
+        _says(each, "pin_memory", "True") for each in part.keywords
+    )
+    return (
+        pinned
+        or is_on_device(place, part)
+        or row_of(place.source, part, (NewStream, CurrentStream)) is not None
+    )
+
+
+def _names(text: str) -> list[ast.Name]:
+    return [node for node in ast.walk(parse(text)) if isinstance(node, ast.Name)]
