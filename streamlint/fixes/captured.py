@@ -7,6 +7,7 @@ however many steps.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from streamlint.interp.facts.relevance import all_functions
@@ -20,16 +21,26 @@ if TYPE_CHECKING:
 
 Code: TypeAlias = "tuple[str, str]"
 """A module and the qualified name of a function in it; none is the body of the module."""
-MOST_LOOKS = 100
-"""Modules that may name one thing, before anything is taken to lead to it."""
+MOST_LOOKS = 200
+"""Times that a module is asked for a name, before anything is taken to lead to it."""
 
 
-def may_be_captured(project: Project, code: Code) -> bool:
-    capturing = set(_capturing(project))
-    if not capturing:
-        return False
-    one, other = _leading_to(project, [code]), _leading_to(project, capturing)
-    return one is None or other is None or not one.isdisjoint(other)
+@dataclass(slots=True)
+class Captures:
+    """Asks one project."""
+
+    project: Project
+    _leading: set[Code] | None = None
+    _is_known: bool = False
+
+    def may_reach(self, code: Code) -> bool:
+        """Whether a capture may be open where some code runs."""
+        if not self._is_known:
+            self._leading, self._is_known = _leading_to(self.project, _capturing(self.project)), True
+        if not self._leading:
+            return self._leading is None
+        found = _leading_to(self.project, [code])
+        return found is None or not found.isdisjoint(self._leading)
 
 
 def _capturing(project: Project) -> Iterator[Code]:
@@ -50,6 +61,7 @@ def _leading_to(project: Project, found: Iterable[Code]) -> set[Code] | None:
     """All code that names some, or what names that; None where too much does."""
     done: set[Code] = set()
     asked: set[tuple[str, str]] = set()
+    looks = 0
     todo = list(found)
     while todo:
         code = todo.pop()
@@ -65,7 +77,8 @@ def _leading_to(project: Project, found: Iterable[Code]) -> set[Code] | None:
                 continue
             asked.add(question)
             modules = project.naming(question[1])
-            if len(modules) > MOST_LOOKS:
+            looks += len(modules)
+            if looks > MOST_LOOKS:
                 return None
             for module in filter(None, map(project.module, modules)):
                 todo += _naming(module, *question)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.finding import Edit, Fix
 from streamlint.fixes import order, statements, words
+from streamlint.fixes.captured import Captures
 from streamlint.fixes.fields import Fields
 from streamlint.fixes.places import Scene
 from streamlint.fixes.replay import Effort, replay
@@ -80,7 +81,7 @@ def fixes_of(
     scenes: dict[int, Scene] = {}
     cut: set[int] = set()
     effort, fields = Effort(), Fields(project, families)
-    surroundings = Surroundings(project, source, frozenset(_files(runs)))
+    surroundings = Surroundings(project, source, frozenset(_files(runs)), Captures(project))
     for run in runs:
         for trace in run.traces:
             if id(trace) not in numbers:

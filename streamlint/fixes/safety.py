@@ -163,13 +163,13 @@ def _says(keyword: ast.keyword, name: str, beginning: str) -> bool:
 def _stands_plainly(place: Place) -> bool:
     """Whether a line runs whenever those beside it do, in a function that is run as it is written.
 
-    A handler is come to from anywhere, a generator goes on in another surrounding, a decorator or a context
+    A handler is come to from anywhere, behind a ``yield`` others have run, a decorator or a context
     manager that nobody knows may capture, select a device, or swallow what is raised.
     """
     scope = place.source.scope(place.statement)
     if isinstance(scope, ast.FunctionDef):
         plain = all(is_harmless(place.source, each) for each in scope.decorator_list)
-        waits = any(isinstance(node, (ast.Yield, ast.YieldFrom, ast.Await)) for node in ast.walk(scope))
+        waits = any(isinstance(node, ast.Await) for node in ast.walk(scope)) or _is_resumed(place)
         if waits or not plain:
             return False
     elif scope is not place.source.tree:
@@ -179,6 +179,15 @@ def _stands_plainly(place: Place) -> bool:
         or (isinstance(each, ast.With) and is_known(place.source, each))
         for each in around(place)
     )
+
+
+def _is_resumed(place: Place) -> bool:
+    """Whether a ``yield`` stands in front, behind which another stream may be current."""
+    passed = [place.statement] if place.behind else []
+    for node in (place.statement, *around(place)):
+        block = place.source.block(node)
+        passed += block[: block.index(node)]
+    return any(isinstance(node, (ast.Yield, ast.YieldFrom)) for each in passed for node in ast.walk(each))
 
 
 def _is_imported(place: Place, name: str) -> bool:

@@ -13,14 +13,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from streamlint import models
-from streamlint.fixes.captured import may_be_captured
 from streamlint.models import vocabulary
 from streamlint.models.schema import Lib
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from streamlint.fixes.captured import Code
+    from streamlint.fixes.captured import Captures, Code
     from streamlint.fixes.text import Scope, Source
     from streamlint.interp.state.project import Project
 
@@ -32,6 +31,7 @@ class Surroundings:
     project: Project
     sources: Callable[[str], Source | None]
     files: frozenset[str]
+    captures: Captures
     _are_quiet: bool | None = None
     _devices: dict[str, tuple[bool, bool]] = field(default_factory=dict)
     _captured: dict[Code, bool] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class Surroundings:
             node = source.owners[node]
         code = (module.name if module is not None else "", ".".join(reversed(parts)))
         if code not in self._captured:
-            self._captured[code] = may_be_captured(self.project, code)
+            self._captured[code] = self.captures.may_reach(code)
         return self._captured[code]
 
 
