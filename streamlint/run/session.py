@@ -274,7 +274,9 @@ class Session:
         if event.earlier and ":" in name:
             # An argument: whoever passes it has another name for it.
             return True
-        name = name.rpartition(".")[2]  # self.done, where no path has set it
+        name = self._name_of(event)
+        if text_order.takes_others(module, name, event.function):
+            return True
         if event.earlier:
             return text_order.may_be_recorded(module, name) or self._is_named_elsewhere(module, name)
         if event.function == finding.function:
@@ -293,6 +295,15 @@ class Session:
             and (decl.qualname == event.function or text_order.may_record(decl, name))
         )
 
+    def _name_of(self, event: Event) -> str:
+        """The attribute that has an event, by the text that makes it, or else a path."""
+        home = self.tree.named.of_places.get(event.span.path) if event.span is not None else None
+        made_in = self.project.module(home) if home is not None else None
+        kept = None
+        if event.span is not None and made_in is not None:
+            kept = text_order.kept_as(made_in, event.function, event.span)
+        return kept or event.name.partition("[")[0].rpartition(".")[2]
+
     def _unless_seen(self, module: ir.Module, item: Conditional, finding: Finding) -> Finding:
         """The finding, only ``possible`` where another file shows what this one takes for granted."""
         seen = self._may_be_recorded_elsewhere(item) or (
@@ -307,7 +318,7 @@ class Session:
         event = item.unless_recorded
         if event is None or event.span is None or "." not in event.function:
             return False
-        name = event.name.partition("[")[0].rpartition(".")[2]
+        name = self._name_of(event)
         question = (event.span.path, name)
         if question not in self._recorded:
             self._recorded[question] = any(self._records(*question))

@@ -203,6 +203,68 @@ def recorded_by_others(module: ir.Module, name: str, owner: str) -> bool:
     return name in module.body_names and _does_more(module.load_body(), name, None)
 
 
+def kept_as(module: ir.Module, maker: str, made: Span) -> str | None:
+    """The attribute that something is made for: ``self.done = [torch.cuda.Event() for _ in layers]``.
+
+    A path calls it by the last name that it had: ``last = self.sets[k].done[-1]``.
+    """
+    for node in _statements(module, maker):
+        match node:
+            case ir.Assign(targets=(ir.Attr(name=name),), value=value) if any(
+                isinstance(part, ir.Call) and part.span == made for part in ir.walk(value)
+            ):
+                return name
+            case _:
+                pass
+    return None
+
+
+def takes_others(module: ir.Module, name: str, maker: str) -> bool:
+    """Whether code other than its maker puts there what it is passed or has recorded.
+
+    ``def finish(self, event): self.done[:] = [event] * len(self.done)``
+    """
+    owner = maker.rpartition(".")[0]
+    for decl in all_functions(module):
+        if name not in decl.names or decl.qualname == maker or (function := _loaded(decl)) is None:
+            continue
+        # What a method of another class puts into its own object is another attribute of that name.
+        is_other = decl.qualname.rpartition(".")[0] != owner and bool(function.params)
+        own = function.params[0].name if is_other else None
+        if _puts_others(function.body, name, own, {param.name for param in function.params[1:]}):
+            return True
+    return False
+
+
+def _puts_others(body: object, name: str, own: str | None, others: set[str]) -> bool:
+    stored: list[ir.Expr] = []
+    for node in ir.walk(body):
+        match node:
+            case ir.Assign(targets=(ir.Attr() | ir.Index() as target,), value=value) if _is_held(
+                target, name, own
+            ):
+                stored.append(value)
+            case ir.Call(func=ir.Attr(value=ir.Name(id=event), name=called)) if called in vocabulary.RECORDS:
+                others.add(event)
+            case _:
+                pass
+    parts = (part for value in stored for part in ir.walk(value))
+    return any(isinstance(part, ir.Name) and part.id in others for part in parts)
+
+
+def _statements(module: ir.Module, qualname: str) -> Iterator[object]:
+    for decl in all_functions(module):
+        if decl.qualname == qualname and (function := _loaded(decl)) is not None:
+            yield from ir.walk(function.body)
+
+
+def _loaded(decl: ir.FunctionDecl) -> ir.Function | None:
+    try:
+        return decl.load()
+    except ir.LoweringError:
+        return None
+
+
 def _makes(decl: ir.FunctionDecl, name: str) -> bool:
     """``self.consumed = torch.cuda.Event()``"""
     return any(
@@ -215,21 +277,26 @@ def _does_more(body: object, name: str, own: str | None) -> bool:
     """Whether code does more with the attribute of anything but ``own`` than test it and wait for it."""
 
     def is_it(e: ir.Expr) -> bool:
-        match e:
-            case ir.Attr(value=ir.Name(id=holder), name=found):
-                return found == name and holder != own
-            case ir.Attr(name=found):
-                return found == name
-            case ir.Index(value=inside):
-                return is_it(inside)
-            case _:
-                return False
+        return _is_held(e, name, own)
 
     mentions = harmless = 0
     for node in ir.walk(body, functions=True):
         mentions += isinstance(node, ir.Attr) and is_it(node)
         harmless += sum(map(is_it, _harmless(node)))
     return mentions > harmless
+
+
+def _is_held(e: ir.Expr, name: str, own: str | None) -> bool:
+    """Whether an expression is the attribute of anything but ``own``, or an element of that."""
+    match e:
+        case ir.Attr(value=ir.Name(id=holder), name=found):
+            return found == name and holder != own
+        case ir.Attr(name=found):
+            return found == name
+        case ir.Index(value=inside):
+            return _is_held(inside, name, own)
+        case _:
+            return False
 
 
 def may_record(decl: ir.FunctionDecl, name: str) -> bool:
