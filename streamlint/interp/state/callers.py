@@ -16,7 +16,6 @@ from streamlint.trace import (
     Evidence,
     Launch,
     Mode,
-    Origin,
     Role,
     Site,
     Space,
@@ -79,7 +78,10 @@ def end_call(m: Machine, results: Iterable[BufferV], span: Span, *, uses_argumen
         ]
         written = [access for op in aside for access in op.accesses if access.mode.writes]
         views += [
-            BufferV(a.buffer, a.region) for a in written if m.buffers[a.buffer].origin is Origin.ARGUMENT
+            # What an object has of its own, other methods of it use: self.total.add_(x) hands nothing back.
+            BufferV(a.buffer, a.region)
+            for a in written
+            if m.buffers[a.buffer].passed is not None
         ]
     used = tuple(
         Access(view.id, Mode.READ, view.region, _RESULT)
