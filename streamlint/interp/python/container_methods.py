@@ -11,6 +11,7 @@ from streamlint.interp.python.containers import SLICE, extra, lazy, put
 from streamlint.interp.state import bounded, symbols
 from streamlint.interp.state.elements import listed
 from streamlint.interp.state.values import (
+    FALSE,
     NONE,
     ConstV,
     EventV,
@@ -75,7 +76,9 @@ def method(
         case (("get" | "get_nowait"), _) if held.items and receiver.id in m.monitors:
             # A queue of threads.
             return held.items.pop(0)
-        case (("pop" | "popleft" | "popitem" | "get_nowait"), _):
+        case "popitem", _ if held.shape is Shape.DICT:
+            return _pop_item(m, held, receiver, from_front=kwargs.get("last", NONE) == FALSE)
+        case (("pop" | "popleft" | "get_nowait"), _):
             return _pop(m, held, receiver, name, args)
         case "get", [at, *rest] if held.shape is Shape.DICT:
             found = held.entries.get(symbol_of(at))
@@ -193,6 +196,14 @@ def _sample_of_pairs(items: Sequence[Value]) -> Value | None:
     }
     owner = owners.pop() if len(owners) == 1 and len(values) == len(items) else None
     return None if owner is None else SymV(owner)
+
+
+def _pop_item(m: Machine, held: HeapObject, receiver: HeapV, *, from_front: bool) -> Value:
+    """``key, page = table.popitem()``: the last pair that was put there, or the first."""
+    at = next(iter(held.entries) if from_front else reversed(held.entries), None)
+    if at is None:
+        return TupleV((_any_key(m, receiver), extra(m, held, receiver, symbols.EACH)))
+    return TupleV((held.keys.pop(at), held.entries.pop(at)))
 
 
 def _pop(m: Machine, held: HeapObject, receiver: HeapV, name: str, args: list[Value]) -> Value:

@@ -66,7 +66,7 @@ def _handed_out(m: Machine, value: Value, span: Span) -> None:
         if escape.carries_order(m, [value])
         else tensors.buffers_in(m, [value], unknown=False, objects=True)
     )
-    callers.hand_out(m, value, views, span)
+    callers.hand_out(m, value, views, m.last_return or span)
 
 
 def after_other_calls(m: Machine, made: HeapV, names: frozenset[str], symbol: Symbol = symbols.SELF) -> None:
