@@ -224,6 +224,7 @@ KNOWN = {
     "torch/sl102_signals::polled_ok": (
         "cannot be serialized: a kernel polls the value that a later statement stores"
     ),
+    "numba/sl201_awaited_callbacks::awaited_ok": BROKEN,
     "numba/sl302_blocking_host_callback::event_bad": BROKEN,
     "numba/sl302_blocking_host_callback::event_ok": BROKEN,
     "numba/sl601_handoff_without_stream::back_ok": BROKEN,

@@ -274,7 +274,7 @@ def test_a_driver_that_is_too_old_to_tell_the_parameters_of_kernels(monkeypatch:
     old = driver.Driver.__new__(driver.Driver)
     monkeypatch.setattr(old, "_cuda", SimpleNamespace(), raising=False)
     assert old.parameter_sizes(0x77) is None
-    known = Kernels(lambda _address: None, list)
+    known = Kernels(lambda _address: None, list, lambda: None)
     monkeypatch.setattr(known, "_driver", old)
     assert known.launched(launched(0x5000), look=True) == ([], None)
 

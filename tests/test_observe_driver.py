@@ -16,12 +16,15 @@ from streamlint.confirm.observe import kernels
 from streamlint.confirm.observe.aside import Aside
 from streamlint.confirm.observe.driver_calls import WANTED, _layout, decoded
 from streamlint.confirm.observe.driver_tracer import DriverTracer
+from streamlint.confirm.observe.host_functions import HostFunctions
 from streamlint.confirm.observe.kernels import _changed
 from streamlint.confirm.observe.observer import Observer
-from streamlint.trace import Space
+from streamlint.confirm.observe.recorder import Recorder
+from streamlint.trace import Space, StreamKind
 from tests.fake_cuda import FakeDevice
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 ONE, TWO, EVENT = 0x1000, 0x2000, 0x3000
@@ -64,7 +67,7 @@ class Process:
         self.observer = Observer(folder, device=DeviceOfBlocks())
         self.aside = Aside()
         self.tracer = DriverTracer(
-            self.observer.recorder, self.observer._device, self.observer.memory, self.aside
+            self.observer.recorder, self.observer._device, self.observer.functions, self.aside
         )
 
     def call(self, name: str, *arguments: int, result: int = 0, status: int = 0) -> None:
@@ -165,6 +168,65 @@ def test_a_callback_tells_the_host_only_what_is_issued_after_it(process: Process
     assert process.codes() == [("SL101", "certain")]
 
 
+def queued(process: Process, function: Callable[[], None], stream: int = ONE) -> Callable[[], None]:
+    """Queue a host function of Python; returns what the driver will call."""
+    late = process.observer.functions.late(function)
+    process.call("cuLaunchHostFunc", stream, 1, 0)
+    process.observer.functions.drop()
+
+    def call() -> None:
+        thread = threading.Thread(target=late)
+        thread.start()
+        thread.join()
+
+    return call
+
+
+def test_a_host_function_has_told_nothing_before_it_began(process: Process) -> None:
+    process.start()
+    process.call("cuMemsetD8Async", A, 7, SIZE, ONE)
+    begin = queued(process, lambda: None)
+    process.call("cuMemcpyDtoDAsync_v2", B, A, SIZE, TWO)
+    begin()
+    assert process.codes() == [("SL101", "certain")]
+
+
+def test_a_host_function_may_have_told_the_host_once_it_began(process: Process) -> None:
+    process.start()
+    process.call("cuMemsetD8Async", A, 7, SIZE, ONE)
+    queued(process, lambda: None)()
+    process.call("cuMemcpyDtoDAsync_v2", B, A, SIZE, TWO)
+    assert process.codes() == [("SL101", "possible")]
+
+
+@pytest.mark.parametrize(("waits", "found"), [(False, [("SL201", "certain")]), (True, [])])
+def test_what_a_host_function_writes_comes_in_the_order_of_its_stream(
+    process: Process, waits: bool, found: list[tuple[str, str]]
+) -> None:
+    process.start()
+    page = (ctypes.c_ubyte * SIZE)()
+    process.observer.recorder.born(ctypes.addressof(page), SIZE, Space.PINNED, "cpu")
+    seen = process.observer.memory
+    begin = queued(process, lambda: seen.element(page).__setitem__(slice(None), bytes(SIZE)))
+    if waits:
+        process.call("cuStreamSynchronize", ONE)
+    assert seen.element(page)[0] == 0
+    begin()
+    assert process.codes() == found
+
+
+def test_functions_begin_late_for_a_share_of_the_time_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("time.sleep", slept.append)
+    recorder = Recorder(lambda: None, lambda: (), lambda _: StreamKind.BLOCKING, lambda _: None)
+    functions = HostFunctions(recorder)
+    for _ in range(200):
+        late = functions.late(lambda: None)
+        functions.queue(recorder.callback(recorder.stream(ONE, "0"), "cuLaunchHostFunc"))
+        late()
+    assert 1 <= sum(slept) < 1.5
+
+
 @pytest.mark.parametrize(("module", "found"), [("cupy._creation.from_data", "certain"), ("helpers", "")])
 def test_what_a_library_asks_for_itself_orders_nothing(
     process: Process, monkeypatch: pytest.MonkeyPatch, module: str, found: str
@@ -205,6 +267,16 @@ def test_what_is_told_elsewhere_only_orders(process: Process) -> None:
     assert not process.aside.depth
 
 
+def test_a_value_in_memory_may_order_all(process: Process) -> None:
+    process.start()
+    process.call("cuMemsetD8Async", A, 7, SIZE, ONE)
+    process.call("cuStreamWriteValue32_v2", ONE, B, 1, 0)
+    with process.aside.told():  # an operator of PyTorch
+        process.call("cuStreamWaitValue32_v2", TWO, B, 1, 0)
+    process.call("cuMemcpyDtoDAsync_v2", B, A, SIZE, TWO)
+    assert process.codes() == []
+
+
 def test_a_call_that_fails_makes_nothing(process: Process) -> None:
     process.call("cuMemAlloc_v2", SIZE, result=A, status=2)
     assert process.observer.recorder.find(A) is None
@@ -227,6 +299,7 @@ def test_default_streams_of_threads_are_not_the_legacy_one() -> None:
         ("cuLaunchKernelEx", True),
         ("cuGraphInstantiateWithFlags", True),
         ("cuStreamBeginCapture_v2", True),
+        ("cuStreamWaitValue32_v2", True),
         ("cuMemcpyBatchAsync", False),
         ("cuGetProcAddress", False),
     ],
@@ -253,6 +326,20 @@ def test_what_a_kernel_writes_is_learnt_at_its_first_launch(process: Process, me
     process.launch(A, B, ONE, during=writes)
     process.launch(A, B, TWO)
     assert process.codes() == [("SL102", "certain")]
+
+
+def test_a_kernel_that_does_not_end_by_itself_waits_for_a_value(
+    process: Process, memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``while tl.load(flag) != 1: pass``: what comes after it may come before what it does then."""
+    monkeypatch.setattr(kernels, "_ENDS_S", 0.01)
+    process.launch(A, B, ONE, during=lambda: setattr(memory, "idle", lambda _: False))
+    process.call("cuMemsetD8Async", A, 7, SIZE, TWO)
+    assert process.codes() == [("SL102", "possible")]
+    process.observer.forget()
+    process.call("cuMemsetD8Async", A, 7, SIZE, ONE)
+    process.call("cuMemcpyDtoDAsync_v2", B, A, SIZE, TWO)
+    assert process.codes() == [("SL101", "certain")]
 
 
 def test_a_wait_behind_a_kernel_does_not_say_that_it_used_nothing(process: Process, memory: Memory) -> None:

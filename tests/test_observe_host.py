@@ -9,6 +9,7 @@ import pytest
 
 from streamlint.confirm.observe.events import HostTouch
 from streamlint.confirm.observe.host_access import HostMemory, compile_source
+from streamlint.confirm.observe.host_functions import HostFunctions
 from streamlint.confirm.observe.recorder import Recorder, Window
 from streamlint.trace import Mode, Space, StreamKind
 
@@ -21,7 +22,7 @@ class Program:
     def __init__(self) -> None:
         self.windows: list[Window] = []
         self.recorder = Recorder(lambda: None, lambda: (), lambda _: StreamKind.BLOCKING, self.windows.append)
-        self.memory = HostMemory(self.recorder)
+        self.memory = HostMemory(self.recorder, HostFunctions(self.recorder))
         self.array = (ctypes.c_int32 * SIZE)(*range(SIZE))
         self.start = ctypes.addressof(self.array)
         self.recorder.unseen(self.start, 4 * SIZE, Space.PINNED, "cpu")
@@ -36,7 +37,8 @@ class Program:
         return [
             touch[1:4]
             for window in self.windows
-            for entry in window.entries
+            for half in window.halves
+            for entry in half.entries
             if isinstance(entry, HostTouch)
             for touch in entry.touches
         ]

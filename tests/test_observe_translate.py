@@ -10,9 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamlint.confirm.observe.events import (
-    Birth,
     Block,
-    Death,
     Place,
     Strides,
     Touch,
@@ -226,6 +224,35 @@ def test_a_part_of_the_memory_is_enough(tmp_path: Path) -> None:
     assert run.codes() == ["SL401"]
 
 
+@pytest.mark.parametrize(("waits", "found"), [(False, ["SL403"]), (True, [])])
+def test_memory_whose_last_user_was_its_own_stream(tmp_path: Path, waits: bool, found: list[str]) -> None:
+    """``(x * 2).sum(); out = torch.empty(n)``, which another stream fills."""
+    run = Run(tmp_path)
+    product = run.block(0x1000)
+    run.work(DEFAULT, (product, Mode.WRITE))
+    run.recorder.died(0x1000, FreeKind.DROPPED)
+    out = run.block(0x1000)
+    if waits:
+        run.record(7, DEFAULT)
+        run.wait(SIDE, 7)
+    run.work(SIDE, (out, Mode.WRITE))
+    assert run.codes() == found
+
+
+@pytest.mark.parametrize(("library", "found"), [("", ["SL401"]), ("PyTorch", [])])
+def test_a_page_of_a_pool_that_knows_its_own_copies(tmp_path: Path, library: str, found: list[str]) -> None:
+    """``cudaMemcpyAsync(target, torch.full((n,), 7.0, pin_memory=True).data_ptr(), ...)``."""
+    run = Run(tmp_path)
+    x = run.block(0x9000)
+    for _ in range(2):
+        page = run.recorder.born(0x1000, 64, Space.PINNED, "cpu")
+        page.pool, page.pool_awaits = "the pool", "PyTorch"
+        ends = Touch(page, Mode.READ, 0, 64), Touch(x, Mode.WRITE, 0, 64)
+        run.recorder.move(run.stream(SIDE), "copy", *ends, HostEffect.ASYNC, library)
+        run.recorder.died(0x1000, FreeKind.DROPPED)
+    assert run.codes() == found
+
+
 # ----------------------------------------------------------------------------- the host
 
 
@@ -275,9 +302,9 @@ def test_memory_stays_bounded(tmp_path: Path) -> None:
         run.recorder.record(event, run.stream(SIDE))
         run.work(DEFAULT, (x, Mode.WRITE))
         run.recorder.forget_event(number % 3)
-    assert max(len(window.entries) for window in run.windows) <= 102
+    assert max(sum(len(half.entries) for half in window.halves) for window in run.windows) <= 102
     assert len(run.windows[-1].events) < 110
-    assert len(run.windows[-1].before) <= 3
+    assert len(run.windows[-1].halves[0].before) <= 3
 
 
 steps = st.lists(
@@ -446,7 +473,7 @@ def test_the_events_of_a_window_are_what_they_were(tmp_path: Path) -> None:
     run.block(0x1000)
     run.recorder.died(0x1000)
     run.recorder.turn()
-    assert [type(entry) for entry in run.windows[0].entries] == [Birth, Death]
+    assert [born for half in run.windows[0].halves for _, _, born in half.lives] == [True, False]
 
 
 # ----------------------------------------------------------------------------- what others may order

@@ -28,6 +28,7 @@ from streamlint.trace import (
     FreeKind,
     Launch,
     OpId,
+    Provenance,
     SyncDevice,
     SyncStream,
 )
@@ -65,15 +66,17 @@ def _recycled(judged: Judged) -> Iterator[Problem]:
     """Fresh memory of a caching allocator that another stream uses first, and too early.
 
     The block may have been given back by code whose last kernel on the allocating stream has not run yet:
-    on that stream this is no matter, on another one it is. The op before the call stands for such kernels.
+    on that stream this is no matter, on another one it is. The op before the call stands for such kernels;
+    a recording tells whose memory an allocation got.
     """
     pending = OpId(0)
+    recorded = judged.trace.provenance is Provenance.OBSERVED
     left: dict[StreamId, Free] = {}
     fresh: dict[BufferId, tuple[OpId, list[Pending]]] = {}
     for number, op in enumerate(judged.trace.ops):
         if is_entry(op):
             pending = OpId(number)
-        elif isinstance(op, Free) and op.kind is FreeKind.DROPPED:
+        elif isinstance(op, Free) and op.kind is FreeKind.DROPPED and not recorded:
             home = judged.trace.buffers[op.buffer].alloc_stream
             if home is not None:
                 left[home] = op
@@ -91,6 +94,9 @@ def _recycled(judged: Judged) -> Iterator[Problem]:
 def _pending(judged: Judged, number: OpId, alloc: Alloc, left: Free | None, entry: OpId) -> Iterator[Pending]:
     """What may still use a fresh block: the last user of memory that was seen to go back, and unseen ones."""
     made = judged.trace.buffers[alloc.buffer]
+    if alloc.reuses is not None:
+        for use in lifetimes.last_uses(judged, alloc.reuses, number):
+            yield use, lifetimes.use_doubts(judged.op(use), alloc.reuses)
     if left is not None and judged.trace.buffers[left.buffer].device == made.device:
         uses = [
             use

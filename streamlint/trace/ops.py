@@ -157,6 +157,8 @@ class Alloc(OpBase):
     buffer: BufferId
     stream: StreamId | None = None
     name: str = "allocation"
+    reuses: BufferId | None = None
+    """Whose memory it gets, where that was seen."""
 
 
 @frozen(kw_only=True)

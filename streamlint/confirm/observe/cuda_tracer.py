@@ -46,10 +46,10 @@ if TYPE_CHECKING:
 
     from streamlint.confirm.observe.aside import Aside
     from streamlint.confirm.observe.device import Device
-    from streamlint.confirm.observe.events import Touched
-    from streamlint.confirm.observe.host_access import HostMemory
+    from streamlint.confirm.observe.events import Body, Touched
+    from streamlint.confirm.observe.host_functions import HostFunctions
     from streamlint.confirm.observe.recorder import Recorder
-    from streamlint.trace import DeviceId, EventId, LaneId, StreamId
+    from streamlint.trace import DeviceId, EventId, StreamId
 
 _OPAQUE = frozenset({Doubt.OPAQUE})
 _OBSERVED = frozenset({Doubt.OBSERVED})
@@ -63,11 +63,11 @@ def install(
     framework: Framework,
     recorder: Recorder,
     device: Device,
-    memory: HostMemory,
+    functions: HostFunctions,
     aside: Aside,
 ) -> None:
     """Wrap each function of ``module`` that the tables know."""
-    calls = Calls(recorder, device, memory)
+    calls = Calls(recorder, device, functions)
     for api in framework.functions:
         function = getattr(module, api.name, None)
         # A record such as CUlaunchConfig is a type, which other extensions look up as one.
@@ -85,6 +85,10 @@ def _wrapped(function: Callable[..., Any], api: Api, calls: Calls, aside: Aside)
             return function(*args, **kwargs)
         for effect in api.effects:
             calls.before(call, effect)
+        for name, value in call.instead.items():
+            number = api.names.index(name)
+            args = (*args[:number], value, *args[number + 1 :]) if number < len(args) else args
+            kwargs.update({name: value} if name in kwargs else {})
         with aside.told():
             result = function(*args, **kwargs)
         for effect in api.effects:
@@ -103,6 +107,8 @@ class Call:
     def __init__(self, api: Api, given: dict[str, Any]) -> None:
         self.name = api.name
         self.given = given
+        self.instead: dict[str, int] = {}
+        """What is to be handed over in the place of parameters."""
 
     def number(self, *names: str | None) -> int:
         """The number of the first of these parameters that was given: runtime and driver name them apart."""
@@ -161,18 +167,18 @@ class Call:
 class Calls:
     """Carries out effects: what a call queues when it is made, what it gives when it returned."""
 
-    def __init__(self, recorder: Recorder, device: Device, memory: HostMemory) -> None:
+    def __init__(self, recorder: Recorder, device: Device, functions: HostFunctions) -> None:
         self._recorder = recorder
         self._device = device
-        self._memory = memory
-        self._lane: LaneId | None = None
-        """The callback that was queued last; its calls are told apart by their thread."""
+        self._functions = functions
+        self._last: Body | None = None
+        """Of the host function that was queued last."""
 
     def in_callback(self, name: str) -> bool:
         """Whether a thread of the driver calls, for a host callback; such calls are noted here."""
-        if self._lane is None or not is_callback_thread():
+        if self._last is None or not is_callback_thread():
             return False
-        self._recorder.call(name, lane=self._lane)
+        self._recorder.call(name, lane=(self._functions.running() or self._last).lane)
         return True
 
     # ------------------------------------------------------------------ effects
@@ -197,8 +203,10 @@ class Calls:
                 self._copy(call, effect)
             case Uses():
                 self._use(call, effect)
-            case HostCallback(stream=stream):
-                self._lane = recorder.callback(self._stream(call, stream), call.name)
+            case HostCallback():
+                self._late(call, effect)
+                self._last = recorder.callback(self._stream(call, effect.stream), call.name)
+                self._functions.queue(self._last)
             case ReadsTimes(start=start, end=end):
                 recorder.call(call.name, times=(self._event(call, start), self._event(call, end)))
             case Queries(of=of):
@@ -258,6 +266,14 @@ class Calls:
         """The call failed: an allocation is not permitted in a capture, and still is what was tried."""
         if isinstance(effect, Allocates) and effect.stream is None and self._recorder.capturing:
             self._recorder.refused_allocation(effect.space, self._here(), call.name)
+
+    def _late(self, call: Call, effect: HostCallback) -> None:
+        """Have the host function begin late, which is known by its address here."""
+        address = call.number(effect.function)
+        if address:
+            # The deprecated kind of them gets a status.
+            late = self._functions.late_address(address, status=effect.deprecated)
+            call.instead[effect.function] = late
 
     # ------------------------------------------------------------------ arguments
 

@@ -1,7 +1,12 @@
-"""Arrays of CuPy: its pool hands parts of few driver allocations out, which a hook of CuPy's tells of."""
+"""What driver calls do not tell of CuPy.
+
+Its pool hands parts of few driver allocations out, which a hook of CuPy's tells of. The functions that its
+streams call on the host are Python's.
+"""
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import cupy
@@ -11,11 +16,14 @@ from streamlint.confirm.observe.threads import follow
 from streamlint.trace import FreeKind, Space
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from streamlint.confirm.observe.aside import Aside
+    from streamlint.confirm.observe.host_functions import HostFunctions
     from streamlint.confirm.observe.recorder import Recorder
 
 
-def install(recorder: Recorder, aside: Aside) -> None:
+def install(recorder: Recorder, aside: Aside, functions: HostFunctions) -> None:
     """Trace the pool from now on, in this thread and in threads that are started later."""
 
     class Hook(cupy.cuda.MemoryHook):  # type: ignore[misc]
@@ -47,6 +55,20 @@ def install(recorder: Recorder, aside: Aside) -> None:
         return cupy.cuda.PinnedMemoryPointer(_Page(inner, size, recorder), 0)
 
     cupy.cuda.set_pinned_memory_allocator(pinned)
+    streams = cupy.cuda.Stream.__base__
+    for name in ("launch_host_func", "add_callback"):
+        setattr(streams, name, _late(getattr(streams, name), functions))
+
+
+def _late(method: Callable[..., Any], functions: HostFunctions) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def queued(stream: Any, callback: Callable[..., Any], arg: Any) -> Any:
+        try:
+            return method(stream, functions.late(callback), arg)
+        finally:
+            functions.drop()
+
+    return queued
 
 
 class _Page:

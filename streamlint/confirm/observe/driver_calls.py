@@ -69,6 +69,12 @@ _SIGNATURES: Final = {
         )
         for end, stream in (("", ""), ("Async", " hStream"))
     },
+    **{
+        f"cuStream{does}Value{bits}": f"stream addr value{kind} flags:u"
+        for does in ("Wait", "Write")
+        for bits, kind in (("32", ":u"), ("64", ""))
+    },
+    "cuStreamBatchMemOp": "stream count:u paramArray flags:u",
 }
 """By name, without version. ``>`` is an address for a result; ``:u`` has 4 bytes, ``:h`` 2, ``:b`` 1, all
 others 8."""
@@ -77,7 +83,8 @@ LAUNCHES: Final = frozenset({"cuLaunchKernel", "cuLaunchKernelEx", "cuLaunchCoop
 _OTHERS: Final = frozenset({"cuGraphInstantiate", "cuGraphLaunch", "cuModuleUnload", "cuLibraryUnload"})
 ORDERS: Final = frozenset(
     "cuCtxSynchronize cuStreamSynchronize cuStreamWaitEvent cuEventRecord cuEventRecordWithFlags "
-    "cuEventSynchronize".split()
+    "cuEventSynchronize cuStreamWaitValue32 cuStreamWaitValue64 cuStreamWriteValue32 cuStreamWriteValue64 "
+    "cuStreamBatchMemOp".split()
 )
 """What orders, whoever asks for it: the waits of a C++ operator are those of the program."""
 

@@ -30,16 +30,14 @@ if TYPE_CHECKING:
     from streamlint.confirm.observe.aside import Aside
     from streamlint.confirm.observe.device import Device
     from streamlint.confirm.observe.events import Block, Touched
-    from streamlint.confirm.observe.host_access import HostMemory
+    from streamlint.confirm.observe.host_functions import HostFunctions
     from streamlint.confirm.observe.recorder import Recorder
-    from streamlint.models.schema import Effect
+    from streamlint.models.schema import Effect, HostCallback
     from streamlint.trace import EventId, Mode, StreamId
 
 _OWN = __name__.partition(".")[0]
 _NO_NAME = 1 << 16
 """Not the place of an argument in the source."""
-
-_CALLBACKS = ("cuLaunchHostFunc", "cuStreamAddCallback")
 
 _ASK_FOR_THEMSELVES = frozenset({"cupy"})
 """Libraries whose own Python code asks whether work is done, and tells nobody what the answer was.
@@ -53,10 +51,10 @@ depends on how fast the copy was, and the program never gets it. What the progra
 class DriverTracer(Calls):
     """Tells the recorder what the driver is asked for."""
 
-    def __init__(self, recorder: Recorder, device: Device, memory: HostMemory, aside: Aside) -> None:
-        super().__init__(recorder, device, memory)
+    def __init__(self, recorder: Recorder, device: Device, functions: HostFunctions, aside: Aside) -> None:
+        super().__init__(recorder, device, functions)
         self._aside = aside
-        self._kernels = Kernels(self._block_at, recorder.handles)
+        self._kernels = Kernels(self._block_at, recorder.handles, recorder.orders_unseen)
         self._open: dict[int, tuple[Decoded | None, Watched | None]] = {}
         """By thread: the call that it is in."""
         self._captured: list[Touched] | None = None
@@ -95,8 +93,6 @@ class DriverTracer(Calls):
                 given = Call(made.api, made.given)
                 for effect in made.api.effects:
                     self.before(given, effect)
-                if name in _CALLBACKS:
-                    self._recorder.tells(self._stream(given, "hStream"))
             self._open[thread] = made, None
 
     def _left(self, call: cupti.Call, made: Decoded | None, watched: Watched | None) -> None:
@@ -124,6 +120,9 @@ class DriverTracer(Calls):
         if isinstance(effect, Queries) and _asker() in _ASK_FOR_THEMSELVES:
             return
         super().after(call, effect, result)
+
+    def _late(self, call: Call, effect: HostCallback) -> None:
+        """What is called may be no Python: to begin late it would have to wait for the interpreter."""
 
     # ------------------------------------------------------------------ work
 

@@ -7,7 +7,7 @@ decided that it matters.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import CodeType
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -16,8 +16,10 @@ if TYPE_CHECKING:
         BufferId,
         DeviceId,
         Doubt,
+        EventId,
         FreeKind,
         HostEffect,
+        LaneId,
         Mode,
         Op,
         Space,
@@ -54,9 +56,23 @@ class Block:
     place: Place
     name: str = "allocation"
     """The call that allocated it, for the rules that tell allocators apart."""
+    pool: str | None = None
+    """The pool of host memory that it goes back to when it is dropped."""
+    pool_awaits: str = ""
+    """The library whose own copies the pool waits for."""
     user: StreamId | None = None
     """The stream that orders the allocation, or else the first that used it."""
     alive: bool = True
+    death: tuple[Place, FreeKind, StreamId | None, str] | None = None
+    """Where, how, in order of which stream and by which call it was given back."""
+    by_call: bool = False
+    """Whether that was an explicit call."""
+
+
+Life: TypeAlias = tuple[int, Block, bool]
+"""That a block was born (true) or died, and how many other events there were before.
+
+Of four events of a training loop three are these, and nearly all of them never matter."""
 
 
 class Touch(NamedTuple):
@@ -96,6 +112,7 @@ class Move:
     source: Touch | None
     target: Touch | None
     effect: HostEffect
+    library: str = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -106,17 +123,13 @@ class HostTouch:
 
 
 @dataclass(slots=True, eq=False)
-class Birth:
-    block: Block
+class Body:
+    """What a host function does in the order of its stream; it grows when the function runs."""
 
-
-@dataclass(slots=True, eq=False)
-class Death:
-    place: Place
-    block: Block
-    kind: FreeKind
-    stream: StreamId | None
-    name: str
+    lane: LaneId
+    queued: EventId | None
+    """Recorded behind it; what a graph calls at each launch has none."""
+    touches: list[HostTouch] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
@@ -138,4 +151,13 @@ class Point:
     """The synchronization is the answer of a query: it orders nothing if the program ignores it."""
 
 
-Entry: TypeAlias = Work | Move | HostTouch | Birth | Death | Keep | Point
+@dataclass(slots=True, eq=False)
+class Half:
+    """Half a window. ``before`` is what was known where it begins."""
+
+    before: tuple[Point | Keep, ...] = ()
+    entries: list[Entry] = field(default_factory=list)
+    lives: list[Life] = field(default_factory=list)
+
+
+Entry: TypeAlias = Work | Move | HostTouch | Body | Keep | Point

@@ -15,7 +15,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-from streamlint.confirm.observe.events import Touch
+from streamlint.confirm.observe.events import HostTouch, Touch
 from streamlint.confirm.text.instrument import compiled
 from streamlint.models.host import (
     ALLOCATORS,
@@ -31,6 +31,7 @@ from streamlint.trace import Mode
 if TYPE_CHECKING:
     from types import CodeType
 
+    from streamlint.confirm.observe.host_functions import HostFunctions
     from streamlint.confirm.observe.recorder import Recorder
 
 ELEMENT, RECEIVER, READ, WRITE = (
@@ -171,8 +172,9 @@ def _dotted(node: ast.expr) -> str:
 class HostMemory:
     """The functions that rewritten code calls. Each gives back what it was given."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, functions: HostFunctions) -> None:
         self._recorder = recorder
+        self._functions = functions
         self._array: type | None = None
 
     def names(self) -> dict[str, Any]:
@@ -209,10 +211,16 @@ class HostMemory:
 
     def touch_bytes(self, address: int, size: int, mode: Mode) -> None:
         block = self._recorder.find(address)
-        # What a callback does itself comes in the order of its stream, which is not known here.
-        if block is not None and size and not is_callback_thread():
-            lo = address - block.start
-            self._recorder.host("host access", (Touch(block, mode, lo, lo + size, operand=0),))
+        if block is None or not size:
+            return
+        lo = address - block.start
+        touch = Touch(block, mode, lo, lo + size, operand=0)
+        body = self._functions.running()
+        if body is not None:
+            body.touches.append(HostTouch(self._recorder.where(), "host access", [touch]))
+        elif not is_callback_thread():
+            # What a graph's host function does comes in the order of its launch, which is not known here.
+            self._recorder.host("host access", (touch,))
 
 
 def is_callback_thread() -> bool:

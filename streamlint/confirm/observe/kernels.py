@@ -35,6 +35,9 @@ _MOST_LOOKS: Final = 3
 _MOST_LOOKS_AT_ALL: Final = 24
 _MOST_BYTES: Final = 1 << 20
 _IDLE_S: Final = 0.5
+_ENDS_S: Final = 2.0
+"""A kernel that runs alone for longer, at one of its first launches, waits for what comes after it."""
+
 _ELEMENT: Final = 8
 """Bytes that are read at a pointer, if any are. Of a number that was written only some may have changed."""
 
@@ -103,9 +106,16 @@ class Watched:
 class Kernels:
     """All kernels of the process."""
 
-    def __init__(self, find: Callable[[int], Block | None], streams: Callable[[], Iterable[int]]) -> None:
+    def __init__(
+        self,
+        find: Callable[[int], Block | None],
+        streams: Callable[[], Iterable[int]],
+        waits: Callable[[], None],
+    ) -> None:
+        """``waits`` is told when a kernel does not end by itself: it polls memory."""
         self._find = find
         self._streams = streams
+        self._waits = waits
         self._known: dict[int, Kernel] = {}
         self._driver: Driver | None = None
         self._own = 0
@@ -141,7 +151,10 @@ class Kernels:
 
     def done(self, watched: Watched) -> None:
         """The launch was made."""
-        if self._driver is None or not self._idle(self._driver):
+        if self._driver is None:
+            return
+        if not self._idle(self._driver, _ENDS_S):
+            self._waits()
             return
         after = self._contents(watched.pointers, self._driver)
         uses = Counter(pointer.block.id for pointer in watched.pointers)
@@ -183,9 +196,9 @@ class Kernels:
             numbers += raw[len(raw) // 8 * 8 :]
         return found, numbers
 
-    def _idle(self, driver: Driver) -> bool:
+    def _idle(self, driver: Driver, longest: float = _IDLE_S) -> bool:
         """Whether all work is done, soon: a kernel may wait for what the host does next."""
-        limit = time.monotonic() + _IDLE_S
+        limit = time.monotonic() + longest
         for stream in self._streams():
             with suppress(DriverError):  # it was destroyed
                 while not driver.idle(stream):

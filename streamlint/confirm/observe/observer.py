@@ -14,6 +14,7 @@ from streamlint.confirm.observe import host_access
 from streamlint.confirm.observe.aside import Aside
 from streamlint.confirm.observe.device import Device
 from streamlint.confirm.observe.driver_tracer import DriverTracer
+from streamlint.confirm.observe.host_functions import HostFunctions
 from streamlint.confirm.observe.imports import Finder
 from streamlint.confirm.observe.recorder import HALF_WINDOW, Recorder
 from streamlint.confirm.observe.sites import Frames, Sources, library_folders
@@ -80,7 +81,8 @@ class Observer:
         self.recorder = Recorder(
             self._frames.place, self._frames.callers, self._device.stream_kind, self._judge, half_window
         )
-        self.memory = host_access.HostMemory(self.recorder)
+        self.functions = HostFunctions(self.recorder)
+        self.memory = host_access.HostMemory(self.recorder, self.functions)
         self._aside = Aside()
         self._subscription: Cupti | None = None
         self._blind = ""
@@ -107,7 +109,7 @@ class Observer:
     def _subscribe(self) -> None:
         """See what other libraries ask of the driver, if that can be seen."""
         try:
-            tracer = DriverTracer(self.recorder, self._device, self.memory, self._aside)
+            tracer = DriverTracer(self.recorder, self._device, self.functions, self._aside)
             self._subscription = tracer.subscribe()
         except CuptiUnavailableError as error:
             self._blind = str(error)
@@ -148,18 +150,19 @@ class Observer:
         if self._subscription is not None:
             from streamlint.confirm.observe import cupy_hooks
 
-            cupy_hooks.install(self.recorder, self._aside)
+            cupy_hooks.install(self.recorder, self._aside, self.functions)
 
     def _cuda(self, framework: Framework) -> Callable[[ModuleType], None]:
         from streamlint.confirm.observe import cuda_tracer
 
         def wrap(module: ModuleType) -> None:
-            cuda_tracer.install(module, framework, self.recorder, self._device, self.memory, self._aside)
+            cuda_tracer.install(module, framework, self.recorder, self._device, self.functions, self._aside)
 
         return wrap
 
     def _judge(self, window: Window) -> None:
-        window.escapes = self._subscription is None and not UNTRACED.isdisjoint(sys.modules)
+        untraced = self._subscription is None and not UNTRACED.isdisjoint(sys.modules)
+        window.escapes = untraced or self.recorder.escapes
         trace = trace_of(window, self._sources)
         if trace is not None:
             for event in self.recorder.recorded:

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import gc
 import sys
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from streamlint.confirm.observe.addresses import Addresses
 from streamlint.confirm.observe.compact import compact, mentioned
 from streamlint.confirm.observe.events import (
-    Birth,
     Block,
-    Death,
+    Body,
     Entry,
+    Half,
     HostTouch,
     Keep,
     Move,
@@ -107,22 +107,15 @@ class EventInfo:
 class Window:
     """Two halves of the event stream, and what was known where the first one begins.
 
-    ``before`` holds the records that events held, the blocks that were kept back, and the captures that
-    were open: without them a wait in the window would seem to wait for nothing.
+    What is known before holds the records that events held, the blocks that were kept back, and the captures
+    that were open: without them a wait in the window would seem to wait for nothing.
     """
 
-    before: tuple[Point | Keep, ...]
-    entries: list[Entry]
+    halves: tuple[Half, Half]
     streams: dict[StreamId, StreamInfo]
     events: dict[EventId, EventInfo]
     escapes: bool = False
-    """A library is loaded that queues and orders work, and is not traced."""
-
-
-@dataclass(slots=True, eq=False)
-class _Half:
-    before: tuple[Point | Keep, ...] = ()
-    entries: list[Entry] = field(default_factory=list)
+    """A library that is not traced may order work, or a kernel that waits for a value in memory."""
 
 
 class Recorder:
@@ -146,14 +139,16 @@ class Recorder:
         """So many have been told of that the host can reach."""
         self.count = 0
         """Events of halves that are complete."""
+        self.escapes = False
+        """Whether a kernel waited for a value in memory: what that orders is not followed."""
         self.stopped = False
         """Whether this is a child that does not go on for its parent."""
         self._kind_of = kind_of
         self._judge = judge
         self._half = half
         self._judging = False
-        self._old = _Half()
-        self._new = _Half()
+        self._old = Half()
+        self._new = Half()
         self._streams: dict[Handle, StreamInfo] = {}
         self._stream_infos: dict[StreamId, StreamInfo] = {}
         self._gone: set[Handle] = set()
@@ -178,13 +173,8 @@ class Recorder:
             info.foreign = handle not in LEGACY_HANDLES and handle != PER_THREAD_HANDLE
         return info.id
 
-    def tells(self, stream: StreamId) -> None:
-        """A host function was queued, and may tell the host that what was queued before it is done.
-
-        ``stream.launch_host_func(lambda _: done.set(), None)``: whether the host waits for it is not seen.
-        """
-        if not self.capturing:
-            self._point(SyncStream(_ANYWHERE, doubts=_PERHAPS, stream=stream, name="a host function"))
+    def orders_unseen(self) -> None:
+        self.escapes = True
 
     def handles(self) -> list[int]:
         """Of streams that the driver may be asked about: of one that is gone it may crash."""
@@ -290,17 +280,19 @@ class Recorder:
         self._last_block += 1
         if space is not Space.DEVICE:
             self.host_blocks += 1
-        where = place or self.where()
-        block = Block(BufferId(self._last_block), start, size, space, device, stream, where, name)
+        block = Block(
+            BufferId(self._last_block), start, size, space, device, stream, place or self.where(), name
+        )
         self._addresses.enter(block)
-        self._new.entries.append(Birth(block))
+        new = self._new
+        new.lives.append((len(new.entries), block, True))
         return block
 
     def refused_allocation(self, space: Space, device: DeviceId, name: str) -> None:
         """An allocation that failed: a birth without memory."""
         self._last_block += 1
         block = Block(BufferId(self._last_block), 0, 0, space, device, None, self.where(), name, alive=False)
-        self._add(Birth(block))
+        self._new.lives.append((len(self._new.entries), block, True))
 
     def unseen(self, start: int, size: int, space: Space, device: DeviceId) -> Block:
         """A block whose allocation was not seen."""
@@ -331,7 +323,10 @@ class Recorder:
         block.alive = False
         if self._kept:
             self._kept.pop(block.id, None)
-        self._new.entries.append(Death(place or self.where(), block, kind, stream, name))
+        block.death = place or self.where(), kind, stream, name
+        block.by_call = kind is FreeKind.EXPLICIT
+        new = self._new
+        new.lives.append((len(new.entries), block, False))
 
     def forget_block(self, block: Block) -> None:
         """The block went back to an allocator that keeps it from being handed out too early."""
@@ -347,15 +342,19 @@ class Recorder:
     def work(self, stream: StreamId, name: str, touches: list[Touched]) -> Work:
         """Device work. The list may still grow until the next call."""
         entry = Work(self.where(), stream, name, touches)
-        if len(self._new.entries) >= self._half:
-            self.turn()
-        self._new.entries.append(entry)
+        self._add(entry)
         return entry
 
     def move(
-        self, stream: StreamId, name: str, source: Touch | None, target: Touch | None, effect: HostEffect
+        self,
+        stream: StreamId,
+        name: str,
+        source: Touch | None,
+        target: Touch | None,
+        effect: HostEffect,
+        library: str = "",
     ) -> Move:
-        entry = Move(self.where(), stream, name, source, target, effect)
+        entry = Move(self.where(), stream, name, source, target, effect, library)
         self._add(entry)
         return entry
 
@@ -410,13 +409,23 @@ class Recorder:
         op = CudaCall(_ANYWHERE, name=name, stream=stream, event=event, times=times)
         self._point(op if lane is None else replace(op, lane=lane))
 
-    def callback(self, stream: StreamId, name: str) -> LaneId:
-        """A host function was queued; what it does itself is told later, with its lane."""
+    def callback(self, stream: StreamId, name: str) -> Body:
+        """A host function was queued; what it does itself is told later."""
         self._last_lane += 1
-        lane = LaneId(self._last_lane)
-        self._point(Callback(_ANYWHERE, stream=stream, body=lane, name=name))
-        self._point(CallbackEnd(_ANYWHERE, stream=stream, body=lane))
-        return lane
+        body = Body(LaneId(self._last_lane), None)
+        self._point(Callback(_ANYWHERE, stream=stream, body=body.lane, name=name))
+        self._add(body)
+        self._point(CallbackEnd(_ANYWHERE, stream=stream, body=body.lane))
+        if not self.capturing:
+            body.queued = self._new_event(self._stream_infos[stream].device, (), None, name).id
+            self.record(body.queued, stream)
+        return body
+
+    def began(self, body: Body) -> None:
+        """A host function may have told the host from now on that what was queued before it is done."""
+        if body.queued is not None:
+            self._point(SyncEvent(_ANYWHERE, doubts=_PERHAPS, event=body.queued, name="a host function"))
+            self._held.pop(body.queued, None)
 
     @property
     def capturing(self) -> bool:
@@ -438,9 +447,11 @@ class Recorder:
 
     def _add(self, entry: Entry) -> None:
         # Births and deaths do not come here: they are told from inside of allocators.
-        if len(self._new.entries) >= self._half:
+        new = self._new
+        if len(new.entries) + len(new.lives) >= self._half:
             self.turn()
-        self._new.entries.append(entry)
+            new = self._new
+        new.entries.append(entry)
 
     # ------------------------------------------------------------------ windows
 
@@ -456,12 +467,10 @@ class Recorder:
         try:
             old, new = self._old, self._new
             self._old = new
-            self._new = _Half(self._now())
-            self.count += len(new.entries)
-            self._judge(
-                Window(old.before, [*old.entries, *new.entries], self._stream_infos, self._event_infos)
-            )
-            new.entries[:] = compact(new.entries)
+            self._new = Half(self._now())
+            self.count += len(new.entries) + len(new.lives)
+            self._judge(Window((old, new), self._stream_infos, self._event_infos))
+            self._old = compact(new)
             halves = self._old, self._new
             kept = (entry for half in halves for entry in (*half.before, *half.entries))
             alive = {info.id for info in self._events.values()} | mentioned(kept)
@@ -477,13 +486,14 @@ class Recorder:
 
         Another one cannot use CUDA. It does not go on for its parent, and judges nothing.
         """
-        if self.count or self._new.entries or self._old.entries:
+        if self.count or self._new.entries or self._new.lives or self._old.entries:
             self.stopped = self._judging = True
             self._half = sys.maxsize
 
     def forget(self) -> None:
         """Leave out all that happened so far; streams, events and blocks stay known."""
-        self._old, self._new = _Half(), _Half(self._now())
+        self.escapes = False
+        self._old, self._new = Half(), Half(self._now())
 
     def _now(self) -> tuple[Point | Keep, ...]:
         kept = (entry for entries in self._kept.values() for entry in entries)

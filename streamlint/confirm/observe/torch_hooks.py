@@ -58,7 +58,7 @@ class _Mode(TorchDispatchMode):  # type: ignore[misc]
         self._tracer = tracer
         self._known = tracer.known
         self._run = tracer.run
-        self._placed = tracer.placed
+        self._under_way = tracer.under_way
         self._depth = aside.depth
 
 
@@ -70,7 +70,7 @@ def _dispatch(
 ) -> Any:
     known = self._known.get(id(func)) or self._tracer.learn(func)
     if known[2]:  # a view asks the driver for nothing
-        return known[0](*args, **(kwargs or _NO_WORDS))
+        return known[0](*args, **kwargs) if kwargs else known[0](*args)
     thread, depth = get_ident(), self._depth
     if thread in depth:
         return self._run(known, args, kwargs or _NO_WORDS)  # within another operator, which is told of, too
@@ -78,7 +78,7 @@ def _dispatch(
     try:
         return self._run(known, args, kwargs or _NO_WORDS)
     finally:
-        self._placed.pop(thread, None)
+        self._under_way.pop(thread, None)
         del depth[thread]
 
 
@@ -102,6 +102,23 @@ def _leave_out_rules() -> None:
         )
 
 
+def _call_at_once(registry: Any, callback: Callable[[int], None]) -> None:
+    """Of hundreds of allocations in a step each one went through a loop over its only callback.
+
+    Who registers another one gets the loop back.
+    """
+    if registry.callback_list:
+        registry.add_callback(callback)
+        return
+
+    def add(other: Callable[[int], None]) -> None:
+        del registry.fire_callbacks, registry.add_callback
+        registry.add_callback(callback)
+        registry.add_callback(other)
+
+    registry.fire_callbacks, registry.add_callback = callback, add
+
+
 class _Hooks:
     def __init__(self, tracer: Tracer, aside: Aside) -> None:
         self._tracer = tracer
@@ -121,8 +138,8 @@ class _Hooks:
         _gpu_trace.register_callback_for_event_deletion(self._recorder.forget_event)
         _gpu_trace.register_callback_for_event_record(self._event_recorded)
         _gpu_trace.register_callback_for_event_wait(self._event_waited)
-        _gpu_trace.register_callback_for_memory_allocation(self._allocated)
-        _gpu_trace.register_callback_for_memory_deallocation(self._freed)
+        _call_at_once(_gpu_trace.MemoryAllocationCallbacks, self._allocated)
+        _call_at_once(_gpu_trace.MemoryDeallocationCallbacks, self._freed)
         _gpu_trace.register_callback_for_stream_creation(self._stream_created)
         _gpu_trace.register_callback_for_device_synchronization(self._device_synchronized)
         _gpu_trace.register_callback_for_stream_synchronization(self._stream_synchronized)
@@ -155,13 +172,17 @@ class _Hooks:
     def _allocated(self, address: int) -> None:
         tracer = self._tracer
         number = tracer.device()
-        device = tracer.devices[number]
-        stream = self._recorder.stream(tracer.raw_stream(number), device)
-        self._recorder.born(address, 0, _DEVICE, device, stream, place=tracer.placed.get(get_ident()))
+        device, handle = tracer.devices[number], tracer.raw_stream(number)
+        known = tracer.under_way.get(get_ident())
+        if known is not None and known[1] == handle and known[2] == number:
+            place, _, _, stream = known
+        else:
+            place, stream = known and known[0], self._recorder.stream(handle, device)
+        self._recorder.born(address, 0, _DEVICE, device, stream, place=place)
 
     def _freed(self, address: int) -> None:
-        place = self._tracer.placed.get(get_ident())
-        self._recorder.died(address, FreeKind.DROPPED, name="last reference", place=place)
+        known = self._tracer.under_way.get(get_ident())
+        self._recorder.died(address, FreeKind.DROPPED, None, "last reference", place=known and known[0])
 
     # ------------------------------------------------------------------ wrapped methods
 

@@ -13,7 +13,8 @@ from streamlint.confirm.observe.events import Touch
 from streamlint.confirm.observe.layout import layout
 from streamlint.confirm.observe.torch_ops import Operator, Special, is_view, operator_of
 from streamlint.models.copying import host_effect
-from streamlint.trace import Doubt, HostEffect, Mode, Space
+from streamlint.models.schema import Lib
+from streamlint.trace import Doubt, FreeKind, HostEffect, Mode, Space
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 
 _Tensor = torch.Tensor
 _NO_DOUBT: frozenset[Doubt] = frozenset()
+_LIBRARY = Lib.TORCH.product
+_POOL = "PyTorch's pool of pinned memory"
+"""It hands a page out again when PyTorch's own copies are done (measured), and knows of no others."""
+
 _DEVICE = Space.DEVICE
 
 
@@ -50,9 +55,9 @@ class Tracer:
         """So many blocks of host memory have been among these."""
         self._storages: dict[int, weakref.ref[Any]] = {}
         self.devices = [str(number) for number in range(64)]
-        self.placed: dict[int, Place] = {}
-        """By thread: where the operator is that it runs. To look for that for each block takes longer than
-        all else that is told of it."""
+        self.under_way: dict[int, tuple[Place, int, int, StreamId]] = {}
+        """By thread: where the operator is that it runs, its stream by handle, device and number. To look for
+        that for each block takes longer than all else that is told of it."""
         self.captured: list[Touched] | None = None
         """What the graph that is being captured touches."""
         self.raw_stream: Callable[[int], int] = torch._C._cuda_getCurrentRawStream
@@ -78,8 +83,10 @@ class Tracer:
         touches: list[Touched] = []
         device = self._inputs(operator, args, kwargs, touches)
         if device >= 0:
-            work = self.recorder.work(self.current(device), operator.name, touches)
-            self.placed[get_ident()] = work.place
+            handle = self.raw_stream(device)
+            stream = self.recorder.stream(handle, self.devices[device])
+            work = self.recorder.work(stream, operator.name, touches)
+            self.under_way[get_ident()] = work.place, handle, device, stream
             result = call(*args, **kwargs)
         else:
             # The results of a factory tell its device.
@@ -87,6 +94,8 @@ class Tracer:
             device = _device_of(result)
             if device >= 0:
                 self.recorder.work(self.current(device), operator.name, touches)
+            elif operator.name == "_pin_memory" or kwargs.get("pin_memory"):
+                self._follow_page(result)
         if operator.fills_result and device >= 0:
             self._touch_all((result,) if isinstance(result, _Tensor) else result, Mode.WRITE, -1, touches)
         if self.captured is not None:
@@ -259,6 +268,7 @@ class Tracer:
             self._end(source, Mode.READ, 1 if target is not None else 0),
             None if target is None else self._end(target, Mode.WRITE, 0),
             HostEffect.ASYNC if target is None else _effect(target, source, blocking=blocking),
+            _LIBRARY,
         )
         result = func(*args, **kwargs)
         if target is None:
@@ -304,15 +314,29 @@ class Tracer:
             return
         storage = tensor.untyped_storage()
         space = Space.PINNED if tensor.is_pinned() else Space.PAGEABLE
+        self._follow(self.recorder.unseen(start, storage.nbytes(), space, "cpu"), storage)
+
+    def _follow_page(self, page: Any) -> None:
+        """A new page of the pool of pinned memory."""
+        start = page.data_ptr()
+        if start and start not in self._hosts:
+            storage = page.untyped_storage()
+            block = self.recorder.born(start, storage.nbytes(), Space.PINNED, "cpu")
+            block.pool, block.pool_awaits = _POOL, _LIBRARY
+            self._follow(block, storage)
+
+    def _follow(self, block: Block, storage: Any) -> None:
         self._followed += 1
-        block = self._hosts[start] = self.recorder.unseen(start, storage.nbytes(), space, "cpu")
-        self._storages[start] = weakref.ref(storage, functools.partial(self._host_gone, block))
+        self._hosts[block.start] = block
+        self._storages[block.start] = weakref.ref(storage, functools.partial(self._host_gone, block))
 
     def _host_gone(self, block: Block, _: object) -> None:
-        # The allocator of pinned memory hands it out again only when the copies are done (measured).
         self._hosts.pop(block.start, None)
         self._storages.pop(block.start, None)
-        self.recorder.forget_block(block)
+        if block.pool is None:
+            self.recorder.forget_block(block)
+        else:
+            self.recorder.died(block.start, FreeKind.DROPPED, name="last reference")
 
     def _touch_host(self, tensor: Any, mode: Mode, operand: int, touches: list[Touched]) -> None:
         address = tensor.data_ptr()

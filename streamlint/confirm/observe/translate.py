@@ -5,12 +5,11 @@ What cannot matter is left out, and leaving it out changes no verdict:
 * Accesses to a block that, within the window, only one stream uses, its owner: a stream is in order
   with itself. Work that has no other accesses stays as a bare launch, because it may be a barrier
   among blocking streams; several in a row are one.
-* Births, and deaths by a dropped reference, of blocks whose memory nothing reuses within the window.
+* Births and deaths that do not matter: see ``lives``.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections import Counter
 from dataclasses import replace
 from operator import itemgetter
@@ -19,9 +18,8 @@ from typing import TYPE_CHECKING
 from typing_extensions import assert_never
 
 from streamlint.confirm.observe.events import (
-    Birth,
     Block,
-    Death,
+    Body,
     Entry,
     HostTouch,
     Keep,
@@ -31,6 +29,7 @@ from streamlint.confirm.observe.events import (
     Touch,
     Work,
 )
+from streamlint.confirm.observe.lives import Lives, freed
 from streamlint.interp.state.captures import Captures
 from streamlint.source import Span
 from streamlint.trace import (
@@ -44,7 +43,6 @@ from streamlint.trace import (
     Event,
     EventId,
     Free,
-    FreeKind,
     HostAccess,
     Interval,
     KeepAlive,
@@ -78,8 +76,9 @@ _BLOCK = itemgetter(0)
 
 def trace_of(window: Window, sources: Sources) -> Trace | None:
     """The trace of a window, or None if nothing in it can be out of order."""
-    shared = _shared(window.entries)
-    if not shared and not any(isinstance(entry, Point | Keep) for entry in window.entries):
+    entries = [entry for half in window.halves for entry in half.entries]
+    shared = _shared(entries) | freed(window.halves)
+    if not shared and not any(isinstance(entry, Point | Keep) for entry in entries):
         return None
     return _Translation(window, sources, shared).trace()
 
@@ -106,9 +105,9 @@ def _shared(entries: Iterable[Entry]) -> set[Block]:
                 shared.update(block for block in ends if _is_met(block, stream))
             case HostTouch(touches=touches):
                 shared |= {touch[0] for touch in touches}
+            case Body(touches=parts):
+                shared |= {touch[0] for part in parts for touch in part.touches}
             case Keep(block=block):
-                shared.add(block)
-            case Death(block=block, kind=FreeKind.EXPLICIT) if block.stream is not None:
                 shared.add(block)
             case _:
                 pass
@@ -122,49 +121,13 @@ def _is_met(block: Block, stream: StreamId) -> bool:
     return block.space is not Space.DEVICE or block.user != stream
 
 
-class _Reuse:
-    """Which births get memory of a shared block that died in the window, and which deaths those are."""
-
-    def __init__(self, entries: Iterable[Entry], shared: set[Block]) -> None:
-        self.births: set[Block] = set()
-        self.deaths: set[Block] = set()
-        self._starts: list[int] = []
-        self._free: dict[int, Block] = {}
-        for entry in entries:
-            if type(entry) is Birth:
-                if self._starts:
-                    self._born(entry.block)
-            elif type(entry) is Death and entry.block in shared and entry.block.size:
-                block = entry.block
-                if block.start not in self._free:
-                    insort(self._starts, block.start)
-                self._free[block.start] = block
-
-    def _born(self, block: Block) -> None:
-        for start in self._overlapped(block):
-            self.births.add(block)
-            self.deaths.add(self._free.pop(start))
-            self._starts.remove(start)
-
-    def _overlapped(self, block: Block) -> list[int]:
-        index = bisect_left(self._starts, block.start)
-        found = [self._starts[index - 1]] if index and self._ends(index - 1) > block.start else []
-        while index < len(self._starts) and self._starts[index] < block.start + max(block.size, 1):
-            found.append(self._starts[index])
-            index += 1
-        return found
-
-    def _ends(self, index: int) -> int:
-        dead = self._free[self._starts[index]]
-        return dead.start + dead.size
-
-
 class _Translation:
     def __init__(self, window: Window, sources: Sources, shared: set[Block]) -> None:
         self._window = window
         self._sources = sources
         self._shared = shared
-        self._reuse = _Reuse(window.entries, shared)
+        self._lives = Lives(window.halves, shared)
+        shared.update(self._lives.before.values())
         self._foreign = {info.id for info in window.streams.values() if info.foreign}
         self._everywhere = _ESCAPE if window.escapes else _NONE
         self._ops: list[Op] = [CudaCall(_START, name="start of the observation")]
@@ -175,9 +138,18 @@ class _Translation:
         self._last_work: StreamId | None = None
 
     def trace(self) -> Trace:
-        for held in self._window.before:
+        for held in self._window.halves[0].before:
             self._add(held)
-        self._add_all(self._window.entries)
+        for half in self._window.halves:
+            done = 0
+            for at, block, born in self._lives.of(half):
+                self._add_all(half.entries[done:at])
+                done = at
+                if born:
+                    self._born(block)
+                else:
+                    self._died(block)
+            self._add_all(half.entries[done:])
         return Trace(
             ops=tuple(self._ops),
             streams={info.id: self._stream(info) for info in self._window.streams.values()},
@@ -188,26 +160,18 @@ class _Translation:
         )
 
     def _add_all(self, entries: Iterable[Entry]) -> None:
-        """Most are nothing: work on memory of one stream, behind other work there, and that memory's life.
+        """Most are nothing: work on memory of one stream, behind other work there.
 
-        One loop without calls of Python functions, since it runs for each event of the program.
+        One loop without calls of Python functions, since it runs for each operation of the program.
         """
-        shared, births, deaths = self._shared, self._reuse.births, self._reuse.deaths
-        are_own = shared.isdisjoint
+        are_own = self._shared.isdisjoint
         for entry in entries:
-            if type(entry) is Work:
-                if entry.stream == self._last_work and are_own(map(_BLOCK, entry.touches)):
-                    continue
-            elif type(entry) is Birth:
-                block = entry.block
-                unowned = block.stream is None and self._captures.active
-                if not (unowned or block in shared or block in births):
-                    continue
-            elif type(entry) is Death:
-                block = entry.block
-                freed = entry.kind is FreeKind.EXPLICIT and block in shared
-                if not (freed or block in deaths):
-                    continue
+            if (
+                type(entry) is Work
+                and entry.stream == self._last_work
+                and are_own(map(_BLOCK, entry.touches))
+            ):
+                continue
             self._add(entry)
 
     def _add(self, entry: Entry) -> None:
@@ -217,16 +181,11 @@ class _Translation:
             case Move(source=source, target=target):
                 if source is not None and target is not None:
                     self._move(entry, source, target)
-            case HostTouch(place=place, name=name, touches=touches):
-                located = self._sources.locate(place)
-                accesses = tuple(self._access(Touch(*touch), located) for touch in touches)
-                self._emit(HostAccess(self._site(place), accesses=accesses, name=name))
-            case Birth(block=block):
-                self._blocks[block.id] = block
-                site = self._site(block.place)
-                self._emit(Alloc(site, buffer=block.id, stream=block.stream, name=block.name))
-            case Death():
-                self._death(entry)
+            case HostTouch():
+                self._emit(self._by_host(entry))
+            case Body(lane=lane, touches=parts):
+                for part in parts:
+                    self._emit(replace(self._by_host(part), lane=lane))
             case Keep(block=block, stream=stream):
                 self._blocks[block.id] = block
                 self._emit(KeepAlive(self._site(entry.place), buffer=block.id, stream=stream))
@@ -240,6 +199,11 @@ class _Translation:
 
     def _emit(self, op: Op) -> None:
         self._ops += self._captures.recorded(op)
+
+    def _by_host(self, entry: HostTouch) -> HostAccess:
+        located = self._sources.locate(entry.place)
+        accesses = tuple(self._access(Touch(*touch), located) for touch in entry.touches)
+        return HostAccess(self._site(entry.place), accesses=accesses, name=entry.name)
 
     def _work(self, entry: Work) -> None:
         touches = [Touch(*touch) for touch in entry.touches if touch[0] in self._shared]
@@ -265,6 +229,7 @@ class _Translation:
                 src=self._access(source, located),
                 dst=self._access(target, located),
                 host=entry.effect,
+                library=entry.library,
                 name=entry.name,
             )
         )
@@ -274,17 +239,23 @@ class _Translation:
         """Code that is not traced may order what it has: a stream, or all of them."""
         return _ESCAPE if stream in self._foreign else self._everywhere
 
-    def _death(self, entry: Death) -> None:
-        self._blocks[entry.block.id] = entry.block
-        self._emit(
-            Free(
-                self._site(entry.place),
-                buffer=entry.block.id,
-                stream=entry.stream,
-                kind=entry.kind,
-                name=entry.name,
-            )
-        )
+    def _born(self, block: Block) -> None:
+        # What no stream orders matters in a capture, where it may be refused.
+        told = block.stream is not None or self._captures.active
+        if not told and block not in self._shared and block not in self._lives.births:
+            return
+        self._blocks[block.id] = block
+        before = self._lives.before.get(block)
+        reuses = None if before is None else before.id
+        site = self._site(block.place)
+        self._emit(Alloc(site, buffer=block.id, stream=block.stream, name=block.name, reuses=reuses))
+
+    def _died(self, block: Block) -> None:
+        if block.death is None:
+            return
+        place, kind, stream, name = block.death
+        self._blocks[block.id] = block
+        self._emit(Free(self._site(place), buffer=block.id, stream=stream, kind=kind, name=name))
 
     def _access(self, touch: Touch, located: Located) -> Access:
         block = touch.block
@@ -338,6 +309,8 @@ class _Translation:
             block.device,
             block.stream,
             located.span if block.place is not None else None,
+            pool=block.pool,
+            pool_awaits=block.pool_awaits,
         )
 
 
