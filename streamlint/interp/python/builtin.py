@@ -17,9 +17,10 @@ from streamlint.interp.python import (
     objects,
     text,
 )
-from streamlint.interp.state import bounded, elements, names, symbols
+from streamlint.interp.state import bounded, elements, flavors, names, symbols
 from streamlint.interp.state.ends import PathEnds
 from streamlint.interp.state.values import (
+    FALSE,
     NONE,
     TRUE,
     ApiV,
@@ -403,6 +404,10 @@ def _hasattr(m: Machine, value: Value, name: Value) -> Value:
             return TRUE
         case SymV(of), ConstV(str() as attribute) if symbols.Attr(of, attribute) in m.roles:
             return TRUE
+        case BufferV(flavor=flavor), ConstV("__cuda_array_interface__") if flavor in flavors.DEVICE_FLAVORS:
+            return TRUE
+        case BufferV(flavor=Flavor.ARRAY), ConstV("__cuda_array_interface__"):
+            return FALSE
         case _:
             return given_by("hasattr", value, name)
 
