@@ -122,7 +122,8 @@ def _judge_recycled(judged: Judged, number: OpId, pending: list[Pending], use: O
     ]
     if not open_:
         return
-    before, doubts = open_[0]
+    # Of two with equally many doubts the unseen one: callers may show it.
+    before, doubts = min(reversed(open_), key=lambda one: len(one[1]))
     name, owner = quoted(judged.buffer_name(alloc.buffer)), quoted(judged.stream_name(alloc.stream))
     yield Problem(
         later=use,

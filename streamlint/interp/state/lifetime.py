@@ -137,9 +137,9 @@ def after_statement(m: Machine, span: Span) -> None:
 def before_allocation(m: Machine, stream: StreamId, span: Span) -> None:
     """Looks for memory that its own stream used last, and that an allocation may get from now on.
 
-    ``out = sample(hidden)`` has left a kernel behind that reads its logits; ``torch.empty(n)`` gets their
-    block.
-    This matters to another stream that uses the new memory first: only paths with such streams are looked at.
+    ``out = sample(hidden)`` has left a kernel behind that reads its logits: ``torch.empty(n)`` gets their
+    block. This matters to another stream that uses the new memory first: only paths with such streams are
+    looked at.
     """
     if any(number != stream and not other.is_default for number, other in m.streams.items()):
         _drop_among(m, _used_lately(m, stream), span)
