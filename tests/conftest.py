@@ -11,6 +11,7 @@ import pytest
 
 from streamlint.cache import identity
 from streamlint.cache.folder import VARIABLE
+from streamlint.run import collector
 from streamlint.run.session import Session
 from tests.cli_support import SOURCE, FakeEngine, install
 from tests.warm_start import Warm
@@ -33,6 +34,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # A full collection walks over all test modules; after each analysis Python
 # takes all that was alive before for new, which makes them frequent. Here they are rare.
 gc.set_threshold(*gc.get_threshold()[:2], 1_000)
+collector.GROWTH = 2.5
 
 
 @pytest.fixture(autouse=True, scope="session")

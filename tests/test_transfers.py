@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import pytest
+
 from streamlint import check_source
 from streamlint.finding import Confidence
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def _in_a_tree_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text is checked as one of the current folder's: the repository has a thousand others."""
+    monkeypatch.chdir(tmp_path)
+
 
 SENT = """\
 import cupy as cp

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 from streamlint.interp.state.lifetime import CONVERSIONS
 from streamlint.judging import evidence
 from streamlint.order.hb import Verdict
-from streamlint.trace import Alloc, Copy, Doubt, Free, HostAccess, HostEffect, KeepAlive, Launch, Mode, OpId
+from streamlint.rules.base import part
+from streamlint.trace import Alloc, Copy, Doubt, Free, HostEffect, KeepAlive, Launch, Mode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from streamlint.rules.base import Judged, Problem
-    from streamlint.trace import BufferId
+    from streamlint.trace import BufferId, OpId
 
 _NONE = frozenset[Doubt]()
 _ALIAS = frozenset({Doubt.ALIAS})
@@ -99,12 +100,9 @@ def _is_upload(judged: Judged, number: OpId) -> bool:
 
 def _is_used_early(judged: Judged, first: OpId, conversion: OpId, made: BufferId) -> bool:
     """Whether what a conversion gives is used before ``first`` is known to be complete."""
-    for position in range(conversion + 1, len(judged.trace.ops)):
-        number, op = OpId(position), judged.op(OpId(position))
-        if not isinstance(op, (Launch, Copy, HostAccess)):
-            continue
-        if all(access.buffer != made for access in op.accesses):
-            continue
+    index, later = judged.index, conversion + 1
+    uses = (*part(index.of_buffer.get(made, []), later), *part(index.by_host.get(made, []), later))
+    for number in uses:
         if judged.hb.ordered(first, number).verdict is Verdict.YES:
             continue
         further = _made_from(judged, number, made)
@@ -115,10 +113,9 @@ def _is_used_early(judged: Judged, first: OpId, conversion: OpId, made: BufferId
 
 def _is_written_late(judged: Judged, conversion: OpId, second: OpId, source: BufferId) -> bool:
     """Whether the operand of a conversion is written by what is not known to be complete at ``second``."""
-    for position in range(conversion):
-        number, op = OpId(position), judged.op(OpId(position))
-        if not isinstance(op, (Launch, Copy)):
-            continue
+    for number in part(judged.index.of_buffer.get(source, []), before=conversion):
+        op = judged.op(number)
+        assert isinstance(op, (Launch, Copy)), "these are indexed"
         if not any(access.buffer == source and access.mode.writes for access in op.accesses):
             continue
         if judged.hb.ordered(number, second).verdict is Verdict.YES:

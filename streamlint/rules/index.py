@@ -16,6 +16,7 @@ from streamlint.trace import (
     Callback,
     Copy,
     Doubt,
+    HostAccess,
     KeepAlive,
     LaneId,
     Launch,
@@ -40,6 +41,8 @@ class Index:
     of_stream: dict[StreamId, list[OpId]] = field(default_factory=dict)
     of_buffer: dict[BufferId, list[OpId]] = field(default_factory=dict)
     """Launches and copies by what they use."""
+    by_host: dict[BufferId, list[OpId]] = field(default_factory=dict)
+    """What the host does, by what it touches."""
     kept: dict[BufferId, list[OpId]] = field(default_factory=dict)
     """What keeps memory back: ``x.record_stream(side)``."""
     waits: dict[StreamId, list[OpId]] = field(default_factory=dict)
@@ -70,9 +73,10 @@ class Index:
                 if not is_entry(op) and not is_return(op):
                     made.last_work[stream, op.at.call, op.lane] = number
             match op:
-                case Launch() | Copy():
+                case Launch() | Copy() | HostAccess():
+                    uses = made.by_host if isinstance(op, HostAccess) else made.of_buffer
                     for buffer in dict.fromkeys(access.buffer for access in op.accesses):
-                        made.of_buffer.setdefault(buffer, []).append(number)
+                        uses.setdefault(buffer, []).append(number)
                 case Wait():
                     made._add_wait(number, op, ops, hb)
                 case Record():

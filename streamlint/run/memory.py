@@ -68,7 +68,7 @@ class Memory:
         self._changed = self._now.changed(self._earlier)
         self._lines: dict[str, bytes] = {}
         self.searches = self._known_searches()
-        """Searches whose answers are known: the paths of the files that match."""
+        """Searches whose answers are known: the paths of the files that match, in one order."""
 
     def _known_searches(self) -> dict[Search, tuple[str, ...]]:
         """What was searched for earlier: only the files that have changed since are asked again."""
@@ -137,8 +137,7 @@ class Memory:
             if search not in self.searches:
                 matching = (path for path in self._files if search.matches(self._text(path)))
                 self.searches[search] = tuple(sorted(matching))
-            # In one order, whoever has searched.
-            parts += [_bytes(f"{path}\0{names[self._files[path]]}") for path in sorted(self.searches[search])]
+            parts += [_bytes(f"{path}\0{names[self._files[path]]}") for path in self.searches[search]]
             parts.append(b"")
         return digest(*parts)
 

@@ -330,20 +330,16 @@ class Session:
         ``ready.synchronize(); scorer.add(batch)``: the batch is complete. A file that names no stream is not
         looked at by itself.
         """
-        others = [other for other in self._calling(name) if other != module.name]
         return any(
-            name in called.body_names or any(name in decl.called for decl in relevance.all_functions(called))
-            for other in others
-            if (called := self.project.module(other)) is not None
-            and starts.mentions_streams(self.project, called)
+            name in other.body_names or any(name in decl.called for decl in relevance.all_functions(other))
+            for other in self.project.others(self._calling(name), module.path)
+            if starts.mentions_streams(self.project, other)
         )
 
     def _records(self, where: str, name: str) -> Iterator[bool]:
         """Whether files other than ``where`` record an event of this name."""
-        for other in self._matching(searches.records(name)):
-            module = self.project.module(other)
-            if module is not None and module.path != where:
-                yield text_order.recorded_by_others(module, name, "")
+        for other in self.project.others(self._matching(searches.records(name)), where):
+            yield text_order.recorded_by_others(other, name, "")
 
     def _is_named_elsewhere(self, module: ir.Module, thing: str) -> bool:
         """Whether another file that names the module gets at a stream or event: ``loader.copy_stream``."""
@@ -373,7 +369,7 @@ class Session:
     def _matching(self, search: Search) -> tuple[str, ...]:
         """The modules whose files match a search."""
         if search not in self._found:
-            self._found[search] = tuple(map(self.tree.relative, self._paths(search)))
+            self._found[search] = tuple(sorted(map(self.tree.relative, self._paths(search))))
         found = self._searched[search] = self._found[search]
         if search not in self._matches:
             self._matches[search] = tuple(sorted(self.tree.named.of_places[where] for where in found))

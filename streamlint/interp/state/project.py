@@ -12,7 +12,7 @@ from streamlint.interp.state.budgets import LIMITS, Budgets
 from streamlint.interp.state.values import ApiV, ClassV, FuncV, ModuleV, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from streamlint.interp.facts.given_classes import Given
     from streamlint.interp.facts.kinds import Fact
@@ -107,6 +107,13 @@ class Project:
     def module_at(self, path: str) -> ir.Module | None:
         """Of the modules that were looked at, the one of a file."""
         return next((each for each in self.modules.values() if each is not None and each.path == path), None)
+
+    def others(self, names: Iterable[str], path: str) -> Iterator[ir.Module]:
+        """The modules of some names, as far as there are any, but for the one that a file holds."""
+        for name in names:
+            module = self.module(name)
+            if module is not None and module.path != path:
+                yield module
 
     def is_cupy(self, name: str) -> bool:
         """Whether a module's unknown arrays are CuPy's: it imports CuPy and not PyTorch."""
