@@ -95,15 +95,22 @@ def test_what_most_files_import_stays_indexed(tmp_path: Path, monkeypatch: pytes
 
 
 def test_who_captures_is_asked_of_the_texts(tmp_path: Path) -> None:
-    """A fix asks who captures what it changes: of the files that call ``run``, one has a capture."""
-    calls = "import torch\n\ndef step(worker, x):\n    worker.run(x)\n"
-    captures = calls.replace("    worker", "    with torch.cuda.graph(worker.graph):\n        worker")
-    plain = {f"calls{number}.py": calls for number in range(5)}
-    texts = {"worker.py": FIELD, "common.py": "class Base:\n    pass\n", "captures.py": captures, **plain}
-    files = tuple(written(tmp_path, texts))
-    run = session.Session(tmp_path, files, engine.Settings(), {})
-    result = session.collected(run, tmp_path / "worker.py")
-    assert not any(fix.safe for finding in result.findings for fix in finding.fixes)
-    assert result.reads is not None
-    assert "captures" in result.reads.modules
-    assert result.reads.modules.isdisjoint(path.removesuffix(".py") for path in plain)
+    """A fix asks who captures what it changes: the file that does is looked up, though nothing imports it."""
+    captures = "import torch\n\ndef step(worker, g):\n    with torch.cuda.graph(g):\n        worker.run()\n"
+    worker = """\
+import torch
+
+def run():
+    side, x = torch.cuda.Stream(), torch.ones(4, device="cuda")
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        y = x * 2
+    return y.sum()
+"""
+    for others, is_safe in (({}, True), ({"captures.py": captures}, False)):
+        files = tuple(written(tmp_path, {"worker.py": worker, **others}))
+        run = session.Session(tmp_path, files, engine.Settings(), {})
+        result = session.collected(run, tmp_path / "worker.py")
+        assert {fix.safe for finding in result.findings for fix in finding.fixes} == {is_safe}
+        assert result.reads is not None
+        assert ("captures" in result.reads.modules) is not is_safe
