@@ -57,9 +57,16 @@ class Place:
         return is_safe(self, lines, named, tensor)
 
     def uses(self, *named: Named) -> bool:
-        """Whether the statements beside it use what a line names: it need not be there behind their block."""
-        block = self.source.block(self.statement)
-        used = {ast.dump(part) for each in block for part in unconditional(each)}
+        """Whether the statements beside it do what needs what a line names; a test of it does not."""
+        used: set[str] = set()
+        for part in (part for each in self.source.block(self.statement) for part in unconditional(each)):
+            match part:
+                case ast.Call(args=args):
+                    used |= {ast.dump(each) for each in args}
+                case ast.Attribute(value=value) | ast.withitem(context_expr=value):
+                    used.add(ast.dump(value))
+                case _:
+                    pass
         return all(ast.dump(expression_of(each.text)) in used for each in named if each.simple)
 
     def sees(self, other: Place) -> bool:
