@@ -28,11 +28,9 @@ def run(x):
 
 FIELD = """\
 import torch
-from common import Base
 
-class Worker(Base):
+class Worker:
     def __init__(self):
-        super().__init__()
         self.side = torch.cuda.Stream()
 
     def run(self, x: torch.Tensor):
