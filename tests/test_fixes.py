@@ -75,11 +75,6 @@ def test_nine_of_ten_wrong_fixtures_have_a_fix(mended: list[Mending]) -> None:
     assert counted[1] >= 0.9 * counted[0], table(mended)
 
 
-def test_the_table_of_the_documentation_is_what_is_counted(mended: list[Mending]) -> None:
-    text = (ROOT / "docs" / "fixes.md").read_text(encoding="utf-8").splitlines()
-    assert [line for line in text if line.startswith("| SL")] == table(mended)
-
-
 def test_no_stream_is_recorded_for_pinned_memory(mended: list[Mending]) -> None:
     """``record_stream`` of a tensor on the host raises an error."""
     (found,) = (each for each in mended if each.file == FIXTURES / "torch" / "sl401_pinned_pool.py")
