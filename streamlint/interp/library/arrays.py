@@ -360,11 +360,16 @@ def launch_triton(
     return NONE
 
 
-def launch(m: Machine, kernel: Value, config: Value, args: Sequence[Value], span: Span) -> Value:
-    """``kernel[config](args)`` on the stream of its configuration."""
-    lib = Lib.NUMBA
+def launch(
+    m: Machine, kernel: Value, config: Value, args: Sequence[Value], span: Span, by: Lib = Lib.NUMBA
+) -> Value:
+    """``kernel[config](args)`` on the stream of its configuration.
+
+    ``by`` is who launches what is no kernel in sight: ``wp.launch(self.update, ...)`` is Warp.
+    """
+    lib = by
     if isinstance(kernel, FuncV):
-        lib = kernels.library(m, kernel) or Lib.NUMBA
+        lib = kernels.library(m, kernel) or by
     given = _configured_stream(m, config)
     stream = _launch_stream(m, given, lib, span)
     uses = kernels.python_uses(m, kernel) if isinstance(kernel, FuncV) else None
@@ -383,7 +388,7 @@ def launch(m: Machine, kernel: Value, config: Value, args: Sequence[Value], span
             target.append(Access(view.id, use.mode, view.region))
             if lib is Lib.NUMBA:
                 handoffs.to_numba_kernel(m, view, stream.id, span)
-    name = kernel.function.name if isinstance(kernel, FuncV) else "kernel"
+    name = kernel.function.name if isinstance(kernel, FuncV) else _field(kernel) or "kernel"
     doubts = frozenset() if uses is not None else frozenset({Doubt.OPAQUE})
     m.emit(
         Launch(
@@ -403,6 +408,11 @@ def launch(m: Machine, kernel: Value, config: Value, args: Sequence[Value], span
         # Numba copies host arrays to the device before the kernel and back after it.
         m.emit(SyncStream(m.site(span), m.lane, stream=stream.id, name=name))
     return NONE
+
+
+def _field(value: Value) -> str | None:
+    """``update`` of ``self.update``."""
+    return value.symbol.name if isinstance(value, SymV) and isinstance(value.symbol, symbols.Attr) else None
 
 
 def _configured_stream(m: Machine, config: Value) -> Value:

@@ -403,7 +403,7 @@ def launch_python(call: Call, kernel: str, lists: Sequence[str], stream: str) ->
     """``wp.launch(kernel, dim, inputs=[...], outputs=[...], stream=s)``"""
     args = [one for name in lists for one in elements.listed(call.m, call.value(name)) or ()]
     config = TupleV((NONE, NONE, call.value(stream)))
-    return arrays.launch(call.m, call.value(kernel), config, args, call.span)
+    return arrays.launch(call.m, call.value(kernel), config, args, call.span, call.lib)
 
 
 def of_module(m: Machine, variable: Symbol, lib: fx.Lib, span: Span) -> BufferV:
