@@ -297,6 +297,11 @@ def rule_of(path: Path) -> str:
     return path.stem.split("_")[0].upper()
 
 
+def needs_two_gpus(path: Path) -> bool:
+    """The docstring of such a fixture file ends with these words."""
+    return (ast.get_docstring(ast.parse(path.read_bytes())) or "").endswith("Needs two GPUs to run.")
+
+
 _COLUMNS: tuple[tuple[str, Callable[[str], bool]], ...] = (
     ("bad", lambda name: name.endswith("_bad")),
     ("ok", lambda name: name.endswith("_ok")),

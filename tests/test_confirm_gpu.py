@@ -30,7 +30,7 @@ from streamlint.confirm.verdict import Verdict
 from streamlint.finding import leading
 from streamlint.run.engine import Settings, analyze
 from streamlint.witness import UNDECLARED, ByDeadlock, ByError, ByTime, NoWitness
-from tests.expectations import FIXTURES, functions, parse, rule_of
+from tests.expectations import FIXTURES, functions, needs_two_gpus, parse, rule_of
 
 if TYPE_CHECKING:
     from streamlint.finding import Finding
@@ -46,9 +46,6 @@ LIBRARIES = {
     "numba": "numba.cuda",
 }
 """What the fixtures of a folder import; without it they are skipped."""
-
-TWO_GPUS = "Needs two GPUs to run."
-"""How the docstring of a fixture file ends that one GPU is not enough for."""
 
 
 @dataclass(frozen=True)
@@ -212,7 +209,7 @@ def _possible(case: Case, gpus: int) -> str | None:
     library = LIBRARIES[case.path.parent.name]
     if not _importable(library):
         return f"needs {library}"
-    if (ast.get_docstring(ast.parse(case.path.read_bytes())) or "").endswith(TWO_GPUS) and gpus < 2:
+    if gpus < 2 and needs_two_gpus(case.path):
         return "needs two GPUs"
     return None
 

@@ -239,6 +239,34 @@ def test_memory_whose_last_user_was_its_own_stream(tmp_path: Path, waits: bool, 
     assert run.codes() == found
 
 
+@pytest.mark.parametrize(("waits", "found"), [(False, ["SL403"]), (True, [])])
+def test_memory_that_another_stream_had_filled_before(tmp_path: Path, waits: bool, found: list[str]) -> None:
+    """``batch = torch.empty(n)``, filled aside and doubled here, with each request."""
+    run = Run(tmp_path)
+    for _ in range(2):
+        batch = run.block(0x1000)
+        if waits:
+            run.record(7, DEFAULT)
+            run.wait(SIDE, 7)
+        run.work(SIDE, (batch, Mode.WRITE))
+        run.record(8, SIDE)
+        run.wait(DEFAULT, 8)
+        run.work(DEFAULT, (batch, Mode.READ))
+        run.recorder.died(0x1000, FreeKind.DROPPED)
+    assert run.codes() == found
+
+
+def test_a_use_that_the_drop_did_not_wait_for_is_told_once(tmp_path: Path) -> None:
+    """A third stream fills what a second one still reads: the drop was too early, not the allocation."""
+    run = Run(tmp_path)
+    freed_early(run, reused=0x8000)
+    out = run.block(0x1000)
+    run.record(9, DEFAULT)
+    run.wait(OTHER, 9)
+    run.work(OTHER, (out, Mode.WRITE))
+    assert run.codes() == ["SL401"]
+
+
 @pytest.mark.parametrize(("library", "found"), [("", ["SL401"]), ("PyTorch", [])])
 def test_a_page_of_a_pool_that_knows_its_own_copies(tmp_path: Path, library: str, found: list[str]) -> None:
     """``cudaMemcpyAsync(target, torch.full((n,), 7.0, pin_memory=True).data_ptr(), ...)``."""

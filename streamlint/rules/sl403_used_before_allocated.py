@@ -95,17 +95,19 @@ def _pending(judged: Judged, number: OpId, alloc: Alloc, left: Free | None, entr
     """What may still use a fresh block: the last user of memory that was seen to go back, and unseen ones."""
     made = judged.trace.buffers[alloc.buffer]
     if alloc.reuses is not None:
-        for use in lifetimes.last_uses(judged, alloc.reuses, number):
-            yield use, lifetimes.use_doubts(judged.op(use), alloc.reuses)
+        yield from _by_owner(judged, number, alloc, alloc.reuses)
     if left is not None and judged.trace.buffers[left.buffer].device == made.device:
-        uses = [
-            use
-            for use in lifetimes.last_uses(judged, left.buffer, number)
-            if stream_of(judged.op(use)) == alloc.stream
-        ]
-        yield from ((use, left.doubts | lifetimes.use_doubts(judged.op(use), left.buffer)) for use in uses)
+        for use, doubts in _by_owner(judged, number, alloc, left.buffer):
+            yield use, left.doubts | doubts
     if stream_of(judged.op(entry)) == alloc.stream:
         yield entry, frozenset({Doubt.ARGUMENT})
+
+
+def _by_owner(judged: Judged, number: OpId, alloc: Alloc, old: BufferId) -> Iterator[Pending]:
+    """The last use of the memory on the allocating stream. The drop had to wait for that of others."""
+    for use in lifetimes.last_uses(judged, old, number):
+        if stream_of(judged.op(use)) == alloc.stream:
+            yield use, lifetimes.use_doubts(judged.op(use), old)
 
 
 def _judge_recycled(judged: Judged, number: OpId, pending: list[Pending], use: OpId) -> Iterator[Problem]:

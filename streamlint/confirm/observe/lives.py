@@ -32,7 +32,7 @@ class Lives:
         self.births: set[Block] = set()
         """Of blocks that get memory of a shared one."""
         self.before: dict[Block, Block] = {}
-        """By a shared block of a stream's own: the one that had its memory before, for that stream alone."""
+        """By a shared block of a stream's own: the one of that stream that had its memory before."""
         self._shared = shared
         self._deaths: set[Block] = set()
         self._starts: list[int] = []
@@ -59,7 +59,7 @@ class Lives:
         return dead in self._deaths or (dead.by_call and dead in self._shared)
 
     def _follows(self, block: Block, old: Block) -> None:
-        if old not in self._shared and block.stream is not None and old.stream == block.stream:
+        if block.stream is not None and old.stream == block.stream:
             self.before[block] = old
 
     def _died(self, block: Block) -> None:
