@@ -407,6 +407,9 @@ LIKE_FACTORIES = frozenset(
 NEW_METHODS = frozenset("new_empty new_zeros new_ones new_full new_tensor new_empty_strided".split())
 UNFILLED = frozenset("empty empty_like new_empty empty_strided new_empty_strided empty_permuted".split())
 
+SET_DEFAULT_DEVICE = "torch.set_default_device"
+DEFAULT_DEVICE = "torch.get_default_device"
+
 PURE_FUNCTIONS = frozenset(
     "device dtype Size is_tensor is_storage is_grad_enabled set_grad_enabled no_grad enable_grad "
     "inference_mode get_default_dtype set_default_dtype finfo iinfo manual_seed Generator compile "

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from streamlint.interp.facts import known, places
 from streamlint.interp.state import names, symbols
 from streamlint.interp.state.values import (
+    NONE,
     ApiV,
     BufferV,
     ConstV,
@@ -114,6 +115,16 @@ def attribute(device: DeviceV, name: str) -> Value | None:
         return ConstV(device.is_host == (name == "is_cpu"))
     asked = symbols.Attr(device.symbol or symbol_of(device), "is_cuda")
     return SymV(asked if name == "is_cuda" else symbols.negation(asked))
+
+
+def make_default(m: Machine, value: Value) -> None:
+    """``torch.set_default_device("cuda")``: what is made without naming a device is made there.
+
+    What is made on ``meta`` is no memory yet, and no work.
+    """
+    settled = names.settle(m, value)
+    device = as_device(m, settled) if settled != NONE else NONE
+    m.default_device = NONE if device == DeviceV("?meta") else device
 
 
 def current(m: Machine) -> DeviceV:

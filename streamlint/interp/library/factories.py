@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from streamlint.interp.facts import touching
 from streamlint.interp.library import addresses, copies, devices, dtypes, layout, storage, tensors
 from streamlint.interp.state import forms, lifetime, names
 from streamlint.interp.state.values import (
@@ -39,6 +40,13 @@ def _takes_sizes(name: str) -> bool:
     return name.removeprefix("new_") in _SIZED
 
 
+def _has_other_defaults(m: Machine) -> bool:
+    """Whether the module at work chooses a default device somewhere: it may have, before it came here."""
+    module = m.project.module(m.frame.env.module)
+    name = model.SET_DEFAULT_DEVICE.rpartition(".")[2]
+    return module is not None and any(name in used for used in touching.used_by(module))
+
+
 def make(
     m: Machine,
     name: str,
@@ -52,9 +60,11 @@ def make(
     device = m.buffers[like.id].device if like is not None else m.device
     by = m.buffers[like.id].residence if like is not None else Evidence.SHOWN
     by_default = False
-    # torch.empty(n, device=None): where the default device is, which is the host.
-    if names.settle(m, kwargs.get("device", NONE)) != NONE:
-        target = devices.as_device(m, kwargs["device"])
+    # torch.empty(n, device=None): where the default device is, which is the host if nothing else is said.
+    asked = names.settle(m, kwargs.get("device", NONE))
+    asked = m.default_device if asked == NONE and like is None else asked
+    if asked != NONE:
+        target = devices.as_device(m, asked)
         by = target.by
         if target.is_host:
             space = Space.PAGEABLE
@@ -63,6 +73,7 @@ def make(
             device = m.device if target.id.startswith("?") else target.id
     elif like is None:
         by_default = True
+        by = Evidence.ASSUMED if _has_other_defaults(m) else by
     if space is Space.PINNED:
         space = Space.PAGEABLE
     if "pin_memory" in kwargs and space is Space.PAGEABLE:

@@ -66,7 +66,7 @@ def assign(m: Machine, target: BufferV, value: Value, span: Span) -> None:
         stream = m.current_stream(flavors.library(target), m.buffers[target.id].device)
         by = flavors.product(target)
         copies.on_stream(
-            m, target, sources[0], stream.id, span, blocking=False, name="assignment", library=by
+            m, target, sources[0], stream.id, span, blocking=False, name="copy by assignment", library=by
         )
         return
     if target.flavor is Flavor.ARRAY:
@@ -76,7 +76,7 @@ def assign(m: Machine, target: BufferV, value: Value, span: Span) -> None:
         m.emit(HostAccess(m.site(span), m.lane, accesses=(written, *reads), name="assignment"))
         return
     if sources and sources[0].flavor is not Flavor.ARRAY and m.space(sources[0]) is not m.space(target):
-        copies.copy(m, target, sources[0], span, name="assignment")
+        copies.copy(m, target, sources[0], span, name="copy by assignment")
         return
     accesses = (
         Access(target.id, Mode.WRITE, target.region),

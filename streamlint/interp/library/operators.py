@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import known
@@ -26,6 +27,7 @@ from streamlint.interp.state.values import (
     FALSE,
     NONE,
     ConstV,
+    DeviceV,
     HeapV,
     Shape,
     SymV,
@@ -46,6 +48,10 @@ from streamlint.trace import (
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
+
+
+_BY_DEFAULT = DeviceV("cpu", by=Evidence.ASSUMED, places=True)
+"""Where tensors are made of which the code has said nothing: its caller may have."""
 
 
 def _as_tensor(m: Machine, value: Value) -> Value:
@@ -91,8 +97,15 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
         return m.fresh(model.LOADED_TO_HOST, span) if target.is_host else m.result(path, span)
     if path == "torch.utils.data.DataLoader" and _yields_pageable(m, kwargs, span):
         return m.fresh(model.UNPINNED_LOADER, span)
+    if path == model.SET_DEFAULT_DEVICE:
+        devices.make_default(m, args[0] if args else kwargs.get("device", NONE))
+        return NONE
+    if path == model.DEFAULT_DEVICE:
+        return _BY_DEFAULT if m.default_device == NONE else m.default_device
     if last in model.PURE_FUNCTIONS:
-        return given_by(path, *args) if last != "device" else devices.as_device(m, args[0] if args else NONE)
+        if last != "device":
+            return given_by(path, *args)
+        return replace(devices.as_device(m, args[0] if args else NONE), places=True)
     if last == "pin_memory" and args and tensors.buffers_in(m, args[:1]):
         # An accelerator's pin_memory is a function, not a method of the tensor.
         return copies.method(m, tensors.buffers_in(m, args[:1])[0], last, args[1:], kwargs, span)

@@ -43,6 +43,7 @@ class _Restore:
         self.span = span
         self.current = dict(m.current)
         self.device = devices.current(m)
+        self.default_device = m.default_device
         self.stacked: list[Callable[[], object]] = []
         """What else is left with it, the last first: contexts that were entered on an ``ExitStack``."""
         self.raised = False
@@ -74,6 +75,7 @@ class _Restore:
             case ContextKind.STREAM | ContextKind.DEVICE | ContextKind.NULL:
                 pass
         m.current = self.current
+        m.default_device = self.default_device
         devices.select(m, self.device)
         if self.value.joins and isinstance(self.value.value, StreamV) and not m.cut:
             outer = m.current_stream(self.value.lib or Lib.TORCH)
@@ -95,7 +97,9 @@ def enter(m: Machine, value: Value, span: Span) -> tuple[Value, _Restore]:
                 stream_values.select(m, context.value, context.lib)
             return value, restore
         case ContextKind.DEVICE:
-            if isinstance(context.value, DeviceV):
+            if isinstance(context.value, DeviceV) and context.value.places:
+                devices.make_default(m, context.value)
+            elif isinstance(context.value, DeviceV):
                 devices.select(m, devices.meant(m, context.value))
             return value, restore
         case ContextKind.CAPTURE:

@@ -13,6 +13,7 @@ from streamlint.interp.state.forms import Forms
 from streamlint.interp.state.frames import call_of_maker
 from streamlint.interp.state.lifetime import Lifetimes, in_pinned_pool
 from streamlint.interp.state.values import (
+    NONE,
     Born,
     BufferV,
     Comparison,
@@ -150,8 +151,10 @@ class Machine:
     """What host arrays were made of that hold addresses: ``np.array([int(pointer)], dtype=np.uint64)``."""
     assumed_device: bool = False
     """As in ``Trace``."""
+    default_device: Value = NONE
+    """Where PyTorch makes tensors that no device is named for, where the code has said so ..."""
     by_default: set[BufferId] = field(default_factory=set)
-    """Tensors that no device was named for: on the host, unless the caller chose another default."""
+    """... and those it made where nothing was said: on the host, unless the caller chose another default."""
     sizes: dict[BufferId, Symbol] = field(default_factory=dict)
     """Sizes of allocations in bytes, as keys of the values given."""
     forms: Forms = field(default_factory=Forms)

@@ -93,6 +93,8 @@ class DeviceV:
     """How it is known that it is the host, or that it is a GPU."""
     symbol: Symbol | None = field(default=None, compare=False)
     """Which unknown value names it."""
+    places: bool = field(default=False, compare=False)
+    """Whether it is PyTorch's: ``with torch.device("cuda"):`` says where tensors are made, no more."""
 
     @property
     def is_host(self) -> bool:
