@@ -100,8 +100,8 @@ def _is_upload(judged: Judged, number: OpId) -> bool:
 
 def _is_used_early(judged: Judged, first: OpId, conversion: OpId, made: BufferId) -> bool:
     """Whether what a conversion gives is used before ``first`` is known to be complete."""
-    index, later = judged.index, conversion + 1
-    uses = (*part(index.of_buffer.get(made, []), later), *part(index.by_host.get(made, []), later))
+    later = conversion + 1
+    uses = (*judged.uses(made, later), *part(judged.index.by_host.get(made, []), later))
     for number in uses:
         if judged.hb.ordered(first, number).verdict is Verdict.YES:
             continue
@@ -113,7 +113,7 @@ def _is_used_early(judged: Judged, first: OpId, conversion: OpId, made: BufferId
 
 def _is_written_late(judged: Judged, conversion: OpId, second: OpId, source: BufferId) -> bool:
     """Whether the operand of a conversion is written by what is not known to be complete at ``second``."""
-    for number in part(judged.index.of_buffer.get(source, []), before=conversion):
+    for number in judged.uses(source, before=conversion):
         op = judged.op(number)
         assert isinstance(op, (Launch, Copy)), "these are indexed"
         if not any(access.buffer == source and access.mode.writes for access in op.accesses):

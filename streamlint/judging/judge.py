@@ -133,8 +133,8 @@ def _settled(candidate: Candidate, run: Run, paths: Sequence[Judged]) -> Problem
     judged = candidate.judged
     settled = settle(candidate.problem, judged, run, paths)
     known = evidence.doubts_of(judged, settled) | conversions.doubts_of(judged, settled)
-    settled = replace(settled, doubts=settled.doubts | known)
-    return replace(settled, doubts=settled.doubts | odds.doubts_of(judged, settled, candidate.rule, paths))
+    against = odds.doubts_of(judged, settled, candidate.rule, paths)
+    return replace(settled, doubts=settled.doubts | known | against)
 
 
 def _surer(candidate: Candidate, run: Run, finding: Finding) -> tuple[OpenEnd | TwoStreams, Finding] | None:

@@ -34,11 +34,10 @@ def _goes_around(other: Judged, judged: Judged, problem: Problem) -> bool:
 
     ``if self.table is None: self.table = build(x.tolist())``: done before the capture, it raises nothing.
     """
+    if place_of(judged.op(problem.later)) in other.places:
+        return False
     reached = {op.at.span for op in other.trace.ops}
-    return (
-        all(note.span in reached for note in problem.notes)
-        and place_of(judged.op(problem.later)) not in other.places
-    )
+    return all(note.span in reached for note in problem.notes)
 
 
 def _files(judged: Judged, problem: Problem) -> Iterator[str]:

@@ -6,17 +6,15 @@ from typing import TYPE_CHECKING
 
 from streamlint.finding import Severity
 from streamlint.rules import lifetimes
-from streamlint.rules.base import Judged, Note, Problem, Rule, quoted
+from streamlint.rules.base import Judged, Note, Problem, Rule, quoted, stream_of
 from streamlint.trace import (
     Alloc,
     BufferId,
     Doubt,
     KeepAlive,
-    Launch,
     OpId,
     StreamKind,
 )
-from streamlint.trace import Copy as CopyOp
 from streamlint.witness import NoWitness
 
 if TYPE_CHECKING:
@@ -79,12 +77,7 @@ def _kept_for_others(judged: Judged) -> set[BufferId]:
 
 def _is_used_aside(judged: Judged, kept: KeepAlive) -> bool:
     """Whether another stream is seen to use the memory. If none is, unseen code may: why else record it?"""
-    return any(
-        isinstance(op, (Launch, CopyOp))
-        and op.stream != kept.stream
-        and lifetimes.accesses_to(op, kept.buffer)
-        for op in judged.trace.ops
-    )
+    return any(stream_of(judged.op(number)) != kept.stream for number in judged.uses(kept.buffer))
 
 
 def _may_differ(judged: Judged, kept: KeepAlive, made: Op) -> bool:
