@@ -93,6 +93,12 @@ def _framework(framework: Framework) -> Iterator[str]:
     yield f"Modules: {_listed(framework.modules)}."
     if framework.streams:
         yield from ("", f"Default streams by name: {_listed(name for name, _ in framework.streams)}.")
+    if framework.operations:
+        yield from (
+            "",
+            f"Each other function of {_listed(framework.operations)} reads the memory that it gets and makes its "
+            "result, on the stream that it is given or the current one.",
+        )
     if framework.raw_handles:
         yield from ("", f"Attributes of a stream that give its handle: {_listed(framework.raw_handles)}.")
     yield from _table("function", framework.functions)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 
-_LIBRARY = re.compile(rb"cuda|cupy|torch|numba|rmm|accelerator|musa|npu|xpu|warp|kvikio|tensorrt")
+_LIBRARY = re.compile(
+    rb"cuda|cupy|torch|numba|rmm|accelerator|musa|npu|xpu|warp|kvikio|tensorrt|nixl|cudf|dali"
+)
 
 # One alternation costs several times what a few plain substring searches cost, so that the
 # substrings, each a part of some alternative, go first: over half of the files have none of them.
@@ -27,6 +29,8 @@ _STREAM_PARTS = (
         b"transfer_",
         b"sync_p",
         b"iobinding",
+        b"_xfer",
+        b"to_external",
     ),
 )
 _STREAM_TEXT = re.compile(
@@ -38,7 +42,7 @@ _STREAM_TEXT = re.compile(
     rb"|pinned(?:_|=| =)|Pinned|pagelocked|[mM]allocManaged|malloc_managed|managed_(?:empty|zeros)"
     rb"|capture_(?:begin|end|launch)|(?:begin|end)_capture|ScopedCapture|graphed_callables"
     rb"|copy_from_(?:device|host)|import ucp|ucxx|sync_p(?:read|write)|with_iobinding"
-    rb"|transfer_(?:a?sync|submit)_(?:read|write)"
+    rb"|transfer_(?:a?sync|submit)_(?:read|write)|initialize_xfer|prepped_xfer|copy_to_external"
 )
 
 

@@ -8,14 +8,18 @@ from streamlint.models.cuda_core import CUDA_CORE
 from streamlint.models.cuda_driver import CUDA_DRIVER
 from streamlint.models.cuda_runtime import CUDA_RUNTIME
 from streamlint.models.cupy import CUPY
+from streamlint.models.dali import DALI
 from streamlint.models.deepnvme import DEEPNVME
 from streamlint.models.distributed import DISTRIBUTED
 from streamlint.models.kvikio import KVIKIO
 from streamlint.models.mooncake import MOONCAKE
 from streamlint.models.mpi import MPI
+from streamlint.models.nixl import NIXL
 from streamlint.models.numba import NUMBA
+from streamlint.models.nvmath import NVMATH
 from streamlint.models.onnx import ONNX
 from streamlint.models.pycuda import PYCUDA
+from streamlint.models.pylibcudf import CUDF
 from streamlint.models.rmm import RMM
 from streamlint.models.schema import (
     Api,
@@ -39,13 +43,14 @@ from streamlint.models.ucx import UCX
 from streamlint.models.warp import WARP
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Iterator
 
     from streamlint.trace import StreamKind
 
 FRAMEWORKS: tuple[Framework, ...] = (
     *(TORCH, CUDA_RUNTIME, CUDA_DRIVER, CUPY, NUMBA, CUDA_CORE, DISTRIBUTED),
     *(PYCUDA, WARP, RMM, KVIKIO, TENSORRT, MPI, UCX, MOONCAKE, DEEPNVME, ONNX),
+    *(CUDF, NVMATH, NIXL, DALI),
 )
 
 
@@ -94,6 +99,14 @@ STREAMS: dict[str, tuple[Lib, StreamKind]] = {
     for name, kind in framework.streams
 }
 """Names that are default streams, such as ``cupy.cuda.Stream.null``."""
+OPERATIONS = {module: framework for framework in FRAMEWORKS for module in framework.operations}
+NUMBERS = {
+    f"{module}.{name}": number
+    for framework in FRAMEWORKS
+    for module in framework.modules
+    for name, number in framework.constants
+}
+"""Members of enumerations of the libraries that are numbers."""
 TELLING = {
     (api.name): (role, framework, api)
     for framework in FRAMEWORKS
@@ -122,6 +135,16 @@ ALIKE_IN_C = {
 def find_function(path: str) -> tuple[Framework, Api] | None:
     """The row of a function by its dotted path, such as ``torch.cuda.current_stream``."""
     return FUNCTIONS.get(path)
+
+
+def find_operation(path: str) -> Framework | None:
+    """The library of a function without a row, if its module is one of those whose functions work alike."""
+    return next((OPERATIONS[module] for module in _owners(path) if module in OPERATIONS), None)
+
+
+def _owners(path: str) -> Iterator[str]:
+    while path := path.rpartition(".")[0]:
+        yield path
 
 
 def is_for_some_ranks(name: str) -> bool:

@@ -20,12 +20,17 @@ from streamlint.models.schema import (
 )
 from streamlint.trace import Space, StreamKind
 
+_POOL = "rmm.pylibrmm.cuda_stream_pool.CudaStreamPool()"
 _RESOURCES = {
     "CudaMemoryResource": "",
     "CudaAsyncMemoryResource": "",
     "ManagedMemoryResource": "",
     "PoolMemoryResource": "upstream_mr initial_pool_size maximum_pool_size",
 }
+
+
+_COPY_OF_ADDRESS = Copies("", "ptr", "stream", "size", blocking=True, unless="stream", makes=Space.DEVICE)
+"""``DeviceBuffer(size=n)`` copies nothing; a copy on the default stream is waited for."""
 
 
 def _resource(name: str, params: str) -> tuple[Api, Api]:
@@ -50,11 +55,17 @@ RMM = Framework(
             "obj flags",
             (NewStream(StreamKind.BLOCKING, "flags", wraps="obj"),),
         ),
-        Api("DeviceBuffer", "*rest ptr size stream mr", (Allocates(Space.DEVICE, "stream"),)),
+        Api("DeviceBuffer", "*rest ptr size stream mr", (_COPY_OF_ADDRESS,)),
         Api(
             "DeviceBuffer.to_device",
             "b stream",
             (Copies("", "b", "stream", blocking=True, unless="stream", makes=Space.DEVICE),),
+        ),
+        Api("pylibrmm.cuda_stream_pool.CudaStreamPool", "pool_size flags", (Makes(_POOL, ("flags",)),)),
+        Api(
+            "pylibrmm.cuda_stream_pool.CudaStreamPool().get_stream",
+            "stream_id",
+            (NewStream(StreamKind.BLOCKING, "flags"),),
         ),
         Api("reinitialize", "*options", (Pure(),)),
         *(api for name, params in _RESOURCES.items() for api in _resource(name, params)),
@@ -81,5 +92,10 @@ RMM = Framework(
         ("pylibrmm.stream.LEGACY_DEFAULT_STREAM", StreamKind.LEGACY),
         ("pylibrmm.stream.PER_THREAD_DEFAULT_STREAM", StreamKind.PER_THREAD),
     ),
-    raw_handles=(),
+    constants=(
+        ("pylibrmm.cuda_stream.CudaStreamFlags.SYNC_DEFAULT", 0),
+        ("pylibrmm.cuda_stream.CudaStreamFlags.NON_BLOCKING", 1),
+        ("pylibrmm.stream.CudaStreamFlags.SYNC_DEFAULT", 0),
+        ("pylibrmm.stream.CudaStreamFlags.NON_BLOCKING", 1),
+    ),
 )

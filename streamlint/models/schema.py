@@ -144,6 +144,7 @@ class SyncOnExit:
 class StreamWaitsStream:
     stream: str = "self"
     other: str = "stream"
+    """A stream, or a list of some."""
 
 
 @frozen()
@@ -195,6 +196,8 @@ class Queries:
     of: str = "self"
     status: bool = False
     """The answer is a status code: 0 is complete."""
+    told_by: tuple[str, str] | None = None
+    """The answer is a text: the first one says that it is complete, the second one that it is not yet."""
 
 
 @frozen()
@@ -215,7 +218,8 @@ class Copies:
     unless_false: str | None = None
     """A parameter that, when given and false, makes the copy not block (``blocking=False``)."""
     makes: Space | None = None
-    """Where the destination is allocated if ``dst`` is not given; the copy then returns it."""
+    """Where the destination is allocated if ``dst`` is not given; the copy then returns it. Where ``src`` is
+    not given either, nothing is copied."""
     pinned: str | None = None
     """A parameter that, when true, asks for pinned memory, if ``device`` names the host. Without ``device``
     the copy stays where the source is."""
@@ -292,6 +296,12 @@ class Background:
     only_gpu: bool = False
     """Memory that is not known to be the device's, or pinned, is none of its business here."""
     bound: str | None = None
+    when: tuple[str, str] | None = None
+    """Only where a parameter has this value."""
+    at: str | None = None
+    """The parameter that picks a part of the memory."""
+    ends: str | None = None
+    """The parameter that is asked whether the work is done, where that is not the result."""
 
 
 @frozen()

@@ -33,6 +33,10 @@ class Lib(Enum):
     MOONCAKE = "Mooncake"
     DEEPNVME = "DeepNVMe"
     ONNX = "ONNX Runtime"
+    CUDF = "pylibcudf"
+    NVMATH = "nvmath"
+    NIXL = "NIXL"
+    DALI = "DALI"
 
     @property
     def product(self) -> str:
@@ -54,7 +58,7 @@ class Lib(Enum):
                 return "KvikIO"
             case Lib.TENSORRT:
                 return "TensorRT"
-            case Lib.RMM | Lib.MPI | Lib.UCX | Lib.MOONCAKE | Lib.DEEPNVME | Lib.ONNX:
+            case _:
                 return str(self.value)
 
 
@@ -147,3 +151,8 @@ class Framework:
     """Of these imports one is needed for names of methods to tell: ``comm.Send(x)`` without ``mpi4py``."""
     raw_handles: tuple[str, ...] = ()
     """Attributes of a stream that give its raw handle."""
+    operations: tuple[str, ...] = ()
+    """Modules of which each function without a row reads the memory that it gets, and makes its result, in
+    order of its parameter ``stream``; without one on the current stream."""
+    constants: tuple[tuple[str, int], ...] = ()
+    """Members of enumerations that are numbers: ``CudaStreamFlags.NON_BLOCKING``."""

@@ -13,6 +13,7 @@ from streamlint.interp.library import (
     handoffs,
     in_place,
     kernels,
+    operations,
     stream_values,
     tensors,
     triton,
@@ -40,6 +41,7 @@ from streamlint.interp.state.values import (
 from streamlint.models import cuda_core as core_model
 from streamlint.models import cupy as cupy_model
 from streamlint.models import numba as numba_model
+from streamlint.models import pylibcudf as cudf_model
 from streamlint.models.schema import Lib
 from streamlint.trace import (
     Access,
@@ -90,6 +92,8 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
 def _meta(view: BufferV) -> frozenset[str]:
     if view.flavor is Flavor.NUMBA_ARRAY:
         return numba_model.META
+    if view.flavor is Flavor.CUDF_TABLE:
+        return cudf_model.META
     return core_model.META if view.flavor is Flavor.CORE_BUFFER else cupy_model.META
 
 
@@ -103,6 +107,11 @@ def method(
         return view
     if name in cupy_model.SPLITS:
         return _parts(m, view)
+    if view.flavor is Flavor.CUDF_TABLE and name not in cudf_model.META:
+        if "stream" not in kwargs:
+            return view
+        operands = tensors.buffers_in(m, [view, *args], unknown=False)
+        return operations.work(m, Lib.CUDF, name, operands, kwargs["stream"], span)
     if view.flavor in (Flavor.CORE_BUFFER, Flavor.RMM_BUFFER) or name in _meta(view):
         return m.result(symbols.Attr(symbol_of(view), name), span)
     if name in cupy_model.HOST_READS:

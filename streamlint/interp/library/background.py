@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import makers
 from streamlint.interp.library import memory
-from streamlint.interp.state import symbols
-from streamlint.interp.state.values import HeapV, SymV, TupleV, symbol_of
+from streamlint.interp.state import elements, symbols
+from streamlint.interp.state.values import NONE, ConstV, HeapV, SymV, TupleV, symbol_of
 from streamlint.models.onnx import STREAM_OPTION
 from streamlint.trace import (
     Access,
@@ -38,11 +38,14 @@ def run(call: Call, effect: fx.Background) -> EventV | None:
     It is modelled as a non-blocking stream of its own, which nothing orders but what the host knew before.
     """
     m, span = call.m, call.span
+    if effect.when is not None and call.value(effect.when[0]) != ConstV(effect.when[1]):
+        return None
     if effect.after_default:
         before = m.default(m.default_stream, call.lib).id
         m.emit(SyncStream(m.site(span), m.lane, stream=before, name=call.name()))
+    part = call.value(effect.at)
     used = [
-        Access(view.id, mode, view.region)
+        Access(view.id, mode, view.region if part == NONE else elements.selected(view, part))
         for names, mode in ((effect.reads, Mode.READ), (effect.writes, Mode.WRITE))
         for name in names
         for view in call.buffers(name)
@@ -68,6 +71,9 @@ def run(call: Call, effect: fx.Background) -> EventV | None:
         return None
     done = m.new_event(f"the result of {call.name()}", span, call.lib)
     m.emit(Record(m.site(span), m.lane, stream=stream, event=done.id))
+    if effect.ends is not None:
+        m.roles[symbol_of(call.value(effect.ends))] = done
+        return None
     return done
 
 

@@ -148,7 +148,9 @@ class Call:
 
     def stream(self, name: str | None) -> StreamV:
         """A stream argument; none given means the current stream, or the default stream of the runtime."""
-        value = self.value(name)
+        return self._as_stream(self.value(name))
+
+    def _as_stream(self, value: Value) -> StreamV:
         match value:
             case StreamV():
                 return value
@@ -289,8 +291,8 @@ class Call:
             case fx.HostWaitsDevice(device):
                 m.emit(SyncDevice(m.site(span), m.lane, device=self.device(device).id, name=self.name()))
                 return None
-            case fx.Queries(of, status):
-                return self._query(of, status=status)
+            case fx.Queries():
+                return self._query(effect)
             case fx.Copies():
                 return memory.copy(self, effect)
             case fx.Uses():
@@ -438,9 +440,13 @@ class Call:
 
     def _wait_stream(self, stream: str, other: str) -> None:
         m = self.m
-        event = m.event_of("wait_stream", self.span, self.lib)
-        m.emit(Record(m.site(self.span), m.lane, stream=self.stream(other).id, event=event.id))
-        self._emit_wait(self.stream(stream).id, event)
+        given = self.value(other)
+        several = elements.listed(m, given) if isinstance(given, (TupleV, HeapV)) else None
+        others = [self.stream(other)] if several is None else [self._as_stream(one) for one in several]
+        for waited in others:
+            event = m.event_of("wait_stream", self.span, self.lib)
+            m.emit(Record(m.site(self.span), m.lane, stream=waited.id, event=event.id))
+            self._emit_wait(self.stream(stream).id, event)
 
     def _record(self, effect: fx.Records) -> Value:
         m = self.m
@@ -463,8 +469,9 @@ class Call:
             m.emit(recorded)
         return made
 
-    def _query(self, of: str, *, status: bool) -> Value:
-        value = self.value(of)
+    def _query(self, effect: fx.Queries) -> Value:
+        value = self.value(effect.of)
+        value = self.m.roles.get(symbol_of(value), value)
         queried = (
             value
             if isinstance(value, (StreamV, EventV))
@@ -475,4 +482,4 @@ class Call:
             self.m.emit(CudaCall(site, lane, name=self.name(), stream=queried.id))
         else:
             self.m.emit(CudaCall(site, lane, name=self.name(), event=queried.id))
-        return QueryV(queried, status=status)
+        return QueryV(queried, status=effect.status, told_by=effect.told_by)

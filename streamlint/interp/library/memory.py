@@ -42,6 +42,7 @@ from streamlint.trace import (
     Origin,
     Space,
     StreamChoice,
+    StreamKind,
     SyncDevice,
     SyncStream,
 )
@@ -65,6 +66,9 @@ ADDRESS_ATTRIBUTES = frozenset({"handle", "ptr", "data_ptr"})
 def copy(call: Call, effect: fx.Copies) -> Value | None:
     """A copy between two parameters, or into memory that it allocates and returns."""
     m = call.m
+    if effect.makes is not None and effect.src not in call.bound:
+        # rmm.DeviceBuffer(size=n)
+        return allocate(call, fx.Allocates(effect.makes, effect.stream, size=effect.count or ""))
     dst, src = call.buffer(effect.dst), call.buffer(effect.src)
     stream = _of_other_device(call, effect, stream_of(call, effect.stream), (dst, src))
     if effect.view_on_host and src is not None and m.space(src).on_host:
@@ -139,7 +143,9 @@ def _blocks(call: Call, effect: fx.Copies, stream: StreamV, dst: BufferV) -> boo
             # Numba documents a copy without a stream as synchronous, but uses the stream that the
             # array was made on: into pinned memory it returns at once.
             pinned = call.m.space(dst) is Space.PINNED and stream != call.m.current_stream(call.lib)
-            return value in (NONE, ConstV(0)) and not pinned
+            # rmm asks the stream whether it is the default one (pylibrmm/device_buffer.pyx).
+            default = call.lib is fx.Lib.RMM and call.m.streams[stream.id].kind is StreamKind.LEGACY
+            return default or (value in (NONE, ConstV(0)) and not pinned)
         return effect.blocking and not copies.is_true(call.m, value, call.span, effect.unless)
     if effect.unless_false is not None:
         value = call.value(effect.unless_false)

@@ -108,7 +108,9 @@ def part_of(m: Machine, value: Value) -> Value:
     ``batch = batch.to(device, non_blocking=True)`` moves a tensor, or an object that holds some.
     """
     match value:
-        case MethodV(BufferV(flavor=Flavor.TORCH) as view, "__dict__"):
+        case MethodV(BufferV(flavor=Flavor.TORCH) as view, "__dict__") | MethodV(
+            BufferV(flavor=Flavor.CUDF_TABLE) as view
+        ):
             return view
         case MethodV(BufferV(flavor=Flavor.TORCH) as view, name) if (
             m.buffers[view.id].kind is not Evidence.SHOWN

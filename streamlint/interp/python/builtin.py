@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
+from streamlint.interp.facts import answers
 from streamlint.interp.library import callbacks, host_arrays, monitors, tensors, threads
 from streamlint.interp.python import (
     conditions,
@@ -236,6 +237,8 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
             stop = name == "any"
             done = (conditions.truth(m, query, ir.Const(span, value=True)) for query in queries)
             return ConstV(stop if any(answer == stop for answer in done) else not stop)
+        case "all" | "any" if (answer := _known_of_all(m, name, first)) is not None:
+            return ConstV(answer)
         case "float" | "int" | "bool" | "complex" | "abs" | "sum" | "max" | "min" | "any" | "all" | "round":
             return text.converted(name, args) or _number(m, name, args, span)
         case "map" | "filter" if len(args) == 2:
@@ -419,6 +422,16 @@ def _queries(m: Machine, value: Value) -> list[QueryV]:
         return []
     items = [*held.items, *held.extra.values(), *([held.sample] if held.sample is not None else [])]
     return list(dict.fromkeys(item for item in items if isinstance(item, QueryV)))
+
+
+def _known_of_all(m: Machine, name: str, value: Value) -> bool | None:
+    """``any(hasattr(x, "__cuda_array_interface__") for x in frames)``, where the elements answer it."""
+    items = elements.listed(m, value)
+    known = [answers.constant(m, item) for item in items or ()]
+    stop = name == "any"
+    if stop in known:
+        return stop
+    return None if items is None or None in known else not stop
 
 
 def _number(m: Machine, name: str, args: list[Value], span: Span) -> Value:

@@ -19,6 +19,7 @@ from streamlint.interp.library import (
     host_arrays,
     kernels,
     monitors,
+    operations,
     operators,
     saved_hooks,
     stream_values,
@@ -273,6 +274,9 @@ def call_api(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value],
         made = arrays.numba_function(m, path, args, span)
         if made is not None:
             return made
+    family = models.find_operation(path)
+    if family is not None:
+        return operations.run(m, family, path, args, kwargs, span)
     if last in ("from_address", "from_buffer"):
         return host_arrays.view(m, "numpy.frombuffer", args, kwargs, span)
     if last.startswith("cu") and path.startswith("cuda."):
@@ -309,6 +313,10 @@ def call_method(
             return symbolic_method(m, SymV(symbol_of(receiver), (receiver,)), name, args, kwargs, span)
         case BufferV(flavor=Flavor.OPAQUE) if name in torch_model.HANDLE_METHODS:
             # It was a device module: get_handle(device).current_stream()
+            return symbolic_method(m, SymV(symbol_of(receiver), (receiver,)), name, args, kwargs, span)
+        case BufferV(flavor=Flavor.OPAQUE) if _is_an_objects(m, name, kwargs):
+            # agent = nixl_agent(name, config): what was taken for memory has a method of another thing.
+            no_memory.is_waited_for(m, receiver)
             return symbolic_method(m, SymV(symbol_of(receiver), (receiver,)), name, args, kwargs, span)
         case BufferV():
             return tensor_methods.method(m, receiver, name, args, kwargs, span)
@@ -455,6 +463,11 @@ def _symbolic_method(
     stored = [value for key, value in m.roles.items() if symbols.is_under(key, receiver.symbol)]
     holds = (*receiver.holds, *stored[:8])
     return unresolved.opaque(m, symbols.Attr(receiver.symbol, name), args, kwargs, span, holds=holds)
+
+
+def _is_an_objects(m: Machine, name: str, kwargs: dict[str, Value]) -> bool:
+    told = models.find_telling(name, kwargs)
+    return told is not None and told[0] is Role.OBJECT and _is_in_use(m, told[1])
 
 
 def _is_in_use(m: Machine, framework: Framework) -> bool:

@@ -281,6 +281,12 @@ def compare(m: Machine, op: str, left: Value, right: Value, e: ir.Compare) -> Va
         # while cudaStreamQuery(s)[0] != cudaSuccess: the comparison asks whether the work is complete.
         done = isinstance(right, ConstV) or not right.path.endswith("NotReady")
         return QueryV(left.of, negated=done != (op in ("==", "is")))
+    if isinstance(left, QueryV) and left.told_by is not None and isinstance(right, ConstV):
+        # while agent.check_xfer_state(handle) != "DONE"
+        if right.value not in left.told_by:
+            return m.fresh("state", e.span)
+        done = right.value == left.told_by[0]
+        return QueryV(left.of, negated=done != (op in ("==", "is")))
     known = conditions.known_comparison(m, op, left, right)
     if known is None and op in ("in", "not in"):
         right = _contents(m, right)

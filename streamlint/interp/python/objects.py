@@ -120,7 +120,10 @@ def api_attribute(m: Machine, path: str, name: str) -> Value:
 def _constant(path: str, name: str) -> Value | None:
     from streamlint.models.cuda_runtime import CONSTANTS
 
-    return ConstV(CONSTANTS[name]) if name in CONSTANTS and path.startswith("cuda") else None
+    if name in CONSTANTS and path.startswith("cuda"):
+        return ConstV(CONSTANTS[name])
+    number = models.NUMBERS.get(f"{path}.{name}")
+    return None if number is None else ConstV(number)
 
 
 def _module_attribute(m: Machine, module: str, name: str) -> Value:

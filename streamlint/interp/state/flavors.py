@@ -13,6 +13,7 @@ FLAVORS = {
     Lib.PYCUDA: Flavor.PYCUDA_ARRAY,
     Lib.WARP: Flavor.WARP_ARRAY,
     Lib.RMM: Flavor.RMM_BUFFER,
+    Lib.CUDF: Flavor.CUDF_TABLE,
 }
 DEVICE_FLAVORS = frozenset(FLAVORS.values())
 

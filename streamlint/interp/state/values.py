@@ -39,6 +39,8 @@ class Flavor(Enum):
     PYCUDA_ARRAY = "PyCUDA array"
     WARP_ARRAY = "Warp array"
     RMM_BUFFER = "rmm buffer"
+    CUDF_TABLE = "pylibcudf object"
+    """A table, a column or a scalar: what is got from it is a part of it."""
     OPAQUE = "result of an unresolved call"
 
 
@@ -226,6 +228,8 @@ class QueryV:
     of: StreamV | EventV
     status: bool = False
     negated: bool = False
+    told_by: tuple[str, str] | None = None
+    """The texts that say that it is complete, and that it is not yet."""
 
 
 @frozen()

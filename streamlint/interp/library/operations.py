@@ -1,0 +1,57 @@
+"""Functions of a library that all work alike: they read what they get, and make a result, on one stream."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.interp.library import stream_values, tensors
+from streamlint.interp.state import flavors, names
+from streamlint.interp.state.values import NONE, BufferV, ConstV, StreamV, Value
+from streamlint.trace import Access, Mode, Origin, Space
+
+if TYPE_CHECKING:
+    from streamlint.interp.state.machine import Machine
+    from streamlint.models.schema import Framework, Lib
+    from streamlint.source import Span
+
+_STREAM = "stream"
+
+
+def run(
+    m: Machine, framework: Framework, path: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value:
+    """``plc.copying.gather(table, rows, policy, stream=lane)``, ``nvmath.fft.fft(x, stream=lane)``.
+
+    A class keeps what it is given (``plc.Table(columns)``). What gets neither memory nor a stream does no work.
+    """
+    name = path.rpartition(".")[2]
+    given = [*args, *(value for key, value in kwargs.items() if key != _STREAM)]
+    operands = tensors.buffers_in(m, given, unknown=False)
+    if name[:1].isupper():
+        return operands[0] if len(operands) == 1 else m.result(path, span, tuple(operands))
+    if not operands and _STREAM not in kwargs:
+        return m.result(path, span, tuple(given))
+    return work(m, framework.lib, name, operands, kwargs.get(_STREAM, NONE), span)
+
+
+def work(m: Machine, lib: Lib, name: str, operands: list[BufferV], stream: Value, span: Span) -> BufferV:
+    """Reads the operands on a stream, and makes a result of their kind."""
+    by = lib if lib in flavors.FLAVORS or not operands else flavors.library(operands[0])
+    on = _stream(m, names.settle(m, stream), by, span)
+    flavor = flavors.FLAVORS.get(lib, operands[0].flavor if operands else flavors.flavor_of(by, Space.DEVICE))
+    made = m.new_buffer("", Space.DEVICE, Origin.RESULT, flavor, span, on.id)
+    reads = [Access(view.id, Mode.READ, view.region) for view in operands]
+    choice = stream_values.stream_choice(m, stream, operands)
+    accesses = (*reads, Access(made.id, Mode.WRITE))
+    tensors.work(m, span, on.id, accesses, name, library=lib.product, choice=choice)
+    return made
+
+
+def _stream(m: Machine, given: Value, by: Lib, span: Span) -> StreamV:
+    match given:
+        case StreamV():
+            return given
+        case ConstV(None):
+            return m.current_stream(by)
+        case _:
+            return stream_values.as_stream(m, given, span, by)
