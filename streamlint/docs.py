@@ -96,8 +96,8 @@ def _framework(framework: Framework) -> Iterator[str]:
     if framework.operations:
         yield from (
             "",
-            f"Each other function of {_listed(framework.operations)} reads the memory that it gets and makes its "
-            "result, on the stream that it is given or the current one.",
+            f"Each other function of {_listed(framework.operations)} reads the memory that it gets and makes "
+            "its result, on the stream that it is given or the current one.",
         )
     if framework.raw_handles:
         yield from ("", f"Attributes of a stream that give its handle: {_listed(framework.raw_handles)}.")

@@ -67,7 +67,7 @@ def copy(call: Call, effect: fx.Copies) -> Value | None:
     """A copy between two parameters, or into memory that it allocates and returns."""
     m = call.m
     if effect.makes is not None and effect.src not in call.bound:
-        # rmm.DeviceBuffer(size=n)
+        # rmm.DeviceBuffer(size=n) has nothing to copy from.
         return allocate(call, fx.Allocates(effect.makes, effect.stream, size=effect.count or ""))
     dst, src = call.buffer(effect.dst), call.buffer(effect.src)
     stream = _of_other_device(call, effect, stream_of(call, effect.stream), (dst, src))

@@ -22,7 +22,8 @@ def run(
 ) -> Value:
     """``plc.copying.gather(table, rows, policy, stream=lane)``, ``nvmath.fft.fft(x, stream=lane)``.
 
-    A class keeps what it is given (``plc.Table(columns)``). What gets neither memory nor a stream does no work.
+    A class keeps what it is given (``plc.Table(columns)``). What gets neither memory nor a stream
+    does no work.
     """
     name = path.rpartition(".")[2]
     given = [*args, *(value for key, value in kwargs.items() if key != _STREAM)]
