@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from streamlint.frozen import frozen
+from streamlint.models.aside import Background, OrdersAll
 from streamlint.models.graphs import (
     CaptureEnds,
     CaptureStarts,
@@ -23,10 +24,11 @@ from streamlint.models.graphs import (
     SplitsCapture,
 )
 from streamlint.models.table import Api, Framework, Lib, Role
-from streamlint.trace import Doubt, Space, StreamKind
+from streamlint.trace import Space, StreamKind
 
 __all__ = [
     "Api",
+    "Background",
     "CaptureEnds",
     "CaptureStarts",
     "EnterCapture",
@@ -38,6 +40,7 @@ __all__ = [
     "LaunchesGraph",
     "Lib",
     "NewGraph",
+    "OrdersAll",
     "Role",
     "SplitsCapture",
 ]
@@ -177,6 +180,8 @@ class Records:
 @frozen()
 class HostWaitsStream:
     stream: str = "self"
+    or_device: bool = False
+    """A device stands for its current stream."""
 
 
 @frozen()
@@ -279,36 +284,6 @@ class Binds:
 
     name: str
     address: str
-
-
-@frozen()
-class Background:
-    """Work of another thread or device that heeds no stream and starts at once.
-
-    The result is what to wait for, unless the call itself ``waits``. It uses what ``bound`` was bound to.
-    """
-
-    reads: tuple[str, ...] = ()
-    writes: tuple[str, ...] = ()
-    waits: bool = False
-    after_default: bool = False
-    """Before that, the host waits for the default stream."""
-    only_gpu: bool = False
-    """Memory that is not known to be the device's, or pinned, is none of its business here."""
-    bound: str | None = None
-    when: tuple[str, str] | None = None
-    """Only where a parameter has this value."""
-    at: str | None = None
-    """The parameter that picks a part of the memory."""
-    ends: str | None = None
-    """The parameter that is asked whether the work is done, where that is not the result."""
-
-
-@frozen()
-class OrdersAll:
-    """May order all streams with each other and with the host; no document says which."""
-
-    why: Doubt = Doubt.ESCAPE
 
 
 @frozen()

@@ -73,7 +73,7 @@ WARP = Framework(
         Api("set_device", "ident", (SelectsDevice("ident"),)),
         Api("synchronize", "", (HostWaitsDevice(),)),
         Api("synchronize_device", "device", (HostWaitsDevice(),)),
-        Api("synchronize_stream", "stream_or_device", (HostWaitsStream("stream_or_device"),)),
+        Api("synchronize_stream", "stream_or_device", (HostWaitsStream("stream_or_device", or_device=True),)),
         Api("synchronize_event", "event", (HostWaitsEvent("event"),)),
         Api("wait_stream", "other_stream event", (StreamWaitsStream("self", "other_stream"),)),
         Api("wait_event", "event external", (StreamWaitsEvent("event", None, "external"),)),

@@ -165,6 +165,13 @@ class Call:
             case _:
                 return stream_values.as_stream(self.m, value, self.span, self.lib)
 
+    def _of_device(self, name: str) -> StreamV:
+        """A stream, or the current one of a device: ``wp.synchronize_stream(self.device)``."""
+        value = self.value(name)
+        if isinstance(value, StreamV) or stream_values.is_shown(self.m, value, Role.STREAM):
+            return self.stream(name)
+        return self.m.current_stream(self.lib, self.device(name).id)
+
     def event(self, name: str) -> EventV:
         return stream_values.as_event(self.m, self.value(name), self.span)
 
@@ -282,8 +289,9 @@ class Call:
                 return None
             case fx.Records():
                 return self._record(effect)
-            case fx.HostWaitsStream(stream):
-                m.emit(SyncStream(m.site(span), m.lane, stream=self.stream(stream).id, name=self.name()))
+            case fx.HostWaitsStream(stream, or_device):
+                waited = self._of_device(stream) if or_device else self.stream(stream)
+                m.emit(SyncStream(m.site(span), m.lane, stream=waited.id, name=self.name()))
                 return None
             case fx.HostWaitsEvent(event):
                 self._wait_on_host(event)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 from streamlint import ir, models
@@ -17,9 +16,7 @@ from streamlint.interp.library import (
     graphs,
     hooks,
     host_arrays,
-    kernels,
     monitors,
-    operations,
     operators,
     saved_hooks,
     stream_values,
@@ -30,13 +27,13 @@ from streamlint.interp.library import (
     unresolved,
 )
 from streamlint.interp.python import (
-    builtin,
     container_methods,
     contexts,
     expr,
     functions,
     given_objects,
     instances,
+    library_calls,
     mappings,
     module_containers,
     text,
@@ -174,7 +171,7 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
         case ClassV(decl):
             return instances.instantiate(m, decl, args, kwargs, span)
         case ApiV(path):
-            return call_api(m, path, args, kwargs, span)
+            return library_calls.call(m, path, args, kwargs, span)
         case MethodV(receiver, name):
             return call_method(m, receiver, name, args, kwargs, span)
         case PartialV():
@@ -248,43 +245,7 @@ def _call_symbol(m: Machine, func: SymV, args: list[Value], kwargs: dict[str, Va
             return unresolved.opaque(m, symbol, args, kwargs, span, holds=func.holds)
 
 
-# ----------------------------------------------------------------------------- outside names and methods
-
-
-def call_api(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
-    last = path.rpartition(".")[2]
-    if path in torch_model.MODULE_MAKERS:
-        return ApiV("torch.cuda")
-    if path == arrays.LAUNCH and isinstance(args[0], FuncV) and kernels.library(m, args[0]) is Lib.TORCH:
-        return arrays.launch_triton(m, args[0], args[2:], kwargs, span)
-    if path == arrays.LAUNCH:
-        return arrays.launch(m, args[0], args[1], [*args[2:], *kwargs.values()], span)
-    row = models.find_function(path)
-    if row is not None and path != "torch.device":
-        framework, api = row
-        return effects.apply(m, framework, api, None, args, kwargs, span)
-    made = module_containers.made(m, path, args, kwargs, span) or builtin.call(m, path, args, kwargs, span)
-    if made is not None:
-        return made
-    if path.startswith(("torch.", "torch_npu.")):
-        return operators.torch_function(m, path, args, kwargs, span)
-    if path.startswith(("cupy.", "cupyx.")):
-        return arrays.cupy_function(m, path, args, kwargs, span)
-    if path.startswith("numba.cuda."):
-        made = arrays.numba_function(m, path, args, span)
-        if made is not None:
-            return made
-    family = models.find_operation(path)
-    if family is not None:
-        return operations.run(m, family, path, args, kwargs, span)
-    if last in ("from_address", "from_buffer"):
-        return host_arrays.view(m, "numpy.frombuffer", args, kwargs, span)
-    if last.startswith("cu") and path.startswith("cuda."):
-        return unresolved.unknown_runtime_call(m, path, args, span)
-    of_python = path.partition(".")[0] in sys.stdlib_module_names
-    made = unresolved.opaque(m, path, args, kwargs, span, of_python=of_python)
-    m.makers[symbol_of(made)] = path
-    return made
+# ----------------------------------------------------------------------------- methods
 
 
 def call_method(
@@ -327,7 +288,7 @@ def call_method(
             return unresolved.opaque(m, symbols.Attr(symbol_of(receiver), name), args, kwargs, span)
         case PartialV(func=ApiV(path)) if models.find_function(f"{path}.{name}") is not None:
             # module.get_function("name"), where the module keeps its source.
-            return call_api(m, f"{path}.{name}", args, {**receiver.kwargs, **kwargs}, span)
+            return library_calls.call(m, f"{path}.{name}", args, {**receiver.kwargs, **kwargs}, span)
         case FuncV() if (kernel := arrays.kernel_method(m, receiver, name, args, kwargs)) is not None:
             return kernel
         case HeapV():

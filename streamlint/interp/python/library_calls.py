@@ -1,0 +1,61 @@
+"""Calls of functions of libraries, by their dotted names: those with a row, and families that work alike."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from streamlint import models
+from streamlint.interp.library import (
+    arrays,
+    effects,
+    host_arrays,
+    kernels,
+    operations,
+    operators,
+    unresolved,
+)
+from streamlint.interp.python import builtin, module_containers
+from streamlint.interp.state.values import ApiV, FuncV, Value, symbol_of
+from streamlint.models import torch as torch_model
+from streamlint.models.schema import Lib
+
+if TYPE_CHECKING:
+    from streamlint.interp.state.machine import Machine
+    from streamlint.source import Span
+
+
+def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
+    last = path.rpartition(".")[2]
+    if path in torch_model.MODULE_MAKERS:
+        return ApiV("torch.cuda")
+    if path == arrays.LAUNCH and isinstance(args[0], FuncV) and kernels.library(m, args[0]) is Lib.TORCH:
+        return arrays.launch_triton(m, args[0], args[2:], kwargs, span)
+    if path == arrays.LAUNCH:
+        return arrays.launch(m, args[0], args[1], [*args[2:], *kwargs.values()], span)
+    row = models.find_function(path)
+    if row is not None and path != "torch.device":
+        framework, api = row
+        return effects.apply(m, framework, api, None, args, kwargs, span)
+    made = module_containers.made(m, path, args, kwargs, span) or builtin.call(m, path, args, kwargs, span)
+    if made is not None:
+        return made
+    if path.startswith(("torch.", "torch_npu.")):
+        return operators.torch_function(m, path, args, kwargs, span)
+    if path.startswith(("cupy.", "cupyx.")):
+        return arrays.cupy_function(m, path, args, kwargs, span)
+    if path.startswith("numba.cuda."):
+        made = arrays.numba_function(m, path, args, span)
+        if made is not None:
+            return made
+    family = models.find_operation(path)
+    if family is not None:
+        return operations.run(m, family, path, args, kwargs, span)
+    if last in ("from_address", "from_buffer"):
+        return host_arrays.view(m, "numpy.frombuffer", args, kwargs, span)
+    if last.startswith("cu") and path.startswith("cuda."):
+        return unresolved.unknown_runtime_call(m, path, args, span)
+    of_python = path.partition(".")[0] in sys.stdlib_module_names
+    made = unresolved.opaque(m, path, args, kwargs, span, of_python=of_python)
+    m.makers[symbol_of(made)] = path
+    return made

@@ -1,0 +1,36 @@
+"""Effects of calls that heed no stream: network cards, threads of a library, waits that no document tells."""
+
+from __future__ import annotations
+
+from streamlint.frozen import frozen
+from streamlint.trace import Doubt
+
+
+@frozen()
+class Background:
+    """Work of another thread or device that heeds no stream and starts at once.
+
+    The result is what to wait for, unless the call itself ``waits``. It uses what ``bound`` was bound to.
+    """
+
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    waits: bool = False
+    after_default: bool = False
+    """Before that, the host waits for the default stream."""
+    only_gpu: bool = False
+    """Memory that is not known to be the device's, or pinned, is none of its business here."""
+    bound: str | None = None
+    when: tuple[str, str] | None = None
+    """Only where a parameter has this value."""
+    at: str | None = None
+    """The parameter that picks a part of the memory."""
+    ends: str | None = None
+    """The parameter that is asked whether the work is done, where that is not the result."""
+
+
+@frozen()
+class OrdersAll:
+    """May order all streams with each other and with the host; no document says which."""
+
+    why: Doubt = Doubt.ESCAPE
