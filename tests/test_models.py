@@ -23,7 +23,7 @@ OPTIONAL = frozenset({"device"})
 """Asked for where a row has it: most rows act on the current device."""
 DEFAULTS = frozenset({"stream", "event", "flags", "count", "size", "kernel"})
 """The usual names, which effects ask for where a row does not say otherwise."""
-NO_PARAMETER = frozenset({"path", "kind", "flag_kind", "unset", "space", "makes", "pool", "code", "lib"})
+NO_PARAMETER = frozenset("path kind flag_kind unset space makes pool code lib told_by when".split())
 """Fields of effects that name something else than a parameter."""
 
 

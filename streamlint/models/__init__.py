@@ -22,6 +22,7 @@ from streamlint.models.pycuda import PYCUDA
 from streamlint.models.pylibcudf import CUDF
 from streamlint.models.rmm import RMM
 from streamlint.models.schema import (
+    Allocates,
     Api,
     CaptureEnds,
     CaptureStarts,
@@ -33,6 +34,8 @@ from streamlint.models.schema import (
     InstantiatesGraph,
     LaunchesGraph,
     Lib,
+    NewEvent,
+    NewStream,
     Records,
     Role,
     StreamWaitsEvent,
@@ -130,6 +133,13 @@ ALIKE_IN_C = {
 
 ``cudart, _ = optional_import("cuda.cudart")``, or ``cudart = ctypes.CDLL("libcudart.so")``.
 """
+MADE_IN_C = {
+    api.name: (framework, api)
+    for framework in (CUDA_RUNTIME, CUDA_DRIVER)
+    for api in framework.functions
+    if api.status and any(isinstance(effect, (Allocates, NewEvent, NewStream)) for effect in api.effects)
+}
+"""Those that make something, which C has them put where their first argument points."""
 
 
 def find_function(path: str) -> tuple[Framework, Api] | None:

@@ -7,6 +7,14 @@ from streamlint.trace import Doubt
 
 
 @frozen()
+class Equals:
+    """A parameter has a value: ``initialize_xfer("WRITE", ...)``."""
+
+    parameter: str
+    value: str
+
+
+@frozen()
 class Background:
     """Work of another thread or device that heeds no stream and starts at once.
 
@@ -21,8 +29,8 @@ class Background:
     only_gpu: bool = False
     """Memory that is not known to be the device's, or pinned, is none of its business here."""
     bound: str | None = None
-    when: tuple[str, str] | None = None
-    """Only where a parameter has this value."""
+    when: Equals | None = None
+    """Only then."""
     at: str | None = None
     """The parameter that picks a part of the memory."""
     ends: str | None = None

@@ -133,7 +133,7 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915  one
             what = (
                 f"may read and write what `{bound}` was bound to" if bound else _accesses(reads, writes, ())
             )
-            where = f"where `{one.when[0]}` is {one.when[1]}, " if one.when else ""
+            where = f"where `{one.when.parameter}` is {one.when.value}, " if one.when else ""
             return f"{where}{start}{what} in order of no stream, {end}"
         case fx.OrdersAll(why):
             return "may order all streams" + (

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from streamlint.models.aside import Equals
 from streamlint.models.schema import Api, Background, Framework, Lib, Makes, Pure, Queries, Returns
 
 _REQUEST = "nixl.a request"
@@ -43,8 +44,8 @@ NIXL = Framework(
             "transfer",
             "handle notif_msg",
             (
-                replace(_MOVES, reads=(_MEMORY,), when=("handle.operation", "WRITE")),
-                replace(_MOVES, writes=(_MEMORY,), when=("handle.operation", "READ")),
+                replace(_MOVES, reads=(_MEMORY,), when=Equals("handle.operation", "WRITE")),
+                replace(_MOVES, writes=(_MEMORY,), when=Equals("handle.operation", "READ")),
                 _STATE,
             ),
             telling=(),

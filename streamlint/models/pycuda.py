@@ -36,6 +36,7 @@ from streamlint.models.schema import (
 )
 from streamlint.trace import Space, StreamKind
 
+_TOOLS = "pycuda.tools"
 _KERNEL = Uses(stream="stream", packed=("args",), code="source")
 _DEFAULT = replace(_KERNEL, stream=None)
 _GET = Copies("ary", "self", "stream", blocking=True, unless="async_", makes=Space.PAGEABLE)
@@ -61,7 +62,7 @@ def _set(name: str, params: str) -> list[Api]:
 PYCUDA = Framework(
     lib=Lib.PYCUDA,
     url="https://documen.tician.de/pycuda/driver.html",
-    modules=("pycuda.driver", "pycuda.compiler", "pycuda.gpuarray", "pycuda.autoinit"),
+    modules=("pycuda.driver", "pycuda.compiler", "pycuda.gpuarray", "pycuda.tools", "pycuda.autoinit"),
     functions=(
         Api("init", "flags", (Pure(),)),
         Api("Stream", "flags", (NewStream(StreamKind.BLOCKING, "flags"),)),
@@ -79,6 +80,19 @@ PYCUDA = Framework(
         Api("pagelocked_zeros", "shape dtype order mem_flags", (Allocates(Space.PINNED),)),
         Api("pagelocked_empty_like", "array mem_flags", (Allocates(Space.PINNED),)),
         Api("pagelocked_zeros_like", "array mem_flags", (Allocates(Space.PINNED),)),
+        # Pools: https://documen.tician.de/pycuda/util.html#memory-pools
+        Api("DeviceMemoryPool", "allocator leading_bits_in_bin_id", (Makes(f"{_TOOLS}.DeviceMemoryPool()"),)),
+        Api("DeviceMemoryPool().allocate", "size", (Allocates(Space.DEVICE, address=True),)),
+        Api(
+            "PageLockedMemoryPool",
+            "allocator leading_bits_in_bin_id",
+            (Makes(f"{_TOOLS}.PageLockedMemoryPool()"),),
+        ),
+        Api(
+            "PageLockedMemoryPool().allocate",
+            "shape dtype order",
+            (Allocates(Space.PINNED, pool="the pool of pinned memory"),),
+        ),
         Api("register_host_memory", "ary flags", (Pins("ary"),)),
         *_copy("memcpy_htod", "dest src"),
         *_copy("memcpy_dtoh", "dest src"),

@@ -24,6 +24,7 @@ from streamlint.models.schema import (
     HostWaitsEvent,
     HostWaitsStream,
     Launches,
+    LaunchesGraph,
     Lib,
     NewDevice,
     NewEvent,
@@ -86,7 +87,7 @@ WARP = Framework(
         Api("capture_begin", "device stream", (CaptureStarts("stream"),)),
         Api("capture_end", "device stream", (CaptureEnds("stream"),)),
         Api("ScopedCapture", "device stream", (EnterCapture(graph=None, from_pool=None),)),
-        Api("capture_launch", "graph stream", (Uses(stream="stream"),)),
+        Api("capture_launch", "graph stream", (LaunchesGraph("graph"),)),
         # Memory.
         Api("empty", f"shape {_TYPED}", (_EMPTY,)),
         Api("zeros", f"shape {_TYPED}", (_FILLED,)),

@@ -38,7 +38,8 @@ def run(call: Call, effect: fx.Background) -> EventV | None:
     It is modelled as a non-blocking stream of its own, which nothing orders but what the host knew before.
     """
     m, span = call.m, call.span
-    if effect.when is not None and call.value(effect.when[0]) != ConstV(effect.when[1]):
+    only = effect.when
+    if only is not None and call.value(only.parameter) != ConstV(only.value):
         return None
     if effect.after_default:
         before = m.default(m.default_stream, call.lib).id

@@ -131,7 +131,7 @@ def _entered(call: Call, effect: fx.EnterCapture) -> ContextV:
         captured,
         call.lib,
         mode=call.value("capture_error_mode"),
-        graph=call.value(effect.graph),
+        graph=call.m.new_graph(call.span, call.lib) if effect.graph is None else call.value(effect.graph),
         pool=call.value(effect.from_pool),
     )
 

@@ -185,6 +185,9 @@ def _is_in_thread(m: Machine) -> bool:
 def wake(m: Machine, queue: HeapV, name: str, span: Span) -> None:
     """After ``q.put(x)``: the threads that wait for it go on, from their beginning, and find it there."""
     for sleeper in m.asleep.pop(queue.id, []) if name in ("put", "put_nowait") else ():
+        # The thread holds what it takes until it is done with it: self.tasks.put(Task(page, done))
+        taken = tensors.buffers_in(m, m.heap[queue.id].items, unknown=False, objects=True)
+        lifetime.escapes(m, taken, span)
         if sleeper.wakes < MOST_WAKES:
             _run(m, sleeper.thread, sleeper.target, sleeper.args, sleeper.kwargs, span, sleeper.wakes + 1)
 

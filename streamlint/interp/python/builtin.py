@@ -83,6 +83,9 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
         return callbacks.wrap(m, args[0]) if args else NONE
     if path == "copy.copy" and args and (copied := container_methods.copied(m, args[0])) is not None:
         return copied
+    if path in host.TRANSPARENT and not (args or kwargs):
+        # ctypes.c_void_p(): what a call is to write an address into.
+        return m.fresh(last, span)
     if path in host.TRANSPARENT or last in (
         "cudaHostFn_t",
         "cudaStreamCallback_t",

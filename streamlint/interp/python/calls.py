@@ -9,6 +9,7 @@ from streamlint.interp.facts import classes, makers, no_memory
 from streamlint.interp.library import (
     arrays,
     autograd,
+    by_reference,
     collectives,
     effects,
     escape,
@@ -238,6 +239,9 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
 def _call_symbol(m: Machine, func: SymV, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
     match func.symbol:
         case symbols.Attr(of, name):
+            status = by_reference.call(m, func.symbol, args, span)
+            if status is not None:
+                return status
             if name in torch_model.HANDLE_METHODS or name == "stream":
                 return _handle_call(m, func.symbol, args, kwargs, span)
             return call_method(m, SymV(of, func.holds), name, args, kwargs, span)

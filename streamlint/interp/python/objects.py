@@ -18,10 +18,12 @@ from streamlint.interp.state.values import (
     CallbackV,
     ClassV,
     ConstV,
+    ContextKind,
     ContextV,
     DeviceV,
     EventV,
     FuncV,
+    GraphV,
     HeapObject,
     HeapV,
     MethodV,
@@ -90,6 +92,9 @@ def attribute(m: Machine, value: Value, name: str, span: Span) -> Value:
             return value.func
         case CallbackV() if name in ("value", "_ptr"):
             return replace(value, address=True)
+        case ContextV(ContextKind.CAPTURE, graph=GraphV() as graph) if name == "graph":
+            # What ScopedCapture of Warp has made when its block was left.
+            return graph
         case FuncV() | PartialV() | CallbackV() if name in ("value", "contents", "_ptr"):
             # A ctypes wrapper of a callback, as cast(callback, c_void_p) gives it.
             return value
