@@ -56,12 +56,12 @@ def called(e: Call) -> str:
 
 
 def children(node: object) -> Sequence[object]:
-    """What stands right below a node, in order: nodes, tuples of nodes, and plain values."""
+    """What stands right below a node, in order: nodes and tuples of nodes, and what else its fields hold."""
     if isinstance(node, tuple):
         return node
-    if not _is_node(type(node)):
-        return ()
-    return [getattr(node, part.name) for part in fields(node) if part.name != "span"]  # type: ignore[arg-type]
+    kind = type(node)
+    inside = _INSIDE[kind] if kind in _INSIDE else _learn(kind)
+    return () if inside is None else inside(node)[::-1]
 
 
 _Inside: TypeAlias = "Callable[[Any], tuple[object, ...]]"

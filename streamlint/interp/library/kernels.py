@@ -73,6 +73,13 @@ class Use:
 
 def python_uses(m: Machine, func: FuncV, depth: int = _DEEP) -> dict[str, Use] | None:
     """By parameter, in order: what the kernel's body does with it. None if there is no body."""
+    asked = (func.function.span, depth)
+    if asked not in m.project.kernel_uses:
+        m.project.kernel_uses[asked] = _uses(m, func, depth)
+    return m.project.kernel_uses[asked]
+
+
+def _uses(m: Machine, func: FuncV, depth: int) -> dict[str, Use] | None:
     try:
         function = func.function.load() if isinstance(func.function, ir.FunctionDecl) else func.function
     except ir.LoweringError:

@@ -70,6 +70,8 @@ class Project:
     """The same of all others: every call of a function asks."""
     branching: dict[ir.FunctionDecl, bool] = field(default_factory=dict)
     """Whether the body of a function has branches; deep calls ask."""
+    kernel_uses: dict[tuple[Span, int], dict[str, Use] | None] = field(default_factory=dict)
+    """What other kernels in Python do to theirs, by place and depth: see ``interp/library/kernels.py``."""
     triton_uses: dict[tuple[Span, int, tuple[tuple[str, object], ...]], dict[str, Use] | None] = field(
         default_factory=dict
     )

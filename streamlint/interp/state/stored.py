@@ -37,7 +37,12 @@ def owned(symbol: Symbol) -> Symbol | None:
 
 def memory_in(m: Machine, symbol: Symbol) -> list[BufferV]:
     """The memory that code has made and put into an unknown object."""
-    return [view for place, value in m.roles.items() if _is_in(place, symbol) for view in _made(m, value)]
+    return [
+        view
+        for place, value in m.roles.items()
+        if isinstance(value, (BufferV, TupleV)) and _is_in(place, symbol)
+        for view in _made(m, value)
+    ]
 
 
 def _is_in(place: Symbol, symbol: Symbol) -> bool:
