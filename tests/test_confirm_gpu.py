@@ -44,8 +44,10 @@ LIBRARIES = {
     "cuda_core": "cuda.core",
     "cupy": "cupy",
     "numba": "numba.cuda",
+    "warp": "warp",
 }
 """What the fixtures of a folder import; without it they are skipped."""
+IN_A_GROUP = FIXTURES / "torch" / "sl602_collective_before_wait.py"
 
 
 @dataclass(frozen=True)
@@ -211,6 +213,8 @@ def _possible(case: Case, gpus: int) -> str | None:
         return f"needs {library}"
     if gpus < 2 and needs_two_gpus(case.path):
         return "needs two GPUs"
+    if case.path == IN_A_GROUP:
+        return "needs a process group"
     return None
 
 

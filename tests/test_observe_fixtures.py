@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,6 @@ NOT_OBSERVED = {
     "SL106": "needs two GPUs",
     "SL303": "the lifetimes of Python objects are not followed",
     "SL601": "another library is loaded, whose order is not seen: such findings are possible only",
-    "SL602": "needs a process group",
     "SL901": "advice",
     "SL902": "advice",
     "SL903": "advice",
@@ -37,11 +37,19 @@ NOT_OBSERVED = {
 }
 """Rules whose fixtures say nothing here."""
 
+IN_A_GROUP = FIXTURES / "torch" / "sl602_collective_before_wait.py"
+"""Its functions need a process group."""
+WITH_ONE_RANK = ("copies_aside_bad", "copies_aside_ok")
+"""They send to rank 0 and receive from it: in a group of two the other rank would wait for ever."""
+NEVER_SENT = ("receives_bad", "receives_ok")
+
 OBSERVED_AS = {
     "SL104": frozenset({"SL101", "SL102"}),
     "SL504": frozenset({"SL101", "SL102", "SL201", "SL202", "SL401"}),
+    "SL602": frozenset({"SL101", "SL102"}),
 }
-"""What a graph uses is observed when it is replayed, as that of any other work is."""
+"""What a graph uses is observed when it is replayed, as that of any other work is; and what a collective
+uses, on the stream of its group."""
 
 _LAUNCHED = "what a graph that cuda-python launches uses is not known"
 _IN_ORDER = "who gets the memory is in order with the replay"
@@ -84,7 +92,8 @@ CRASHES = {
 
 
 def _files(framework: str) -> list[Path]:
-    return [p for p in sorted((FIXTURES / framework).glob("*.py")) if rule_of(p) not in NOT_OBSERVED]
+    every = sorted((FIXTURES / framework).glob("*.py"))
+    return [path for path in every if rule_of(path) not in NOT_OBSERVED and path != IN_A_GROUP]
 
 
 def _observed(functions: list[str], *options: str) -> dict[str, dict[str, Any]]:
@@ -181,3 +190,25 @@ def test_the_fixtures_on_a_gpu(framework: str) -> None:
         with Path(report).open("a", encoding="utf-8") as file:
             file.writelines(json.dumps(row) + "\n" for row in rows.values())
     assert [text for row in rows.values() for text in _complaints(row)] == []
+
+
+@pytest.mark.gpu
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_process_group(ranks: int) -> None:
+    pytest.importorskip("torch")
+    try:
+        gpus = Driver().device_count()
+    except DriverUnavailableError as error:
+        pytest.skip(str(error))
+    if gpus < ranks:
+        pytest.skip("needs two GPUs")
+    sent = [name for name in cases(IN_A_GROUP) if name not in NEVER_SENT]
+    names = [name for name in sent if (name in WITH_ONE_RANK) == (ranks == 1)]
+    functions = [f"{IN_A_GROUP}::{name}" for name in names]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
+    command = [*torchrun, "-m", "tests.observe_group", *functions]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, timeout=300, check=False)
+    rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"file"')]
+    assert Counter(row["function"] for row in rows) == Counter(names * ranks)
+    assert [text for row in rows for text in _complaints(row)] == []

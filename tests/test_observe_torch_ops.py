@@ -52,6 +52,25 @@ def test_in_place_operators_update_or_overwrite() -> None:
     assert modes == {"aten::add_": ((0, Mode.UPDATE),), "aten::fill_": ((0, Mode.WRITE),)}
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments", "modes"),
+    [
+        ("allreduce_", ["tensors"], [Mode.UPDATE]),
+        ("_allgather_base_", ["output_tensor", "input_tensor"], [Mode.WRITE, Mode.READ]),
+        ("send", ["tensors"], [Mode.READ]),
+        ("recv_", ["tensors"], [Mode.UPDATE]),
+    ],
+)
+def test_collectives_say_by_names_what_they_do(name: str, arguments: list[str], modes: list[Mode]) -> None:
+    given = [Argument(argument, "Tensor[]") for argument in arguments]
+    flag = Argument("async_op", "bool")
+    operator = operator_of(Schema(f"c10d::{name}", [*given, Argument("process_group", "Any"), flag]))
+    assert operator is not None
+    assert operator.special is Special.COLLECTIVE
+    assert [mode for _, mode in operator.positional] == modes
+    assert operator.flag == len(arguments) + 1
+
+
 def test_out_is_overwritten() -> None:
     out = Argument("out", alias_info=Alias(is_write=True), kwarg_only=True, is_out=True)
     operator = operator_of(Schema("aten::add", [Argument("self"), out], [out]))

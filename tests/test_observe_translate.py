@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streamlint.confirm.observe.events import (
-    Block,
-    Place,
-    Strides,
     Touch,
-    Touched,
 )
-from streamlint.confirm.observe.layout import layout
-from streamlint.confirm.observe.recorder import Recorder, Window
 from streamlint.confirm.observe.sites import Sources
-from streamlint.confirm.observe.translate import region, trace_of
+from streamlint.confirm.observe.translate import trace_of
 from streamlint.finding import Confidence
 from streamlint.judging.judge import findings_of_recording
 from streamlint.order.conflicts import conflicts
 from streamlint.order.hb import HappensBefore, Verdict
 from streamlint.trace import (
-    Alloc,
     BufferId,
     Copy,
-    Free,
     FreeKind,
     HostAccess,
     HostEffect,
@@ -37,68 +27,10 @@ from streamlint.trace import (
     OpId,
     Provenance,
     Space,
-    StreamId,
     StreamKind,
     Trace,
 )
-from streamlint.trace.regions import Overlap, Region, overlap
-
-DEFAULT, SIDE, OTHER = 0, 0x100, 0x200
-
-
-@dataclass
-class Run:
-    """A recorder whose places are the numbers of the calls, and the windows it judged."""
-
-    root: Path
-    half: int = 1000
-    kind: StreamKind = StreamKind.NON_BLOCKING
-    windows: list[Window] = field(default_factory=list)
-    calls: int = 0
-    over: bool = False
-
-    def __post_init__(self) -> None:
-        self.recorder = Recorder(
-            self._where, lambda: (self._where(),), lambda _: self.kind, self.windows.append, self.half
-        )
-
-    def _where(self) -> Place:
-        # One code object a call, with its only statement on the line that counts the calls.
-        self.calls += 1
-        code = compile("\n" * self.calls + "a", "observed.py", "exec")
-        return (code, next(start for start, _, line in code.co_lines() if line == self.calls + 1))
-
-    def stream(self, handle: int) -> StreamId:
-        return self.recorder.stream(handle, "0")
-
-    def block(self, start: int, size: int = 64, owner: int | None = DEFAULT) -> Block:
-        stream = None if owner is None else self.stream(owner)
-        return self.recorder.born(start, size, Space.DEVICE, "0", stream)
-
-    def work(self, handle: int, *touches: tuple[Block, Mode]) -> None:
-        whole: list[Touched] = [Touch(block, mode, 0, block.size) for block, mode in touches]
-        self.recorder.work(self.stream(handle), "kernel", whole)
-
-    def record(self, event: int, handle: int) -> None:
-        self.recorder.record(self.recorder.event(event, "0"), self.stream(handle))
-
-    def wait(self, handle: int, event: int) -> None:
-        self.recorder.wait(self.stream(handle), self.recorder.event(event, "0"))
-
-    def traces(self) -> list[Trace]:
-        """The traces of all windows; the run is over when they are asked for."""
-        if not self.over:
-            self.recorder.turn()
-            self.over = True
-        made = [trace_of(window, Sources(self.root)) for window in self.windows]
-        return [trace for trace in made if trace is not None]
-
-    def trace(self) -> Trace:
-        (trace,) = self.traces()
-        return trace
-
-    def codes(self) -> list[str]:
-        return [item.finding.code for trace in self.traces() for item in findings_of_recording(trace)]
+from tests.observed_run import DEFAULT, OTHER, SIDE, Run
 
 
 def launches(trace: Trace) -> list[Launch]:
@@ -181,104 +113,6 @@ def test_a_new_block_at_an_old_address_is_another(tmp_path: Path) -> None:
     run.work(SIDE, (y, Mode.WRITE))
     assert x.id != y.id
     assert run.traces() == []
-
-
-# ----------------------------------------------------------------------------- lifetimes
-
-
-def freed_early(run: Run, *, kept: bool = False, reused: int = 0x1000) -> None:
-    x = run.block(0x1000)
-    run.work(DEFAULT, (x, Mode.WRITE))
-    run.record(7, DEFAULT)
-    run.wait(SIDE, 7)
-    run.work(SIDE, (x, Mode.READ))
-    if kept:
-        run.recorder.keep(x, run.stream(SIDE))
-    run.recorder.died(0x1000, FreeKind.DROPPED)
-    run.work(DEFAULT, (run.block(reused), Mode.WRITE))
-
-
-def test_memory_that_was_handed_out_again_too_early(tmp_path: Path) -> None:
-    run = Run(tmp_path)
-    freed_early(run)
-    assert [type(op) for op in run.trace().ops if isinstance(op, (Alloc, Free))] == [Alloc, Free, Alloc]
-    assert run.codes() == ["SL401"]
-
-
-def test_memory_that_record_stream_kept_back(tmp_path: Path) -> None:
-    run = Run(tmp_path)
-    freed_early(run, kept=True)
-    assert run.codes() == []
-
-
-def test_a_drop_whose_memory_was_not_handed_out_again(tmp_path: Path) -> None:
-    run = Run(tmp_path)
-    freed_early(run, reused=0x8000)
-    assert not any(isinstance(op, Free) for op in run.trace().ops)
-    assert run.codes() == []
-
-
-def test_a_part_of_the_memory_is_enough(tmp_path: Path) -> None:
-    run = Run(tmp_path)
-    freed_early(run, reused=0x1020)
-    assert run.codes() == ["SL401"]
-
-
-@pytest.mark.parametrize(("waits", "found"), [(False, ["SL403"]), (True, [])])
-def test_memory_whose_last_user_was_its_own_stream(tmp_path: Path, waits: bool, found: list[str]) -> None:
-    """``(x * 2).sum(); out = torch.empty(n)``, which another stream fills."""
-    run = Run(tmp_path)
-    product = run.block(0x1000)
-    run.work(DEFAULT, (product, Mode.WRITE))
-    run.recorder.died(0x1000, FreeKind.DROPPED)
-    out = run.block(0x1000)
-    if waits:
-        run.record(7, DEFAULT)
-        run.wait(SIDE, 7)
-    run.work(SIDE, (out, Mode.WRITE))
-    assert run.codes() == found
-
-
-@pytest.mark.parametrize(("waits", "found"), [(False, ["SL403"]), (True, [])])
-def test_memory_that_another_stream_had_filled_before(tmp_path: Path, waits: bool, found: list[str]) -> None:
-    """``batch = torch.empty(n)``, filled aside and doubled here, with each request."""
-    run = Run(tmp_path)
-    for _ in range(2):
-        batch = run.block(0x1000)
-        if waits:
-            run.record(7, DEFAULT)
-            run.wait(SIDE, 7)
-        run.work(SIDE, (batch, Mode.WRITE))
-        run.record(8, SIDE)
-        run.wait(DEFAULT, 8)
-        run.work(DEFAULT, (batch, Mode.READ))
-        run.recorder.died(0x1000, FreeKind.DROPPED)
-    assert run.codes() == found
-
-
-def test_a_use_that_the_drop_did_not_wait_for_is_told_once(tmp_path: Path) -> None:
-    """A third stream fills what a second one still reads: the drop was too early, not the allocation."""
-    run = Run(tmp_path)
-    freed_early(run, reused=0x8000)
-    out = run.block(0x1000)
-    run.record(9, DEFAULT)
-    run.wait(OTHER, 9)
-    run.work(OTHER, (out, Mode.WRITE))
-    assert run.codes() == ["SL401"]
-
-
-@pytest.mark.parametrize(("library", "found"), [("", ["SL401"]), ("PyTorch", [])])
-def test_a_page_of_a_pool_that_knows_its_own_copies(tmp_path: Path, library: str, found: list[str]) -> None:
-    """``cudaMemcpyAsync(target, torch.full((n,), 7.0, pin_memory=True).data_ptr(), ...)``."""
-    run = Run(tmp_path)
-    x = run.block(0x9000)
-    for _ in range(2):
-        page = run.recorder.born(0x1000, 64, Space.PINNED, "cpu")
-        page.pool, page.pool_awaits = "the pool", "PyTorch"
-        ends = Touch(page, Mode.READ, 0, 64), Touch(x, Mode.WRITE, 0, 64)
-        run.recorder.move(run.stream(SIDE), "copy", *ends, HostEffect.ASYNC, library)
-        run.recorder.died(0x1000, FreeKind.DROPPED)
-    assert run.codes() == found
 
 
 # ----------------------------------------------------------------------------- the host
@@ -411,89 +245,6 @@ def test_windows_neither_invent_nor_lose_what_is_near(program: list[tuple[object
             assert hb.ordered(lines[earlier], lines[later]).verdict is not Verdict.YES
     near = {(later, buffer) for earlier, later, buffer in expected if later - earlier < half}
     assert near <= {(later, buffer) for _, later, buffer in found}
-
-
-# ----------------------------------------------------------------------------- regions
-
-
-def block_of(size: int) -> Block:
-    return Block(BufferId(1), 0, size, Space.DEVICE, "0", None, None)
-
-
-def test_a_dense_view_of_everything_is_the_whole_block() -> None:
-    assert region(Touch(block_of(64), Mode.READ, 0, 64)) == ()
-    assert region(Touch(block_of(64), Mode.READ, 0, 32)) != ()
-
-
-VIEWS = {
-    "x[:, :2]": ((4, 2), (4, 1), 0),
-    "x[:, 2:]": ((4, 2), (4, 1), 8),
-    "x[:, 1:]": ((4, 3), (4, 1), 4),
-    "x[:2]": ((2, 4), (4, 1), 0),
-    "x[2:]": ((2, 4), (4, 1), 32),
-    "x[0]": ((4,), (1,), 0),
-    "x[:, 0]": ((4,), (4,), 0),
-    "x.flatten()[::2]": ((8,), (2,), 0),
-    "x.flatten()[1::2]": ((8,), (2,), 4),
-    "x.flatten()[::3]": ((5,), (3,), 0),
-}
-"""Shape, strides and offset in bytes of views of a 4 by 4 matrix of 4-byte elements."""
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "answer"),
-    [
-        ("x[:, :2]", "x[:, 2:]", Overlap.NO),
-        ("x[:, :2]", "x[:, 1:]", Overlap.YES),
-        ("x.flatten()[::2]", "x.flatten()[1::2]", Overlap.NO),
-        ("x[:2]", "x[2:]", Overlap.NO),
-        ("x[0]", "x[:, 0]", Overlap.YES),
-        ("x[:, 0]", "x.flatten()[::3]", Overlap.MAYBE),
-    ],
-)
-def test_views_overlap_where_their_bytes_may(one: str, other: str, answer: Overlap) -> None:
-    assert overlap(of_view(*VIEWS[one]), of_view(*VIEWS[other])) is answer
-
-
-def of_view(shape: tuple[int, ...], stride: tuple[int, ...], offset: int) -> Region:
-    span, strides = layout(shape, stride, 4, offset)
-    return region(Touch(block_of(64), Mode.READ, offset, offset + span, strides))
-
-
-@given(
-    st.lists(st.integers(1, 4), min_size=1, max_size=3),
-    st.integers(0, 3),
-    st.permutations(range(3)),
-    st.lists(st.integers(1, 3), min_size=3, max_size=3),
-)
-def test_the_bytes_of_a_view_lie_in_its_columns(
-    shape: list[int], offset: int, order: list[int], gaps: list[int]
-) -> None:
-    item = 2
-    step, strides = 1, [0] * len(shape)
-    for axis in (axis for axis in order if axis < len(shape)):
-        strides[axis] = step * gaps[axis]
-        step = strides[axis] * shape[axis]
-    span, columns = layout(tuple(shape), tuple(strides), item, offset * item)
-    places = [0]
-    for count, stride in zip(shape, strides, strict=True):
-        places = [place + i * stride for place in places for i in range(count)]
-    first = offset * item
-    covered = {first + place * item + byte for place in places for byte in range(item)}
-    assert max(covered) - min(covered) + 1 == span
-    if columns is None:
-        assert len(covered) == span
-    else:
-        assert all(
-            columns.column <= byte % columns.pitch < columns.column + columns.width for byte in covered
-        )
-
-
-def test_strides_say_what_a_view_skips() -> None:
-    assert layout((4, 2), (4, 1), 4, 8) == (56, Strides(16, 8, 8))
-    assert layout((3, 4), (4, 1), 4, 0) == (48, None)
-    assert layout((4, 3), (1, 4), 4, 0) == (48, None)  # transposed: as dense
-    assert layout((5, 3), (0, 1), 4, 0) == (12, None)  # expanded
 
 
 def test_the_events_of_a_window_are_what_they_were(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from streamlint.trace import (
     SyncEvent,
     Wait,
 )
-from streamlint.witness import NoWitness
+from streamlint.witness import ByValue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,7 +90,7 @@ RULE = Rule(
     summary="the buffer of an `async_op=True` collective used before its wait",
     severity=Severity.ERROR,
     check=check,
-    witness=NoWitness("a collective runs on a stream of its library, which cannot be held back"),
+    witness=ByValue(),
     doc="""\
 ## What it does
 Reports tensors given to a collective with `async_op=True`, `isend` or `irecv` that are used before

@@ -28,7 +28,7 @@ def handles(stream: Any) -> list[int]:  # noqa: ANN401
     protocol = getattr(stream, "__cuda_stream__", None)
     if protocol is not None:
         return [int(protocol()[1] if callable(protocol) else protocol[1])]
-    # torch: cuda_stream; CuPy: ptr; Numba and cuda.core: handle
+    # torch and Warp: cuda_stream; CuPy: ptr; Numba and cuda.core: handle
     for name in ("cuda_stream", "ptr", "handle"):
         found = getattr(stream, name, None)
         if found is not None:
@@ -80,6 +80,9 @@ def streams_by_library(device: int | None = None) -> dict[str, int]:
         # Numba has no current stream: what names none runs on the default stream.
         per_thread = os.environ.get("NUMBA_CUDA_PER_THREAD_DEFAULT_STREAM", "0")
         found["numba"] = _PER_THREAD if per_thread not in ("", "0") else 0
+    warp = _warp_device(device)
+    if warp is not None:
+        found["warp"] = int(warp.stream.cuda_stream)
     return found
 
 
@@ -90,7 +93,10 @@ def library_is_capturing() -> bool:
     if initialized and (captures.under_way(torch) or torch.cuda.is_current_stream_capturing()):
         return True
     cupy = _loaded("cupy", "cuda")
-    return cupy is not None and bool(cupy.cuda.get_current_stream().is_capturing())
+    if cupy is not None and cupy.cuda.get_current_stream().is_capturing():
+        return True
+    warp = _warp_device(None)
+    return warp is not None and bool(warp.is_capturing)
 
 
 def on_callback_thread() -> bool:
@@ -101,6 +107,17 @@ def on_callback_thread() -> bool:
     torch = _loaded("torch", "_C")
     backward = getattr(torch._C, "_current_graph_task_id", None) if torch is not None else None
     return backward is None or backward() < 0
+
+
+def _warp_device(number: int | None) -> Any:  # noqa: ANN401
+    """Warp's object of a device, by default of the current one; None where Warp has done nothing yet.
+
+    It initializes itself, and makes a stream on each device, at its first use: not at that of a probe.
+    """
+    warp = _loaded("warp", "get_cuda_device")
+    if warp is None or getattr(sys.modules[warp.get_cuda_device.__module__], "runtime", None) is None:
+        return None
+    return warp.get_cuda_device(number) if warp.is_cuda_available() else None
 
 
 def _loaded(name: str, part: str) -> Any:  # noqa: ANN401

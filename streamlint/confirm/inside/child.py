@@ -42,7 +42,7 @@ _POISON = 0xA5
 BEGIN = {"status": "begin"}
 """The GPU is ready: what that took is no part of the first run's time."""
 
-_COMPILING = ("numba", "cupy", "triton")
+_COMPILING = ("numba", "cupy", "triton", "warp")
 """They compile or load a kernel at its first launch, and here each run has new kernel objects."""
 
 _LOADING = ("torch",)
@@ -351,5 +351,6 @@ _PACKAGES = {
     "numba_cuda": "numba-cuda",
     "cuda.bindings": "cuda-bindings",
     "cuda.core": "cuda-core",
+    "warp": "warp-lang",
     "numpy": "numpy",
 }

@@ -25,6 +25,9 @@ class Hold(Enum):
     """That of PyTorch alone: ``a *= 2`` may be CuPy's, and what reads ``a`` must not be held back with it."""
     CUPY = "cupy"
     NUMBA = "numba"
+    WARP = "warp"
+    DEFAULT = "default"
+    """The default stream: `x.data.memset(0, n)` of CuPy runs there, whatever stream is current."""
     STATEMENT = "statement"
     """Those of ``CURRENT``, before the statement, although driver calls can be seen: it has made none."""
     ELSEWHERE = "elsewhere"
@@ -46,11 +49,15 @@ def hold_back(gate: Gate, hold: Hold, arguments: Sequence[object]) -> list[Hold]
             streams = named
         case Hold.CURRENT | Hold.LATE | Hold.STATEMENT:
             streams = sorted(set(current.values())) or [0]
-        case Hold.TORCH | Hold.CUPY | Hold.NUMBA:
+        case Hold.TORCH | Hold.CUPY | Hold.NUMBA | Hold.WARP:
             streams = [stream for library, stream in current.items() if library == hold.value]
+        case Hold.DEFAULT:
+            streams = [0]
         case _:
             assert_never(hold)
     for stream in streams:
         gate.hold(stream)
-    several = hold is Hold.CURRENT and not named and len(streams) > 1
-    return [Hold(library) for library in current] if several else []
+    if hold is not Hold.CURRENT or named:
+        return []
+    others = [Hold(library) for library in current] if len(streams) > 1 else []
+    return others if 0 in streams else [*others, Hold.DEFAULT]

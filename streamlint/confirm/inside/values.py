@@ -75,6 +75,8 @@ def _on_host(value: Any) -> Any:  # noqa: ANN401
             return value.get()
         case "numba" | "numba_cuda" if hasattr(value, "copy_to_host"):
             return value.copy_to_host()
+        case "warp" if hasattr(value, "numpy"):
+            return value.numpy()
         case _:
             return value
 

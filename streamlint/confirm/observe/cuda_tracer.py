@@ -228,7 +228,7 @@ class Calls:
             case Destroys(what=what) if _is_stream(what):
                 recorder.destroy_stream(call.number(what), self._here())
             case Destroys(what=event):
-                recorder.destroy_event(call.number(event), self._here())
+                recorder.destroy_event(call.number(event))
             case OrdersAll():
                 # Memory is waited for, or written for others that wait: nothing is said across.
                 recorder.sync_device(self._here(), call.name)

@@ -81,7 +81,9 @@ others 8."""
 
 LAUNCHES: Final = frozenset({"cuLaunchKernel", "cuLaunchKernelEx", "cuLaunchCooperativeKernel"})
 _OTHERS: Final = frozenset({"cuGraphInstantiate", "cuGraphLaunch", "cuModuleUnload", "cuLibraryUnload"})
-ORDERS: Final = frozenset(
+_MAKES: Final = frozenset({"cuEventCreate"})
+"""An event that a library makes may get the handle of one that was destroyed."""
+ORDERS: Final = _MAKES | frozenset(
     "cuCtxSynchronize cuStreamSynchronize cuStreamWaitEvent cuEventRecord cuEventRecordWithFlags "
     "cuEventSynchronize cuStreamWaitValue32 cuStreamWaitValue64 cuStreamWriteValue32 cuStreamWriteValue64 "
     "cuStreamBatchMemOp".split()

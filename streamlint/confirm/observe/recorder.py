@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import sys
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from streamlint.confirm.observe.addresses import Addresses
 from streamlint.confirm.observe.compact import compact, mentioned
@@ -27,6 +27,7 @@ from streamlint.confirm.observe.events import (
     Touched,
     Work,
 )
+from streamlint.confirm.observe.registry import EventInfo, Registry, StreamInfo, key_of
 from streamlint.source import Span
 from streamlint.trace import (
     BeginCapture,
@@ -47,7 +48,6 @@ from streamlint.trace import (
     Site,
     Space,
     StreamId,
-    StreamKind,
     SyncDevice,
     SyncEvent,
     SyncStream,
@@ -57,50 +57,16 @@ from streamlint.trace import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from streamlint.confirm.observe.registry import StreamKinds
     from streamlint.trace import HostEffect
-
-    StreamKinds = Callable[[int], StreamKind]
 
 HALF_WINDOW = 16_384
 """Events in half a window. Two operations closer than this are always compared."""
-
-LEGACY_HANDLES = frozenset({0, 1})
-PER_THREAD_HANDLE = 2
-
-Handle: TypeAlias = "int | tuple[int, DeviceId]"
-"""A stream's own handle, whatever device is current then; default streams have one on each device."""
 
 _PERHAPS = frozenset({Doubt.THREADS})
 
 _ANYWHERE = Site(Span("", 0, 0, 0, 0))
 """Replaced when the event is translated."""
-
-
-def _key(handle: int, device: DeviceId) -> Handle:
-    return handle if handle > PER_THREAD_HANDLE else (handle, device)
-
-
-@dataclass(slots=True)
-class StreamInfo:
-    id: StreamId
-    kind: StreamKind
-    device: DeviceId
-    places: Places = ()
-    """Where it was made: the innermost place, then those that called it."""
-    foreign: bool = False
-    """Nothing that is traced made it: other code has it, and may order it."""
-
-
-@dataclass(slots=True)
-class EventInfo:
-    id: EventId
-    device: DeviceId
-    places: Places = ()
-    timing: bool | None = None
-    of: str = ""
-    """The call that made it for itself: ``wait_stream``."""
-    external: bool = False
-    """A capture makes nodes of its records and waits: they order the graph's work when it is launched."""
 
 
 @dataclass(slots=True)
@@ -118,7 +84,7 @@ class Window:
     """A library that is not traced may order work, or a kernel that waits for a value in memory."""
 
 
-class Recorder:
+class Recorder(Registry):
     """What the tracers call. Handles are those of the CUDA driver; addresses are in bytes."""
 
     def __init__(
@@ -129,8 +95,8 @@ class Recorder:
         judge: Callable[[Window], None],
         half: int = HALF_WINDOW,
     ) -> None:
+        super().__init__(callers, kind_of)
         self.where = where
-        self.callers = callers
         self._addresses = Addresses()
         self.blocks = self._addresses.blocks
         """Live blocks by their first address."""
@@ -143,19 +109,11 @@ class Recorder:
         """Whether a kernel waited for a value in memory: what that orders is not followed."""
         self.stopped = False
         """Whether this is a child that does not go on for its parent."""
-        self._kind_of = kind_of
         self._judge = judge
         self._half = half
         self._judging = False
         self._old = Half()
         self._new = Half()
-        self._streams: dict[Handle, StreamInfo] = {}
-        self._stream_infos: dict[StreamId, StreamInfo] = {}
-        self._gone: set[Handle] = set()
-        """Streams that were destroyed, by handle, until another gets it."""
-        self._events: dict[int, EventInfo] = {}
-        self._event_infos: dict[EventId, EventInfo] = {}
-        self._last_event = 0
         self._last_block = 0
         self._last_lane = 0
         self._held: dict[EventId, Point] = {}
@@ -163,94 +121,11 @@ class Recorder:
         self._captures: dict[StreamId, Point] = {}
         self.recorded: set[EventId] = set()
 
-    # ------------------------------------------------------------------ streams and events
-
-    def stream(self, handle: int, device: DeviceId) -> StreamId:
-        """The stream of a handle; handles of default streams stand for one stream on each device."""
-        info = self._streams.get(handle if handle > PER_THREAD_HANDLE else (handle, device))
-        if info is None:
-            info = self._new_stream(handle, device, ())
-            info.foreign = handle not in LEGACY_HANDLES and handle != PER_THREAD_HANDLE
-        return info.id
-
-    def orders_unseen(self) -> None:
-        self.escapes = True
-
-    def handles(self) -> list[int]:
-        """Of streams that the driver may be asked about: of one that is gone it may crash."""
-        known = [handle for handle in self._streams if handle not in self._gone]
-        return [handle[0] if isinstance(handle, tuple) else handle for handle in known]
-
-    def pool_stream(self, handle: int, device: DeviceId, kind: StreamKind) -> None:
-        """A library that is traced made a stream, for itself or to hand it out."""
-        if _key(handle, device) not in self._streams:
-            self._new_stream(handle, device, (), kind)
-
-    def foreign_stream(self, handle: int, device: DeviceId) -> None:
-        """The user's code wrapped the handle of a stream; one that is known stays what it is."""
-        if _key(handle, device) not in self._streams:
-            self._new_stream(handle, device, self.callers()).foreign = True
-
-    def made_stream(
-        self, handle: int, device: DeviceId, kind: StreamKind | None = None, *, pooled: bool = False
-    ) -> None:
-        """The user's code made a stream; a pool hands out the same streams again."""
-        info = self._streams.get(_key(handle, device)) if pooled else None
-        if info is None:
-            self._new_stream(handle, device, self.callers(), kind)
-        elif not info.places:
-            info.places = self.callers()
-
-    def _new_stream(
-        self, handle: int, device: DeviceId, places: Places, known: StreamKind | None = None
-    ) -> StreamInfo:
-        if handle in LEGACY_HANDLES:
-            kind, twins = StreamKind.LEGACY, LEGACY_HANDLES
-        elif handle == PER_THREAD_HANDLE:
-            kind, twins = StreamKind.PER_THREAD, frozenset({handle})
-        else:
-            kind, twins = known or self._kind_of(handle), frozenset({handle})
-        info = StreamInfo(StreamId(len(self._stream_infos)), kind, device, places)
-        self._stream_infos[info.id] = info
-        for twin in twins:
-            self._streams[_key(twin, device)] = info
-            self._gone.discard(_key(twin, device))
-        return info
+    # ------------------------------------------------------------------ what is gone
 
     def destroy_stream(self, handle: int, device: DeviceId) -> None:
-        self._gone.add(_key(handle, device))
+        self._gone.add(key_of(handle, device))
         self._point(DestroyStream(_ANYWHERE, stream=self.stream(handle, device)))
-
-    def event(self, handle: int, device: DeviceId) -> EventId:
-        info = self._events.get(handle)
-        return info.id if info is not None else self.bind_event(handle, device, None)
-
-    def made_event(self, handle: int, device: DeviceId, *, timing: bool | None = None) -> EventId:
-        """The user's code made an event; one that had the handle before is forgotten."""
-        return self.bind_event(handle, device, self.loose_event(device, timing=timing))
-
-    def loose_event(self, device: DeviceId, *, timing: bool | None, of: str = "") -> EventInfo:
-        """An event of the user's code that has no handle yet: PyTorch makes it at the first record."""
-        return self._new_event(device, self.callers(), timing, of)
-
-    def bind_event(self, handle: int, device: DeviceId, info: EventInfo | None) -> EventId:
-        """Give an event its handle; without one it is an event that a library made."""
-        if info is None:
-            info = self._new_event(device, (), None, "")
-        info.device = device
-        self._events[handle] = self._event_infos[info.id] = info
-        return info.id
-
-    def _new_event(self, device: DeviceId, places: Places, timing: bool | None, of: str) -> EventInfo:
-        self._last_event += 1
-        info = EventInfo(EventId(self._last_event), device, places, timing, of)
-        self._event_infos[info.id] = info
-        return info
-
-    def known(self, info: EventInfo) -> EventId:
-        """The event of the user's code that ``info`` describes, with or without a handle."""
-        self._event_infos[info.id] = info
-        return info.id
 
     def forget_event(self, handle: int) -> None:
         """The library destroyed an event that nothing can use any more."""
@@ -258,10 +133,12 @@ class Recorder:
         if info is not None:
             self._held.pop(info.id, None)
 
-    def destroy_event(self, handle: int, device: DeviceId) -> None:
-        event = self.event(handle, device)
-        self._point(DestroyEvent(_ANYWHERE, event=event))
-        self._held.pop(event, None)
+    def destroy_event(self, handle: int) -> None:
+        """One of a library, of which nobody told that it was made, may be another one at this handle next."""
+        info = self._events.get(handle)
+        if info is not None:
+            self._point(DestroyEvent(_ANYWHERE, event=info.id))
+            self._held.pop(info.id, None)
 
     # ------------------------------------------------------------------ memory
 
@@ -426,6 +303,9 @@ class Recorder:
         if body.queued is not None:
             self._point(SyncEvent(_ANYWHERE, doubts=_PERHAPS, event=body.queued, name="a host function"))
             self._held.pop(body.queued, None)
+
+    def orders_unseen(self) -> None:
+        self.escapes = True
 
     @property
     def capturing(self) -> bool:

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
     from streamlint.confirm.observe.aside import Aside
     from streamlint.confirm.observe.events import Touched
-    from streamlint.confirm.observe.recorder import EventInfo, Recorder
+    from streamlint.confirm.observe.recorder import Recorder
+    from streamlint.confirm.observe.registry import EventInfo
     from streamlint.trace import DeviceId, EventId
 
 
@@ -158,7 +159,9 @@ class _Hooks:
 
     def _event_waited(self, event: int, stream: int) -> None:
         here = self._tracer.here()
-        self._recorder.wait(self._recorder.stream(stream, here), self._recorder.event(event, here))
+        on = self._recorder.stream(stream, here)
+        self._recorder.wait(on, self._recorder.event(event, here))
+        self._tracer.collectives.waited(on)
 
     def _event_synchronized(self, event: int) -> None:
         self._recorder.sync_event(self._recorder.event(event, self._tracer.here()))
@@ -191,6 +194,22 @@ class _Hooks:
         self._patch_streams()
         self._patch_graphs()
         self._patch_host_read()
+        self._patch_groups()
+
+    def _patch_groups(self) -> None:
+        """``batch_isend_irecv`` launches behind its operators, when the batch ends."""
+        if not torch.distributed.is_available():
+            return
+        group = torch.distributed.ProcessGroup
+        end = getattr(group, "_end_coalescing", None)
+        if end is None:
+            return
+
+        def ended(group: Any, *args: Any) -> Any:
+            with self._aside.told():
+                return end(group, *args)
+
+        _replace(group, _end_coalescing=ended)
 
     def _patch_host_read(self) -> None:
         method = torch.Tensor.tolist

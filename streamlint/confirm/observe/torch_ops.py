@@ -22,6 +22,7 @@ class Special(Enum):
     TO = "copy to a new tensor"
     ITEM = "value for the host"
     KEEP = "record_stream"
+    COLLECTIVE = "communication of a process group"
 
 
 NO_ACCESS = frozenset(
@@ -46,6 +47,12 @@ _SPECIAL = {
 }
 
 
+_GROUPS = ("c10d::", "_c10d_functional::")
+"""Operators of process groups. Those of the first say what they do by names alone."""
+
+_ASYNCHRONOUS = "async_op"
+
+
 @frozen()
 class Operator:
     """What one operator does to the tensors among its arguments, and to its results."""
@@ -57,10 +64,14 @@ class Operator:
     """The names of arguments that it touches; those with a position can be given by name too."""
     fills_result: bool
     special: Special = Special.NONE
+    flag: int = -1
+    """Of a collective: the position of the argument that leaves the wait for it to the program."""
 
 
 def operator_of(schema: Any) -> Operator | None:  # torch.FunctionSchema
     """Read a schema; None for an operator that touches no memory and allocates none."""
+    if str(schema.name).startswith(_GROUPS):
+        return _collective(schema)
     name = str(schema.name).rpartition("::")[2]
     special = _SPECIAL.get(name, Special.NONE)
     if name in NO_ACCESS or str(schema.name).startswith(("prim::", "profiler::")):
@@ -77,6 +88,30 @@ def operator_of(schema: Any) -> Operator | None:  # torch.FunctionSchema
     touched = [(number, arg, mode) for number, (arg, mode) in enumerate(modes) if mode is not None]
     positional = tuple((number, mode) for number, arg, mode in touched if not arg.kwarg_only)
     return Operator(name, positional, tuple((arg.name, mode) for _, arg, mode in touched), fills, special)
+
+
+def _collective(schema: Any) -> Operator:
+    """``allgather_(Tensor[][] output_tensors, Tensor[] input_tensors)``, ``allreduce_(Tensor[] tensors)``."""
+    name = str(schema.name).rpartition("::")[2]
+    tensors = [(i, arg) for i, arg in enumerate(schema.arguments) if "Tensor" in str(arg.type)]
+    flags = [i for i, arg in enumerate(schema.arguments) if arg.name == _ASYNCHRONOUS]
+    return Operator(
+        name,
+        tuple((number, _collective_mode(name, arg)) for number, arg in tensors),
+        (),
+        any("Tensor" in str(result.type) and result.alias_info is None for result in schema.returns),
+        Special.COLLECTIVE,
+        flags[0] if flags else -1,
+    )
+
+
+def _collective_mode(name: str, argument: Any) -> Mode:
+    if argument.alias_info is not None and argument.alias_info.is_write:
+        return Mode.WRITE if argument.is_out else Mode.UPDATE
+    if argument.name.startswith("output"):
+        return Mode.WRITE
+    # `recv_(tensors)` and `allreduce_(tensors)` change them, `send(tensors)` does not.
+    return Mode.UPDATE if name.endswith("_") and not argument.name.startswith("input") else Mode.READ
 
 
 def is_view(schema: Any) -> bool:

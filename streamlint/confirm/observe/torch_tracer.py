@@ -11,6 +11,7 @@ import torch
 
 from streamlint.confirm.observe.events import Touch
 from streamlint.confirm.observe.layout import layout
+from streamlint.confirm.observe.torch_collectives import Collectives
 from streamlint.confirm.observe.torch_ops import Operator, Special, is_view, operator_of
 from streamlint.models.copying import host_effect
 from streamlint.models.schema import Lib
@@ -62,6 +63,7 @@ class Tracer:
         """What the graph that is being captured touches."""
         self.raw_stream: Callable[[int], int] = torch._C._cuda_getCurrentRawStream
         self.device: Callable[[], int] = torch._C._cuda_getDevice
+        self.collectives = Collectives(recorder, self._touch, self.current)
 
     # ------------------------------------------------------------------ operators
 
@@ -217,6 +219,8 @@ class Tracer:
                 # An optimizer asks each of its counters of steps, which no copy has ever used.
                 self.read_by_host(args[0], operator.name)
                 return True, func(*args, **kwargs)
+            case Special.COLLECTIVE:
+                return True, self.collectives.run(operator, func, args, kwargs)
             case Special.KEEP:
                 self._keep(args[0], args[1] if len(args) > 1 else kwargs["s"])
                 return True, func(*args, **kwargs)

@@ -63,7 +63,8 @@ from streamlint.trace import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from streamlint.confirm.observe.recorder import StreamInfo, Window
+    from streamlint.confirm.observe.recorder import Window
+    from streamlint.confirm.observe.registry import StreamInfo
     from streamlint.confirm.observe.sites import Located, Sources
 
 _NONE: frozenset[Doubt] = frozenset()
