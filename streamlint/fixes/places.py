@@ -17,7 +17,6 @@ from streamlint.trace import MAIN_LANE, HostWait, Join, Spawn
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from streamlint.fixes.fields import Fields
     from streamlint.fixes.replay import Onlooker
     from streamlint.fixes.sight import Sight
     from streamlint.fixes.surroundings import Surroundings
@@ -33,7 +32,6 @@ class Place:
     source: Source
     statement: ast.stmt
     sight: Sight
-    fields: Fields
     surroundings: Surroundings
     behind: bool = False
 
@@ -81,7 +79,6 @@ class Scene:
 
     trace: Trace
     onlooker: Onlooker
-    fields: Fields
     surroundings: Surroundings
 
     def places(self, earlier: int, later: int) -> Iterator[Place]:
@@ -92,7 +89,7 @@ class Scene:
                 if sight is None or not self._is_between(earlier, sight, later):
                     continue
                 if stage.source.indent(statement) is not None:
-                    yield Place(stage.source, statement, sight, self.fields, self.surroundings)
+                    yield Place(stage.source, statement, sight, self.surroundings)
         yield from self.behind(earlier, later)
 
     def behind(self, earlier: int, later: int) -> Iterator[Place]:
@@ -102,7 +99,7 @@ class Scene:
                 ends = self.onlooker.after.get((stage.frame, stage.key(statement)), ())
                 sight = next((each for each in ends if self._is_between(earlier, each, later)), None)
                 if sight is not None and stage.source.stands_alone(statement):
-                    yield Place(stage.source, statement, sight, self.fields, self.surroundings, behind=True)
+                    yield Place(stage.source, statement, sight, self.surroundings, behind=True)
 
     def _is_between(self, earlier: int, sight: Sight, later: int) -> bool:
         """Whether a place of the main thread comes after one operation is issued, and before another one.
@@ -122,5 +119,5 @@ class Scene:
         for stage in self.onlooker.stages.get(number, ())[:1]:
             sight = stage.before.get(stage.key(stage.statements[0]))
             if sight is not None:
-                return Place(stage.source, stage.statements[0], sight, self.fields, self.surroundings)
+                return Place(stage.source, stage.statements[0], sight, self.surroundings)
         return None

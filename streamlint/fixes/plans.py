@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 from streamlint.finding import Edit, Fix
 from streamlint.fixes import order, statements, words
-from streamlint.fixes.captured import Captures
-from streamlint.fixes.fields import Fields
 from streamlint.fixes.places import Scene
 from streamlint.fixes.replay import Effort, replay
 from streamlint.fixes.surroundings import Surroundings
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from streamlint.finding import Finding, Occurrence, Pair
-    from streamlint.fixes.families import Families
     from streamlint.interp.entries.runs import Run
     from streamlint.interp.state.project import Project
     from streamlint.trace import Op, StreamKind, Trace
@@ -56,17 +53,18 @@ def fixes_of(
     runs: Sequence[Run],
     project: Project,
     default_stream: StreamKind,
-    families: Families,
+    text: Callable[[str], str | None],
 ) -> Plans:
     """What would mend the findings of a file.
 
-    The path of each is run once more: only then it is known what the places around can name.
+    The path of each is run once more: only then it is known what the places around can name. ``text`` has
+    what stands in a file.
     """
     parsed: dict[str, Source | None] = {}
 
     def source(path: str) -> Source | None:
         if path not in parsed:
-            content = families.text(path)
+            content = text(path)
             parsed[path] = Source.of(path, content) if content is not None else None
         return parsed[path]
 
@@ -80,8 +78,7 @@ def fixes_of(
         numbers.setdefault(id(evidence.trace), set()).update(_needed(finding.code, evidence))
     scenes: dict[int, Scene] = {}
     cut: set[int] = set()
-    effort, fields = Effort(), Fields(project, families)
-    surroundings = Surroundings(project, source, frozenset(_files(runs)), Captures(project))
+    effort, surroundings = Effort(), Surroundings(project)
     for run in runs:
         for trace in run.traces:
             if id(trace) not in numbers:
@@ -90,7 +87,7 @@ def fixes_of(
                 needed = frozenset(numbers[id(trace)])
                 onlooker = replay(project, run, trace, needed, default_stream, source, effort)
                 if onlooker is not None:
-                    scenes[id(trace)] = Scene(trace, onlooker, fields, surroundings)
+                    scenes[id(trace)] = Scene(trace, onlooker, surroundings)
             if effort.left <= 0:
                 cut.add(id(trace))
     fixes = {
@@ -100,15 +97,6 @@ def fixes_of(
     }
     left_out = (each for each, evidence in wanted if id(evidence.trace) in cut and not fixes.get(each.pair))
     return Plans(fixes, tuple(left_out))
-
-
-def _files(runs: Sequence[Run]) -> Iterator[str]:
-    """Those in which something is done on a path."""
-    for run in runs:
-        for trace in run.traces:
-            for op in trace.ops:
-                yield op.at.span.path
-                yield from (span.path for span in op.at.calls)
 
 
 def _needed(code: str, evidence: Occurrence) -> Iterator[int]:

@@ -4,7 +4,7 @@ A safe fix adds an order and nothing else, and may be applied unread. For that
 
 * what it names is proved to be what it is taken for: ``is_stream``, ``is_on_device``, ``_is_imported``;
 * its place is reached in a straight line, and there is a GPU: ``_stands_plainly``, ``_has_device``;
-* what is waited for ends by itself, on one device, and nobody captures it: ``Surroundings``.
+* nothing in the tree captures, polls, or compiles functions, and there is one device: ``Surroundings``.
 
 What no text in sight can tell is taken for granted, and said in the documentation: what unseen code queues
 ends by itself, unseen callers do not capture, and annotations are true.
@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import models
-from streamlint.fixes.known import DEEPEST, all_given, gives_stream, has, holds_streams, is_evaluated_beside
+from streamlint.fixes.known import DEEPEST, all_given, gives_stream
 from streamlint.fixes.text import unconditional
 from streamlint.fixes.ways import (
     around,
@@ -30,6 +30,7 @@ from streamlint.fixes.ways import (
     part,
     row_of,
 )
+from streamlint.models import torch
 from streamlint.models.schema import CurrentStream, Lib, NewStream
 from streamlint.parsing import expression_of, parse
 
@@ -39,11 +40,11 @@ if TYPE_CHECKING:
     from streamlint.fixes.places import Place
     from streamlint.fixes.text import Source
     from streamlint.fixes.words import Named
-    from streamlint.models.schema import Effect
 
 _ON_THE_CPU_TOO = (Lib.TORCH, Lib.WARP)
 """Libraries whose programs run without a GPU, where asking for a current stream is an error."""
-_TENSOR = "torch.Tensor"
+_DENSE = frozenset(f"torch.{name}" for name in torch.FACTORIES - {"tensor", "as_tensor"})
+"""What takes no tensor, which may be sparse."""
 
 
 def is_safe(place: Place, lines: Sequence[str], named: Sequence[Named], tensor: str | None = None) -> bool:
@@ -60,8 +61,8 @@ def is_safe(place: Place, lines: Sequence[str], named: Sequence[Named], tensor: 
         and (tensor is None or is_on_device(place, expression_of(tensor)))
         and _has_device(place, named)
         and place.surroundings.are_on_one_device(place.source, {each.lib for each in named})
+        and place.surroundings.names_are_written(place.source)
         and place.surroundings.are_quiet()
-        and not place.surroundings.may_be_captured(place.source, place.source.scope(place.statement))
     )
 
 
@@ -76,12 +77,7 @@ def is_stream(place: Place, named: Named) -> bool:
         return _is_asked_for(place, expression, named)
     match expression:
         case ast.Name(id=name) if parameter(place.source.scope(place.statement), name) is not None:
-            return _is_annotated(place, name, (NewStream,))
-        case ast.Subscript(value=container, slice=index):
-            there = all(
-                has(place.source, part(each, container), index) for each in all_given(place, container)
-            )
-            return holds_streams(place, container) and (there or is_evaluated_beside(place, expression))
+            return _is_annotated(place, name)
         case _:
             given = all_given(place, expression)
             return bool(given) and all(gives_stream(place, each, expression) for each in given)
@@ -103,7 +99,7 @@ def _is_asked_for(place: Place, asked: ast.expr, named: Named) -> bool:
     )
 
 
-def _is_annotated(place: Place, name: str, types: tuple[type[Effect], ...] | str) -> bool:
+def _is_annotated(place: Place, name: str) -> bool:
     """``side: torch.cuda.Stream``, without a default, to which the function gives nothing else."""
     source, scope = place.source, place.source.scope(place.statement)
     arg = parameter(scope, name)
@@ -120,39 +116,37 @@ def _is_annotated(place: Place, name: str, types: tuple[type[Effect], ...] | str
     told = arg.annotation
     if isinstance(told, ast.Constant) and isinstance(told.value, str):
         told = expression_of(told.value)
-    if isinstance(types, str):
-        return arg in needed and source.path_of(told) == types
-    return arg in needed and row_of(source, ast.Call(told, [], []), types) is not None
+    return arg in needed and row_of(source, ast.Call(told, [], []), (NewStream,)) is not None
 
 
 def is_on_device(place: Place, value: ast.expr, depth: int = 0) -> bool:
-    """Whether a tensor is one of a GPU: ``record_stream`` of one of the host is an error.
+    """Whether a tensor is a dense one of a GPU: ``record_stream`` of one of the host is an error.
 
-    ``torch.empty(n, device="cuda")``, ``.cuda()`` of a tensor, and what is computed from these and numbers.
+    ``torch.empty(n, device="cuda")``, and what is computed from such and numbers. Sparse ones refuse it, too.
     """
     match value:
         case ast.Name() if depth < DEEPEST:
             given = all_given(place, value)
             return bool(given) and all(
-                isinstance(made := part(each, value), ast.expr)
+                (made := part(each, value)) is not None
                 and is_on_device(replace(place, statement=each.statement, behind=False), made, depth + 1)
                 for each in given
             )
         case ast.BinOp(left=left, right=right):
             is_number = isinstance(right, ast.Constant)
             return is_on_device(place, left, depth) and (is_number or is_on_device(place, right, depth))
-        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="cuda")):
-            return _is_annotated(place, name, _TENSOR)
         case ast.Call(keywords=keywords):
-            return _is_torchs(place.source, value) and any(_says(each, "device", "cuda") for each in keywords)
+            return _makes_dense(place.source, value) and any(
+                _says(each, "device", "cuda") for each in keywords
+            )
         case _:
             return False
 
 
-def _is_torchs(source: Source, call: ast.Call) -> bool:
-    """Whether a function right in PyTorch's own module is called, as those are that make tensors."""
-    path = source.path_of(call.func)
-    return path is not None and path.rpartition(".")[0] == "torch"
+def _makes_dense(source: Source, call: ast.Call) -> bool:
+    """``torch.empty(n)``, not ``torch.sparse_coo_tensor(...)`` nor what keeps its argument's layout."""
+    path = source.path_of(call.func) or ""
+    return path in _DENSE and all(each.arg not in (None, "layout", "out") for each in call.keywords)
 
 
 def _says(keyword: ast.keyword, name: str, beginning: str) -> bool:
@@ -209,13 +203,10 @@ def _has_device(place: Place, named: Sequence[Named]) -> bool:
 def _needs_device(place: Place, part: ast.AST) -> bool:
     if not isinstance(part, ast.Call):
         return False
-    pinned = _is_torchs(place.source, part) and any(
-        _says(each, "pin_memory", "True") for each in part.keywords
-    )
-    return (
-        pinned
-        or is_on_device(place, part)
-        or row_of(place.source, part, (NewStream, CurrentStream)) is not None
+    path = place.source.path_of(part.func) or ""
+    told = any(_says(each, "pin_memory", "True") or _says(each, "device", "cuda") for each in part.keywords)
+    return (told and path.rpartition(".")[0] == "torch") or (
+        row_of(place.source, part, (NewStream, CurrentStream)) is not None
     )
 
 

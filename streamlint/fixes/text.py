@@ -49,10 +49,8 @@ class Uses:
 
     outer: frozenset[str]
     """Those that a function declares ``global`` or ``nonlocal``."""
-    members: frozenset[tuple[str, str]]
-    """What is asked of which name: ``Worker.run``."""
-    handed_on: frozenset[str]
-    """Variables, and fields with a dot, that are used in another way than to look into them: ``f(ring)``."""
+    words: frozenset[str]
+    """Names in quotes, without what stands before a dot: ``setattr(worker, "side", None)``."""
 
 
 @dataclass(slots=True, eq=False)
@@ -210,6 +208,20 @@ class Source:
             self._given[home] = found
         return self._given[home]
 
+    def stores(self, name: str) -> list[tuple[str, Given]]:
+        """What the text gives to attributes of a name, and to names in bodies of classes, by the target."""
+        attribute, variable = f"attr='{name}', ctx=Load())", ast.dump(ast.Name(name, ast.Load()))
+        return [
+            (key, given)
+            for key, gifts_there in self.given(self.tree).items()
+            for given in gifts_there
+            if (key.startswith("Attribute(") and key.endswith(attribute))
+            or (key == variable and isinstance(self._scope_of(given), ast.ClassDef))
+        ]
+
+    def _scope_of(self, given: Given) -> Scope | None:
+        return self.scope(given.statement) if given.statement in self.owners else None
+
     @property
     def uses(self) -> Uses:
         if self._uses is None:
@@ -265,29 +277,16 @@ class Source:
 
 
 def _uses(tree: ast.Module) -> Uses:
-    outer, members, looked_into = set[str](), set[tuple[str, str]](), set[ast.expr]()
-    named: list[tuple[ast.expr, str]] = []
+    outer, words = set[str](), set[str]()
     for node in ast.walk(tree):
         match node:
             case ast.Global(names=names) | ast.Nonlocal(names=names):
                 outer |= set(names)
-            case (
-                ast.Subscript(value=value, ctx=ast.Load())
-                | ast.For(iter=value)
-                | ast.comprehension(iter=value)
-            ):
-                looked_into.add(value)
-            case ast.Call(func=ast.Name(id="len" | "enumerate" | "zip"), args=args):
-                looked_into |= set(args)
-            case ast.Attribute(value=value, attr=attr, ctx=context):
-                members |= {(value.id, attr)} if isinstance(value, ast.Name) else set()
-                named += [(node, f".{attr}")] if isinstance(context, ast.Load) else []
-            case ast.Name(id=name, ctx=ast.Load()):
-                named.append((node, name))
+            case ast.Constant(value=str(text)):
+                words.add(text.rpartition(".")[2])
             case _:
                 pass
-    handed_on = frozenset(name for node, name in named if node not in looked_into)
-    return Uses(frozenset(outer), frozenset(members), handed_on)
+    return Uses(frozenset(outer), frozenset(words))
 
 
 def _imported(statement: ast.stmt, name: str) -> str | None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from streamlint import models
 from streamlint.fixes.text import SCOPES, Given
-from streamlint.frozen import frozen
 from streamlint.models.schema import (
     CurrentStream,
     DefaultStream,
@@ -97,27 +96,9 @@ def parameter(scope: ast.AST, name: str) -> ast.arg | None:
 # ----------------------------------------------------------------------------- what is given
 
 
-@frozen()
-class Each:
-    """What a loop gives to its variable: each element in turn."""
-
-    container: ast.expr
-
-
-def part(given: Given, to: ast.expr) -> ast.expr | Each | None:
+def part(given: Given, to: ast.expr) -> ast.expr | None:
     """What a statement gives to one of its targets; None where the text does not tell."""
     match given.statement:
-        case ast.For(target=target, iter=walked):
-            match walked, target:
-                case ast.Call(func=ast.Name(id="zip"), args=parts), ast.Tuple(elts=names) if len(
-                    parts
-                ) == len(names):
-                    parts_for = list(zip(names, parts, strict=True))
-                case ast.Call(func=ast.Name(id="enumerate"), args=[part]), ast.Tuple(elts=[_, name]):
-                    parts_for = [(name, part)]
-                case _:
-                    parts_for = [(target, walked)]
-            return next((Each(part) for name, part in parts_for if key(name) == key(to)), None)
         case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)) if len(names) == len(
             values
         ):
@@ -171,7 +152,7 @@ def is_only(source: Source, thing: ast.expr, at: ast.stmt | None, kinds: tuple[t
             home = source.home(name, at)
             given = source.given(home).get(key(thing), [])
             made = (part(each, thing) for each in given)
-            return bool(given) and all(isinstance(m, ast.expr) and makes(source, m, kinds, at) for m in made)
+            return bool(given) and all(m is not None and makes(source, m, kinds, at) for m in made)
         case _:
             return False
 

@@ -331,6 +331,8 @@ UNARY_UFUNCS = frozenset(
 )
 """Their argument after the operands is ``out``."""
 
+ELEMENTWISE = frozenset({"ElementwiseKernel", "ReductionKernel"})
+"""What makes kernels from expressions in CUDA."""
 QUIET_PARTS = frozenset(
     "cuda random_state fuse testing _core core profiler prof util _util cudnn cublas jit seed vectorize "
     "errstate memoize clear_memo get_default_memory_pool get_default_pinned_memory_pool set_allocator".split()

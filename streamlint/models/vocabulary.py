@@ -11,10 +11,10 @@ import builtins
 from functools import cache
 from typing import TYPE_CHECKING
 
-from streamlint.models import FRAMEWORKS, FUNCTIONS, graphs, methods_of, torch
+from streamlint.models import FRAMEWORKS, FUNCTIONS, cupy, graphs, methods_of, torch
 from streamlint.models import schema as fx
 from streamlint.models.schema import Role
-from streamlint.trace import Space
+from streamlint.trace import Doubt, Space
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -81,7 +81,6 @@ KEEPS_ALIVE = _names(fx.KeepsAlive)
 CALLS_BACK = _names(fx.HostCallback)
 COPIES_ON_STREAM = _names(fx.Copies, only=_takes_stream)
 RUNS_BESIDE = _names(fx.Background) | _names(fx.Communicates, only=lambda effect: effect.flag is None)  # type: ignore[union-attr]
-BEGINS_CAPTURE = _names(graphs.EnterCapture, graphs.CaptureStarts, graphs.GraphsCallables)
 SELECTS_DEVICE = _names(fx.SelectsDevice, of=lambda: _methods(Role.DEVICE))
 
 
@@ -90,27 +89,6 @@ def _tells(*kinds: type[Effect]) -> Callable[[Api], bool]:
 
 
 names_device = _tells(fx.EnterDevice, fx.NewDevice, fx.SelectsDevice)
-launches = _tells(fx.Launches)
-"""Whether a call starts a kernel that is written in Python."""
-_is_open = _tells(fx.HostCallback, fx.Communicates, fx.Background, graphs.LaunchesGraph, graphs.EnterCapture)
-
-
-def makes_work(api: Api) -> bool:
-    """Whether it returns what queues work by itself: a kernel in C++, a communicator."""
-    made = {effect.path for effect in api.effects if isinstance(effect, fx.Makes)}
-    return any(
-        (path in made or path.rpartition(".")[0] in made) and _tells(fx.Uses)(row)
-        for path, (_, row) in FUNCTIONS.items()
-    )
-
-
-def may_wait(api: Api) -> bool:
-    """Whether what it queues may wait for what comes later: for the host, say, or for other processes."""
-    packed = any(isinstance(effect, fx.Uses) and effect.packed for effect in api.effects)
-    return packed or _is_open(api) or launches(api) or makes_work(api)
-
-
-MAY_WAIT = frozenset(api.name.rpartition(".")[2] for _, api in _rows() if may_wait(api)) - _PYTHONS
 READS_TIMES = _names(fx.ReadsTimes)
 ORDERS = STREAM_WAITS | HOST_WAITS | POLLS
 """What makes a stream or the host wait."""
@@ -230,3 +208,42 @@ PAIRS = frozenset(
     if "." in module and {api.name} & (ENTERS_STREAM | MAKES_STREAM | CAPTURES) and not _is_compound(api.name)
 )
 """Names of one word with the module that they are functions of: ``torch.cuda.stream(SIDE)``."""
+
+# ----------------------------------------------------------------------------- beside which no wait is sure
+
+_captures = _tells(graphs.EnterCapture, graphs.CaptureStarts, graphs.GraphsCallables, graphs.NewGraph)
+_waits_for_others = _tells(fx.HostCallback, fx.Communicates, fx.Background)
+
+
+def _makes_work(api: Api) -> bool:
+    """Whether it makes what queues work of its own: a kernel from CUDA, a communicator."""
+    made = {effect.path for effect in api.effects if isinstance(effect, fx.Makes)}
+    return any(
+        path.rpartition(".")[0] in made and _tells(fx.Uses, fx.Background)(row)
+        for path, (_, row) in FUNCTIONS.items()
+    )
+
+
+def _is_hazard(api: Api) -> bool:
+    told = any(
+        (isinstance(effect, fx.Uses) and effect.packed)  # a kernel
+        or (isinstance(effect, fx.OrdersAll) and effect.why is Doubt.SIGNAL)
+        for effect in api.effects
+    )
+    return told or _captures(api) or _waits_for_others(api) or _makes_work(api)
+
+
+def _mentions(framework: Framework, api: Api) -> Iterator[frozenset[str]]:
+    """The words that mention a call: its name, and where that is no name of its own, those of its module."""
+    name = api.name.rpartition(".")[2].removesuffix("()")
+    for module in framework.modules:
+        yield frozenset({name} if _is_compound(name) else {name, *module.split(".")})
+
+
+HAZARDS = frozenset(
+    words for framework, api in _rows() if _is_hazard(api) for words in _mentions(framework, api)
+) | frozenset(frozenset({name}) for name in cupy.ELEMENTWISE)
+"""Words that, together in one text, tell of a capture, or of what may wait for something that comes later.
+
+That is a kernel in CUDA, which may poll, a callback, a collective, a wait for memory, work beside the host.
+"""

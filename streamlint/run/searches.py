@@ -19,15 +19,17 @@ class Kind(Enum):
     ASSIGNS = "assigns"
     """An attribute of this name, that of a stream, is assigned on something: ``group.copy_stream = ...``."""
     STORES = "stores"
-    """Something is given to a field of this name, or to a name in the body of a class."""
+    """Something is given to an attribute of this name, or to a name in the body of a class."""
+    STORES_ANY = "stores any"
+    """Something may be given to attributes or variables by computed names: ``setattr(x, y, 1)``."""
+    INHERITS = "inherits"
+    """A class is made from one of this name."""
     REACHES = "reaches"
     """Names the module, and gets at its stream or event: ``loader.copy_stream``."""
     RECORDS = "records"
     """Gets at something of this name, and records events: ``table.consumed.record()``."""
-    CAPTURES = "captures"
-    """Has a word that begins, ends or launches a capture: ``with torch.cuda.graph(g):``."""
-    NAMES = "names"
-    """Has a word anywhere."""
+    HAZARDS = "hazards"
+    """Has what is a hazard to a wait that is put in, such as a capture."""
 
 
 class Search(NamedTuple):
@@ -47,11 +49,14 @@ class Search(NamedTuple):
                 return _reaches(module, thing, data)
             case Kind.RECORDS, (name,):
                 return _gets_at(name) in data and _words(Kind.RECORDS).search(data) is not None
-            case Kind.CAPTURES, ():
-                return _words(Kind.CAPTURES).search(data) is not None
-            case Kind.NAMES, (name,):
-                text = name.encode("utf-8", "surrogatepass")
-                return text in data and re.search(rb"\b%s\b" % re.escape(text), data) is not None
+            case Kind.STORES_ANY, ():
+                return _STORES_ANY.search(data) is not None
+            case Kind.INHERITS, (name,):
+                return _inherits(name, data)
+            case Kind.HAZARDS, ():
+                from streamlint.fixes.hazards import has_hazard  # all tables
+
+                return has_hazard(data)
             case _:
                 raise ValueError(self)
 
@@ -78,8 +83,12 @@ def stores(name: str) -> Search:
     return Search(Kind.STORES, (name,))
 
 
-def names(name: str) -> Search:
-    return Search(Kind.NAMES, (name,))
+def stores_any() -> Search:
+    return Search(Kind.STORES_ANY, ())
+
+
+def inherits(name: str) -> Search:
+    return Search(Kind.INHERITS, (name,))
 
 
 def reaches(module: str, thing: str) -> Search:
@@ -91,8 +100,8 @@ def records(thing: str) -> Search:
     return Search(Kind.RECORDS, (thing,))
 
 
-def captures() -> Search:
-    return Search(Kind.CAPTURES, ())
+def hazards() -> Search:
+    return Search(Kind.HAZARDS, ())
 
 
 def _gets_at(name: str) -> bytes:
@@ -111,8 +120,11 @@ def _stores(name: str, data: bytes) -> bool:
     return _storing(text).search(data) is not None
 
 
-_SPECIAL = rb"__(?:dict|new|reduce\w*|[gs]etstate|[gs]etattr|delattr|getattribute)__|\bvars\("
-"""What may store any field."""
+_STORES_ANY = re.compile(
+    rb"""(?<![\w.])(?:builtins\.)?(?:exec|eval|globals|locals|vars)\s*\(|=\s*(?:exec|eval|globals|setattr)\b"""
+    rb"""|(?:(?:set|del)attr|__(?:set|del)attr__)\s*\((?!\s*["']|[^()]*?,\s*["'][\w.]+["'])"""
+    rb"""|__(?:dict|globals|setstate)__|\bf_(?:globals|locals)\b|(?<!super\(\))\.__new__\b"""
+)
 
 
 @cache
@@ -121,22 +133,26 @@ def _storing(name: bytes) -> re.Pattern[bytes]:
     name = re.escape(name)
     targets = rb"\.%s\b\s*(?:[^\s\w=(.]?=(?!=)|:|[,)][^=\n]*=(?!=)|in\b)" % name
     return re.compile(
-        rb"%s|^[ \t]+(?:def[ \t]+%s\b|%s\s*[:=](?!=))|[\"'](?:[\w.]*\.)?%s[\"']|%s"
-        % (targets, name, name, name, _SPECIAL),
+        rb"%s|^[ \t]+(?:def[ \t]+%s\b|%s\s*[:=](?!=))|[\"'](?:[\w.]*\.)?%s[\"']"
+        % (targets, name, name, name),
         re.MULTILINE,
     )
 
 
+def _inherits(name: str, data: bytes) -> bool:
+    """``class Fast(worker.Worker):``, or ``import Worker as Base``."""
+    text = re.escape(name.encode("utf-8", "surrogatepass"))
+    return re.search(rb"\bclass\s+\w+\s*\([^)]*\b%s\b|\b%s\s+as\b" % (text, text), data) is not None
+
+
 @cache
 def _words(kind: Kind) -> re.Pattern[bytes]:
-    """What records events, captures, or orders streams at all."""
+    """What records events, or orders streams at all."""
     from streamlint.models import vocabulary  # all tables
 
     match kind:
         case Kind.RECORDS:
             words = vocabulary.RECORDS
-        case Kind.CAPTURES:
-            words = vocabulary.CAPTURES
         case _:
             words = vocabulary.ORDERS | vocabulary.RECORDS
     return re.compile("|".join(sorted(words)).encode())

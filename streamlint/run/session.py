@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from streamlint.fixes.families import Families
     from streamlint.fixes.plans import Plans
     from streamlint.interp.entries.runs import Run
     from streamlint.run.searches import Search
@@ -81,15 +80,13 @@ class Session:
         """Modules whose files match: a function may have thousands of findings about one event."""
         self._recorded: dict[tuple[str, str], bool] = {}
         """Whether files other than one record an event of a name; asked of this file's project."""
-        self._families: Families | None = None
-        """Its classes are those of the modules that are indexed."""
         self.project = self._new_project()
 
     def _new_project(self) -> Project:
         """One for each file: what it remembers was looked up for this file, and that is noted."""
         self._looked_up, self._searched, self._recorded = set(), {}, {}
         return Project(
-            self._load, self._assigning, self._calling, self._storing, self._capturing, self._naming
+            self._load, self._assigning, self._calling, self._storing, self._inheriting, self._hazards
         )
 
     def _load(self, name: str) -> ir.Module | None:
@@ -122,7 +119,6 @@ class Session:
             kept[name] = module
         self._modules = dict(reversed(kept.items()))
         self.tree.forget(own)
-        self._families = None
         self.project = self._new_project()
         return True
 
@@ -231,12 +227,10 @@ class Session:
         ]
         if not wanted:
             return None
-        from streamlint.fixes.families import Families
         from streamlint.fixes.plans import Plans, fixes_of
 
-        self._families = self._families or Families(self._load, self._text)
         try:
-            return fixes_of(wanted, runs, self.project, self.settings.default_kind, self._families)
+            return fixes_of(wanted, runs, self.project, self.settings.default_kind, self._text)
         except (FileCut, RecursionError):  # time ran out, or the text is nested too deep
             return Plans({}, tuple(wanted), whole=False)
 
@@ -354,17 +348,17 @@ class Session:
         """Modules whose text has a call of this name."""
         return self._matching(searches.calls(name))
 
-    def _storing(self, name: str) -> tuple[str, ...]:
-        """Modules whose text gives something to a field of this name."""
-        return self._matching(searches.stores(name))
+    def _storing(self, name: str | None) -> tuple[str, ...]:
+        """Modules whose text gives something to attributes of this name, or of a computed one."""
+        return self._matching(searches.stores_any() if name is None else searches.stores(name))
 
-    def _capturing(self) -> tuple[str, ...]:
-        """Modules whose text captures."""
-        return self._matching(searches.captures())
+    def _inheriting(self, name: str) -> tuple[str, ...]:
+        """Modules whose text makes a class from one of this name."""
+        return self._matching(searches.inherits(name))
 
-    def _naming(self, name: str) -> tuple[str, ...]:
-        """Modules in whose text a name stands."""
-        return self._matching(searches.names(name))
+    def _hazards(self) -> tuple[str, ...]:
+        """Modules whose text is a hazard to waits that are put in."""
+        return self._matching(searches.hazards())
 
     def _matching(self, search: Search) -> tuple[str, ...]:
         """The modules whose files match a search."""

@@ -152,7 +152,7 @@ def cupy_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, Va
     last = parts[-1]
     if last == "get_array_module":
         return ApiV("cupy")
-    if last in ("ElementwiseKernel()", "ReductionKernel()"):
+    if last.removesuffix("()") in cupy_model.ELEMENTWISE and last.endswith("()"):
         return _elementwise(m, last[:-2], args, kwargs, span)
     if last[:1].isupper() or (len(parts) > 2 and not cupy_model.QUIET_PARTS.isdisjoint(parts[1:-1])):
         return m.result(path, span)

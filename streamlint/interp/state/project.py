@@ -43,12 +43,12 @@ class Project:
     """The names of the modules in whose text a stream is put into an attribute: ``x.copy_stream = ...``."""
     calling: Callable[[str], tuple[str, ...]] = lambda _: ()
     """The names of the modules in whose text a function or class of a name is called."""
-    storing: Callable[[str], tuple[str, ...]] = lambda _: ()
-    """The names of the modules in whose text something is given to a field of a name."""
-    capturing: Callable[[], tuple[str, ...]] = lambda: ()
-    """The names of the modules in whose text work is captured."""
-    naming: Callable[[str], tuple[str, ...]] = lambda _: ()
-    """The names of the modules in whose text a name stands."""
+    storing: Callable[[str | None], tuple[str, ...]] = lambda _: ()
+    """The names of modules whose text gives something to attributes of a name; None: of a computed one."""
+    inheriting: Callable[[str], tuple[str, ...]] = lambda _: ()
+    """The names of the modules in whose text a class is made from one of a name."""
+    hazards: Callable[[], tuple[str, ...]] = lambda: ()
+    """The names of the modules in whose text something is a hazard to waits that are put in."""
     budgets: Budgets = field(default_factory=Budgets)
     """Those of the file that is analyzed."""
     modules: dict[str, ir.Module | None] = field(default_factory=dict)
