@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streamlint.fixes.hazards import has_hazard
+from streamlint.parsing import MAX_BYTES
 from tests.safe_fixes import PLAIN, is_safe
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def test_a_capture(text: str) -> None:
         f'CODE = "__global__ void k({FLAG}) {{ cuda::atomic_ref(*f).wait(0); }}"\n',
         "from cuda.bindings import driver\n\ndriver.cuStreamWaitValue32(0, 0, 1, 0)\n",
         "import torch.distributed as dist\n\ndist.broadcast(x, 0)\n",
+        "import torch.distributed._symmetric_memory as symm\n\nsymm.rendezvous(1)\n",
         "from mpi4py import MPI\n\nMPI.COMM_WORLD.Send(x, 1)\n",
         "def f(stream):\n    stream.launch_host_func(print, None)\n",
         "def f(handle):\n    handle.stream_wait_value32(0)\n",
@@ -68,6 +70,8 @@ def test_what_may_wait_for_what_comes_later(text: str) -> None:
         "import torch\n\n\n@torch.jit.script\ndef f(x):\n    return x\n",
         "from torch import jit, compile\n\nf = compile(print)\n",
         "def f(model):\n    model.compile()\n",
+        "import thunder\n\n\ndef f(x):\n    return thunder.jit(x)\n",
+        "import jax\n\n\n@jax.jit\ndef f(x):\n    return x\n",
     ],
 )
 def test_a_compiler(text: str) -> None:
@@ -96,8 +100,13 @@ def test_what_is_none(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["import numba\n\ndef f(:\n", "# coding: none\nimport numba\n"])
-def test_what_cannot_be_read_may_be_one(text: str) -> None:
+def test_what_cannot_be_parsed_may_be_one(text: str) -> None:
     assert has_hazard(text.encode())
+
+
+def test_what_cannot_be_read_may_be_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "large.py").write_bytes(b"x = 1\n" * (MAX_BYTES // 6 + 1))
+    assert not is_safe(tmp_path, capsys, PLAIN)
 
 
 @pytest.mark.parametrize(

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
-from streamlint.interp.state.project import Project
-from streamlint.run import collector, engine, session
+from streamlint.run import collector, engine, searches, session
 from streamlint.run.tree import Tree
 from tests.test_tree import written
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
     from streamlint import ir
 
@@ -40,31 +39,26 @@ class Worker:
 """
 
 
-@pytest.mark.parametrize("count", [3, 12])
-def test_who_is_made_from_whom_is_found_out_once_for_a_module(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
-) -> None:
-    """Each file with a fix that names a field asks all modules that store one: what they say is kept."""
+def test_what_all_files_are_asked_is_found_out_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each file with a fix asks all files whether they have a hazard, or store the field that it names."""
     texts = {"common.py": "class Base:\n    side = None\n"}
-    files = tuple(written(tmp_path, texts | {f"user{number}.py": FIELD for number in range(count)}))
+    files = tuple(written(tmp_path, texts | {f"user{number}.py": FIELD for number in range(6)}))
     run = session.Session(tmp_path, files, engine.Settings(), {})
-    ordered: list[str] = []
-    order = Project._in_order
+    asked: list[searches.Kind] = []
+    matches = searches.Search.matches
 
-    def counted(project: Project, cls: ir.ClassDecl) -> tuple[list[ir.ClassDecl], bool]:
-        ordered.append(cls.module)
-        return order(project, cls)
+    def counted(search: searches.Search, data: bytes | None) -> bool:
+        asked.append(search.kind)
+        return matches(search, data)
 
-    monkeypatch.setattr(Project, "_in_order", counted)
+    monkeypatch.setattr(searches.Search, "matches", counted)
     monkeypatch.setattr(collector, "collect", lambda: None)
     for path in files[1:]:
         result = session.collected(run, path)
         assert any(fix.safe for finding in result.findings for fix in finding.fixes)
         assert result.reads is not None
-        assert {"common", *(f"user{number}" for number in range(count))} <= result.reads.modules
-    assert [ordered.count(f"user{number}") for number in range(count)] == [2] * count, (
-        "for itself and for all"
-    )
+        assert searches.hazards() in result.reads.searches
+    assert asked.count(searches.Kind.HAZARDS) == asked.count(searches.Kind.STORES) == len(files)
 
 
 def test_what_most_files_import_stays_indexed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,7 +87,7 @@ def test_what_most_files_import_stays_indexed(tmp_path: Path, monkeypatch: pytes
 
 
 def test_who_captures_is_asked_of_the_texts(tmp_path: Path) -> None:
-    """A fix asks who captures what it changes: the file that does is looked up, though nothing imports it."""
+    """A fix asks whether anything captures: the file that does is noted, though nothing imports it."""
     captures = "import torch\n\ndef step(worker, g):\n    with torch.cuda.graph(g):\n        worker.run()\n"
     worker = """\
 import torch
@@ -111,4 +105,4 @@ def run():
         result = session.collected(run, tmp_path / "worker.py")
         assert {fix.safe for finding in result.findings for fix in finding.fixes} == {is_safe}
         assert result.reads is not None
-        assert ("captures" in result.reads.modules) is not is_safe
+        assert result.reads.searches[searches.hazards()] == tuple(others)

@@ -29,17 +29,15 @@ _LANGUAGES = vocabulary.ROOTS - {"torch"} | {"triton"}
 """Packages whose decorators make kernels of functions."""
 _MAKES_KERNEL = frozenset({"jit", "njit", "kernel", "rawkernel", "func", "vectorize", "guvectorize"})
 """What does so in them: ``cuda.jit(f)`` as well."""
-_OTHER_LANGUAGES = frozenset({"jit", "kernel"})
+_KERNEL = "kernel"
 """What does so in languages that no table has: ``@cute.kernel``."""
 _SUSPICIOUS = re.compile(
-    rb"^[ \t]*@[\w.]*\b(?:jit|kernel)\b|(?<!\bre)\.compile\s*\(|\bcu(?:da)?[A-Z]", re.MULTILINE
+    rb"^[ \t]*@[\w.]*\bkernel\b|\.jit\b|(?<!\bre)\.compile\b|\bcu(?:da)?[A-Z]", re.MULTILINE
 )
+_COMPILES = frozenset({"compile", "jit"})
+"""What a compiler of functions is called, whose ever it is: ``jax.jit``."""
 _LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.comprehension)
-_ALL_KNOWN = tuple(
-    f"{module}."
-    for lib in (Lib.RUNTIME, Lib.DRIVER, Lib.DISTRIBUTED)
-    for module in models.BY_LIB[lib].modules
-)
+_ALL_KNOWN = tuple(f"{module}." for lib in (Lib.RUNTIME, Lib.DRIVER) for module in models.BY_LIB[lib].modules)
 """What no table has of CUDA itself may wait for a value in memory."""
 
 
@@ -64,13 +62,15 @@ def has_hazard(data: bytes) -> bool:
 
 @cache
 def _hazards() -> tuple[frozenset[bytes], ...]:
-    return tuple(frozenset(word.encode() for word in each) for each in vocabulary.HAZARDS)
+    """With all of ``torch.distributed``: what its parts queue waits for other processes."""
+    distributed = {frozenset(path.split(".")) for path in models.BY_LIB[Lib.DISTRIBUTED].modules}
+    return tuple(frozenset(word.encode() for word in each) for each in vocabulary.HAZARDS | distributed)
 
 
 @cache
 def _suspicious() -> tuple[frozenset[bytes], ...]:
     """Words that, together, make another text worth parsing."""
-    paths = (*torch.COMPILERS, *models.BY_LIB[Lib.DISTRIBUTED].modules, *(_LANGUAGES - {"cuda"}))
+    paths = (*torch.COMPILERS, *(_LANGUAGES - {"cuda"}))
     return tuple(frozenset(word.encode() for word in path.split(".")) for path in paths)
 
 
@@ -105,12 +105,12 @@ def _may_poll(source: Source) -> bool:
 def _leads_away(source: Source, named: ast.Name | ast.Attribute, *, is_decorator: bool) -> bool:
     path = source.path_of(named) or ""
     root, last = path.partition(".")[0], path.rpartition(".")[2]
-    if isinstance(named, ast.Attribute) and named.attr == "compile":  # model.compile(), and not re.compile()
-        return root not in sys.stdlib_module_names
-    unknown = path.startswith(_ALL_KNOWN) and models.find_function(path) is None
+    compiles = f"{path}.".startswith(_COMPILERS) or (  # model.compile(), and not re.compile()
+        getattr(named, "attr", "") in _COMPILES and root not in _LANGUAGES | sys.stdlib_module_names
+    )
     is_function = path.removesuffix(last).endswith(_ALL_KNOWN) and last[:1].islower() and last[-2:] != "_t"
     is_kernel = root in _LANGUAGES and last in _MAKES_KERNEL and not is_decorator
-    return is_kernel or (unknown and is_function) or f"{path}.".startswith(_COMPILERS)
+    return compiles or is_kernel or (is_function and models.find_function(path) is None)
 
 
 _COMPILERS = tuple(f"{path}." for path in torch.COMPILERS)
@@ -124,7 +124,7 @@ def _is_kernel(source: Source, function: ast.FunctionDef) -> bool:
     """Whether a library makes something else of a function than what Python runs: ``@cuda.jit``."""
     made_by = [(each, (source.path_of(each) or "").partition(".")[0]) for each in _decorators(function)]
     return any(
-        root in _LANGUAGES or getattr(each, "attr", getattr(each, "id", "")) in _OTHER_LANGUAGES
+        root in _LANGUAGES or getattr(each, "attr", getattr(each, "id", "")) == _KERNEL
         for each, root in made_by
     )
 

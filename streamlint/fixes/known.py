@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import ast
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamlint.fixes.ways import STREAMS, around, at_top, before, is_name, key, makes, parameter, part
-from streamlint.models import vocabulary
+from streamlint.fixes.ways import (
+    STREAMS,
+    around,
+    at_top,
+    before,
+    is_harmless,
+    is_name,
+    key,
+    makes,
+    parameter,
+    part,
+)
+from streamlint.interp.state.project import PLAIN_BASES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +56,7 @@ def _given_to_variable(place: Place, name: str) -> Sequence[Given]:
         kept = [each for each in given if not _is_later(place, each)]
         sure = name not in source.uses.outer and any(_is_done(place, each) for each in kept)
         return kept if sure else ()
-    if source.takes_all or source.stores(name) or not place.surroundings.is_given_here_alone(source, name):
+    if source.takes_all or _stores(source, name) or not place.surroundings.is_given_here_alone(source, name):
         return ()
     if scope is source.tree:
         return given if any(_is_done(place, each) for each in given) else ()
@@ -72,36 +82,44 @@ def _is_done(place: Place, given: Given) -> bool:
 def _given_to_field(place: Place, owner: str, name: str) -> Sequence[Given]:
     """``self.side = torch.cuda.Stream()`` on each way through the constructor, and nothing else anywhere."""
     source, scope = place.source, place.source.scope(place.statement)
-    cls, stores = source.owners.get(scope), source.stores(name)
-    if not (isinstance(cls, ast.ClassDef) and _is_own(source, scope, owner) and len(stores) == 1):
+    cls = source.owners.get(scope)
+    if not (isinstance(cls, ast.ClassDef) and _own(source, scope) == owner and _is_plain(source, cls)):
         return ()
-    if not (_is_plain(source, cls) and place.surroundings.is_given_here_alone(source, name)):
+    made, stores = _constructor(cls), _stores(source, name, cls)
+    if made is None or len(stores) != 1 or source.scope(stores[0].statement) is not made:
         return ()
-    made, ((target, given),) = _constructor(cls), stores
-    if made is None or source.scope(given.statement) is not made or place.surroundings.is_inherited(cls):
-        return ()
-    own = _first_parameter(made)
-    if target != key(ast.Attribute(ast.Name(own, ast.Load()), name, ast.Load())):
+    if not place.surroundings.is_given_here_alone(source, name) or place.surroundings.is_inherited(cls):
         return ()
     if scope is made:
-        return [given] if _is_done(place, given) else ()
-    if given.statement not in made.body or any(isinstance(node, ast.Return) for node in ast.walk(made)):
+        return stores if _is_done(place, stores[0]) else ()
+    if stores[0].statement not in made.body or any(isinstance(node, ast.Return) for node in ast.walk(made)):
         return ()
-    earlier = made.body[: made.body.index(given.statement)]
-    return () if any(_hands_on(each, own) for each in earlier) else [given]
+    earlier = made.body[: made.body.index(stores[0].statement)]
+    return () if any(_hands_on(source, each, cls) for each in earlier) else stores
 
 
-def _is_own(source: Source, scope: ast.AST, name: str) -> bool:
-    """Whether a name is what a method is called on, and nothing else is given to it."""
-    return (
-        isinstance(scope, ast.FunctionDef)
-        and _first_parameter(scope) == name
-        and not source.given(scope).get(key(ast.Name(name, ast.Load())))
-    )
+def _stores(source: Source, name: str, cls: ast.ClassDef | None = None) -> list[Given]:
+    """What a file gives to attributes of a name, but for those of the objects of other classes than one.
+
+    Where a class is made from none of the tree, and none from it, no object of it is another's ``self``.
+    """
+    found: list[Given] = []
+    for target, given in source.stores(name):
+        scope = source.scope(given.statement) if given.statement in source.owners else None
+        owner = source.owners.get(scope) if isinstance(scope, ast.FunctionDef) else scope
+        own = ast.Attribute(ast.Name(_own(source, scope), ast.Load()), name, ast.Load())
+        of_class = isinstance(owner, ast.ClassDef) and (scope is owner or target == key(own))
+        if not of_class or owner is cls:
+            found.append(given)
+    return found
 
 
-def _first_parameter(function: ast.FunctionDef) -> str:
-    return next((each.arg for each in (*function.args.posonlyargs, *function.args.args)), "")
+def _own(source: Source, scope: ast.AST | None) -> str:
+    """The name of what a method is called on, if nothing else is given to it."""
+    if not (isinstance(scope, ast.FunctionDef) and all(is_harmless(source, d) for d in scope.decorator_list)):
+        return ""
+    first = next((each.arg for each in (*scope.args.posonlyargs, *scope.args.args)), "")
+    return "" if source.given(scope).get(key(ast.Name(first, ast.Load()))) else first
 
 
 def _is_plain(source: Source, cls: ast.ClassDef) -> bool:
@@ -109,10 +127,9 @@ def _is_plain(source: Source, cls: ast.ClassDef) -> bool:
 
     It may be made from classes of the libraries and of Python, but from none of the tree.
     """
-    roots = {(source.path_of(each) or "").partition(".")[0] for each in cls.bases}
+    names = {(source.path_of(each) or "").rpartition(".")[2] for each in cls.bases}
     special = any(isinstance(each, ast.FunctionDef) and _is_special(each.name) for each in cls.body)
-    known = roots <= vocabulary.ROOTS | sys.stdlib_module_names
-    return known and not (cls.decorator_list or cls.keywords or special)
+    return names <= PLAIN_BASES and not (cls.decorator_list or cls.keywords or special)
 
 
 def _is_special(name: str) -> bool:
@@ -128,12 +145,26 @@ def _constructor(cls: ast.ClassDef) -> ast.FunctionDef | None:
     return found[0] if len(found) == 1 and not found[0].decorator_list else None
 
 
-def _hands_on(statement: ast.stmt, own: str) -> bool:
-    """Whether other code gets the object before its constructor has set the field: ``self.start()``."""
-    nodes = list(ast.walk(statement))
+def _hands_on(source: Source, statement: ast.stmt, cls: ast.ClassDef) -> bool:
+    """Whether other code gets the object before its constructor has set the field: ``self.start()``.
+
+    ``super().__init__()`` makes it, and what is behind a decorator may be a property: ``self.mode = "fast"``.
+    """
+    nodes, own = list(ast.walk(statement)), _own(source, source.scope(statement))
     called = {node.func for node in nodes if isinstance(node, ast.Call)}
-    read = {node.value for node in nodes if isinstance(node, ast.Attribute) and node not in called}
-    return any(is_name(node, own) and node not in read for node in nodes)
+    decorated = {each.name for each in cls.body if isinstance(each, ast.FunctionDef) and each.decorator_list}
+    plain = {
+        node.value
+        for node in nodes
+        if isinstance(node, ast.Attribute)
+        and (node.attr == "__init__" or not (node in called or node.attr in decorated))
+    }
+    objects = (
+        node
+        for node in nodes
+        if is_name(node, own) or (isinstance(node, ast.Call) and is_name(node.func, "super"))
+    )
+    return any(node not in plain for node in objects)
 
 
 def gives_stream(place: Place, given: Given, to: ast.expr, depth: int = 0) -> bool:

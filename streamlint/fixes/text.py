@@ -50,7 +50,7 @@ class Uses:
     outer: frozenset[str]
     """Those that a function declares ``global`` or ``nonlocal``."""
     words: frozenset[str]
-    """Names in quotes, without what stands before a dot: ``setattr(worker, "side", None)``."""
+    """Names in quotes, without what stands before a dot, and of keywords: ``setattr(x, "side", None)``."""
 
 
 @dataclass(slots=True, eq=False)
@@ -284,6 +284,8 @@ def _uses(tree: ast.Module) -> Uses:
                 outer |= set(names)
             case ast.Constant(value=str(text)):
                 words.add(text.rpartition(".")[2])
+            case ast.keyword(arg=str(name)):
+                words.add(name)
             case _:
                 pass
     return Uses(frozenset(outer), frozenset(words))

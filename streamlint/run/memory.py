@@ -118,13 +118,13 @@ class Memory:
                 found[path] = _result_of(report)
         return found
 
-    def _text(self, path: str) -> bytes:
+    def _text(self, path: str) -> bytes | None:
         if path in self._instead:
             return self._instead[path]
         try:
             return read_source(self._files[path], self._limit)
         except UnreadableError:
-            return b""
+            return None
 
     def _key(self, path: str, name: str) -> bytes:
         return digest(b"file", self._prefix, _bytes(f"{path}\0{name}\0{self._now.digests[path]}"))

@@ -19,7 +19,7 @@ class Kind(Enum):
     ASSIGNS = "assigns"
     """An attribute of this name, that of a stream, is assigned on something: ``group.copy_stream = ...``."""
     STORES = "stores"
-    """Something is given to an attribute of this name, or to a name in the body of a class."""
+    """Something is given to an attribute of this name, but for ``self.side = ...``, or to one in quotes."""
     STORES_ANY = "stores any"
     """Something may be given to attributes or variables by computed names: ``setattr(x, y, 1)``."""
     INHERITS = "inherits"
@@ -36,7 +36,10 @@ class Search(NamedTuple):
     kind: Kind
     words: tuple[str, ...]
 
-    def matches(self, data: bytes) -> bool:
+    def matches(self, data: bytes | None) -> bool:
+        """Whether a file matches; None: it cannot be read, and may be a hazard."""
+        if data is None:
+            return self.kind is Kind.HAZARDS
         match self.kind, self.words:
             case Kind.CALLS, (name,):
                 text = name.encode("utf-8", "surrogatepass")
@@ -129,14 +132,11 @@ _STORES_ANY = re.compile(
 
 @cache
 def _storing(name: bytes) -> re.Pattern[bytes]:
-    """``x.side = ...``, ``x.side, y = ...``, ``side: Stream = ...``, ``def side``, ``setattr``."""
+    """``x.side = ...``, ``x.side, y = ...``, ``del x.side``, ``setattr(x, "side", ...)``, ``f(side=...)``."""
     name = re.escape(name)
-    targets = rb"\.%s\b\s*(?:[^\s\w=(.]?=(?!=)|:|[,)][^=\n]*=(?!=)|in\b)" % name
-    return re.compile(
-        rb"%s|^[ \t]+(?:def[ \t]+%s\b|%s\s*[:=](?!=))|[\"'](?:[\w.]*\.)?%s[\"']"
-        % (targets, name, name, name),
-        re.MULTILINE,
-    )
+    targets = rb"(?<!\bself)\.%s\b\s*(?:[^\s\w=(.]?=(?!=)|:|[,)][^=\n]*=(?!=)|in\b)" % name
+    others = rb"\bdel\b[^\n]*\.%s\b|[(,]\s*%s\s*=(?!=)|[\"'](?:[\w.]*\.)?%s[\"']" % (name, name, name)
+    return re.compile(targets + b"|" + others)
 
 
 def _inherits(name: str, data: bytes) -> bool:

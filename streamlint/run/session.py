@@ -372,7 +372,7 @@ class Session:
     def _paths(self, search: Search) -> Sequence[Path]:
         """The files that match; what they call is gathered once: thousands of functions are asked about."""
         if search.kind is not Kind.CALLS:
-            return [path for path in self.names if search.matches(self.tree.data(path) or b"")]
+            return [path for path in self.names if search.matches(self.tree.data(path))]
         if self._called is None:
             self._called = self._by_call()
         return self._called.get(search.words[0].encode("utf-8", "surrogatepass"), ())
