@@ -34,6 +34,21 @@ def touches(project: Project, decl: ir.FunctionDecl) -> bool:
     return known
 
 
+def leads(project: Project, decl: ir.Function | ir.FunctionDecl) -> bool:
+    """Whether a function uses the name of one of its module that may touch a stream."""
+    module = project.module(decl.module) if isinstance(decl, ir.FunctionDecl) else None
+    if module is None or not isinstance(decl, ir.FunctionDecl):
+        return False
+    known = project.leading.get(decl.module)
+    if known is None:
+        own = [
+            *module.functions.values(),
+            *(one for cls in module.classes.values() for one in cls.methods.values()),
+        ]
+        known = project.leading[decl.module] = frozenset(one.name for one in own if touches(project, one))
+    return not known.isdisjoint(decl.names - {decl.name})
+
+
 def may_touch(project: Project, function: ir.Function | ir.FunctionDecl) -> bool:
     """The same for any function; one that is defined inside of another may."""
     return touches(project, function) if isinstance(function, ir.FunctionDecl) else True

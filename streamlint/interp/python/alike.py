@@ -50,6 +50,7 @@ class _Another:
     born: Born | None
     apart: bool
     made: dict[Value, Value] = field(default_factory=dict)
+    fetched: set[Value] | None = None
 
     @property
     def told(self) -> str:
@@ -97,11 +98,22 @@ class _Another:
             return False
         match value:
             case StreamV(number):
-                return number < self.born.streams
+                return number < self.born.streams or value in self._fetched()
             case EventV(number):
-                return number < self.born.events
+                return number < self.born.events or value in self._fetched()
             case HeapV(number):
-                return number < self.born.objects
+                return number < self.born.objects or value in self._fetched()
+
+    def _fetched(self) -> set[Value]:
+        """What was there before too, as an element of a list that nothing had asked for it by its index.
+
+        ``[Pair(self.cameras[i], self.cameras[j]) for i, j in pairs]``
+        """
+        if self.fetched is None:
+            before = self.born.objects if self.born is not None else 0
+            older = (held for number, held in self.m.heap.items() if number < before)
+            self.fetched = {element for held in older for element in held.extra.values()}
+        return self.fetched
 
     def _made(self, value: StreamV | EventV | HeapV, depth: int) -> Value:
         match value:

@@ -125,9 +125,10 @@ def ask(
             m.oracle.answer(key, int(want == negated))
         return want
     relevant = m.frame.touches and not m.constructing
+    leads = m.frame.leads and not m.constructing
     default = _default(m, key) if first is None else int(first == negated)
     label = f"not {text_of(e)}" if negated else text_of(e)
-    answer = m.oracle.choose(key, label, default=default, relevant=relevant) == 0
+    answer = m.oracle.choose(key, label, default=default, relevant=relevant, leads=leads) == 0
     if answer and key in m.compared:
         side, other = m.compared[key]
         m.equal[side] = other

@@ -78,7 +78,7 @@ def any_of(m: Machine, source: Value, span: Span) -> Value:
     """An element that stands for all: one that a loop has come by shows what it did to each of them."""
     held = m.heap[source.id] if isinstance(source, HeapV) else None
     walked = held is not None and held.open and not held.role and held.symbol is None and _FIRST in held.extra
-    return nth(m, source, 0 if walked else None, span)
+    return nth(m, source, 0 if walked or counted.was_walked(m, source) else None, span)
 
 
 def nth(m: Machine, source: Value, turn: int | None, span: Span) -> Value:
@@ -136,7 +136,10 @@ def lazy(m: Machine, kind: str, items: list[Value]) -> HeapV:
 
 def extra(m: Machine, held: HeapObject, owner: HeapV, at: Symbol) -> Value:
     if at not in held.extra:
-        if held.sample is not None and (held.open or not (held.items or held.entries)):
+        if at is _FIRST and symbols.EACH in held.extra:
+            # [start(f, page) for f, page in zip(files, pages)], and then: for page in pages: ...
+            held.extra[at] = held.extra[symbols.EACH]
+        elif held.sample is not None and (held.open or not (held.items or held.entries)):
             # Where a loop has filled a dict, the sample is itself one of its elements.
             apart = held.sample in held.entries.values()
             held.extra[at] = alike.like(m, held.sample, at, held.born, apart=apart)

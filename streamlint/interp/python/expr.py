@@ -21,6 +21,7 @@ from streamlint.interp.python import (
     inner_functions,
     objects,
     text,
+    walks,
 )
 from streamlint.interp.state import bounded, elements, forms, lifetime, loop_steps, names, rings, symbols
 from streamlint.interp.state.values import (
@@ -419,8 +420,8 @@ def _clause(m: Machine, e: ir.Comprehension, depth: int, out: list[tuple[Value |
     opened, begin = items is None, len(m.ops)
     if items is None:
         m.endless += 1
-        items = objects.asked_for(m, source)
-        if not objects.is_filled(m, source):
+        items = walks.asked_for(m, source, clause.iter.span)
+        if not walks.is_filled(m, source):
             items.append(containers.any_of(m, source, clause.iter.span))
     for done, item in enumerate(items):
         if not loop_steps.may_go_on(m, done, SURE_ELEMENTS):

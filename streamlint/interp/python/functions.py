@@ -214,6 +214,7 @@ def run_function(
     touched = touching.may_touch(m.project, func.function)
     owner = classes.class_of(m, func, args)
     frame = Frame(env, func.name, touched, on_yield, cls=owner, receiver=func.receiver)
+    frame.leads = not touched and touching.leads(m.project, func.function)
     frame.gradless = m.frame.gradless or _is_gradless(func)
     given = [func.receiver, *args] if func.receiver is not None else args
     bind(m, env, func, function, given, kwargs)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.library import escape
-from streamlint.interp.python import alike, binding, conditions, containers, expr, objects, stmt
+from streamlint.interp.python import alike, binding, conditions, containers, expr, objects, stmt, walks
 from streamlint.interp.state import arrangement, counted, elements, lifetime, loop_steps
 from streamlint.interp.state.ends import Jumped, PathEnds, Returned
 from streamlint.interp.state.values import NONE, ConstV, GeneratorV, HeapV, Value
@@ -70,16 +70,16 @@ def _turns(m: Machine, s: ir.For, source: Value) -> Iterator[Value]:
     by_number = isinstance(source, HeapV) and m.heap[source.id].role in ("range", "enumerate")
     # for i in range(n): ring.push(i): the slots may be computed in what the loop calls.
     turns = INDEXED_TURNS if by_number and m.loops == 1 else turns_for(m, s)
-    asked = objects.asked_for(m, source)[:SURE_TURNS]
+    asked = walks.asked_for(m, source, s.iter.span)[:SURE_TURNS]
     # Beside what is known to be there stands what nothing is known of.
-    turns = 0 if objects.is_filled(m, source) else max(turns, len(asked) + 1)
+    turns = 0 if walks.is_filled(m, source) else max(turns, len(asked) + 1)
     done = 0
     for turn in _passes(m, max(turns, len(asked))):
         done += 1
         if turn < len(asked):
             yield asked[turn]
             continue
-        if objects.is_filled(m, source):
+        if walks.is_filled(m, source):
             return
         if step is None:
             yield containers.nth(m, source, turn, s.iter.span)

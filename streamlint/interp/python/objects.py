@@ -24,7 +24,6 @@ from streamlint.interp.state.values import (
     EventV,
     FuncV,
     GraphV,
-    HeapObject,
     HeapV,
     MethodV,
     ModuleV,
@@ -33,7 +32,6 @@ from streamlint.interp.state.values import (
     Shape,
     StreamV,
     SymV,
-    TupleV,
     Value,
     symbol_of,
 )
@@ -273,38 +271,3 @@ def _setter(m: Machine, cls: ir.ClassDecl | None, name: str) -> ir.FunctionDecl 
         if name in ancestor.setters:
             return ancestor.setters[name]
     return None
-
-
-def is_filled(m: Machine, value: Value) -> bool:
-    """Whether what a walk comes by stands for all: see ``HeapObject.filled``."""
-    held = m.heap[value.id] if isinstance(value, HeapV) else None
-    if held is not None and held.role == "enumerate":
-        return is_filled(m, held.items[1])
-    return held is not None and held.filled
-
-
-def asked_for(m: Machine, value: Value) -> list[Value]:
-    """Elements of an open list that it is known to have, or that were asked for by an unknown index.
-
-    A loop over the list has them too: ``s = self.streams[k]``, and later ``for s in self.streams:
-    current.wait_stream(s)``; ``batch["image"] = batch["image"].float()``, and later ``batch.values()``.
-    """
-    held = m.heap[value.id] if isinstance(value, HeapV) else None
-    match held:
-        case HeapObject(role="enumerate", items=[_, inner]):
-            return [TupleV((m.fresh("index"), item)) for item in asked_for(m, inner)]
-        case HeapObject(shape=Shape.LIST, open=True, extra=extra):
-            unknown = (item for at, item in extra.items() if symbols.number(at) is None)
-            asked: list[Value] = [
-                item for item in unknown if isinstance(item, (StreamV, EventV, HeapV, TupleV))
-            ]
-            beside = held.filled or (held.sample is not None and not held.role)
-            return [*held.items, *asked] if beside else asked
-        case HeapObject(shape=Shape.DICT, open=True, filled=False, sample=sample, keys=keys) if (
-            sample is not None
-        ):
-            return list(keys.values())
-        case HeapObject(shape=Shape.DICT, filled=True, keys=keys, extra=extra):
-            return [*keys.values(), *(SymV(at) for at in extra if symbols.number(at) is None)]
-        case _:
-            return []

@@ -17,10 +17,17 @@ if TYPE_CHECKING:
 
 def note(m: Machine, source: Value, passes: int) -> None:
     """A loop over ``source`` has come to its end after so many passes."""
+    if isinstance(source, SymV) and passes:
+        m.counts[source.symbol] = passes
     held = m.heap[source.id] if isinstance(source, HeapV) else None
     match held.items if held is not None and held.role == "range" else ():
         case [ConstV(int() as start), ConstV(1), SymV(end)]:
             m.counts[end] = start + passes
+
+
+def was_walked(m: Machine, source: Value) -> bool:
+    """Whether a loop has come by the elements of something unknown: ``for name in names: start(name)``."""
+    return isinstance(source, SymV) and source.symbol in m.counts
 
 
 def before_end(m: Machine, at: Value) -> Value:

@@ -33,6 +33,8 @@ class Decision:
     relevant: bool
     again: bool = False
     """Whether a constructor asked first, and code that works with streams asked again."""
+    leads: bool = False
+    """Whether code asked that works with streams through what it calls."""
 
 
 @dataclass(slots=True)
@@ -48,7 +50,14 @@ class Oracle:
     """What a forced answer says of other elements, passes and calls, by what they would answer without it."""
 
     def choose(
-        self, key: Symbol, label: str, *, options: int = 2, default: int = 0, relevant: bool = True
+        self,
+        key: Symbol,
+        label: str,
+        *,
+        options: int = 2,
+        default: int = 0,
+        relevant: bool = True,
+        leads: bool = False,
     ) -> int:
         """The answer for ``key``; asking twice gives the same one."""
         if key in self.memo:
@@ -63,7 +72,7 @@ class Oracle:
         else:
             # for key in batch: if isinstance(batch[key], Tensor): all of them before one among others.
             chosen = self.flipped.get(asked, default)
-        self.taken.append(Decision(key, label, options, chosen, relevant))
+        self.taken.append(Decision(key, label, options, chosen, relevant, leads=leads))
         self.answer(key, chosen)
         return chosen
 
@@ -92,9 +101,10 @@ def _told(d: Decision) -> str:
 class Exploration(Generic[T]):
     """Iterates over the results of up to ``limit`` paths, breadth first over flipped decisions.
 
-    Decisions that are not relevant are flipped last: those that relevant code asked again, and then, if
-    some path was ``busy`` or none was ``whole``, at most ``quiet_limit`` others. As long as no path was
-    busy, no more than ``quiet_limit`` are run. Afterwards ``cut`` tells how many known paths were left out.
+    Decisions that are not relevant are flipped last: those that relevant code asked again, those of code that
+    leads to some, and then, if some path was ``busy`` or none was ``whole``, others; of both at most
+    ``quiet_limit``. As long as no path was busy, no more than ``quiet_limit`` are run. Afterwards ``cut``
+    tells how many known paths were left out.
 
     A path that did what an earlier one did (equal ``outcome``) is not combined with the decisions
     that have been asked before: only what its other arm asks for the first time is flipped.
@@ -114,17 +124,18 @@ class Exploration(Generic[T]):
     def __iter__(self) -> Iterator[T]:
         waiting: deque[tuple[int, ...]] = deque([()])
         again: deque[tuple[int, ...]] = deque()
+        near: deque[tuple[int, ...]] = deque()
         later: deque[tuple[int, ...]] = deque()
         busy = whole = False
         runs = others = 0
         outcomes: set[object] = set()
         asked: set[Symbol] = set()
-        while waiting or again or ((busy or not whole) and later and others < self.quiet_limit):
+        while waiting or again or ((near or ((busy or not whole) and later)) and others < self.quiet_limit):
             if runs >= (self.limit if busy else self.quiet_limit):
                 self.cut = len(waiting)
                 return
-            queue = (self.preparing and not busy and later) or waiting or again or later
-            others += queue is later
+            queue = (self.preparing and not busy and later) or waiting or again or near or later
+            others += queue is near or queue is later
             forced = queue.popleft()
             runs += 1
             oracle = Oracle(forced)
@@ -140,7 +151,8 @@ class Exploration(Generic[T]):
                 decision = oracle.taken[position]
                 if not is_new and decision.key in asked:
                     continue
-                queue = waiting if decision.relevant else again if decision.again else later
+                aside = again if decision.again else near if decision.leads else later
+                queue = waiting if decision.relevant else aside
                 for other in range(decision.options):
                     if other != decision.chosen:
                         queue.append((*chosen[:position], other))

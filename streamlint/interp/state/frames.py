@@ -25,6 +25,8 @@ class Frame:
     touches: bool
     """Whether the function's own text mentions streams; its branches are explored first."""
     on_yield: Callable[[Value], Value] | None = None
+    leads: bool = False
+    """Whether it calls functions of its module whose text does."""
     text: str = ""
     statement: Span | None = None
     operators_only: bool = False

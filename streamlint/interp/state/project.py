@@ -68,6 +68,8 @@ class Project:
     """Whether a function defined inside of another one touches streams, by its place."""
     touches: dict[ir.FunctionDecl, bool] = field(default_factory=dict)
     """The same of all others: every call of a function asks."""
+    leading: dict[str, frozenset[str]] = field(default_factory=dict)
+    """The names of such functions of a module."""
     branching: dict[ir.FunctionDecl, bool] = field(default_factory=dict)
     """Whether the body of a function has branches; deep calls ask."""
     kernel_uses: dict[tuple[Span, int], dict[str, Use] | None] = field(default_factory=dict)

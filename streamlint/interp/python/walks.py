@@ -1,0 +1,77 @@
+"""What a walk over something of unknown length comes by, beside its first elements."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.interp.python import containers
+from streamlint.interp.state import symbols
+from streamlint.interp.state.values import (
+    EventV,
+    HeapObject,
+    HeapV,
+    Shape,
+    StreamV,
+    SymV,
+    TupleV,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.symbols import Symbol
+    from streamlint.source import Span
+
+_KEPT = (StreamV, EventV, HeapV, TupleV)
+"""Elements that are told apart; memory is one buffer with places in it."""
+
+
+def is_filled(m: Machine, value: Value) -> bool:
+    """Whether what a walk comes by stands for all: see ``HeapObject.filled``."""
+    held = m.heap[value.id] if isinstance(value, HeapV) else None
+    if held is not None and held.role == "enumerate":
+        return is_filled(m, held.items[1])
+    return held is not None and held.filled
+
+
+def asked_for(m: Machine, value: Value, span: Span) -> list[Value]:
+    """Elements of an open list that it is known to have, or that were asked for by an unknown index.
+
+    A loop over the list has them too: ``s = self.streams[k]``, and later ``for s in self.streams:
+    current.wait_stream(s)``; ``batch["image"] = batch["image"].float()``, and later ``batch.values()``.
+    """
+    held = m.heap[value.id] if isinstance(value, HeapV) else None
+    match held:
+        case HeapObject(role="enumerate", items=[_, inner]):
+            return [TupleV((m.fresh("index"), item)) for item in asked_for(m, inner, span)]
+        case HeapObject(role="zip", items=parts):
+            return [
+                TupleV(tuple(containers.element(m, part, at, span) for part in parts))
+                for at in _asked_of_any(m, parts)
+            ]
+        case HeapObject(shape=Shape.LIST, open=True, extra=extra):
+            unknown = (item for at, item in extra.items() if symbols.number(at) is None)
+            asked: list[Value] = [item for item in unknown if isinstance(item, _KEPT)]
+            beside = held.filled or (held.sample is not None and not held.role)
+            return [*held.items, *asked] if beside else asked
+        case HeapObject(shape=Shape.DICT, open=True, filled=False, sample=sample, keys=keys) if (
+            sample is not None
+        ):
+            return list(keys.values())
+        case HeapObject(shape=Shape.DICT, filled=True, keys=keys, extra=extra):
+            return [*keys.values(), *(SymV(at) for at in extra if symbols.number(at) is None)]
+        case _:
+            return []
+
+
+def _asked_of_any(m: Machine, parts: list[Value]) -> list[Symbol]:
+    """The unknown indices by which some of several lists were asked: ``zip(self.lanes, frames)``."""
+    lists = [m.heap[part.id] for part in parts if isinstance(part, HeapV)]
+    asked = (
+        at
+        for held in lists
+        if held.shape is Shape.LIST and held.open and not held.role
+        for at, item in held.extra.items()
+        if symbols.number(at) is None and isinstance(item, _KEPT)
+    )
+    return list(dict.fromkeys(asked))
