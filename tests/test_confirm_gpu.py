@@ -221,7 +221,10 @@ def _possible(case: Case, gpus: int) -> str | None:
 BROKEN = (
     "numba-cuda 0.30.4 cannot queue callbacks with cuda-bindings 13: it asks a `CUstream` for its `value`"
 )
+NO_EXTERNAL = "this version of Warp records no external events"
 KNOWN = {
+    "warp/sl201_host_read_before_sync::external_event_ok": NO_EXTERNAL,
+    "warp/sl201_host_read_before_sync::external_event_bad": NO_EXTERNAL,
     "torch/sl102_signals::polled_ok": (
         "cannot be serialized: a kernel polls the value that a later statement stores"
     ),

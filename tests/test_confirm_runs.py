@@ -354,6 +354,7 @@ class AcceleratorError(RuntimeError): ...
         ("CUDA error: something new", [0]),
         ("operation not permitted", []),
         ("the current stream is capturing, so D2H transfers are disallowed", [900]),
+        ("Cannot synchronize device cuda:0 while graph capture is active", [900]),
         ("no GPU was asked", []),
         ("CUDA_ERROR_ILLEGAL_ADDRESS: While executing a kernel, the device met an invalid address", [700]),
         ("Event device \x01 does not match recording stream's device ", [400]),

@@ -213,6 +213,19 @@ def unordered(trace: Trace) -> set[tuple[int, int, BufferId]]:
     }
 
 
+def test_an_event_of_a_library_is_not_to_be_recorded_later(tmp_path: Path) -> None:
+    """A process group records its own events: the program can only wait for another collective."""
+    run = Run(tmp_path)
+    run.recorder.pool_stream(SIDE, "0", run.kind)
+    x = run.block(0x1000)
+    run.record(7, SIDE)
+    run.work(SIDE, (x, Mode.WRITE))
+    run.wait(DEFAULT, 7)
+    run.work(DEFAULT, (x, Mode.READ))
+    found = [item.finding for trace in run.traces() for item in findings_of_recording(trace)]
+    assert [finding.help[:5] for finding in found if finding.help] == ["make "]
+
+
 @given(steps, st.sampled_from([StreamKind.BLOCKING, StreamKind.NON_BLOCKING]))
 def test_what_is_left_out_changes_no_conflict(program: list[tuple[object, ...]], kind: StreamKind) -> None:
     run = Run(Path(), kind=kind)

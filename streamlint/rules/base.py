@@ -107,7 +107,8 @@ class Judged:
         name = readable(self.trace.buffers[buffer].name, "")
         if name:
             return name
-        made = next((op for op in self.trace.ops if _writes(op, buffer)), None)
+        users = sorted([*self.uses(buffer), *self.index.by_host.get(buffer, ())])
+        made = next((op for op in map(self.op, users) if _writes(op, buffer)), None)
         if made is None or is_entry(made):
             span = self.trace.buffers[buffer].span
             return f"the memory allocated in line {span.line}" if span is not None else "the buffer"

@@ -82,7 +82,7 @@ def streams_by_library(device: int | None = None) -> dict[str, int]:
         found["numba"] = _PER_THREAD if per_thread not in ("", "0") else 0
     warp = _warp_device(device)
     if warp is not None:
-        found["warp"] = int(warp.stream.cuda_stream)
+        found["warp"] = int(warp.stream.cuda_stream or 0)  # `null_stream` has no handle
     return found
 
 

@@ -23,6 +23,8 @@ _REFUSALS: Final = {
     # PyTorch refuses a copy from pageable memory, CuPy one to the host, before CUDA can.
     "during CUDA graph capture": 900,
     "the current stream is capturing": 900,
+    # Warp refuses to wait.
+    "while graph capture is active": 900,
     # torch.cuda.Event.elapsed_time
     "created with argument 'enable_timing=True'": 400,
     # torch.cuda.Event.record. It writes the number of a device as a character: after device 0 the text ends.

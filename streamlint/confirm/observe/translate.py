@@ -294,7 +294,9 @@ class _Translation:
             name = self._sources.name(info.places) or f"event{info.id}"
             span = located.span if info.places else None
             made = Event(info.id, info.device, name, span, located.function, timing=info.timing)
-            events[info.id] = replace(made, name=f"the event of {info.of}", implied=True) if info.of else made
+            # One that a library made is not the user's to record later.
+            of = info.of or ("" if info.places else "a library")
+            events[info.id] = replace(made, name=f"the event of {of}", implied=True) if of else made
         return events
 
     def _buffer(self, block: Block) -> Buffer:
