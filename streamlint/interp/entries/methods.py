@@ -22,6 +22,7 @@ from streamlint.interp.entries.pairs import (
     pairs,
     steps_of,
 )
+from streamlint.interp.entries.replaced import sequences
 from streamlint.interp.entries.runs import PAIR_PATHS, PATHS, PREPARING_PATHS, Entry
 from streamlint.interp.facts import joins, touching
 from streamlint.interp.facts.call_needs import Histories
@@ -196,17 +197,7 @@ def prepared(project: Project, module: ir.Module, construction: Construction, to
     public = frozenset(name for name, decl in methods.by_name.items() if is_public(decl)) - methods.steps
     if len(public) > MOST_PREPARING:
         return
-    inherited: dict[str, list[ir.FunctionDecl]] = {}
-    for ancestor in project.ancestors(cls)[0]:
-        for name, decl in ancestor.methods.items():
-            inherited.setdefault(name, []).append(decl)
-    fillers = frozenset(
-        decl.name
-        for other in all_classes(module)
-        for decl in other.methods.values()
-        if any(name for name, _ in decl.given)
-    )
-    histories = Histories(inherited, public, fillers)
+    histories = _histories(project, module, cls, public)
     quiet = 0
     for decl in callers_first(list(cls.methods.values())):
         if decl.name not in public or decl.qualname in told.busy or quiet >= MOST_QUIET:
@@ -228,6 +219,36 @@ def prepared(project: Project, module: ir.Module, construction: Construction, to
                 quiet = 0 if entry.label in told.busy else quiet + 1
             if entry.label in told.busy:
                 break
+
+
+def _histories(project: Project, module: ir.Module, cls: ir.ClassDecl, public: frozenset[str]) -> Histories:
+    inherited: dict[str, list[ir.FunctionDecl]] = {}
+    for ancestor in project.ancestors(cls)[0]:
+        for name, decl in ancestor.methods.items():
+            inherited.setdefault(name, []).append(decl)
+    fillers = frozenset(
+        decl.name
+        for other in all_classes(module)
+        for decl in other.methods.values()
+        if any(name for name, _ in decl.given)
+    )
+    return Histories(inherited, public, fillers)
+
+
+def replaced(project: Project, module: ir.Module, construction: Construction, told: Told) -> Iterator[Entry]:
+    """Sequences in which a method puts other memory in the place of what a graph was captured with."""
+    cls = construction.cls
+    launching = [calls for label, calls in told.launching if label.startswith(f"{cls.qualname}.")]
+    if not launching:
+        return
+    methods = methods_of(project, cls)
+    public = frozenset(name for name, decl in methods.by_name.items() if is_public(decl)) - methods.steps
+    histories = _histories(project, module, cls, public)
+    for order in sequences(module, methods, launching, histories):
+        entry = _sequence(project, module, construction, order, methods, repeat=False)
+        if not told.was_run(entry.label):
+            shown = told.shows_order(cls, [decl.name for decl in order])
+            yield replace(entry, order_in_sight=shown)
 
 
 def waiting(project: Project, module: ir.Module, construction: Construction, told: Told) -> Iterator[Entry]:

@@ -95,8 +95,8 @@ def pairs(
     chosen = set(public)
     others = [decl for decl in methods.by_name.values() if is_public(decl) and decl not in chosen]
     public, others = public[:MOST_PAIRED], others[:MOST_PAIRED]
-    wide = {name: _through_functions(module, names) for name, names in methods.reach.items()}
-    state = _state_of(module)
+    wide = {name: through_functions(module, names) for name, names in methods.reach.items()}
+    state = state_of(module)
     found: list[Pair] = []
     for firsts in (public, others):
         for first in firsts:
@@ -126,7 +126,7 @@ def shared_state(first: ir.FunctionDecl, second: ir.FunctionDecl, methods: Metho
     return {name for name in state if name not in methods.by_name}
 
 
-def _through_functions(module: ir.Module, names: frozenset[str]) -> frozenset[str]:
+def through_functions(module: ir.Module, names: frozenset[str]) -> frozenset[str]:
     """The names, and those used by functions of the module among them."""
     seen: set[str] = set()
     waiting = list(names & module.functions.keys())
@@ -138,7 +138,7 @@ def _through_functions(module: ir.Module, names: frozenset[str]) -> frozenset[st
     return names.union(*(module.functions[name].names for name in seen))
 
 
-def _state_of(module: ir.Module) -> set[str]:
+def state_of(module: ir.Module) -> set[str]:
     """Variables of a module that may hold memory, streams or containers of them: no plain constants."""
     return {
         target.id

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from streamlint.interp.entries.runs import is_busy, is_plain
-from streamlint.trace import Copy, Launch
+from streamlint.trace import BeginCapture, Copy, Launch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from streamlint.interp.entries.runs import Run
     from streamlint.interp.state.frames import Driven
     from streamlint.source import Span
+    from streamlint.trace import Trace
 
 
 @dataclass(slots=True)
@@ -38,6 +39,8 @@ class Told:
     """What module bodies and functions, one each, call on objects that they construct: ``Machine.driven``."""
     places: dict[str, frozenset[Span]] = field(default_factory=dict)
     """Where the memory was allocated that an entry used."""
+    launching: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+    """Entries whose last call launches a graph that was captured before it, with the methods called."""
 
     def note(self, run: Run) -> None:
         self.covered |= run.covered
@@ -54,6 +57,8 @@ class Told:
             for access in op.accesses
             if (span := trace.buffers[access.buffer].span) is not None
         )
+        if any(_launches(trace) for trace in run.traces):
+            self.launching.append((run.entry.label, run.entry.outside_calls))
         if is_plain(run):
             self.plain.add(run.entry.label)
 
@@ -87,6 +92,14 @@ class Told:
 
     def is_covered(self, module: ir.Module, decl: ir.FunctionDecl) -> bool:
         return f"{module.name}:{decl.qualname}" in self.covered
+
+
+def _launches(trace: Trace) -> bool:
+    """Whether the last call launches a graph that another call, or the constructor, has captured."""
+    captured = {op.at.call for op in trace.ops if isinstance(op, BeginCapture)}
+    launches = {op.at.call for op in trace.ops if isinstance(op, Launch) and op.graph is not None}
+    last = max((op.at.call for op in trace.ops), default=0)
+    return last in launches and bool(captured) and last not in captured
 
 
 def _repeated(key: str, driven: set[Driven]) -> set[str]:

@@ -73,6 +73,7 @@ def module_runs(
         yield from started(methods.left(project, module, construction, told))
         if only is None or any(methods.THEN in label for label in only):
             yield from started(methods.prepared(project, module, construction, told))
+            yield from started(methods.replaced(project, module, construction, told))
         yield from started(methods.waiting(project, module, construction, told))
 
 

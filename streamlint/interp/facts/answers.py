@@ -70,6 +70,8 @@ def constant(m: Machine, value: Value) -> bool | None:
             return not path.endswith(SUCCESS_NAMES)
         case BufferV(flavor=Flavor.POINTER):
             return True
+        case SymV(symbol) if symbol in m.forms.positive or symbol in m.forms.zero:
+            return symbol in m.forms.positive
         case SymV(symbol):
             asked, negated = symbols.question(symbol)
             if asked in m.compared:

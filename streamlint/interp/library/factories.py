@@ -94,7 +94,8 @@ def make(
         if name not in model.UNFILLED:
             tensors.write_on_host(m, made, span, name)
         return made
-    count = storage.elements([names.settle(m, size) for size in args]) if _takes_sizes(name) else None
+    sizes = [names.settle(m, size) for size in args] if _takes_sizes(name) else []
+    count = storage.elements(sizes)
     stream = m.current_stream(Lib.TORCH, device)
     if count == 0:
         # torch.empty(rows, 0): no memory, which nobody can use or get.
@@ -109,6 +110,7 @@ def make(
     forms.made(m, made, name, [*args, *kwargs.values(), *([like] if like is not None else ())])
     if like is not None and "device" not in kwargs:
         m.made_of[made.id] = like.id
+    forms.sized(m, made, sizes)
     if count is not None:
         m.life.elements[made.id] = count
     if name not in model.UNFILLED:

@@ -6,8 +6,17 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamlint.interp.state import lifetime, symbols
-from streamlint.interp.state.values import NONE, BufferV, ConstV, Flavor, TupleV, Value
+from streamlint.interp.state import forms, lifetime, symbols
+from streamlint.interp.state.values import (
+    NONE,
+    BufferV,
+    ConstV,
+    Flavor,
+    SymV,
+    TupleV,
+    Value,
+    symbol_of,
+)
 from streamlint.models.schema import Lib
 from streamlint.trace import NOTHING, WHOLE, Access, Evidence, Launch, Mode, Origin, Space, Symbol
 
@@ -15,6 +24,8 @@ if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
 
+SIZES = frozenset({"size", "_size", "nbytes", "__len__"})
+"""Methods of a storage that tell how much memory it has."""
 GETTERS = frozenset({"untyped_storage", "storage", "_typed_storage"})
 
 _WHOLE = (Symbol(".storage"),)
@@ -34,9 +45,24 @@ def resized(m: Machine, view: BufferV, size: Value, span: Span) -> BufferV:
     What the tensor and its views stand for is the new memory then.
     """
     if size == ConstV(0):
+        m.forms.emptied.add(view.id)
         lifetime.drop(m, view, span, "resize_(0)")
         return view
     return _anew(m, view, span)
+
+
+def size(m: Machine, view: BufferV) -> Value:
+    """``x.untyped_storage().size()``: zero once it was given back, and not while a path has put memory there.
+
+    ``if storage.size() > 0: storage.resize_(0)``, later ``if storage.size() != n: storage.resize_(n)``.
+    """
+    is_empty = view.id in m.forms.emptied
+    made = SymV(symbols.Attr(symbol_of(view), "size when empty" if is_empty else "size"))
+    if is_empty:
+        m.forms.zero.add(made.symbol)
+    elif m.buffers[view.id].origin is not Origin.ARGUMENT:
+        m.forms.positive.add(made.symbol)
+    return made
 
 
 def grown(m: Machine, view: BufferV, sizes: list[Value], span: Span) -> BufferV:
@@ -50,6 +76,7 @@ def grown(m: Machine, view: BufferV, sizes: list[Value], span: Span) -> BufferV:
     made = _anew(m, view, span)
     if after is not None:
         m.life.elements[made.id] = after
+    forms.sized(m, made, sizes)
     if before is None or after is None:
         m.life.grown.add(view.id)
     doubts = lifetime.doubts_of_growth(m, view.id)

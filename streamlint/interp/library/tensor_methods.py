@@ -184,6 +184,8 @@ def method(
         return handoffs.adopted(m, view, Lib.CORE, given, span, "view")
     if name in storage.GETTERS:
         return storage.of(view)
+    if name in storage.SIZES and storage.is_storage(view):
+        return storage.size(m, view)
     if name == "resize_" and storage.is_storage(view) and args:
         return storage.resized(m, view, args[0], span)
     if name == "resize_" and storage.can_grow(m, view):
@@ -201,6 +203,8 @@ def method(
     if name in model.META_METHODS:
         if name in hooks.OF_TENSORS and (taken := hooks.register(m, view, name, args, span)):
             return taken
+        if name in ("numel", "nelement") and (count := forms.length(m, view)) is not None:
+            return count
         of = forms.symbol(m, view) if name in model.FORM else symbol_of(view)
         if name == "size":
             # ``x.size(0)`` is the same as ``x.shape[0]``.

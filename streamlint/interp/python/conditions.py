@@ -184,6 +184,16 @@ def _known(m: Machine, op: str, left: Value, right: Value) -> bool | None:
             return a == b
         case "==" | "is", ApiV(a), ApiV(b):
             return a.rpartition(".")[2] == b.rpartition(".")[2]
+        case "<" | ">" | "<=" | ">=", SymV(a), SymV(b) if a is b:
+            # buf = torch.empty(n), and then: if buf.numel() < n
+            return "=" in op
+        case "==" | "<=", SymV(a), ConstV(0) if a in m.forms.zero or a in m.forms.positive:
+            return a in m.forms.zero
+        case ">", SymV(a), ConstV(0) if a in m.forms.zero or a in m.forms.positive:
+            return a in m.forms.positive
+        case "==", SymV(a), SymV(b) if not m.forms.zero.isdisjoint((a, b)):
+            # storage.size() == shape.numel(), once it was given back
+            return False
         case "==", ApiV(a), ConstV(int() as code):
             return (code == 0) == a.endswith(SUCCESS_NAMES)
         case "is" | "==", SymV(a), SymV(b) if a is not b and _are_counted(m, a, b):

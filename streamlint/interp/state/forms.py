@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from streamlint.interp.state import elements, symbols
-from streamlint.interp.state.values import BufferV, Value, symbol_of
+from streamlint.interp.state.values import BufferV, ConstV, SymV, Value, symbol_of
+from streamlint.trace import WHOLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +34,14 @@ class Forms:
     apart, so all of them tell what is computed of ``x``."""
     dtypes: dict[BufferId, str] = field(default_factory=dict)
     """The types of elements, where a factory was told one."""
+    lengths: dict[BufferId, Value] = field(default_factory=dict)
+    """How many elements tensors have, where a factory was told one number: ``torch.empty(nbytes)``."""
+    emptied: set[BufferId] = field(default_factory=set)
+    """Tensors whose memory was given back: ``x.untyped_storage().resize_(0)``."""
+    zero: set[Symbol] = field(default_factory=set)
+    """Sizes of what was given back ..."""
+    positive: set[Symbol] = field(default_factory=set)
+    """... and of what was allocated on the path."""
     first: dict[Symbol, BufferId] = field(default_factory=dict)
     """The tensor that a call made first ..."""
     like: dict[BufferId, BufferId] = field(default_factory=dict)
@@ -47,6 +56,20 @@ def made(m: Machine, result: Value, name: str, args: Sequence[Value]) -> Value:
         if first != result.id:
             m.forms.like[result.id] = first
     return result
+
+
+def sized(m: Machine, made: BufferV, sizes: Sequence[Value]) -> None:
+    """Notes the size that a factory is told, if it is one number."""
+    match sizes:
+        case [ConstV(int()) | SymV() as only]:
+            m.forms.lengths[made.id] = only
+        case _:
+            pass
+
+
+def length(m: Machine, view: BufferV) -> Value | None:
+    """``x.numel()``, ``x.size(0)`` of what was made by ``torch.empty(n)``: ``n``."""
+    return m.forms.lengths.get(view.id) if view.region == WHOLE else None
 
 
 def viewed(m: Machine, view: BufferV, way: str) -> None:

@@ -1,0 +1,53 @@
+"""Calls between the capture of a graph and its launch that put other memory in the place of what it uses.
+
+``runner.capture()``, then ``runner.grow(n)``, then ``runner.step(x)``: the graph still has the old workspace,
+and the method that launches it names neither the workspace nor the function that has replaced it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.interp.entries.pairs import is_public, state_of, through_functions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from streamlint import ir
+    from streamlint.interp.entries.pairs import Methods
+    from streamlint.interp.facts.call_needs import Histories
+
+MOST_REPLACING = 6
+"""Such sequences of a class."""
+
+
+def sequences(
+    module: ir.Module, methods: Methods, launching: list[tuple[str, ...]], histories: Histories
+) -> Iterator[list[ir.FunctionDecl]]:
+    """Calls that capture, one that may replace what was captured, and one that launches.
+
+    ``launching`` has orders of calls whose last one launches what those before it, or the constructor, have
+    captured. What the capture itself needs comes before it: ``allocate(rows)``, ``capture()``.
+    """
+    variables = state_of(module)
+    number = 0
+    for *before, last in sorted(launching, key=len):
+        own = frozenset().union(*(methods.own[name] for name in ("__init__", *before) if name in methods.own))
+        wide = frozenset().union(*(through_functions(module, methods.reach[name]) for name in before))
+        prepares = frozenset(before).union(*(histories.before(name) for name in before))
+        for decl in methods.by_name.values():
+            if decl.name in {*prepares, *methods.steps, last, "__init__"} or not is_public(decl):
+                continue
+            reached = through_functions(module, methods.reach[decl.name])
+            if own.isdisjoint(_given(methods, decl)) and not reached & wide & variables:
+                continue
+            number += 1
+            if number > MOST_REPLACING:
+                return
+            yield [*(methods.by_name[name] for name in before), decl, methods.by_name[last]]
+
+
+def _given(methods: Methods, decl: ir.FunctionDecl) -> set[str]:
+    """The attributes that a method, or one that it mentions, gives a value."""
+    mentioned = [methods.by_name[name] for name in decl.members & methods.by_name.keys()]
+    return {name for one in (decl, *mentioned) for name, _ in one.given if name}
