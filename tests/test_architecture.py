@@ -308,8 +308,9 @@ WORDS: dict[str, dict[str, str]] = {
     "interp/library/host_arrays.py": {"_OF_HOST_MEMORY": "library"},
     "interp/library/kernels.py": {"_ATOMICS": "library", "_HARMLESS": "library"},
     "interp/library/memory.py": {"ADDRESS_ATTRIBUTES": "library"},
-    "interp/library/storage.py": {"GETTERS": "library"},
+    "interp/library/storage.py": {"GETTERS": "library", "SIZES": "library"},
     "interp/library/tensor_methods.py": {"_ARRAY_ATTRIBUTES": "library"},
+    "interp/library/torch_modules.py": {"LAYER_PARTS": "library"},
     "interp/library/threads.py": {
         "_METHODS": "Python",
         "_THREAD_CLASSES": "Python",

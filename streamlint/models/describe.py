@@ -123,6 +123,10 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915  one
             return _uses(one)
         case fx.Communicates():
             return _communicates(one)
+        case fx.Defers(func):
+            return f"keeps what the call of `{func}` is given, for one that makes it"
+        case fx.CallsAll(calls):
+            return f"makes all calls in `{calls}`; gives handles that stand for all of them"
         case fx.Launches(kernel, args, stream):
             return f"runs `{kernel}` on {_stream(stream)} with what is in {_names(args)}"
         case fx.Binds(name, address):

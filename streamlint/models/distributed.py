@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from streamlint.models.schema import (
     Api,
+    CallsAll,
     Communicates,
+    Defers,
     Framework,
     Lib,
     OrdersAll,
@@ -82,6 +84,8 @@ DISTRIBUTED = Framework(
         ),
         Api("isend", "tensor dst group", (Communicates(reads=("tensor",), flag=None),)),
         Api("irecv", "tensor src group", (Communicates(writes=("tensor",), flag=None),)),
+        Api("P2POp", "op tensor peer group tag group_peer", (Defers("op"),)),
+        Api("batch_isend_irecv", "p2p_op_list", (CallsAll("p2p_op_list"),)),
         Api("barrier", "group async_op device_ids", (OrdersAll(),)),
         Api("monitored_barrier", "group timeout", (OrdersAll(),)),
     ),

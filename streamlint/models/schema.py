@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from streamlint.frozen import frozen
 from streamlint.models.aside import Background, OrdersAll
+from streamlint.models.communication import CallsAll, Communicates, CommunicationEffect, Defers
 from streamlint.models.graphs import (
     CaptureEnds,
     CaptureStarts,
@@ -29,8 +30,12 @@ from streamlint.trace import Space, StreamKind
 __all__ = [
     "Api",
     "Background",
+    "CallsAll",
     "CaptureEnds",
     "CaptureStarts",
+    "Communicates",
+    "CommunicationEffect",
+    "Defers",
     "EnterCapture",
     "Framework",
     "GraphEffect",
@@ -256,20 +261,6 @@ class Uses:
 
 
 @frozen()
-class Communicates:
-    """A collective of ``group``; with ``flag`` true it runs on the group's own stream and returns a handle.
-
-    ``flag`` None: it always does. The handle is an event, recorded after the collective.
-    """
-
-    reads: tuple[str, ...] = ()
-    writes: tuple[str, ...] = ()
-    updates: tuple[str, ...] = ()
-    group: str = "group"
-    flag: str | None = "async_op"
-
-
-@frozen()
 class Launches:
     """A kernel written in Python, with its arguments in the lists ``args``; its body shows what it does."""
 
@@ -457,7 +448,7 @@ Effect: TypeAlias = (
     | Queries
     | Copies
     | Uses
-    | Communicates
+    | CommunicationEffect
     | Launches
     | Binds
     | Background

@@ -80,7 +80,11 @@ WAITS_FOR_EVENT = _names(fx.StreamWaitsEvent, fx.StreamWaits, fx.HostWaitsEvent)
 KEEPS_ALIVE = _names(fx.KeepsAlive)
 CALLS_BACK = _names(fx.HostCallback)
 COPIES_ON_STREAM = _names(fx.Copies, only=_takes_stream)
-RUNS_BESIDE = _names(fx.Background) | _names(fx.Communicates, only=lambda effect: effect.flag is None)  # type: ignore[union-attr]
+RUNS_BESIDE = (
+    _names(fx.Background)
+    | _names(fx.CallsAll)
+    | _names(fx.Communicates, only=lambda effect: effect.flag is None)  # type: ignore[union-attr]
+)
 SELECTS_DEVICE = _names(fx.SelectsDevice, of=lambda: _methods(Role.DEVICE))
 
 
@@ -212,7 +216,7 @@ PAIRS = frozenset(
 # ----------------------------------------------------------------------------- beside which no wait is sure
 
 _captures = _tells(graphs.EnterCapture, graphs.CaptureStarts, graphs.GraphsCallables, graphs.NewGraph)
-_waits_for_others = _tells(fx.HostCallback, fx.Communicates, fx.Background)
+_waits_for_others = _tells(fx.HostCallback, fx.Communicates, fx.CallsAll, fx.Background)
 
 
 def _makes_work(api: Api) -> bool:

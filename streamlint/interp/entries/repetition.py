@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from streamlint.frozen import frozen
 from streamlint.interp.python import iterators
 from streamlint.interp.state import arrangement, lifetime, reach, rings
+from streamlint.interp.state.symbols import text_of
 from streamlint.interp.state.values import ConstV, HeapV, Shape, SymV, Value
 from streamlint.trace import Copy, HostEffect, Launch
 
@@ -41,10 +42,11 @@ MOST_CALLS = 6
 
 
 def state(m: Machine, made: HeapV | None, born: int | None = None) -> State:
-    """The numbers and flags that an object and the objects it holds carry: ring positions, phases.
+    """The numbers and flags that an object and what it holds carry: ring positions, phases.
 
     An attribute that is still ``None`` counts: ``self.last = x`` drops the last one from the second call on.
-    So do variables of modules and classes that the path has changed, and iterators away from their start.
+    So do variables of modules and classes that the path has changed, what dicts hold, and iterators away from
+    their start.
     """
     found: list[tuple[str, object]] = []
     seen: set[int] = set()
@@ -70,6 +72,8 @@ def state(m: Machine, made: HeapV | None, born: int | None = None) -> State:
                     found += [(prefix, at)] if (at := iterators.position(m, held)) else []
                 elif held.shape is Shape.INSTANCE:
                     waiting += [(f"{prefix}.{name}", item) for name, item in sorted(held.attrs.items())]
+                elif held.shape is Shape.DICT:
+                    waiting += [(f"{prefix}[{text_of(at)}]", item) for at, item in held.entries.items()]
             case _:
                 pass
     return State(tuple(sorted(found, key=lambda item: item[0])), stands, born)
@@ -78,7 +82,7 @@ def state(m: Machine, made: HeapV | None, born: int | None = None) -> State:
 def _counts(m: Machine, place: tuple[str, str], value: Value) -> bool:
     """Whether a variable of a module or a class is state: an iterator, or what the path has changed."""
     if isinstance(value, HeapV):
-        return iterators.is_iterator(m.heap[value.id])
+        return iterators.is_iterator(m.heap[value.id]) or m.heap[value.id].shape is Shape.DICT
     return isinstance(value, ConstV) and place in m.replaced and m.replaced[place] != value
 
 

@@ -6,8 +6,16 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import answers
 from streamlint.interp.library import tensors
-from streamlint.interp.state import symbols
-from streamlint.interp.state.values import NONE, BufferV, StreamV, Value, symbol_of
+from streamlint.interp.state import elements, symbols
+from streamlint.interp.state.values import (
+    NONE,
+    BufferV,
+    EventV,
+    PartialV,
+    StreamV,
+    Value,
+    symbol_of,
+)
 from streamlint.models.schema import Lib
 from streamlint.trace import (
     Access,
@@ -58,6 +66,29 @@ def run(call: Call, effect: fx.Communicates) -> Value:
     if not used or any(m.space(view).on_host for view, _ in used):
         return unresolved
     return _aside(call, effect, accesses, [view for view, _ in used])
+
+
+def deferred(call: Call, func: str) -> Value:
+    """``dist.P2POp(dist.isend, x, peer)``: the call that ``batch_isend_irecv`` makes."""
+    others = {name: value for name, value in call.bound.items() if name != func}
+    # isend(tensor, dst) and irecv(tensor, src) call the other rank otherwise.
+    in_place = tuple(others[name] for name in ("tensor", "peer") if name in others)
+    group = {"group": others["group"]} if "group" in others else {}
+    return PartialV(call.value(func), in_place, group)
+
+
+def all_of(call: Call, calls: str) -> Value:
+    """``dist.batch_isend_irecv(ops)``: NCCL makes one group of them, for which there may be one handle."""
+    m = call.m
+    ops = elements.listed(m, call.value(calls))
+    if ops is None or not all(isinstance(op, PartialV) for op in ops):
+        return m.result(call.name(), call.span)
+    first = len(m.ops)
+    handles = [m.python.call(m, op, [], {}, call.span) for op in ops]
+    recorded = {op.event: op.stream for op in m.ops[first:] if isinstance(op, Record)}
+    streams = {recorded.get(handle.id) if isinstance(handle, EventV) else None for handle in handles}
+    # The last one of a stream is recorded behind all others.
+    return m.new_list([handles[-1]] * len(handles) if len(streams) == 1 and None not in streams else handles)
 
 
 def ordered_by(m: Machine, symbol: Symbol) -> list[StreamV]:

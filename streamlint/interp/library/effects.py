@@ -308,6 +308,10 @@ class Call:
                 return None
             case fx.Communicates():
                 return collectives.run(self, effect)
+            case fx.Defers(func):
+                return collectives.deferred(self, func)
+            case fx.CallsAll(calls):
+                return collectives.all_of(self, calls)
             case fx.Launches(kernel, lists, stream):
                 return memory.launch_python(self, kernel, lists, stream)
             case fx.Binds(name, address):

@@ -11,7 +11,18 @@ from streamlint.interp.facts import known
 from streamlint.interp.facts.kinds import Kind
 from streamlint.interp.library import hooks, tensors, unresolved
 from streamlint.interp.state import names, symbols
-from streamlint.interp.state.values import ApiV, BufferV, Flavor, HeapV, Shape, SymV, TupleV, Value, symbol_of
+from streamlint.interp.state.values import (
+    ApiV,
+    BufferV,
+    ConstV,
+    Flavor,
+    HeapV,
+    Shape,
+    SymV,
+    TupleV,
+    Value,
+    symbol_of,
+)
 from streamlint.models import torch as model
 from streamlint.trace import WHOLE, Access, Doubt, Evidence, Mode
 
@@ -93,21 +104,33 @@ def _is_one(m: Machine, held: HeapObject) -> bool:
     return any(isinstance(base, ApiV) and base.path.startswith("torch.nn.") for base in bases)
 
 
-def given(m: Machine, owner: Symbol, name: str, args: list[Value]) -> Value:
+def given(m: Machine, owner: Symbol, name: str, args: list[Value], *, layer: bool = False) -> Value:
     """What a module lists of its own, or one of it: ``net.get_parameter("head.weight")``."""
     if name in model.MODULE_LISTINGS:
-        return listed(m, owner, name)
+        return listed(m, owner, name, layer=layer)
     asked = symbol_of(names.settle(m, args[0])) if args else symbols.EACH
     return SymV(symbols.Item(symbols.Attr(owner, model.MODULE_PARTS[name]), asked))
 
 
+LAYER_PARTS = ("weight", "bias")
+"""The parameters of layers."""
 MOST_LISTED = 6
 """Parameters that are told apart: more than a loop has passes."""
 
 
-def listed(m: Machine, owner: Symbol, name: str) -> HeapV:
-    """``net.parameters()``, ``net.named_buffers()``: the same tensors each time that they are listed."""
+def listed(m: Machine, owner: Symbol, name: str, *, layer: bool = False) -> HeapV:
+    """``net.parameters()``, ``net.named_buffers()``: the same tensors each time that they are listed.
+
+    Those of a layer are what its attributes hold: ``proj.parameters()`` and ``proj.weight``.
+    """
     kind, named = model.MODULE_LISTINGS[name]
+    if layer and kind == "parameters":
+        whole = [SymV(symbols.Attr(owner, part)) for part in LAYER_PARTS]
+        return m.new_list(
+            [TupleV((ConstV(part), held)) for part, held in zip(LAYER_PARTS, whole, strict=True)]
+            if named
+            else whole
+        )
     all_of = symbols.Attr(owner, kind)
     owned = [SymV(_nth(all_of, number)) for number in range(MOST_LISTED)]
     items: list[Value] = list(owned)
@@ -176,7 +199,7 @@ def _is_owned(owner: Symbol, symbol: Symbol, *, layer: bool) -> bool:
         case symbols.Attr(symbols.Attr(of) as held, "data") if of is owner:
             return _is_owned(owner, held, layer=layer)
         case symbols.Attr(of, name) if of is owner:
-            return name in ("weight", "bias") if layer else True
+            return name in LAYER_PARTS if layer else True
         case _:
             above = (symbol, *symbols.owners(symbol))
             return any(isinstance(one, symbols.Item) and _lists(owner, one.of) for one in above)

@@ -367,7 +367,7 @@ def _symbolic_method(
             # Of other modules unseen code may call the hook too.
             return taken
     if name in torch_model.GIVES_OF_MODULE:
-        return torch_modules.given(m, receiver.symbol, name, args)
+        return torch_modules.given(m, receiver.symbol, name, args, layer=bool(receiver.computes))
     if name == torch_model.MODULE_STATE and torch_modules.is_shown(m, receiver):
         return torch_modules.state(m, receiver.symbol)
     if name in torch_model.FILLS_MODULE:

@@ -37,12 +37,14 @@ from streamlint.interp.state.values import (
 )
 from streamlint.models.cuda_runtime import SUCCESS_NAMES
 from streamlint.models.schema import Role
-from streamlint.models.torch import MODULE_RETURNS_SELF, MODULE_STATE
+from streamlint.models.torch import GIVES_OF_MODULE, MODULE_RETURNS_SELF, MODULE_STATE
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.models.schema import Lib
     from streamlint.source import Span
+
+_OF_LAYERS = MODULE_RETURNS_SELF | OF_MODULES | GIVES_OF_MODULE | {MODULE_STATE}
 
 
 def attribute(m: Machine, value: Value, name: str, span: Span) -> Value:
@@ -74,9 +76,7 @@ def attribute(m: Machine, value: Value, name: str, span: Span) -> Value:
             return _read_row(m, Role.DEVICE, None, value, name, span)
         case BufferV():
             return tensor_methods.attribute(m, value, name, span)
-        case SymV(computes=function) if function and name in MODULE_RETURNS_SELF | OF_MODULES | {
-            MODULE_STATE
-        }:
+        case SymV(computes=function) if function and name in _OF_LAYERS:
             return MethodV(value, name)
         case SymV() if name in models.ALIKE_IN_C:
             return ApiV(models.ALIKE_IN_C[name])
