@@ -142,11 +142,11 @@ def listed(m: Machine, owner: Symbol, name: str, *, layer: bool = False) -> Heap
     return made
 
 
-def state(m: Machine, owner: Symbol) -> HeapV:
+def state(m: Machine, owner: Symbol, *, layer: bool = False) -> HeapV:
     """``net.state_dict()``: what it owns, by name."""
     made = m.new_object(Shape.DICT)
     held = m.heap[made.id]
-    for pair in m.heap[listed(m, owner, "named_parameters").id].items:
+    for pair in m.heap[listed(m, owner, "named_parameters", layer=layer).id].items:
         assert isinstance(pair, TupleV)
         name, tensor = pair.items
         held.entries[symbol_of(name)], held.keys[symbol_of(name)] = tensor, name

@@ -369,7 +369,7 @@ def _symbolic_method(
     if name in torch_model.GIVES_OF_MODULE:
         return torch_modules.given(m, receiver.symbol, name, args, layer=bool(receiver.computes))
     if name == torch_model.MODULE_STATE and torch_modules.is_shown(m, receiver):
-        return torch_modules.state(m, receiver.symbol)
+        return torch_modules.state(m, receiver.symbol, layer=bool(receiver.computes))
     if name in torch_model.FILLS_MODULE:
         torch_modules.fills_own(m, receiver.symbol, span, layer=bool(receiver.computes))
     if name == autograd.SAVES:

@@ -182,6 +182,13 @@ def _extend(m: Machine, receiver: HeapV, source: Value) -> Value:
         held.sample = held.sample or (
             m.heap[source.id].sample if isinstance(source, HeapV) else each_of(source)
         )
+    elif held.shape is Shape.DICT and all(
+        isinstance(pair, TupleV) and len(pair.items) == 2 for pair in items
+    ):
+        # As of ``dict(zip(names, tensors))``.
+        for pair in items:
+            if isinstance(pair, TupleV):
+                put(m, held, *pair.items)
     else:
         bounded.fill(m, receiver, items)
     return NONE
