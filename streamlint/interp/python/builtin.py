@@ -20,6 +20,7 @@ from streamlint.interp.python import (
 )
 from streamlint.interp.state import bounded, elements, flavors, names, symbols
 from streamlint.interp.state.ends import PathEnds
+from streamlint.interp.state.numbers import behind, linear
 from streamlint.interp.state.values import (
     FALSE,
     NONE,
@@ -326,7 +327,7 @@ def _range(m: Machine, args: list[Value], span: Span) -> Value:
             return m.new_list((ConstV(i) for i in counted), kind="range")
     start = args[0] if len(args) > 1 else ConstV(0)
     step = args[2] if len(args) > 2 else ConstV(1)
-    if isinstance(start, ConstV) and isinstance(step, ConstV):
+    if isinstance(start, (ConstV, SymV)) and isinstance(step, ConstV):
         return containers.lazy(m, "range", [start, step, args[1] if len(args) > 1 else args[0]])
     return given_by("range", *args)
 
@@ -361,6 +362,11 @@ def container(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value]
 def _of_unknown_length(m: Machine, source: Value, name: str, kind: str) -> Value:
     """``list(xs)``: other lists of the same elements are told apart by what is put into them."""
     held = m.heap[source.id] if isinstance(source, HeapV) else None
+    match held.items if held is not None and held.role == "range" and name == "reversed" else ():
+        case [ConstV(int() as start), ConstV(1), SymV(end)]:
+            # In ``for i in reversed(range(n))`` the last number comes first.
+            base, far = linear(end)
+            return containers.lazy(m, "range", [SymV(behind(base, far - 1)), ConstV(-1), ConstV(start - 1)])
     if held is not None and (
         name in ("iter", "chain", "reversed") or held.shape is not Shape.LIST or held.role or held.symbol
     ):

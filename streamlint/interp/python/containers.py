@@ -14,6 +14,7 @@ from streamlint.interp.facts import classes
 from streamlint.interp.library import arrays, devices, handoffs, in_place, sizes, stream_values, tensors
 from streamlint.interp.python import alike, keys
 from streamlint.interp.state import counted, elements, names, rings, stored, symbols
+from streamlint.interp.state.numbers import behind, linear
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -91,6 +92,10 @@ def nth(m: Machine, source: Value, turn: int | None, span: Span) -> Value:
     match held:
         case HeapObject(role="range", items=[ConstV(int() as start), ConstV(int() as step), _]):
             return ConstV(start + step * turn) if turn is not None else each_of(source)
+        case HeapObject(role="range", items=[SymV(start), ConstV(int() as step), _]) if turn is not None:
+            base, far = linear(start)
+            m.numbers.starts.add(base)
+            return SymV(behind(base, far + step * turn))
         case HeapObject(role="enumerate", items=[ConstV(int() as start), inner]):
             count: Value = ConstV(start + turn) if turn is not None else each_of(source)
             return TupleV((count, nth(m, inner, turn, span)))
@@ -188,6 +193,10 @@ def index(m: Machine, value: Value, at: Value, span: Span) -> Value:
     match value, at:
         case (TupleV(items), ConstV(int() as i)) if -len(items) <= i < len(items):
             return items[i]
+        case (TupleV(items), SymV()) if isinstance(
+            found := rings.among(m, at, len(items)), ConstV
+        ) and isinstance(found.value, int):
+            return items[found.value]
         case (TupleV(items), SliceV()):
             return TupleV(tuple(_slice(list(items), at) or items))
         case TupleV(items), _:
@@ -235,8 +244,7 @@ def _heap_index(m: Machine, value: HeapV, at: Value, span: Span) -> Value:
             if method is not None
             else SymV(symbols.Item(symbol_of(value), symbol_of(at)))
         )
-    if held.open:
-        at = counted.before_end(m, rings.slot(m, at))
+    at = counted.before_end(m, rings.slot(m, at)) if held.open else rings.among(m, at, len(held.items))
     if (
         isinstance(at, ConstV)
         and isinstance(at.value, int)

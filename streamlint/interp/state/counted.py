@@ -18,23 +18,24 @@ if TYPE_CHECKING:
 def note(m: Machine, source: Value, passes: int) -> None:
     """A loop over ``source`` has come to its end after so many passes."""
     if isinstance(source, SymV) and passes:
-        m.counts[source.symbol] = passes
+        m.numbers.counts[source.symbol] = passes
     held = m.heap[source.id] if isinstance(source, HeapV) else None
     match held.items if held is not None and held.role == "range" else ():
         case [ConstV(int() as start), ConstV(1), SymV(end)]:
-            m.counts[end] = start + passes
+            m.numbers.counts[end] = start + passes
 
 
 def was_walked(m: Machine, source: Value) -> bool:
     """Whether a loop has come by the elements of something unknown: ``for name in names: start(name)``."""
-    return isinstance(source, SymV) and source.symbol in m.counts
+    return isinstance(source, SymV) and source.symbol in m.numbers.counts
 
 
 def before_end(m: Machine, at: Value) -> Value:
     """``n - 1`` of such an ``n`` as a number; other indices as they are."""
     match at:
-        case SymV(symbols.Binary("-", end, back)) if end in m.counts:
+        case SymV(symbols.Binary("-", end, back)) if end in m.numbers.counts:
             less = symbols.number(back)
-            return at if less is None or less > m.counts[end] else ConstV(m.counts[end] - less)
+            count = m.numbers.counts[end]
+            return at if less is None or less > count else ConstV(count - less)
         case _:
             return at

@@ -12,6 +12,7 @@ from streamlint.interp.state.ends import Cut
 from streamlint.interp.state.forms import Forms
 from streamlint.interp.state.frames import call_of_maker
 from streamlint.interp.state.lifetime import Lifetimes, in_pinned_pool
+from streamlint.interp.state.numbers import Numbers
 from streamlint.interp.state.values import (
     NONE,
     Born,
@@ -221,10 +222,7 @@ class Machine:
     """Class and name of the attributes of which nothing is known."""
     comparisons: dict[Symbol, Comparison] = field(default_factory=dict)
     """The sides of open comparisons, whatever is compared."""
-    rests: dict[Symbol, tuple[int, Symbol]] = field(default_factory=dict)
-    """Numbers reduced by an unknown one, by the result, and what that is: ``k % lanes``."""
-    counts: dict[Symbol, int] = field(default_factory=dict)
-    """What is known of the ends of ranges: see ``state/counted.py``."""
+    numbers: Numbers = field(default_factory=Numbers)
     compared: dict[Symbol, tuple[Symbol, Symbol]] = field(default_factory=dict)
     equal: dict[Symbol, Symbol] = field(default_factory=dict)
     """What the path took to be equal, of the open comparisons with constants."""

@@ -1,8 +1,9 @@
-"""Rings of unknown size: ``ring[k % lanes]`` comes back to its first slot after ``lanes`` passes.
+"""Rings: ``ring[k % lanes]`` comes back to its first slot after ``lanes`` passes.
 
-Nothing says how many slots there are. Where an index is a number that was reduced by an unknown one, the ring
-is taken to have two: a program that is right for any number is right for two. The path keeps that it was
-assumed.
+Where nothing says how many slots there are, and an index is a number that was reduced by an unknown one, the
+ring is taken to have two: a program that is right for any number is right for two. Where the slots are known
+and it is not known from which number a loop counts, as in ``for i in range(n - 1, -1, -1): ring[i % 2]``,
+``n`` is taken for a multiple of them. The path keeps that it was assumed.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.interp.state import symbols
+from streamlint.interp.state.numbers import behind, linear
 from streamlint.interp.state.values import ConstV, SymV, Value
 
 if TYPE_CHECKING:
@@ -24,27 +26,45 @@ def computed(m: Machine, op: str, left: Value, right: Value) -> SymV | None:
     match left, right:
         case ConstV(int() as number), SymV(modulus) if op == "%" and not isinstance(number, bool):
             return _rest(m, number, modulus)
-        case SymV(rest), SymV(modulus) if op == "%" and (known := m.rests.get(rest)) is not None:
+        case SymV(rest), SymV(modulus) if op == "%" and (known := m.numbers.rests.get(rest)) is not None:
             return _rest(m, known[0], modulus) if known[1] == modulus else None
-        case SymV(rest), ConstV(int() as step) if op in "+-" and rest in m.rests:
-            number, modulus = m.rests[rest]
+        case SymV(rest), ConstV(int() as step) if op in "+-" and rest in m.numbers.rests:
+            number, modulus = m.numbers.rests[rest]
             moved = symbols.Binary(op, rest, symbols.constant(step))
-            m.rests[moved] = (number + step if op == "+" else number - step, modulus)
+            m.numbers.rests[moved] = (number + step if op == "+" else number - step, modulus)
             return SymV(moved)
+        case SymV(number), ConstV(int() as step) if op in "+-" and not isinstance(step, bool):
+            base, far = linear(number)
+            told = m.numbers.are_counted_from(base)
+            return SymV(behind(base, far + (step if op == "+" else -step))) if told else None
         case _:
             return None
 
 
 def _rest(m: Machine, number: int, modulus: Symbol) -> SymV:
     made = symbols.Binary("%", symbols.constant(number), modulus)
-    m.rests[made] = (number, modulus)
+    m.numbers.rests[made] = (number, modulus)
     return SymV(made)
 
 
 def place(m: Machine, at: Value) -> int | None:
     """Which slot an index means that is such a rest."""
-    known = m.rests.get(at.symbol) if isinstance(at, SymV) else None
+    known = m.numbers.rests.get(at.symbol) if isinstance(at, SymV) else None
     return known[0] % ASSUMED_SLOTS if known is not None else None
+
+
+def among(m: Machine, at: Value, slots: int) -> Value:
+    """The index of one of some known slots, counted from an unknown number; other indices as they are."""
+    match at:
+        case SymV(symbols.Binary("%", number, by)) if (many := symbols.number(by)) and many <= slots:
+            base, far = linear(number)
+            if not m.numbers.are_counted_from(base):
+                return at
+            told = f"{symbols.text_of(base)} is a multiple of {many}"
+            m.oracle.choose(symbols.call("rest", base, by), told, options=1)
+            return ConstV(far % many)
+        case _:
+            return at
 
 
 def slot(m: Machine, at: Value) -> Value:
@@ -52,7 +72,7 @@ def slot(m: Machine, at: Value) -> Value:
     number = place(m, at)
     if number is None or not isinstance(at, SymV):
         return at
-    modulus = m.rests[at.symbol][1]
+    modulus = m.numbers.rests[at.symbol][1]
     told = f"{symbols.text_of(modulus)} is {ASSUMED_SLOTS}"
     m.oracle.choose(symbols.call("slots", modulus), told, options=1)
     return ConstV(number)

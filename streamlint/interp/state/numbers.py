@@ -1,0 +1,44 @@
+"""What a path knows of numbers that no text tells: ``n`` of ``for i in range(n - 1, -1, -1)``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from streamlint.interp.state import symbols
+
+if TYPE_CHECKING:
+    from streamlint.interp.state.symbols import Symbol
+
+
+@dataclass(slots=True)
+class Numbers:
+    rests: dict[Symbol, tuple[int, Symbol]] = field(default_factory=dict)
+    """Numbers reduced by an unknown one, by the result, and what that is: ``k % lanes``."""
+    counts: dict[Symbol, int] = field(default_factory=dict)
+    """What is known of the ends of ranges: see ``state/counted.py``."""
+    starts: set[Symbol] = field(default_factory=set)
+    """From which loops count, so that they are numbers: ``n`` of ``range(n - 1, -1, -1)``."""
+
+    def are_counted_from(self, base: Symbol) -> bool:
+        """Whether it is a number, and ``base - 1`` too: of something else it may be a tensor."""
+        return base in self.starts or (isinstance(base, symbols.Call) and symbols.last_called(base) == "len")
+
+
+def linear(symbol: Symbol) -> tuple[Symbol, int]:
+    """What a number is counted from, and how far it is behind that: -3 and ``n`` of ``n - 1 - 2``."""
+    far = 0
+    while isinstance(symbol, symbols.Binary) and symbol.op in ("+", "-"):
+        step = symbols.number(symbol.right)
+        if step is None:
+            break
+        far += step if symbol.op == "+" else -step
+        symbol = symbol.left
+    return symbol, far
+
+
+def behind(base: Symbol, far: int) -> Symbol:
+    """The number so far behind another one: ``n - 3``, however code comes to it."""
+    if not far:
+        return base
+    return symbols.Binary("+" if far > 0 else "-", base, symbols.constant(abs(far)))
