@@ -100,6 +100,15 @@ def test_of_two_libraries_one_is_held_back_alone(program: Path, monkeypatch: pyt
     assert confirm(program, "two_libraries", "write(x").plan.hold is Hold.CURRENT
 
 
+def test_what_runs_on_the_default_stream_whatever_is_current(
+    program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CuPy's ``x.data.memset(0, n)`` under ``with side:``."""
+    monkeypatch.setattr(hold, "streams_by_library", lambda: {"cupy": OF_PYTORCH})
+    done = confirm(program, "two_libraries", "write(x")
+    assert (done.decision.verdict, done.plan.hold) == (Verdict.CONFIRMED, Hold.DEFAULT)
+
+
 def test_the_threads_of_backward_are_not_those_of_callbacks(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[bool] = []
     task = [3]

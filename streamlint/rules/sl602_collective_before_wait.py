@@ -52,7 +52,8 @@ def _problem(judged: Judged, conflict: Conflict, collective: Launch, handle: Eve
     if collective.at.call != later.at.call:
         # start() and finish(): who calls them in turn is not seen.
         doubts |= {Doubt.SOME_PATHS}
-    work = readable(judged.trace.events[handle].name, "the handle")
+    event = judged.trace.events[handle]
+    work = "the handle" if event.implied else readable(event.name, "the handle")
     return Problem(
         later=conflict.later,
         earlier=conflict.earlier,

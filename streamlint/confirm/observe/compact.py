@@ -30,7 +30,7 @@ def compact(half: Half) -> Half:
                 awaited.update([block for block in dead if block.stream != stream])
                 left = [touch for touch in touches if touch[0].alive or touch[0].stream != stream]
                 if left or bare != stream:
-                    kept.append(Work(entry.place, stream, entry.name, left))
+                    kept.append(Work(entry.place, stream, entry.name, left, entry.completes))
             elif touches or bare != stream:
                 kept.append(entry)
             bare = stream

@@ -100,6 +100,8 @@ class Work:
     stream: StreamId
     name: str
     touches: list[Touched]
+    completes: EventId | None = None
+    """Of a collective: the event of the handle that the program waits for."""
 
 
 @dataclass(slots=True, eq=False)

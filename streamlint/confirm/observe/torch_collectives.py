@@ -19,10 +19,10 @@ from streamlint.trace import Mode
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from streamlint.confirm.observe.events import Touched
+    from streamlint.confirm.observe.events import Touched, Work
     from streamlint.confirm.observe.recorder import Recorder
     from streamlint.confirm.observe.torch_ops import Operator
-    from streamlint.trace import StreamId
+    from streamlint.trace import EventId, StreamId
 
     Touch = Callable[[Any, Mode, int, list[Touched]], None]
 
@@ -36,6 +36,8 @@ class Collectives:
         self._current = current
         self._starting: dict[int, tuple[str, list[Touched]]] = {}
         """By thread: what it starts, and what that touches."""
+        self._started: dict[int, list[Work]] = {}
+        """By thread: what it has started, until an event is recorded behind that. A batch has one for all."""
 
     def run(self, operator: Operator, call: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         touches: list[Touched] = []
@@ -64,7 +66,15 @@ class Collectives:
         """A stream was made to wait for an event, perhaps by the collective that this thread starts."""
         name, touches = self._starting.pop(get_ident(), ("", []))
         if name:
-            self._recorder.work(stream, name, touches)
+            work = self._recorder.work(stream, name, touches)
+            self._started.setdefault(get_ident(), []).append(work)
+
+    def recorded(self, event: EventId, stream: StreamId) -> None:
+        """An event was recorded, perhaps that of a handle."""
+        started = self._started.get(get_ident())
+        if started and started[-1].stream == stream:
+            for work in self._started.pop(get_ident()):
+                work.completes = event
 
 
 def _is_synchronous(operator: Operator, args: tuple[Any, ...]) -> bool:

@@ -155,7 +155,9 @@ class _Hooks:
 
     def _event_recorded(self, event: int, stream: int) -> None:
         here = self._tracer.here()
-        self._recorder.record(self._recorder.event(event, here), self._recorder.stream(stream, here))
+        recorded, on = self._recorder.event(event, here), self._recorder.stream(stream, here)
+        self._recorder.record(recorded, on)
+        self._tracer.collectives.recorded(recorded, on)
 
     def _event_waited(self, event: int, stream: int) -> None:
         here = self._tracer.here()

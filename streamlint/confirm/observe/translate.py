@@ -217,7 +217,16 @@ class _Translation:
         for some, own in ((known, _NONE), (opaque, _OPAQUE)):
             if some or (not accesses and not own):
                 doubts = own | self._doubts(entry.stream)
-                self._emit(Launch(site, doubts=doubts, stream=entry.stream, accesses=some, name=entry.name))
+                self._emit(
+                    Launch(
+                        site,
+                        doubts=doubts,
+                        stream=entry.stream,
+                        accesses=some,
+                        name=entry.name,
+                        completes=entry.completes,
+                    )
+                )
         self._last_work = entry.stream
 
     def _move(self, entry: Move, source: Touch, target: Touch) -> None:
