@@ -103,6 +103,8 @@ def test_equal_edits_are_made_once_and_others_at_one_place_wait() -> None:
 
 def test_line_ends_stay() -> None:
     assert applied("a\r\nb\r\n", [put(2, "x\n")]) == "a\r\nx\r\nb\r\n"
+    assert applied("a\r\nb\nc\n", [put(3, "x\n")]) == "a\r\nb\nx\nc\n"
+    assert applied("a\r\nb", [put(3, "\nx")]) == "a\r\nb\r\nx"
 
 
 def test_a_line_behind_the_last_that_has_no_end() -> None:

@@ -38,15 +38,20 @@ def applied(text: str, fixes: Iterable[Fix]) -> str:
     edits = {(edit.span, edit.text) for fix in fixes for edit in fix.edits}
     lines = lines_of(text, keepends=True)
     starts = [0, *accumulate(map(len, lines))]
-    end = lines[0][len(lines[0].rstrip("\r\n")) :] if lines else ""
 
     def offset(line: int, col: int) -> int:
         return min(starts[line - 1] + col, len(text)) if line <= len(starts) else len(text)
 
     for span, new in sorted(edits, reverse=True):
         first, last = offset(span.line, span.col), offset(span.end_line, span.end_col)
-        text = text[:first] + new.replace("\n", end or "\n") + text[last:]
+        text = text[:first] + new.replace("\n", _end(lines[max(0, span.line - 3) : span.line])) + text[last:]
     return text
+
+
+def _end(lines: Sequence[str]) -> str:
+    """How the last of some lines ends that has an end: the last one of a file may have none."""
+    ends = (line[len(line.rstrip("\r\n")) :] for line in reversed(lines))
+    return next(filter(None, ends), "\n")
 
 
 def diff(path: str, before: str, after: str) -> str:
