@@ -27,6 +27,8 @@ FLAG = "unsigned *f, unsigned *y"
         'import torch\n\nNEW = eval("torch.cuda.CUDAGraph")\n',
         'import torch\n\nNEW = getattr(torch.cuda, "make_graphed_callables")\n',
         "def capture(stream):\n    stream.begin_capture()\n",
+        'import torch\n\nGRAPH = getattr(torch.cuda, "graph")\n',
+        "import torch\n\nIS_CAPTURED = torch.cuda.is_current_stream_capturing()\n",
     ],
 )
 def test_a_capture(text: str) -> None:
@@ -70,8 +72,10 @@ def test_what_may_wait_for_what_comes_later(text: str) -> None:
         "import torch\n\n\n@torch.jit.script\ndef f(x):\n    return x\n",
         "from torch import jit, compile\n\nf = compile(print)\n",
         "def f(model):\n    model.compile()\n",
+        'import torch\n\nf = getattr(torch, "compile")(print)\n',
         "import thunder\n\n\ndef f(x):\n    return thunder.jit(x)\n",
         "import jax\n\n\n@jax.jit\ndef f(x):\n    return x\n",
+        "from thunder import compile\n\nf = compile(print)\n",
     ],
 )
 def test_a_compiler(text: str) -> None:

@@ -15,12 +15,16 @@ import builtins
 import re
 import sys
 from functools import cache
+from typing import TYPE_CHECKING
 
 from streamlint import models
 from streamlint.files import UnreadableError, text_of
 from streamlint.fixes.text import Source
 from streamlint.models import torch, vocabulary
 from streamlint.models.schema import Lib
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _WORD = re.compile(rb"[^\W\d]\w*")
 _TELLING = (b"__global__", *sorted(part.encode() for part in torch.MEMORY_SIGNALS))
@@ -32,8 +36,11 @@ _MAKES_KERNEL = frozenset({"jit", "njit", "kernel", "rawkernel", "func", "vector
 _KERNEL = "kernel"
 """What does so in languages that no table has: ``@cute.kernel``."""
 _SUSPICIOUS = re.compile(
-    rb"^[ \t]*@[\w.]*\bkernel\b|\.jit\b|(?<!\bre)\.compile\b|\bcu(?:da)?[A-Z]", re.MULTILINE
+    rb"^[ \t]*@[\w.]*\bkernel\b|\bjit\b|(?<!\bre)\.compile\b|\bimport\b.*\bcompile\b|[\"']compile[\"']"
+    rb"|\bcu(?:da)?[A-Z]",
+    re.MULTILINE,
 )
+"""What else makes a text worth parsing, for kernels, compilers and CUDA itself."""
 _COMPILES = frozenset({"compile", "jit"})
 """What a compiler of functions is called, whose ever it is: ``jax.jit``."""
 _LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.comprehension)
@@ -77,7 +84,7 @@ def _suspicious() -> tuple[frozenset[bytes], ...]:
 def _identifiers(tree: ast.Module) -> set[bytes]:
     """Names, attributes, and the parts of what is imported; no words of strings and comments."""
     found: set[str] = set()
-    for node in ast.walk(tree):
+    for node in _nodes(tree):
         match node:
             case ast.Name(id=name) | ast.Attribute(attr=name):
                 found.add(name)
@@ -90,9 +97,20 @@ def _identifiers(tree: ast.Module) -> set[bytes]:
     return {each.encode() for each in found}
 
 
+def _nodes(tree: ast.Module) -> Iterator[ast.AST]:
+    """All nodes; ``getattr(torch, "compile")`` is an attribute, too."""
+    for node in ast.walk(tree):
+        yield node
+        match node:
+            case ast.Call(func=ast.Name(id="getattr"), args=[owner, ast.Constant(value=str(name)), *_]):
+                yield ast.Attribute(owner, name, ast.Load())
+            case _:
+                pass
+
+
 def _may_poll(source: Source) -> bool:
     """Whether a file makes kernels that may poll, calls what nobody knows, or has a compiler do so."""
-    nodes = list(ast.walk(source.tree))
+    nodes = list(_nodes(source.tree))
     functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
     heads = {head for each in functions for head in _decorators(each)}
     inner = {node.value for node in nodes if isinstance(node, ast.Attribute)}
@@ -106,7 +124,7 @@ def _leads_away(source: Source, named: ast.Name | ast.Attribute, *, is_decorator
     path = source.path_of(named) or ""
     root, last = path.partition(".")[0], path.rpartition(".")[2]
     compiles = f"{path}.".startswith(_COMPILERS) or (  # model.compile(), and not re.compile()
-        getattr(named, "attr", "") in _COMPILES and root not in _LANGUAGES | sys.stdlib_module_names
+        (last or getattr(named, "attr", "")) in _COMPILES and root not in _LANGUAGES | sys.stdlib_module_names
     )
     is_function = path.removesuffix(last).endswith(_ALL_KNOWN) and last[:1].islower() and last[-2:] != "_t"
     is_kernel = root in _LANGUAGES and last in _MAKES_KERNEL and not is_decorator

@@ -246,8 +246,10 @@ def _mentions(framework: Framework, api: Api) -> Iterator[frozenset[str]]:
 
 HAZARDS = frozenset(
     words for framework, api in _rows() if _is_hazard(api) for words in _mentions(framework, api)
-) | frozenset(frozenset({name}) for name in cupy.ELEMENTWISE)
+) | frozenset(frozenset({name}) for name in cupy.ELEMENTWISE | torch.ASKS_FOR_MODE)
 """Words that, together in one text, tell of a capture, or of what may wait for something that comes later.
+
+Who asks whether something is captured expects that it may be.
 
 That is a kernel in CUDA, which may poll, a callback, a collective, a wait for memory, work beside the host.
 """

@@ -125,7 +125,8 @@ def _stores(name: str, data: bytes) -> bool:
 
 _STORES_ANY = re.compile(
     rb"""(?<![\w.])(?:builtins\.)?(?:exec|eval|globals|locals|vars)\s*\(|=\s*(?:exec|eval|globals|setattr)\b"""
-    rb"""|(?:(?:set|del)attr|__(?:set|del)attr__)\s*\((?!\s*["']|[^()]*?,\s*["'][\w.]+["'])"""
+    rb"""|(?:(?:set|del)attr|__(?:set|del)attr__)\s*\((?!\s*["']|[^()]*?,\s*["'][\w.]+["']\s*[,)])"""
+    rb"""|\b(?:set|del)attr\b(?!\s*\()"""
     rb"""|__(?:dict|globals|setstate)__|\bf_(?:globals|locals)\b|(?<!super\(\))\.__new__\b"""
 )
 
