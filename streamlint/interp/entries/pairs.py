@@ -59,14 +59,48 @@ def methods_of(project: Project, cls: ir.ClassDecl) -> Methods:
     for ancestor in project.ancestors(cls)[0]:
         for name, decl in ancestor.methods.items():
             found.setdefault(name, decl)
+    kept = _kept(found.get("__init__"))
     called = {name: [found[other] for other in decl.members & found.keys()] for name, decl in found.items()}
     return Methods(
         found,
         steps_of(found),
         called_of(found),
         reach={name: decl.names.union(*(one.names for one in called[name])) for name, decl in found.items()},
-        own={name: decl.own.union(*(one.own for one in called[name])) for name, decl in found.items()},
+        own={
+            name: _with_kept(decl.own.union(*(one.own for one in called[name])), kept)
+            for name, decl in found.items()
+        },
     )
+
+
+def _kept(constructor: ir.FunctionDecl | None) -> dict[str, frozenset[str]]:
+    """Which attributes an attribute holds, or got: ``self.copier = Copier(self.pages)``."""
+    try:
+        function = constructor.load() if constructor is not None else None
+    except ir.LoweringError:
+        return {}
+    if function is None or not function.params:
+        return {}
+    receiver = function.params[0].name
+    kept: dict[str, frozenset[str]] = {}
+    for node in ir.walk(function.body):
+        match node:
+            case ir.Assign(
+                targets=(ir.Attr(value=ir.Name(id=owner), name=name),), value=ir.Call() as call
+            ) if owner == receiver:
+                given = (part for part in ir.walk(call.args) if isinstance(part, ir.Attr))
+                kept[name] = frozenset(
+                    part.name
+                    for part in given
+                    if isinstance(part.value, ir.Name) and part.value.id == receiver
+                )
+            case _:
+                pass
+    return kept
+
+
+def _with_kept(own: frozenset[str], kept: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    return own.union(*(kept[name] for name in own & kept.keys()))
 
 
 def steps_of(methods: Mapping[str, ir.FunctionDecl]) -> frozenset[str]:

@@ -38,6 +38,8 @@ class Told:
 
     plain: tuple[str, ...]
     """Those that annotations show to be no memory."""
+    tensors: tuple[str, ...]
+    """Those that annotations show to be tensors."""
     memory: tuple[tuple[str, Fact], ...]
     """Those that are used as only memory is."""
 
@@ -83,6 +85,7 @@ class Facts:
             names = {param.name for param in function.params}
             known = self._told[question] = Told(
                 tuple(name for name, fact in said.items() if fact.kind is Kind.PLAIN),
+                tuple(name for name, fact in said.items() if fact == kinds.TENSOR),
                 tuple((n, fact) for n, fact in used.items() if n in names and fact.kind is Kind.MEMORY),
             )
         return known
@@ -437,6 +440,8 @@ def of_value(m: Machine, symbol: Symbol) -> Fact:
     """What the text says of an unknown value of a path: ``x``, ``batch.lens_cpu[0]``."""
     if symbol in m.plain:
         return PLAIN
+    if symbol in m.forms.tensors:
+        return kinds.TENSOR
     chain = (symbol, *symbols.owners(symbol))
     if any(symbols.function_called(one) in _NUMBERS for one in chain):
         return PLAIN

@@ -29,6 +29,8 @@ def relevant_names(project: Project, module: ir.Module) -> frozenset[str]:
                     hot |= own | ({imported.name} if own else set())
                 case _:
                     pass
+    for cls in all_classes(module):
+        hot |= _feeders(project, cls)
     hot -= {"__init__"}
     hot |= _kernels(module)
     hot |= {
@@ -42,6 +44,19 @@ def relevant_names(project: Project, module: ir.Module) -> frozenset[str]:
             break
         hot |= more
     return frozenset(hot)
+
+
+def _feeders(project: Project, cls: ir.ClassDecl) -> set[str]:
+    """Methods that put something into a queue of a class whose thread works on streams.
+
+    ``Thread(target=self._run)``, and ``def launch(self, job): self._jobs.put(job)``.
+    """
+    handed = {
+        name for decl in cls.methods.values() for name in decl.members & cls.methods.keys() - decl.called
+    }
+    if not any(touching.touches(project, cls.methods[name]) for name in handed):
+        return set()
+    return {decl.name for decl in cls.methods.values() if not ir.PUTS.isdisjoint(decl.called)}
 
 
 def _kernels(module: ir.Module) -> frozenset[str]:

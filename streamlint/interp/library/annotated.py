@@ -23,6 +23,12 @@ def says(m: Machine, module: str, annotation: ir.Expr | None, value: Value) -> N
         is_plain(m, names.settle(m, value))
 
 
+def is_tensor(m: Machine, value: Value) -> None:
+    """``def translate(self, rows: torch.Tensor)`` is called with ``batch.rows``."""
+    if isinstance(value, SymV):
+        m.forms.tensors.add(value.symbol)
+
+
 def is_plain(m: Machine, value: Value) -> None:
     """A number or the like; also where it was taken for a tensor before.
 

@@ -320,6 +320,8 @@ def _slice(items: list[Value], at: SliceV) -> list[Value] | None:
 
 def _view(m: Machine, value: BufferV, at: Value, span: Span) -> Value:
     """Indexing memory: views, reads of single numbers, and gathers by another tensor."""
+    if isinstance(at, SymV) and value.flavor is Flavor.TORCH and at.symbol in m.forms.tensors:
+        at = tensors.as_buffer(m, at, kind=Evidence.SHOWN)
     if isinstance(at, BufferV) and at.flavor is not Flavor.OPAQUE:
         made = tensors.operate(m, span, "operator []", [value, at])
         if at.id in m.forms.masks:

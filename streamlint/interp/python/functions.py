@@ -277,6 +277,8 @@ def bind(
     told = known.facts_of(m.project).of_parameters(function)
     for name in told.plain:
         annotated.is_plain(m, names.settle(m, env.names[name]))
+    for name in told.tensors:
+        annotated.is_tensor(m, names.settle(m, env.names[name]))
     for name, fact in told.memory:
         value = names.settle(m, env.names[name])
         if isinstance(value, SymV):

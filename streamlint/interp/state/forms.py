@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 class Forms:
     masks: set[BufferId] = field(default_factory=set)
     """Tensors of truth values: indexing with one gathers as many elements as are true."""
+    tensors: set[Symbol] = field(default_factory=set)
+    """Unknown values that were passed for a parameter which is annotated as a tensor."""
     dense: set[BufferId] = field(default_factory=set)
     """Tensors without gaps: see ``interp/library/layout.py``."""
     turned: set[BufferId] = field(default_factory=set)
