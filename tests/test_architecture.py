@@ -308,6 +308,7 @@ WORDS: dict[str, dict[str, str]] = {
     "interp/library/host_arrays.py": {"_OF_HOST_MEMORY": "library"},
     "interp/library/kernels.py": {"_ATOMICS": "library", "_HARMLESS": "library"},
     "interp/library/memory.py": {"ADDRESS_ATTRIBUTES": "library"},
+    "interp/facts/classes.py": {"OF_MAPPINGS": "Python", "_MAPPINGS": "Python"},
     "interp/library/storage.py": {"GETTERS": "library", "SIZES": "library"},
     "interp/library/tensor_methods.py": {"_ARRAY_ATTRIBUTES": "library"},
     "interp/library/torch_modules.py": {"LAYER_PARTS": "library"},

@@ -75,8 +75,8 @@ def scan(root: ast.AST) -> Words:
         level = below
     declared = {name for node in noted if isinstance(node, ast.Global) for name in node.names}
     longest = max(map(_length, noted), default=0)
-    parameters = (node.arg for node in others if isinstance(node, ast.arg))
     stored = frozenset(_stored(others))
+    variables = stored.union(node.arg for node in others if isinstance(node, ast.arg)) - declared
     return Words(
         frozenset(_identifiers(words | used)),
         frozenset(_identifiers(set(_members_of(others)))),
@@ -84,9 +84,9 @@ def scan(root: ast.AST) -> Words:
         frozenset(_own((*others, *noted), root)),
         frozenset(declared.intersection(stored)),
         depth + longest,
-        tuple(pair for node in noted for pair in _given(node, declared)) if depth < _DEEP else (),
+        tuple(pair for node in noted for pair in _given(node, declared, variables)) if depth < _DEEP else (),
         _entered_by(noted).difference(stored),
-        stored.union(parameters) - words - declared,
+        variables - words,
     )
 
 
@@ -129,17 +129,22 @@ _DEEP = 200
 """Levels of a tree that is hardly written by hand; nothing is said of what it gives."""
 
 
-def _given(node: ast.AST, declared: set[str]) -> Iterator[tuple[str, frozenset[str]]]:
-    """What a statement puts into attributes, or returns; ``self.lanes.append(Stream())`` too."""
+def _given(
+    node: ast.AST, declared: set[str], variables: frozenset[str] | None = None
+) -> Iterator[tuple[str, frozenset[str]]]:
+    """What a statement puts into attributes, or returns; ``self.lanes.append(Stream())`` too.
+
+    In a function, with these ``variables``, also into tables of the module: ``LANES[device] = lane``.
+    """
     match node:
         case ast.Assign(targets=targets, value=value):
-            names = [name for target in targets for name in _attributes(target, declared)]
+            names = [name for target in targets for name in _attributes(target, declared, variables)]
         case ast.AnnAssign(target=target, value=ast.expr() as value):
-            names = list(_attributes(target, declared))
+            names = list(_attributes(target, declared, variables))
         case ast.Return(value=ast.expr() as value):
             names = [""]
         case ast.Call(func=ast.Attribute(value=owner, attr=method), args=[*_, value]) if method in FILLS:
-            names = list(_attributes(owner, declared))
+            names = list(_attributes(owner, declared, variables, within=True))
         case _:
             return
     if names:
@@ -154,17 +159,23 @@ def given(statement: ast.stmt, names: set[str]) -> Iterator[tuple[str, frozenset
             yield from _given(node, names)
 
 
-def _attributes(target: ast.expr, declared: set[str]) -> Iterator[str]:
+def _attributes(
+    target: ast.expr, declared: set[str], variables: frozenset[str] | None, *, within: bool = False
+) -> Iterator[str]:
     match target:
         case ast.Attribute(attr=name):
             yield name
-        case ast.Name(id=name) if name in declared:
+        case ast.Name(id=name) if name in declared or (
+            within and variables is not None and name not in variables
+        ):
             yield name
-        case ast.Subscript(value=inner) | ast.Starred(value=inner):
-            yield from _attributes(inner, declared)
+        case ast.Subscript(value=inner):
+            yield from _attributes(inner, declared, variables, within=True)
+        case ast.Starred(value=inner):
+            yield from _attributes(inner, declared, variables)
         case ast.Tuple(elts=items) | ast.List(elts=items):
             for item in items:
-                yield from _attributes(item, declared)
+                yield from _attributes(item, declared, variables)
         case _:
             pass
 

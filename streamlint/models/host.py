@@ -105,7 +105,7 @@ KEEPS_ITS_OBJECT = frozenset({"ctypes.cast", "ctypes.pointer", "ctypes.byref"})
 
 TRANSPARENT = frozenset(
     "ctypes.c_void_p ctypes.py_object "
-    "ctypes.c_uint64 ctypes.c_size_t ctypes.c_longlong ctypes.POINTER weakref.ref weakref.proxy "
+    "ctypes.c_uint64 ctypes.c_size_t ctypes.c_longlong ctypes.POINTER weakref.proxy "
     "copy.copy".split()
 )
 """Wrappers that stand for what they wrap: ``c_void_p(address)``."""

@@ -10,6 +10,7 @@ from streamlint.interp.facts import modules, scopes
 from streamlint.interp.state import names, symbols
 from streamlint.interp.state.values import (
     NONE,
+    ApiV,
     ClassV,
     ConstV,
     FuncV,
@@ -142,3 +143,17 @@ def _is_told(said: Sequence[ir.Stmt]) -> bool:
 
 def _is_left_to_heirs(function: ir.Function) -> bool:
     return any(ir.dotted(one).rpartition(".")[2] == "abstractmethod" for one in function.decorators)
+
+
+_MAPPINGS = frozenset({"Mapping", "MutableMapping"})
+OF_MAPPINGS = frozenset({"items", "values", "keys", "get"})
+"""What ``collections.abc`` gives to a class that says how to walk and to ask it."""
+
+
+def is_mapping(m: Machine, value: HeapV) -> bool:
+    """Whether the class of an object is derived from ``collections.abc.Mapping``."""
+    cls = m.heap[value.id].cls
+    if cls is None:
+        return False
+    bases = (m.project.named(one.module, base) for one in m.project.ancestors(cls)[0] for base in one.bases)
+    return any(isinstance(base, ApiV) and base.path.rpartition(".")[2] in _MAPPINGS for base in bases)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.facts import answers
-from streamlint.interp.library import callbacks, host_arrays, monitors, tensors, threads
+from streamlint.interp.library import callbacks, host_arrays, monitors, tensors, threads, weakly
 from streamlint.interp.python import (
     conditions,
     container_methods,
@@ -124,6 +124,8 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
         return result
     if path == "random.choice" and args:
         return containers.index(m, args[0], m.fresh("choice", span), span)
+    if path == "weakref.ref" and args:
+        return weakly.referring(m, args[0], span)
     if path.startswith(("time.", "logging.")):
         return m.result(path, span)
     return None

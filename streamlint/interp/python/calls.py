@@ -26,6 +26,7 @@ from streamlint.interp.library import (
     threads,
     torch_modules,
     unresolved,
+    weakly,
 )
 from streamlint.interp.python import (
     container_methods,
@@ -202,6 +203,8 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
                 m.is_memory(operand, Evidence.SHOWN)
             output = operators.torch_function(m, f"torch.nn.functional.{function}", args, kwargs, span)
             return hooks.after_call(m, func, args, output, span)
+        case SymV(symbol) if symbol in m.life.weak:
+            return weakly.referred(m, func)
         case SymV(symbol) if m.makers.get(symbol) in host.MAKE_CLASSES:
             # Handle = namedtuple("Handle", "ptr"): an object that keeps what it is given.
             return m.fresh("object", span, (*args, *kwargs.values())[:6])
@@ -316,7 +319,9 @@ def call_method(
                 return call(m, method, args, kwargs, span)
             if threads.is_method(m, receiver, name):
                 return threads.method(m, receiver, name, span)
-            found = torch_modules.of_object(m, receiver, name, args)
+            found = torch_modules.of_object(m, receiver, name, args) or mappings.of_object(
+                m, receiver, name, args, span
+            )
             if found is not None:
                 return found
             return unresolved.opaque(

@@ -1,13 +1,17 @@
-"""Methods of a mapping of which nothing is known."""
+"""Methods of unknown mappings, and those that ``collections.abc.Mapping`` gives to classes of the tree."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.python import containers
-from streamlint.interp.state.values import ConstV, SymV, Value
+from streamlint.interp.facts import classes
+from streamlint.interp.python import containers, objects
+from streamlint.interp.state import elements
+from streamlint.interp.state.values import ConstV, HeapV, SymV, TupleV, Value
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
 
@@ -31,3 +35,27 @@ def method(
 
 def _values(m: Machine, table: SymV) -> Value:
     return containers.lazy(m, "values", [table])
+
+
+def of_object(m: Machine, receiver: HeapV, name: str, args: Sequence[Value], span: Span) -> Value | None:
+    """``class Batch(Mapping)`` has ``items()``: what walking it gives, with what it has for that."""
+    asks = classes.method(m, receiver, "__getitem__")
+    if asks is None or not classes.is_mapping(m, receiver):
+        return None
+    match name, args:
+        case "get", [at, *_]:
+            return m.python.call(m, asks, [at], {}, span)
+        case (("keys" | "values" | "items"), []):
+            pass
+        case _:
+            return None
+    walked = objects.iterated(m, receiver, span)
+    keys = elements.listed(m, walked)
+    each = keys if keys is not None else [containers.any_of(m, walked, span)]
+    values = [m.python.call(m, asks, [at], {}, span) for at in each] if name != "keys" else each
+    pairs = [TupleV(pair) for pair in zip(each, values, strict=True)]
+    made = m.new_list(pairs if name == "items" else values)
+    if keys is None:
+        held = m.heap[made.id]
+        held.open, held.sample = True, held.items[0]
+    return made

@@ -169,6 +169,8 @@ def _instance_attribute(m: Machine, value: HeapV, name: str, span: Span) -> Valu
         return member
     if threads.is_method(m, value, name) or torch_modules.inherits(m, value, name):
         return MethodV(value, name)
+    if name in classes.OF_MAPPINGS and classes.is_mapping(m, value):
+        return MethodV(value, name)
     held.attrs[name] = unknown_attribute(m, value, name)
     made = variables.stream_attribute(m, value, held.cls, name)
     if made is not None:

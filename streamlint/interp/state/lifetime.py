@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
     from streamlint.interp.state.captures import Recording
     from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.symbols import Symbol
     from streamlint.source import Span
     from streamlint.trace import Buffer
 
@@ -121,6 +122,8 @@ class Lifetimes:
     """How many elements tensors were allocated with."""
     moved: dict[BufferId, BufferV] = field(default_factory=dict)
     """What names of a buffer stand for since ``p.data = other``."""
+    weak: dict[Symbol, Value] = field(default_factory=dict)
+    """What weak references lead to, which they do not hold."""
     scans: int = 0
 
 
