@@ -143,6 +143,10 @@ MEMORY_SIGNALS = frozenset(
 """Parts of names of calls that let one stream's work wait for a value in memory that another writes: an order
 that is not visible as events (``stream_write_value32``, ``cuStreamWaitValue32``)."""
 
+SHARED_MEMORY = "torch.distributed._symmetric_memory.rendezvous"
+"""Gives memory of all ranks, whose ``barrier()`` is a kernel that sets flags at the others and waits for
+theirs: what the streams of these ranks have waited for is behind it too."""
+
 ASKS_FOR_MODE = frozenset(
     {"is_compiling", "is_dynamo_compiling", "is_current_stream_capturing", "is_capturing", "is_scripting"}
 )

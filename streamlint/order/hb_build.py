@@ -264,7 +264,7 @@ class Builder:
     def _signalled(self, op: HostWait) -> tuple[Reason, ...]:
         """The one signal that lets a wait for a flag go on; of several nobody knows which came first."""
         monitor = self._trace.monitors[op.monitor]
-        if monitor.kind is not MonitorKind.FLAG:
+        if monitor.kind not in (MonitorKind.FLAG, MonitorKind.ATTRIBUTE):
             return ()
         one = self._setters[op.monitor] == 1 and not monitor.reset
         doubts = op.doubts if one else op.doubts | {Doubt.THREADS}

@@ -225,6 +225,8 @@ class MonitorKind(Enum):
     FLAG = "flag"
     """Set once for all that wait: an event of ``threading``, the result of a future."""
     QUEUE = "queue"
+    ATTRIBUTE = "attribute"
+    """Set by one thread, and seen by another one: ``slot.busy = False``. Nobody waits."""
 
 
 @frozen()

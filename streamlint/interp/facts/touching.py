@@ -54,6 +54,18 @@ def may_touch(project: Project, function: ir.Function | ir.FunctionDecl) -> bool
     return touches(project, function) if isinstance(function, ir.FunctionDecl) else True
 
 
+def by_others(project: Project, function: ir.Function | ir.FunctionDecl) -> bool:
+    """Whether it touches a stream itself, or a function of its module does that it uses.
+
+    ``def queued(f): return lambda *args: launch(f, *args)``, and ``launch`` asks for the current stream.
+    """
+    if may_touch(project, function) or not isinstance(function, ir.FunctionDecl):
+        return may_touch(project, function)
+    module = project.module(function.module)
+    used = (decl for name, decl in module.functions.items() if name in function.names) if module else ()
+    return any(touches(project, decl) for decl in used)
+
+
 def enters_unknown(module: ir.Module, decl: ir.FunctionDecl) -> bool:
     """Whether it enters what it was given: ``def add(x, lane): with lane: ...``; not a lock made here."""
     if not decl.entered or vocabulary.ROOTS.isdisjoint(module.roots):

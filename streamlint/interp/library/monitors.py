@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from streamlint.interp.library import escape
 from streamlint.interp.state.values import NONE, ConstV, HeapV, Shape, Value
 from streamlint.models import host
-from streamlint.trace import HostSignal, HostWait, Monitor, MonitorId, MonitorKind
+from streamlint.trace import MAIN_LANE, HostSignal, HostWait, Monitor, MonitorId, MonitorKind
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.values import HeapObject
     from streamlint.source import Span
 
 ROLE = "monitor"
@@ -74,3 +75,25 @@ def wait(m: Machine, value: HeapV, span: Span, name: str) -> None:
         setters = sum(1 for op in m.ops if isinstance(op, HostSignal) and op.monitor == monitor.id)
         if setters != 1 or monitor.reset:
             escape.barrier(m, escape.all_streams(m), span, name)
+
+
+def set_aside(m: Machine, held: HeapObject, name: str, new: Value, span: Span) -> None:
+    """Before ``slot.busy = False``: who sees what a thread or a host function has set knows what that knew.
+
+    Not where it is set to what it was: then nobody can tell.
+    """
+    held.told.pop(name, None)
+    if m.lane != MAIN_LANE and held.attrs.get(name) != new:
+        teller = m.new_object(Shape.INSTANCE, role=ROLE)
+        watch(m, teller, MonitorKind.ATTRIBUTE, span)
+        m.monitors[teller.id] = replace(m.monitors[teller.id], name=name)
+        held.told[name] = teller, m.lane
+        signal(m, teller, span, name)
+
+
+def see(m: Machine, held: HeapObject, name: str, span: Span) -> None:
+    """Before ``if not slot.busy``: the path goes on with what another thread has set: that was before."""
+    teller, lane = held.told[name]
+    if lane != m.lane:
+        del held.told[name]
+        m.emit(HostWait(m.site(span), m.lane, monitor=m.monitors[teller.id].id, name=name))

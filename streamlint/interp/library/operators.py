@@ -110,7 +110,9 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
         # An accelerator's pin_memory is a function, not a method of the tensor.
         return copies.method(m, tensors.buffers_in(m, args[:1])[0], last, args[1:], kwargs, span)
     if path.startswith("torch.distributed."):
-        return m.result(path, span)
+        given = m.result(path, span)
+        m.makers[symbol_of(given)] = path
+        return given
     if path.startswith(optimizers.CLASSES) and last[:1].isupper():
         return optimizers.made(m, path, args, kwargs, span)
     if (

@@ -22,6 +22,7 @@ from streamlint.interp.state.values import (
     HeapV,
     MethodV,
     PartialV,
+    QueryV,
     Shape,
     StreamV,
     SymV,
@@ -43,6 +44,8 @@ _LIBRARIES = ("torch.", "cupy.", "numpy.")
 MOST_WAKES = 3
 """Times that a thread is seen to take something from a queue that was empty when it came there."""
 _JOINS = frozenset({"join", "result", "get", "exception"})
+_ENDS = {"done": True, "is_alive": False}
+"""Methods that ask whether a thread has ended, and what they answer if it has."""
 
 
 def make(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> HeapV:
@@ -137,11 +140,18 @@ def method(m: Machine, thread: HeapV, name: str, span: Span) -> Value:
         listed = elements.listed(m, held.attrs.get("args", NONE)) or []
         kwargs = _named(m, held.attrs.get("kwargs"))
         _run(m, thread, held.attrs["target"], listed, kwargs, span)
-    elif name in _JOINS and "lane" in held.attrs:
-        lane = held.attrs["lane"]
-        if isinstance(lane, ConstV) and isinstance(lane.value, int):
-            m.emit(Join(m.site(span), m.lane, child=LaneId(lane.value)))
+    elif name in _ENDS and "lane" in held.attrs:
+        return QueryV(thread, negated=not _ENDS[name])
+    elif name in _JOINS:
+        joined(m, thread, span)
     return held.attrs.get(_RESULT, NONE)
+
+
+def joined(m: Machine, thread: HeapV, span: Span) -> None:
+    """What a thread did was before: ``join()``, or ``done()`` that answered yes."""
+    lane = m.heap[thread.id].attrs.get("lane")
+    if isinstance(lane, ConstV) and isinstance(lane.value, int):
+        m.emit(Join(m.site(span), m.lane, child=LaneId(lane.value)))
 
 
 def _named(m: Machine, given: Value | None) -> dict[str, Value]:

@@ -56,7 +56,7 @@ def opaque(
     """
     name = function if isinstance(function, str) else symbols.text_of(function)
     last = name.rpartition(".")[2]
-    if _signals(last):
+    if _signals(last) or (last == "barrier" and _made_by(m, function) == torch_model.SHARED_MEMORY):
         escape.barrier(m, escape.all_streams(m), span, name, Doubt.SIGNAL)
     values = [names.settle(m, value) for value in (*args, *kwargs.values())]
     unwrapped = _status_check(values)
@@ -100,7 +100,12 @@ def _is_registered(m: Machine, function: str | Symbol) -> bool:
     """An operator of an extension: ``torch.ops.comm.send(x)``, or a method of what its classes give."""
     if isinstance(function, str):
         return function.startswith(torch_model.REGISTERED) and not _is_class(function.rpartition(".")[2])
-    return makers.of_symbol(m, function).startswith(torch_model.REGISTERED)
+    return _made_by(m, function).startswith(torch_model.REGISTERED)
+
+
+def _made_by(m: Machine, function: str | Symbol) -> str:
+    """The unseen function that gave the object whose method is called."""
+    return "" if isinstance(function, str) else makers.of_symbol(m, function)
 
 
 @lru_cache(maxsize=4_096)

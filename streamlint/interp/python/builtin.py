@@ -206,6 +206,9 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
             step = objects.following(m, first)
             if step:
                 return m.python.call(m, step, [], {}, span)
+            if held is not None and held.kind == "generator" and containers.FIRST in held.extra:
+                # next(s for s in self.slots if not s.busy): that which the test was asked of.
+                return held.extra[containers.FIRST]
             given = SymV(m.unlike_any(symbols.call("next", symbol_of(first)), span))
             # next((s for s in self.slots if not s.busy), self.slots[0]): one of them, which is not known.
             return containers.index(m, first, given, span) if held and held.sample is not None else given

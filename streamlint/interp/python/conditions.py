@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.facts import answers
-from streamlint.interp.library import tensors
+from streamlint.interp.library import tensors, threads
 from streamlint.interp.python import keys, kinds
 from streamlint.interp.state import names, symbols
 from streamlint.interp.state.values import (
@@ -93,8 +93,11 @@ def truth(
             return ask(m, symbol_of(value), e, want, lasting=lasting, first=first)
 
 
-def _query(m: Machine, of: StreamV | EventV, span: Span, want: bool | None) -> bool:
-    """``query()`` that answered true is a host synchronization; false orders nothing."""
+def _query(m: Machine, of: StreamV | EventV | HeapV, span: Span, want: bool | None) -> bool:
+    """``query()`` that answered true is a host synchronization; false orders nothing.
+
+    So is ``future.done()`` of the thread that runs its function.
+    """
     key = m.unlike_any(symbols.call("query", symbol_of(of)), span)
     done = m.oracle.choose(key, "query()", default=0 if want is None or want else 1) == 0
     if want is not None:
@@ -102,6 +105,8 @@ def _query(m: Machine, of: StreamV | EventV, span: Span, want: bool | None) -> b
     if done:
         if isinstance(of, StreamV):
             m.emit(SyncStream(m.site(span), m.lane, stream=of.id, name="query"))
+        elif isinstance(of, HeapV):
+            threads.joined(m, of, span)
         else:
             m.emit(SyncEvent(m.site(span), m.lane, event=of.id, name="query"))
     return done

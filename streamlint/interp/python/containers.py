@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from streamlint import ir
 from streamlint.interp.facts import classes
 from streamlint.interp.library import arrays, devices, handoffs, in_place, sizes, stream_values, tensors
 from streamlint.interp.python import alike, keys
@@ -72,13 +73,20 @@ def element(m: Machine, value: Value, at: Symbol, span: Span) -> Value:
             return m.fresh("element", span)
 
 
-_FIRST = symbols.constant(0)
+FIRST = symbols.constant(0)
+
+
+def only_chooses(e: ir.Comprehension) -> bool:
+    """``[s for s in self.slots if not s.busy]``: its first element is the one that the test was asked of."""
+    return isinstance(e.element, ir.Name) and any(
+        isinstance(clause.target, ir.Name) and clause.target.id == e.element.id for clause in e.generators
+    )
 
 
 def any_of(m: Machine, source: Value, span: Span) -> Value:
     """An element that stands for all: one that a loop has come by shows what it did to each of them."""
     held = m.heap[source.id] if isinstance(source, HeapV) else None
-    walked = held is not None and held.open and not held.role and held.symbol is None and _FIRST in held.extra
+    walked = held is not None and held.open and not held.role and held.symbol is None and FIRST in held.extra
     return nth(m, source, 0 if walked or counted.was_walked(m, source) else None, span)
 
 

@@ -366,6 +366,8 @@ def comprehension(m: Machine, e: ir.Comprehension) -> Value:
         m.loops -= 1
         m.endless = endless
         m.frame.env = outer
+    # Of slots that are all in use, as far as the path has come by them, none is free.
+    opened = opened and bool(collected or not e.generators[0].tests)
     if e.kind == "dict":
         made = m.new_object(Shape.DICT)
         for key, value in collected:
@@ -381,7 +383,7 @@ def comprehension(m: Machine, e: ir.Comprehension) -> Value:
         m.heap[made.id].open = True
         m.heap[made.id].key_sample, m.heap[made.id].sample = collected[0] if collected else (None, None)
         m.heap[made.id].born = replace(born, each=_walked(e, scope))
-        if len(collected) > 1:
+        if len(collected) > 1 or (collected and containers.only_chooses(e)):
             m.heap[made.id].extra = {
                 symbols.constant(turn): value for turn, (_, value) in enumerate(collected)
             }

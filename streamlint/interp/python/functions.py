@@ -128,7 +128,7 @@ def _wrapper(m: Machine, func: FuncV, span: Span) -> FuncV | None:
 
 def _orders(m: Machine, module: ir.Module, name: str) -> bool:
     found = m.project.member(module.name, name) if name.isidentifier() else None
-    return isinstance(found, FuncV) and touching.may_touch(m.project, found.function)
+    return isinstance(found, FuncV) and touching.by_others(m.project, found.function)
 
 
 def runs_on_host(m: Machine, func: FuncV) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir, models
 from streamlint.interp.facts import classes
-from streamlint.interp.library import devices, effects, tensor_methods, threads, torch_modules
+from streamlint.interp.library import devices, effects, monitors, tensor_methods, threads, torch_modules
 from streamlint.interp.library.hooks import OF_MODULES
 from streamlint.interp.python import given_objects, variables
 from streamlint.interp.state import arguments, lifetime, names, naming, symbols
@@ -139,6 +139,8 @@ def _module_attribute(m: Machine, module: str, name: str) -> Value:
 def _instance_attribute(m: Machine, value: HeapV, name: str, span: Span) -> Value:
     held = m.heap[value.id]
     if name in held.attrs:
+        if name in held.told:
+            monitors.see(m, held, name, span)
         found = names.settle(m, held.attrs[name])
         if isinstance(found, HeapV) and held.cls is not None:
             inside = m.heap[found.id]
@@ -237,6 +239,7 @@ def set_attribute(m: Machine, value: Value, name: str, new: Value, span: Span) -
             if setter is not None:
                 m.python.call(m, FuncV(setter, None, value), [new], {}, span)
                 return
+            monitors.set_aside(m, held, name, new, span)
             held.attrs[name] = new
             naming.rename(m, new, name)
         case ClassV(decl):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from streamlint import ir
     from streamlint.interp.state.symbols import Plain, Symbol
     from streamlint.models.schema import Lib
+    from streamlint.trace import LaneId
 
 
 class Flavor(Enum):
@@ -219,13 +220,13 @@ class ContextKind(Enum):
 
 @frozen()
 class QueryV:
-    """The answer of ``event.query()`` or ``stream.query()``: true means complete.
+    """The answer of ``event.query()``, ``stream.query()`` or ``future.done()``: true means complete.
 
     With ``status`` it is an error code, equal to ``cudaSuccess`` when complete; ``negated`` is the
     answer to "is it not complete?".
     """
 
-    of: StreamV | EventV
+    of: StreamV | EventV | HeapV
     status: bool = False
     negated: bool = False
     told_by: tuple[str, str] | None = None
@@ -334,6 +335,8 @@ class HeapObject:
     """The class, where it is not the one that the shape stands for: ``deque``, ``tuple``, ``Queue``."""
     extra: dict[Symbol, Value] = field(default_factory=dict)
     """Elements of an open container that were asked for by an unknown index."""
+    told: dict[str, tuple[HeapV, LaneId]] = field(default_factory=dict)
+    """Attributes that a thread or a host function has set and nobody else has seen, with who tells of it."""
 
     @property
     def named(self) -> list[Value]:
