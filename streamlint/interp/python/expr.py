@@ -350,7 +350,7 @@ def boolean(m: Machine, e: ir.Boolean) -> Value:
 
 
 def comprehension(m: Machine, e: ir.Comprehension) -> Value:
-    """Known lengths element by element; unknown ones by one sample that stands for all."""
+    """Known lengths element by element; unknown ones by one sample for all, if tests leave it."""
     scope = Env({}, m.frame.env.module, m.frame.env, m.frame.env.number)
     outer = m.frame.env
     m.frame.env = scope
@@ -366,7 +366,6 @@ def comprehension(m: Machine, e: ir.Comprehension) -> Value:
         m.loops -= 1
         m.endless = endless
         m.frame.env = outer
-    # Of slots that are all in use, as far as the path has come by them, none is free.
     opened = opened and bool(collected or not e.generators[0].tests)
     if e.kind == "dict":
         made = m.new_object(Shape.DICT)
