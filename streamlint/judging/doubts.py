@@ -132,7 +132,7 @@ def _of_outside_calls(judged: Judged, first: OpId, second: OpId, run: Run) -> se
         many = len(set(run.entry.outside_calls)) > 1
         if (many and _caller_may_order(judged, earlier, later, run)) or _is_of_caller(judged, earlier, later):
             doubts.add(Doubt.SOME_PATHS)
-        if not many and _is_finished_elsewhere(judged, first, later, run):
+        if not many and (run.entry.one_of_several or _is_finished_elsewhere(judged, first, later, run)):
             doubts.add(Doubt.SOME_PATHS)
         once_more = run.entry.loop_in_sight and later.at.call == earlier.at.call + 1
         if run.entry.order_in_sight or once_more:

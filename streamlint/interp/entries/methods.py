@@ -24,7 +24,7 @@ from streamlint.interp.entries.pairs import (
 )
 from streamlint.interp.entries.replaced import sequences
 from streamlint.interp.entries.runs import PAIR_PATHS, PATHS, PREPARING_PATHS, Entry
-from streamlint.interp.facts import joins, touching
+from streamlint.interp.facts import joins, several, touching
 from streamlint.interp.facts.call_needs import Histories
 from streamlint.interp.facts.relevance import (
     all_classes,
@@ -69,6 +69,7 @@ def alone_and_in_pairs(
             entry,
             order_in_sight=told.shows_order(cls, [decl.name]),
             loop_in_sight=told.shows_loop(cls, decl.name),
+            one_of_several=_is_one_of_several(project, module, cls, methods),
         )
     quiet = [
         decl
@@ -147,6 +148,13 @@ def _sequence(
         is_step=names[0] in methods.steps,
         has_callers=names[0] in methods.called,
     )
+
+
+def _is_one_of_several(project: Project, module: ir.Module, cls: ir.ClassDecl, methods: Methods) -> bool:
+    """Whether code makes several objects of a class that orders nothing, and so has to know which is free."""
+    if any(joins.orders(module, methods.reach[name]) for name in methods.by_name):
+        return False
+    return several.are_made(project, cls)
 
 
 def _label(cls: ir.ClassDecl, order: Sequence[ir.FunctionDecl]) -> str:

@@ -88,6 +88,9 @@ class Entry:
     is judged where it runs."""
     loop_in_sight: bool = False
     """The same of one method that is called in a loop, again and again."""
+    one_of_several: bool = False
+    """Whether the object is one of several, of a class that orders nothing: who has them all knows which of
+    them is free to be used again."""
     callers_cut: bool = False
     """Whether functions of the module that mention this one were not followed to their end."""
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.interp.library import escape
+from streamlint.interp.state import lifetime
 from streamlint.interp.state.values import NONE, ConstV, HeapV, Shape, Value
 from streamlint.models import host
 from streamlint.trace import MAIN_LANE, HostSignal, HostWait, Monitor, MonitorId, MonitorKind
@@ -89,6 +90,7 @@ def set_aside(m: Machine, held: HeapObject, name: str, new: Value, span: Span) -
         m.monitors[teller.id] = replace(m.monitors[teller.id], name=name)
         held.told[name] = teller, m.lane
         signal(m, teller, span, name)
+        lifetime.lets_go(m, held.attrs.get(name), m.monitors[teller.id].id)
 
 
 def see(m: Machine, held: HeapObject, name: str, span: Span) -> None:

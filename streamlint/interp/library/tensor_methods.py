@@ -175,6 +175,9 @@ def method(
         return host_arrays.method(m, view, name, args, kwargs, span)
     if name in model.SPLIT_METHODS:
         return _several(m, view)
+    if name == "values" and m.buffers[view.id].kind is not Evidence.SHOWN:
+        # Tensors have values only if they are sparse: `for t in collate(batch).values()` walks a dict.
+        return _several(m, replace(view, flavor=Flavor.TORCH))
     if name in ("narrow", "select"):
         return elements.along(view, name, [names.settle(m, a) for a in (*args, *kwargs.values())])
     if name == "data_ptr":

@@ -38,8 +38,11 @@ from streamlint.trace import (
     Free,
     FreeKind,
     HostEffect,
+    HostWait,
+    LaneId,
     Launch,
     Mode,
+    MonitorId,
     Origin,
     Record,
     Site,
@@ -120,6 +123,8 @@ class Lifetimes:
     """On which streams memory is to be freed that was allocated on another one."""
     elements: dict[BufferId, int] = field(default_factory=dict)
     """How many elements tensors were allocated with."""
+    let_go: dict[BufferId, tuple[MonitorId, LaneId]] = field(default_factory=dict)
+    """Memory in an attribute to which another thread has assigned something else, and who tells of it."""
     moved: dict[BufferId, BufferV] = field(default_factory=dict)
     """What names of a buffer stand for since ``p.data = other``."""
     weak: dict[Symbol, Value] = field(default_factory=dict)
@@ -191,9 +196,21 @@ def _drop_among(m: Machine, wanted: set[BufferId], span: Span) -> None:
         life.candidates.discard(number)
         # A site of its own: asking the machine for one would count a turn of the statement.
         at = Site(span, m.frame.function, "", tuple(m.calls), m.turns.get(span, 0), m.call)
+        teller, lane = life.let_go.pop(number, (None, m.lane))
+        if teller is not None and lane != m.lane:
+            # output.done.synchronize(); output.tokens = None: the last reference goes when both have let go.
+            m.emit(HostWait(at, m.lane, monitor=teller, name="last reference"))
         m.emit(
             Free(at, m.lane, _doubts(m, number), buffer=number, kind=FreeKind.DROPPED, name="last reference")
         )
+
+
+def lets_go(m: Machine, value: Value | None, teller: MonitorId) -> None:
+    """A thread assigns something else to what has held a value."""
+    _catch_up(m)
+    if value is not None and m.life.candidates:
+        for number in reach.reached(m, [value], m.life.candidates):
+            m.life.let_go[number] = teller, m.lane
 
 
 def mark(m: Machine) -> tuple[int, int]:

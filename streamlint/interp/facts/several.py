@@ -1,0 +1,32 @@
+"""Classes of which code makes several objects, to use them in turn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint import ir
+from streamlint.interp.facts import scopes
+from streamlint.interp.facts.scopes import Target
+
+if TYPE_CHECKING:
+    from streamlint.interp.state.project import Project
+
+
+def are_made(project: Project, cls: ir.ClassDecl) -> bool:
+    """Whether a loop or a comprehension makes objects of a class: ``[Slot(n) for _ in range(2)]``.
+
+    Which of them is used next, and when one is free again, is up to the code that has them all.
+    """
+    order, _ = project.ancestors(cls)
+    maker = next((one.methods["__init__"] for one in order if "__init__" in one.methods), None)
+    target = Target(maker, cls)
+    made = scopes.calls_of(project, target) or scopes.calls_elsewhere(project, target)
+    return any(
+        isinstance(node, (ir.Comprehension, ir.For, ir.While)) and _holds(node, call)
+        for scope, call in made
+        for node in scopes.parts(scope.function.body)
+    )
+
+
+def _holds(node: object, call: ir.Call) -> bool:
+    return any(part is call for part in scopes.parts(node))
