@@ -317,6 +317,7 @@ WORDS: dict[str, dict[str, str]] = {
         "_THREAD_CLASSES": "Python",
         "_LIBRARIES": "library",
         "_JOINS": "Python",
+        "_ENDS": "Python",
         "_HANDS_ON": "Python",
     },
     "interp/library/triton.py": {"_MAKES_POINTER": "library", "_HARMLESS": "library"},
