@@ -149,7 +149,7 @@ def lazy(m: Machine, kind: str, items: list[Value]) -> HeapV:
 
 def extra(m: Machine, held: HeapObject, owner: HeapV, at: Symbol) -> Value:
     if at not in held.extra:
-        if at is _FIRST and symbols.EACH in held.extra:
+        if at is FIRST and symbols.EACH in held.extra:
             # [start(f, page) for f, page in zip(files, pages)], and then: for page in pages: ...
             held.extra[at] = held.extra[symbols.EACH]
         elif held.sample is not None and (held.open or not (held.items or held.entries)):

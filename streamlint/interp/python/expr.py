@@ -383,9 +383,8 @@ def comprehension(m: Machine, e: ir.Comprehension) -> Value:
         m.heap[made.id].key_sample, m.heap[made.id].sample = collected[0] if collected else (None, None)
         m.heap[made.id].born = replace(born, each=_walked(e, scope))
         if len(collected) > 1 or (collected and containers.only_chooses(e)):
-            m.heap[made.id].extra = {
-                symbols.constant(turn): value for turn, (_, value) in enumerate(collected)
-            }
+            for turn, (_, value) in enumerate(collected):
+                m.heap[made.id].extra[symbols.constant(turn)] = value
     return made
 
 
