@@ -7,6 +7,7 @@ call gives: ``self.lane = torch.cuda.Stream()`` makes ``lane`` a name that tells
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from streamlint import ir
@@ -135,6 +136,12 @@ def used_by(module: ir.Module) -> Iterator[frozenset[str]]:
     """The names that the body of a module and each of its functions use."""
     yield module.body_names
     yield from (decl.names for decl in functions_of(module))
+
+
+@lru_cache(maxsize=16)
+def all_names(module: ir.Module) -> frozenset[str]:
+    """The names that any code of a module uses."""
+    return frozenset().union(*used_by(module))
 
 
 def _foreign(module: ir.Module) -> frozenset[str]:

@@ -44,7 +44,7 @@ def _has_other_defaults(m: Machine) -> bool:
     """Whether the module at work chooses a default device somewhere: it may have, before it came here."""
     module = m.project.module(m.frame.env.module)
     name = model.SET_DEFAULT_DEVICE.rpartition(".")[2]
-    return module is not None and any(name in used for used in touching.used_by(module))
+    return module is not None and name in touching.all_names(module)
 
 
 def make(
