@@ -41,6 +41,8 @@ from streamlint.models.schema import Role
 from streamlint.trace import Evidence, Picked
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
     from streamlint.source import Span
@@ -76,10 +78,12 @@ def element(m: Machine, value: Value, at: Symbol, span: Span) -> Value:
 FIRST = symbols.constant(0)
 
 
-def only_chooses(e: ir.Comprehension) -> bool:
-    """``[s for s in self.slots if not s.busy]``: its first element is the one that the test was asked of."""
-    return isinstance(e.element, ir.Name) and any(
-        isinstance(clause.target, ir.Name) and clause.target.id == e.element.id for clause in e.generators
+def only_chooses(e: ir.Comprehension, collected: Sequence[tuple[Value | None, Value]]) -> bool:
+    """``[s for s in self.slots if not s.busy]``: the first one is the object that the test was asked of."""
+    return (
+        isinstance(e.element, ir.Name)
+        and any(isinstance(one.target, ir.Name) and one.target.id == e.element.id for one in e.generators)
+        and any(isinstance(value, HeapV) for _, value in collected)
     )
 
 

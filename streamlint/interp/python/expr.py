@@ -382,7 +382,7 @@ def comprehension(m: Machine, e: ir.Comprehension) -> Value:
         m.heap[made.id].open = True
         m.heap[made.id].key_sample, m.heap[made.id].sample = collected[0] if collected else (None, None)
         m.heap[made.id].born = replace(born, each=_walked(e, scope))
-        if len(collected) > 1 or (collected and containers.only_chooses(e)):
+        if len(collected) > 1 or containers.only_chooses(e, collected):
             for turn, (_, value) in enumerate(collected):
                 m.heap[made.id].extra[symbols.constant(turn)] = value
     return made
