@@ -107,21 +107,27 @@ def told(findings: tuple[Finding, ...]) -> set[tuple[object, ...]]:
     return {(each.pair, each.message, each.confidence, each.related, each.fingerprint) for each in findings}
 
 
-def test_who_calls_a_function_is_known_of_the_files_on_the_disk(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("word", "ask"), [("f(1)", "calling"), ("x.f = 1", "storing"), ("class A(f): ...", "inheriting")]
+)
+def test_what_all_files_are_asked_is_known_of_those_on_the_disk(tmp_path: Path, word: str, ask: str) -> None:
     one, other = tmp_path / "one.py", tmp_path / "other.py"
-    one.write_text("f(1)\n")
+    one.write_text(f"{word}\n")
     other.write_text("g(1)\n")
     warm = Warm()
 
-    def calling(opened: dict[Path, bytes]) -> tuple[str, ...]:
+    def found(opened: dict[Path, bytes]) -> tuple[str, ...]:
         files = (one, other)
         tree = Tree(tmp_path, files, opened, warm=warm)
-        return Session(tmp_path, files, Settings(), opened, tree=tree).project.calling("f")
+        project = Session(tmp_path, files, Settings(), opened, tree=tree).project
+        modules: tuple[str, ...] = getattr(project, ask)("f")
+        return modules
 
-    assert calling({}) == ("one",)
-    assert calling({one: b"g(1)\n"}) == ()
-    assert calling({one: b"f(2)\n", other: b"f(3)\n"}) == ("one", "other")
-    assert calling({other: b"f(4)\n"}) == ("one", "other")
-    other.write_text("f(1)\n")
+    text = word.encode()
+    assert found({}) == ("one",)
+    assert found({one: b"g(1)\n"}) == ()
+    assert found({one: text + b"\n\n", other: text}) == ("one", "other")
+    assert found({other: text + b" "}) == ("one", "other")
+    other.write_text(f"{word}\n")
     warm.forget_disk()
-    assert calling({}) == ("one", "other")
+    assert found({}) == ("one", "other")

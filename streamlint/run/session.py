@@ -372,10 +372,23 @@ class Session:
     def _paths(self, search: Search) -> Sequence[Path]:
         """The files that match; what they call is gathered once: thousands of functions are asked about."""
         if search.kind is not Kind.CALLS:
-            return [path for path in self.names if search.matches(self.tree.data(path))]
+            return self._that_match(search)
         if self._called is None:
             self._called = self._by_call()
         return self._called.get(search.words[0].encode("utf-8", "surrogatepass"), ())
+
+    def _that_match(self, search: Search) -> list[Path]:
+        """Those on the disk are read once for the questions of an editor."""
+
+        def among(paths: Iterable[Path]) -> list[Path]:
+            return [path for path in paths if search.matches(self.tree.data(path))]
+
+        opened, warm = self.tree.overlay, self.tree.warm
+        if warm is None:
+            return among(self.names)
+        shut = (path for path in self.names if path not in opened)
+        there = warm.searched((self.tree.files, frozenset(opened)), search, lambda: among(shut))
+        return [*there, *among(path for path in self.names if path in opened)]
 
     def _by_call(self) -> Called:
         """Files by what they call; those on the disk are read once for the questions of an editor."""

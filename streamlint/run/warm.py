@@ -20,9 +20,12 @@ if TYPE_CHECKING:
     from streamlint.finding import Pair
     from streamlint.lower.kept import Lowered
     from streamlint.run.module_names import Names
+    from streamlint.run.searches import Search
 
 MOST_KEPT = 4_000_000
 """Characters of source that are kept indexed."""
+MOST_SEARCHES = 1_000
+"""Searches whose answers are kept."""
 
 Called: TypeAlias = "Mapping[bytes, list[Path]]"
 """Files by the names that they call."""
@@ -66,6 +69,7 @@ class Warm:
     """By the folder in which results are kept, and the root."""
     _named: tuple[object, Names] | None = None
     _called: tuple[object, Called] | None = None
+    _searched: tuple[object, dict[Search, list[Path]]] | None = None
     _modules: dict[Key, tuple[str, ir.Module]] = field(default_factory=dict)
     _lowered: dict[Key, Lowered] = field(default_factory=dict)
     _size: int = 0
@@ -73,7 +77,7 @@ class Warm:
     def forget_disk(self) -> None:
         """Files may have changed that are not open."""
         self.around.clear()
-        self._called = None
+        self._called = self._searched = None
 
     def named(self, files: object, make: Callable[[], Names]) -> Names:
         """What the modules are called of files that are told by ``files``."""
@@ -86,6 +90,15 @@ class Warm:
         if self._called is None or self._called[0] != files:
             self._called = files, look()
         return self._called[1]
+
+    def searched(self, files: object, search: Search, look: Callable[[], list[Path]]) -> list[Path]:
+        """The files on the disk, which are told by ``files``, that match a search."""
+        if self._searched is None or self._searched[0] != files or len(self._searched[1]) > MOST_SEARCHES:
+            self._searched = files, {}
+        known = self._searched[1]
+        if search not in known:
+            known[search] = look()
+        return known[search]
 
     def index(self, text: str, path: Path, where: str, name: str, is_package: bool) -> ir.Module:
         """What ``index_module`` gives. Raises ``ir.LoweringError`` as it does."""
