@@ -126,6 +126,7 @@ FIELD_WAIT = "torch.cuda.current_stream().wait_stream(self.s)"
         ({}, True),
         ({"base": "(torch.nn.Module)"}, True),
         ({"base": "(Base)", "above": "class Base:\n    pass\n\n"}, False),
+        ({"body": "    def stop(self):\n        other = self\n        other.s = None\n"}, False),
         ({"setup": "start"}, False),
         ({"made": "torch.cuda.Stream() if given else None"}, False),
         ({"first": "if given:\n            return"}, False),
@@ -205,6 +206,15 @@ def test_a_field_is_asked_of_other_modules(
 def test_a_file_that_computes_names(tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str) -> None:
     """Not even the module that is imported is sure to be there."""
     assert not is_safe(tmp_path, capsys, f"{PLAIN}\n\nimport sys\n\n{line}\n")
+
+
+def test_a_base_of_the_tree_is_none_of_a_library(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text("class Module:\n    def __getattr__(self, name):\n        return 0\n")
+    parts = {"above": "from mine import Module\n\n", "base": "(Module)"}
+    assert not is_safe(tmp_path, capsys, FIELD.format(**(NORMAL | parts)), FIELD_WAIT)
 
 
 def test_a_mode_is_no_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

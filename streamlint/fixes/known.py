@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from streamlint.fixes.ways import (
     part,
 )
 from streamlint.interp.state.project import PLAIN_BASES
+from streamlint.models import vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from streamlint.fixes.places import Place
     from streamlint.fixes.text import Given, Source
 
+_OF_OTHERS = vocabulary.ROOTS | sys.stdlib_module_names
+"""Packages that are not the tree's."""
 DEEPEST = 3
 """Names that stand for names: ``front, back = back, front`` goes round."""
 
@@ -88,6 +92,8 @@ def _given_to_field(place: Place, owner: str, name: str) -> Sequence[Given]:
     made, stores = _constructor(cls), _stores(source, name, cls)
     if made is None or len(stores) != 1 or source.scope(stores[0].statement) is not made:
         return ()
+    if _field(_own(source, made), name) not in source.given(stores[0].statement):
+        return ()
     if not place.surroundings.is_given_here_alone(source, name) or place.surroundings.is_inherited(cls):
         return ()
     if scope is made:
@@ -107,11 +113,15 @@ def _stores(source: Source, name: str, cls: ast.ClassDef | None = None) -> list[
     for target, given in source.stores(name):
         scope = source.scope(given.statement) if given.statement in source.owners else None
         owner = source.owners.get(scope) if isinstance(scope, ast.FunctionDef) else scope
-        own = ast.Attribute(ast.Name(_own(source, scope), ast.Load()), name, ast.Load())
-        of_class = isinstance(owner, ast.ClassDef) and (scope is owner or target == key(own))
+        is_own = scope is owner or target == _field(_own(source, scope), name)
+        of_class = isinstance(owner, ast.ClassDef) and is_own
         if not of_class or owner is cls:
             found.append(given)
     return found
+
+
+def _field(owner: str, name: str) -> str:
+    return key(ast.Attribute(ast.Name(owner, ast.Load()), name, ast.Load()))
 
 
 def _own(source: Source, scope: ast.AST | None) -> str:
@@ -127,9 +137,10 @@ def _is_plain(source: Source, cls: ast.ClassDef) -> bool:
 
     It may be made from classes of the libraries and of Python, but from none of the tree.
     """
-    names = {(source.path_of(each) or "").rpartition(".")[2] for each in cls.bases}
+    bases = [(source.path_of(each) or "").split(".") for each in cls.bases]
+    known = all(path[0] in _OF_OTHERS and path[-1] in PLAIN_BASES for path in bases)
     special = any(isinstance(each, ast.FunctionDef) and _is_special(each.name) for each in cls.body)
-    return names <= PLAIN_BASES and not (cls.decorator_list or cls.keywords or special)
+    return known and not (cls.decorator_list or cls.keywords or special)
 
 
 def _is_special(name: str) -> bool:
