@@ -302,6 +302,11 @@ def needs_two_gpus(path: Path) -> bool:
     return (ast.get_docstring(ast.parse(path.read_bytes())) or "").endswith("Needs two GPUs to run.")
 
 
+def needs_a_group(path: Path) -> bool:
+    """Whether the functions of a fixture file communicate, in a process group that they do not make."""
+    return rule_of(path) == "SL602"
+
+
 _COLUMNS: tuple[tuple[str, Callable[[str], bool]], ...] = (
     ("bad", lambda name: name.endswith("_bad")),
     ("ok", lambda name: name.endswith("_ok")),

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from streamlint.confirm.gpu.driver import Driver, DriverUnavailableError
-from tests.expectations import FIXTURES, Kind, needs_two_gpus, parse, rule_of
+from tests.expectations import FIXTURES, Kind, needs_a_group, needs_two_gpus, parse, rule_of
 from tests.observe_fixtures import cases
 
 ROOT = FIXTURES.parent
@@ -37,9 +37,7 @@ NOT_OBSERVED = {
 }
 """Rules whose fixtures say nothing here."""
 
-IN_A_GROUP = FIXTURES / "torch" / "sl602_collective_before_wait.py"
-"""Its functions need a process group."""
-WITH_ONE_RANK = ("copies_aside_bad", "copies_aside_ok")
+WITH_ONE_RANK = ("copies_aside_bad", "copies_aside_ok", "refilled_bad", "refilled_ok")
 """They send to rank 0 and receive from it: in a group of two the other rank would wait for ever."""
 NEVER_SENT = ("receives_bad", "receives_ok")
 
@@ -93,7 +91,7 @@ CRASHES = {
 
 def _files(framework: str) -> list[Path]:
     every = sorted((FIXTURES / framework).glob("*.py"))
-    return [path for path in every if rule_of(path) not in NOT_OBSERVED and path != IN_A_GROUP]
+    return [path for path in every if rule_of(path) not in NOT_OBSERVED and not needs_a_group(path)]
 
 
 def _observed(functions: list[str], *options: str) -> dict[str, dict[str, Any]]:
@@ -203,12 +201,17 @@ def test_a_process_group(ranks: int) -> None:
         pytest.skip(str(error))
     if gpus < ranks:
         pytest.skip("needs two GPUs")
-    sent = [name for name in cases(IN_A_GROUP) if name not in NEVER_SENT]
-    names = [name for name in sent if (name in WITH_ONE_RANK) == (ranks == 1)]
-    functions = [f"{IN_A_GROUP}::{name}" for name in names]
+    files = [path for path in sorted((FIXTURES / "torch").glob("*.py")) if needs_a_group(path)]
+    functions = [one for one in _functions(files) if _is_for(ranks, one.partition("::")[2])]
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
     command = [*torchrun, "-m", "tests.observe_group", *functions]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, timeout=300, check=False)
     rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"file"')]
-    assert Counter(row["function"] for row in rows) == Counter(names * ranks)
+    assert Counter(f"{FIXTURES / row['file']}::{row['function']}" for row in rows) == Counter(
+        functions * ranks
+    )
     assert [text for row in rows for text in _complaints(row)] == []
+
+
+def _is_for(ranks: int, name: str) -> bool:
+    return name not in NEVER_SENT and (name in WITH_ONE_RANK) == (ranks == 1)
