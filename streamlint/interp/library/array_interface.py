@@ -1,9 +1,11 @@
-"""Objects of the tree that stand for memory, because they have an array interface."""
+"""Objects of the tree that stand for memory, because they have an array interface or speak DLPack."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from streamlint.interp.facts import classes
 from streamlint.interp.state import names, symbols
 from streamlint.interp.state.values import NONE, BufferV, HeapV, Shape, StreamV, TupleV, Value
 from streamlint.trace import SyncStream
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from streamlint.source import Span
 
 
+DLPACK = "__dlpack__"
 OF_DEVICE = "__cuda_array_interface__"
 OF_HOST = "__array_interface__"
 
@@ -36,3 +39,14 @@ def memory_of(m: Machine, value: Value, span: Span, interface: str = OF_DEVICE) 
             return address
         case _:
             return value
+
+
+def given_to(m: Machine, value: Value, taker: StreamV, span: Span) -> Value:
+    """What an object of the tree gives a library that takes it by DLPack; other values as they are.
+
+    The taker names its stream: ``def __dlpack__(self, *, stream=None): return self.x.__dlpack__(stream=-1)``.
+    """
+    method = classes.method(m, value, DLPACK) if isinstance(value, HeapV) else None
+    if method is None:
+        return value
+    return names.settle(m, m.python.call(m, method, [], {"stream": replace(taker, raw=True)}, span))

@@ -103,7 +103,9 @@ def method(
     """``array.name(...)``, for names that have no row."""
     if name == "toDlpack":
         return handoffs.by_address(m, view, span, name)
-    if name in cupy_model.VIEWS | numba_model.VIEWS or name == "__dlpack__":
+    if name == array_interface.DLPACK:
+        return handoffs.exported(m, view, names.settle(m, kwargs.get("stream", NONE)), span)
+    if name in cupy_model.VIEWS | numba_model.VIEWS:
         return view
     if name in cupy_model.SPLITS:
         return _parts(m, view)
@@ -163,6 +165,8 @@ def cupy_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, Va
     if last in cupy_model.LIKE_FACTORIES:
         return _factory(m, last, [], kwargs, span)
     given = [*args, *(value for key, value in kwargs.items() if key in ("a", "x", "obj", "array"))]
+    if last == "from_dlpack":
+        given = [array_interface.given_to(m, one, m.current_stream(Lib.CUPY), span) for one in given]
     if last in cupy_model.FROM_HOST:
         return _from_host(m, last, given[0] if given else NONE, kwargs, span)
     first = tensors.buffers_in(m, given[:1])

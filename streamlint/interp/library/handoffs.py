@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.library import stream_values
 from streamlint.interp.state import flavors
-from streamlint.interp.state.values import BufferV, Flavor, StreamV
+from streamlint.interp.state.values import BufferV, Flavor, StreamV, Value
 from streamlint.models.schema import Lib
 from streamlint.trace import (
     Access,
@@ -42,6 +42,14 @@ def by_address(m: Machine, view: BufferV, span: Span, name: str) -> BufferV:
     if flavors.product(view):
         _mark(m, view, None, span, name)
     return BufferV(view.id, view.region, Flavor.POINTER)
+
+
+def exported(m: Machine, view: BufferV, stream: Value, span: Span) -> BufferV:
+    """``x.__dlpack__(stream=s)``: a capsule, made in order before what ``s`` gets; with -1, of nothing."""
+    source = _current_of_giver(m, view)
+    if isinstance(stream, StreamV) and source is not None:
+        _wait(m, source, stream.id, span, "__dlpack__")
+    return by_address(m, view, span, "__dlpack__")
 
 
 def by_interface(m: Machine, view: BufferV, taker: Lib, span: Span, name: str) -> None:

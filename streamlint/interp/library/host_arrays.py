@@ -57,6 +57,9 @@ def view(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
     seen_as = [*args[:1], *(v for k, v in kwargs.items() if k in ("buffer", "obj", "a"))]
     if path.startswith("numpy."):
         seen_as = [array_interface.memory_of(m, v, span, array_interface.OF_HOST) for v in seen_as]
+    if path == "torch.from_dlpack":
+        here = m.current_stream(Lib.TORCH)
+        seen_as = [array_interface.given_to(m, v, here, span) for v in seen_as]
     found = tensors.buffers_in(m, seen_as, unknown=False)
     if not found:
         source = args[0] if args else NONE

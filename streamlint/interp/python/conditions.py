@@ -31,7 +31,7 @@ from streamlint.interp.state.values import (
 )
 from streamlint.models import torch as torch_model
 from streamlint.models.cuda_runtime import SUCCESS_NAMES
-from streamlint.trace import SyncEvent, SyncStream
+from streamlint.trace import StreamKind, SyncEvent, SyncStream
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -177,6 +177,10 @@ _NEVER_NONE = frozenset({"len", "id", "hash", "int", "float", "str"})
 """Calls that never return ``None``: ``n = len(xs)``, then ``if n is None``."""
 
 
+_NO_HANDLES = (-1, 1, 2)
+"""What DLPack passes for no stream, and for the default streams; other handles are addresses, or 0."""
+
+
 def _known(m: Machine, op: str, left: Value, right: Value) -> bool | None:
     match op, left, right:
         case "is" | "==", SymV(symbols.Call(symbols.Name(called))), ConstV(None) if called in _NEVER_NONE:
@@ -199,6 +203,11 @@ def _known(m: Machine, op: str, left: Value, right: Value) -> bool | None:
         case "==", SymV(a), SymV(b) if not m.forms.zero.isdisjoint((a, b)):
             # storage.size() == shape.numel(), once it was given back
             return False
+        case "==", StreamV(raw=True), ConstV(int() as handle) if handle in _NO_HANDLES:
+            return None if m.streams[left.id].kind in (StreamKind.LEGACY, StreamKind.PER_THREAD) else False
+        case "in", StreamV(), TupleV(items):
+            told = [_known(m, "==", left, item) for item in items]
+            return True if True in told else None if None in told else False
         case "==", ApiV(a), ConstV(int() as code):
             return (code == 0) == a.endswith(SUCCESS_NAMES)
         case "is" | "==", SymV(a), SymV(b) if a is not b and _are_counted(m, a, b):
