@@ -64,9 +64,7 @@ NUMBA = Framework(
         Api("mapped_array", "shape dtype strides order stream portable wc", (Allocates(Space.PINNED),)),
         Api("mapped_array_like", "ary stream portable wc", (Allocates(Space.PINNED),)),
         Api("managed_array", "shape dtype strides order stream attach_global", (Allocates(Space.MANAGED),)),
-        Api(
-            "pinned", "ary second third fourth", (Pins("ary"), Pins("second"), Pins("third"), Pins("fourth"))
-        ),
+        Api("pinned", "*arylist", (Pins("arylist"),)),
         Api("defer_cleanup", "", (Pure(),)),
     ),
     stream_methods=(

@@ -155,7 +155,7 @@ class Call:
             case StreamV():
                 return value
             case ConstV(None):
-                return self.m.current_stream(self.lib)
+                return self.m.current_stream(self.lib, devices.of_call(self))
             case ConstV(int() as handle):
                 return stream_values.handle_stream(self.m, handle, self.lib)
             case ApiV() if self.lib in (fx.Lib.RUNTIME, fx.Lib.DRIVER):
@@ -338,8 +338,7 @@ class Call:
                 memory.free(self, effect)
                 return None
             case fx.Pins(buffer):
-                pinned = self.buffer(buffer)
-                if pinned is not None:
+                for pinned in self.buffers(buffer):
                     m.set_space(pinned, Space.PINNED)
                 return None
             case fx.Unpins():

@@ -77,7 +77,8 @@ def copy(call: Call, effect: fx.Copies) -> Value | None:
         stays = effect.pinned is not None and call.value("device") == NONE and src is not None
         space = m.space(src) if stays and src is not None else _space(call, effect.makes, effect.pinned)
         on = stream.id if not space.on_host else None
-        made = m.new_buffer("", space, Origin.RESULT, flavors.flavor_of(call.lib, space), call.span, on)
+        flavor = flavors.flavor_of(call.lib, space)
+        made = m.new_buffer("", space, Origin.RESULT, flavor, call.span, on, devices.of_call(call))
         dst = m.no_surer(made, call.told)
     if src is not None and effect.makes is not None and effect.makes.on_host and effect.pinned is None:
         # cupy.asnumpy(x), x.get(): what is fetched to the host is on the device.
@@ -335,7 +336,14 @@ def allocate(call: Call, effect: fx.Allocates) -> Value:
     space = _space(call, effect.space, effect.pinned)
     flavor = Flavor.POINTER if effect.address else flavors.flavor_of(call.lib, space)
     made = call.m.new_buffer(
-        "", space, Origin.ALLOCATED, flavor, call.span, on, by=call.api.name.rpartition(".")[2]
+        "",
+        space,
+        Origin.ALLOCATED,
+        flavor,
+        call.span,
+        on,
+        devices.of_call(call),
+        by=call.api.name.rpartition(".")[2],
     )
     last = call.m.ops[-1]
     if isinstance(last, Alloc) and on is None and _asks_driver(call):
@@ -347,7 +355,7 @@ def allocate(call: Call, effect: fx.Allocates) -> Value:
     if flavor is Flavor.ARRAY and not isinstance(call.value("shape"), TupleV) and "shape" in call.bound:
         call.m.flat.add(made.id)
     if effect.filled:
-        where = call.m.current_stream(call.lib).id
+        where = call.stream(None).id
         tensors.work(call.m, call.span, where, (Access(made.id, Mode.WRITE),), call.name())
     return made
 
@@ -408,7 +416,10 @@ def view(call: Call, effect: fx.Views) -> Value:
 def launch_python(call: Call, kernel: str, lists: Sequence[str], stream: str) -> Value:
     """``wp.launch(kernel, dim, inputs=[...], outputs=[...], stream=s)``"""
     args = [one for name in lists for one in elements.listed(call.m, call.value(name)) or ()]
-    config = TupleV((NONE, NONE, call.value(stream)))
+    given = call.value(stream)
+    if given == NONE and devices.of_call(call) not in (None, call.m.device):
+        given = call.stream(None)
+    config = TupleV((NONE, NONE, given))
     return arrays.launch(call.m, call.value(kernel), config, args, call.span, call.lib)
 
 

@@ -142,6 +142,9 @@ def buffers_in(
                     [held.sample] if held.open and held.sample is not None else []
                 )
                 found += buffers_in(m, inside, unknown=unknown, objects=objects, depth=depth - 1)
+            case SymV(symbols.Spread(), (HeapV() as rest, *_)) if depth:
+                # cuda.pinned(*pages), of which is not known how many there are.
+                found += buffers_in(m, [rest], unknown=unknown, objects=objects, depth=depth)
             case SymV(symbol) if made := stored.memory_in(m, symbol):
                 found += made
             case SymV(symbol) as value if (
