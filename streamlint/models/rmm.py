@@ -81,9 +81,17 @@ RMM = Framework(
             (Copies("ary", "self", "stream", blocking=True, unless="stream", makes=Space.PAGEABLE),),
         ),
         Api(
-            "copy_from_host", "ary stream", (Copies("self", "ary", "stream", blocking=True, unless="stream"),)
+            "copy_from_host",
+            "ary stream",
+            (Copies("self", "ary", "stream", blocking=True, unless="stream"),),
+            telling=("stream",),
         ),
-        Api("copy_from_device", "cuda_ary stream", (Copies("self", "cuda_ary", "stream"),)),
+        Api(
+            "copy_from_device",
+            "cuda_ary stream",
+            (Copies("self", "cuda_ary", "stream"),),
+            telling=("stream",),
+        ),
         Api("tobytes", "stream", (Copies("", "self", "stream", blocking=True, makes=Space.PAGEABLE),)),
         Api("prefetch", "device stream", (Uses(stream="stream"),)),
     ),

@@ -197,6 +197,8 @@ class HostWaitsEvent:
 @frozen()
 class HostWaitsDevice:
     device: str = "device"
+    every: bool = False
+    """It waits for all devices."""
 
 
 @frozen()

@@ -72,7 +72,7 @@ WARP = Framework(
         ),
         Api("ScopedDevice", "device", (EnterDevice(),)),
         Api("set_device", "ident", (SelectsDevice("ident"),)),
-        Api("synchronize", "", (HostWaitsDevice(),)),
+        Api("synchronize", "", (HostWaitsDevice(every=True),)),
         Api("synchronize_device", "device", (HostWaitsDevice(),)),
         Api("synchronize_stream", "stream_or_device", (HostWaitsStream("stream_or_device", or_device=True),)),
         Api("synchronize_event", "event", (HostWaitsEvent("event"),)),

@@ -22,6 +22,7 @@ from streamlint.trace import (
     CallbackEnd,
     Free,
     FreeKind,
+    HostSignal,
     LaneId,
     OpId,
 )
@@ -34,11 +35,14 @@ if TYPE_CHECKING:
 def check(judged: Judged) -> Iterator[Problem]:
     queued: dict[BufferId, list[OpId]] = {}
     ends: dict[LaneId, OpId] = {}
+    told: dict[LaneId, OpId] = {}
     for number, op in enumerate(judged.trace.ops):
         if isinstance(op, Callback) and op.code is not None:
             queued.setdefault(op.code, []).append(OpId(number))
         elif isinstance(op, CallbackEnd):
             ends[op.body] = OpId(number)
+        elif isinstance(op, HostSignal):
+            told[op.lane] = OpId(number)
     if not queued:
         return
     for number, free in lifetimes.frees(judged, FreeKind.DROPPED):
@@ -46,7 +50,9 @@ def check(judged: Judged) -> Iterator[Problem]:
             callback = judged.op(begin)
             assert isinstance(callback, Callback)
             if begin < number and callback.body in ends:
-                problem = _judge(judged, begin, ends[callback.body], number, free)
+                # Who waits for a flag that it sets has had it called: done.wait(), and then `done` goes.
+                end = told.get(callback.body, ends[callback.body])
+                problem = _judge(judged, begin, end, number, free)
                 if problem is not None:
                     yield problem
 

@@ -296,8 +296,10 @@ class Call:
             case fx.HostWaitsEvent(event):
                 self._wait_on_host(event)
                 return None
-            case fx.HostWaitsDevice(device):
-                m.emit(SyncDevice(m.site(span), m.lane, device=self.device(device).id, name=self.name()))
+            case fx.HostWaitsDevice(device, every):
+                others = {stream.device for stream in m.streams.values()} if every else set()
+                for one in dict.fromkeys((self.device(device).id, *sorted(others))):
+                    m.emit(SyncDevice(m.site(span), m.lane, device=one, name=self.name()))
                 return None
             case fx.Queries():
                 return self._query(effect)

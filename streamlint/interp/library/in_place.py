@@ -62,6 +62,15 @@ def assign(m: Machine, target: BufferV, value: Value, span: Span) -> None:
     value = names.settle(m, value)
     # table[i] = tensor.data_ptr() stores a number.
     sources = [v for v in tensors.buffers_in(m, [value], unknown=False) if v.flavor is not Flavor.POINTER]
+    if (
+        sources
+        and sources[0].flavor is Flavor.ARRAY
+        and m.space(sources[0]).on_host
+        and m.space(target) is Space.UNKNOWN
+    ):
+        # rows[i][:] = x.get(): neither PyTorch nor CuPy takes an array of NumPy's there.
+        m.is_host_array(target)
+        target = BufferV(target.id, target.region, Flavor.ARRAY)
     if target.flavor in flavors.DEVICE_FLAVORS and sources and m.space(sources[0]).on_host:
         stream = m.current_stream(flavors.library(target), m.buffers[target.id].device)
         by = flavors.product(target)

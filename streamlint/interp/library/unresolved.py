@@ -79,6 +79,8 @@ def opaque(
         escape.through(m, [*values, *holds], span, name, handles=on_host)
     registered = _is_registered(m, function)
     keeps = last in host.HANDOFF_METHODS or _is_class(last) or _is_getter(m, last, values)
+    # comm.send(x.data.ptr, n, dtype, peer, stream.ptr): who gets an address and a handle launches work.
+    keeps = keeps and not (launched and any(isinstance(value, StreamV) and value.raw for value in values))
     if not tensors_given or (keeps and not registered):
         return m.result(
             function,
