@@ -75,7 +75,7 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
     if path == "contextlib.closing" and args:
         return ContextV(ContextKind.CLOSING, args[0])
     if last in ("ExitStack", "AsyncExitStack"):
-        return ContextV(ContextKind.STACK, NONE)
+        return ContextV(ContextKind.STACK, m.fresh(last, span))
     if path in ("functools.partial", "partial") and args:
         return PartialV(args[0], tuple(args[1:]), kwargs)
     if path in host.PROTOTYPE_MAKERS:

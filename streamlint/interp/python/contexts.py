@@ -123,7 +123,7 @@ def enter(m: Machine, value: Value, span: Span) -> tuple[Value, _Restore]:
 def by_hand(m: Machine, context: ContextV, name: str, args: list[Value], span: Span) -> Value:
     """``ctx.__enter__()`` and ``ctx.__exit__(...)``, and ``stack.enter_context(ctx)`` of an ``ExitStack``.
 
-    What is entered on a stack is left with the ``with`` statement of the stack.
+    What is entered on a stack is left with the ``with`` statement of the stack, or where it is closed.
     """
     match name:
         case "__enter__":
@@ -133,9 +133,14 @@ def by_hand(m: Machine, context: ContextV, name: str, args: list[Value], span: S
             leave = m.entered.pop(context, None)
             if leave is not None:
                 leave()
+                return NONE
+            return by_hand(m, context, "close", [], span) if context.kind is ContextKind.STACK else NONE
+        case "close":
+            for undo in reversed(m.stacks.pop(context, [])):
+                undo()
             return NONE
         case _:
-            stacked = m.stacks.get(context, [])
+            stacked = m.stacks.setdefault(context, [])
             if name == "callback":
                 stacked.append(lambda: m.python.call(m, args[0], args[1:], {}, span))
                 return args[0]
@@ -147,7 +152,7 @@ def by_hand(m: Machine, context: ContextV, name: str, args: list[Value], span: S
 def is_by_hand(context: ContextV, name: str, args: list[Value]) -> bool:
     if name in ("__enter__", "__exit__"):
         return True
-    taken = {"enter_context": len(args) == 1, "callback": bool(args)}
+    taken = {"enter_context": len(args) == 1, "callback": bool(args), "close": True}
     return context.kind is ContextKind.STACK and taken.get(name, False)
 
 
