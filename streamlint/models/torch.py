@@ -48,6 +48,7 @@ TORCH = Framework(
     url=_URL,
     modules=(
         "torch.cuda",
+        "torch._C",
         "torch.accelerator",
         "torch.xpu",
         "torch.npu",
@@ -77,6 +78,7 @@ TORCH = Framework(
             (NewEvent("enable_timing", timed=False),),
         ),
         Api("current_stream", "device", (CurrentStream(),)),
+        Api("_cuda_getCurrentRawStream", "device", (CurrentStream(),)),
         Api("default_stream", "device", (DefaultStream(),)),
         Api("stream", "stream", (EnterStream(),)),
         Api("StreamContext", "stream", (EnterStream(),)),
@@ -187,6 +189,7 @@ OPERATOR_MODULES = frozenset(
         f"torch.{name}"
         for name in "nn.functional nn.utils.rnn special linalg fft sparse nested masked testing".split()
     }
+    | {"torch._inductor.select_algorithm.extern_kernels"}
 )
 """Where PyTorch keeps its operators (https://docs.pytorch.org/docs/stable/torch.html and pages beside it).
 A function of another module may work on anything: ``torch.serialization.location_tag(storage)``."""
@@ -407,6 +410,9 @@ TYPED = frozenset(
 )
 """``torch.LongTensor([1])`` is on the host, and ``torch.cuda.LongTensor([1])`` on a device
 (https://docs.pytorch.org/docs/stable/tensors.html)."""
+COMPILED_FACTORY = "torch._C._dynamo.guards._empty_strided_cuda"
+COMPILED_VIEW = "torch._C._dynamo.guards._reinterpret_tensor"
+"""What code that ``torch.compile`` has written calls: memory of the current device, and a view of some."""
 LIKE_FACTORIES = frozenset(
     "empty_like zeros_like ones_like full_like rand_like randn_like randint_like".split()
 )

@@ -62,7 +62,7 @@ def alone_and_in_pairs(
     own = [decl for decl in methods.by_name.values() if is_relevant(project, decl, relevant)]
     if not own:
         return
-    public = [decl for decl in own if is_public(decl)]
+    public = [decl for decl in own if methods.may_be_called(decl)]
     for decl in public:
         entry = _sequence(project, module, construction, [decl], methods, repeat=True)
         yield replace(
@@ -145,7 +145,7 @@ def _sequence(
                 if not vocabulary.HOST_WAITS.isdisjoint(methods.reach[name])
             )
         ),
-        is_step=names[0] in methods.steps,
+        is_step=names[0] in methods.steps - methods.hooks,
         has_callers=names[0] in methods.called,
     )
 
@@ -202,7 +202,7 @@ def prepared(project: Project, module: ir.Module, construction: Construction, to
     """
     cls = construction.cls
     methods = methods_of(project, cls)
-    public = frozenset(name for name, decl in methods.by_name.items() if is_public(decl)) - methods.steps
+    public = _called_from_outside(methods)
     if len(public) > MOST_PREPARING:
         return
     histories = _histories(project, module, cls, public)
@@ -229,6 +229,11 @@ def prepared(project: Project, module: ir.Module, construction: Construction, to
                 break
 
 
+def _called_from_outside(methods: Methods) -> frozenset[str]:
+    public = frozenset(name for name, decl in methods.by_name.items() if is_public(decl))
+    return (public - methods.steps) | methods.hooks
+
+
 def _histories(project: Project, module: ir.Module, cls: ir.ClassDecl, public: frozenset[str]) -> Histories:
     inherited: dict[str, list[ir.FunctionDecl]] = {}
     for ancestor in project.ancestors(cls)[0]:
@@ -250,7 +255,7 @@ def replaced(project: Project, module: ir.Module, construction: Construction, to
     if not launching:
         return
     methods = methods_of(project, cls)
-    public = frozenset(name for name, decl in methods.by_name.items() if is_public(decl)) - methods.steps
+    public = _called_from_outside(methods)
     histories = _histories(project, module, cls, public)
     for order in sequences(module, methods, launching, histories):
         entry = _sequence(project, module, construction, order, methods, repeat=False)

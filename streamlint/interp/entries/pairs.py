@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 from streamlint.frozen import frozen
 from streamlint.interp.facts.relevance import queues_work
+from streamlint.interp.library import hooks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from streamlint.interp.entries.progress import Told
     from streamlint.interp.state.project import Project
@@ -42,6 +44,11 @@ class Methods:
     """Names used by a method and by the methods that it mentions."""
     own: dict[str, frozenset[str]]
     """Attributes of the object among them."""
+    hooks: frozenset[str]
+    """Those that are registered as hooks: unseen code calls them, whatever their names."""
+
+    def may_be_called(self, decl: ir.FunctionDecl) -> bool:
+        return is_public(decl) or decl.name in self.hooks
 
 
 @frozen()
@@ -70,6 +77,25 @@ def methods_of(project: Project, cls: ir.ClassDecl) -> Methods:
             name: _with_kept(decl.own.union(*(one.own for one in called[name])), kept)
             for name, decl in found.items()
         },
+        hooks=frozenset().union(*(_registered(decl, found.keys()) for decl in found.values())),
+    )
+
+
+def _registered(decl: ir.FunctionDecl, methods: AbstractSet[str]) -> frozenset[str]:
+    """``param.register_post_accumulate_grad_hook(self._on_grad)``"""
+    if hooks.REGISTERS.isdisjoint(decl.called) or methods.isdisjoint(decl.members - decl.called):
+        return frozenset()
+    try:
+        function = decl.load()
+    except ir.LoweringError:
+        return frozenset()
+    calls = (node for node in ir.walk(function.body) if isinstance(node, ir.Call))
+    return frozenset(
+        argument.value.name
+        for call in calls
+        if isinstance(call.func, ir.Attr) and call.func.name in hooks.REGISTERS
+        for argument in call.args
+        if isinstance(argument.value, ir.Attr) and argument.value.name in methods
     )
 
 

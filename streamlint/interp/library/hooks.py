@@ -42,6 +42,7 @@ AT_END = "queue_callback"
 OF_MODULES = frozenset({BEFORE, AFTER})
 OF_TENSORS = frozenset({GRADIENT, ACCUMULATED})
 OF_OPTIMIZERS = frozenset({BEFORE_STEP, AFTER_STEP})
+REGISTERS = OF_MODULES | OF_TENSORS | OF_OPTIMIZERS
 
 _ENGINE = SymV(symbols.Name("the engine of autograd"))
 

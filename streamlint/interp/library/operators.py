@@ -109,6 +109,10 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
     if last == "pin_memory" and args and tensors.buffers_in(m, args[:1]):
         # An accelerator's pin_memory is a function, not a method of the tensor.
         return copies.method(m, tensors.buffers_in(m, args[:1])[0], last, args[1:], kwargs, span)
+    if path == model.COMPILED_FACTORY:
+        return factories.make(m, "empty_strided", args, {"device": ConstV("cuda")}, span)
+    if path == model.COMPILED_VIEW and (whole := tensors.buffers_in(m, args[:1])):
+        return whole[0]
     if path.startswith("torch.distributed."):
         given = m.result(path, span)
         m.makers[symbol_of(given)] = path
@@ -162,6 +166,7 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
         )
         return NONE
     if out is not None:
+        _as_tensor(m, out)
         targets = [storage.for_result(m, view, span) for view in tensors.buffers_in(m, [out])]
         accesses = [
             *(Access(v.id, Mode.READ, v.region) for v in sources),

@@ -139,6 +139,7 @@ def gradient(m: Machine, symbol: symbols.Symbol, name: str = "") -> BufferV:
     if m.last_backward is None or not isinstance(backward, Launch):
         return m.argument(symbol, Space.DEVICE, kind=Evidence.INFERRED, name=name)
     made = m.new_buffer(name or symbols.text_of(symbol), Space.DEVICE, Origin.RESULT, Flavor.TORCH, None)
+    m.life.gradients.add(made.id)
     written = Access(made.id, Mode.WRITE)
     captured = m.captures.with_backward(m.last_backward)
     if captured is None:

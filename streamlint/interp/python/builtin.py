@@ -285,7 +285,7 @@ def _zipped(m: Machine, args: list[Value], span: Span) -> Value:
     columns = [elements.listed(m, arg) for arg in args]
     known = [len(column) for column in columns if column is not None]
     unknown = [names.settle(m, arg) for arg, column in zip(args, columns, strict=True) if column is None]
-    if unknown and (not known or not all(isinstance(arg, SymV) for arg in unknown)):
+    if unknown and (not known or not all(_is_plain_sequence(m, arg) for arg in unknown)):
         return containers.lazy(m, "zip", args)
     rows = [
         [
@@ -295,6 +295,18 @@ def _zipped(m: Machine, args: list[Value], span: Span) -> Value:
         for at in range(min(known, default=0))
     ]
     return m.new_list(bounded.new_tuple(m, row) for row in rows)
+
+
+def _is_plain_sequence(m: Machine, value: Value) -> bool:
+    """Whether elements can be asked for by their numbers: what is stepped through gives them only once."""
+    match value:
+        case SymV() | BufferV():
+            return True
+        case HeapV(number):
+            held = m.heap[number]
+            return held.shape is Shape.LIST and not held.role
+        case _:
+            return False
 
 
 def _arith(op: str, args: list[Value]) -> Value:

@@ -127,6 +127,8 @@ class Lifetimes:
     """Memory in an attribute to which another thread has assigned something else, and who tells of it."""
     moved: dict[BufferId, BufferV] = field(default_factory=dict)
     """What names of a buffer stand for since ``p.data = other``."""
+    gradients: set[BufferId] = field(default_factory=set)
+    """Gradients of a backward pass in sight: autograd has allocated them."""
     weak: dict[Symbol, Value] = field(default_factory=dict)
     """What weak references lead to, which they do not hold."""
     scans: int = 0
@@ -287,11 +289,13 @@ def give_up(m: Machine, value: Value | None) -> BufferV | None:
     if not isinstance(value, BufferV) or value.flavor is Flavor.POINTER:
         return None
     buffer = m.buffers[value.id]
-    if buffer.alloc_stream is None and buffer.origin is Origin.ARGUMENT and not buffer.space.on_host:
+    outside = buffer.origin is Origin.ARGUMENT or value.id in m.life.gradients
+    if buffer.alloc_stream is None and outside and not buffer.space.on_host:
         owner = m.default(StreamKind.CURRENT, None)
         if not any(_has_waited(m, number, owner.id) for number in _uses_aside(m, value.id, owner.id)):
             return None
-        m.buffers[value.id] = replace(buffer, alloc_stream=owner.id)
+        # Autograd goes on allocating when a hook has returned, as a caller does.
+        m.buffers[value.id] = replace(buffer, alloc_stream=owner.id, origin=Origin.ARGUMENT)
         m.life.given_up.add(value.id)
         m.life.candidates.add(value.id)
     return value
