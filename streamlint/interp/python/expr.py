@@ -175,6 +175,9 @@ def binary(m: Machine, op: str, left: Value, right: Value, e: ir.Binary | ir.Aug
     around = rings.computed(m, op, left, right)
     if around is not None:
         return around
+    if op == "@" and all(isinstance(side, (SymV, BufferV)) for side in (left, right)):
+        # Of a product of matrices both sides are tensors.
+        left, right = _as_tensor(m, left), _as_tensor(m, right)
     match left, right:
         case ConstV(a), ConstV(b) if op in _ARITHMETIC:
             return _constant(op, a, b)
@@ -220,20 +223,16 @@ def binary(m: Machine, op: str, left: Value, right: Value, e: ir.Binary | ir.Aug
                 )
                 if method is not None:
                     return calls.call(m, method, [right], {}, e.span)
-            if op == "@" and isinstance(left, SymV) and isinstance(right, (SymV, BufferV)):
-                return tensors.operate(
-                    m, e.span, "operator @", [tensors.as_buffer(m, left, kind=Evidence.INFERRED), right]
-                )
             if guesses.is_captured(m) and guesses.evidence(m, op, left, right):
                 # A graph takes it up now: it cannot wait for what later code shows.
-                views = [_captured(m, side) for side in (left, right)]
+                views = [_as_tensor(m, side) for side in (left, right)]
                 return tensors.operate(m, e.span, f"operator {op}", views)
             result = SymV(symbols.Binary(op, symbol_of(left), symbol_of(right)))
             guesses.note(m, op, left, right, result, e.span)
             return result
 
 
-def _captured(m: Machine, operand: Value) -> Value:
+def _as_tensor(m: Machine, operand: Value) -> Value:
     return tensors.as_buffer(m, operand, kind=Evidence.INFERRED) if isinstance(operand, SymV) else operand
 
 
