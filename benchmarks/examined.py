@@ -1,0 +1,102 @@
+"""How many bugs of programs that others wrote are found, and how many of their right programs give a finding.
+
+Usage: python benchmarks/examined.py [--each] [SET...]
+
+A set is a folder of programs that somebody wrote who had read nothing of streamlint: wrong ones
+(``bug_*.py``), each after a public thread, and right ones (``ok_*.py``). ``index.jsonl`` has a line for
+each: its ``file``, ``source``, ``kind``, ``why`` it is wrong or right, and the ``lines`` at which a report is
+one of the bug. Without sets those beside this file are taken.
+
+A bug is found if a finding stands at one of its lines; *with its other places* also counts what a finding
+names beside that. A set says something about code that nobody has seen only in its first run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from streamlint.api import check_source
+from streamlint.finding import Confidence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from streamlint.finding import Finding
+
+SETS = Path(__file__).with_name("examined")
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    path: Path
+    lines: tuple[tuple[int, int], ...]
+    """First and last line of each place of the bug; none of a right program."""
+
+    @property
+    def is_wrong(self) -> bool:
+        return bool(self.lines)
+
+    def has(self, line: int) -> bool:
+        return any(first <= line <= last for first, last in self.lines)
+
+
+def programs(folder: Path) -> Iterator[Program]:
+    """Those of a set, in the order of its index."""
+    for text in (folder / "index.jsonl").read_text("utf-8").splitlines():
+        row = json.loads(text)
+        yield Program(folder / row["file"], tuple((first, last) for first, last in row["lines"]))
+
+
+@dataclass(slots=True)
+class Score:
+    wrong: int = 0
+    right: int = 0
+    found: int = 0
+    found_beside: int = 0
+    alarms: int = 0
+
+    def add(self, program: Program, findings: Sequence[Finding]) -> None:
+        if not program.is_wrong:
+            self.right += 1
+            self.alarms += bool(findings)
+            return
+        self.wrong += 1
+        self.found += any(program.has(one.primary.line) for one in findings)
+        places = (span.line for one in findings for span in (one.primary, *(r.span for r in one.related)))
+        self.found_beside += any(map(program.has, places))
+
+    def __str__(self) -> str:
+        return (
+            f"{self.found} of {self.wrong} found ({self.found_beside} with its other places), "
+            f"{self.alarms} of {self.right} right ones with a finding"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("sets", nargs="*", type=Path, help="folders with an index.jsonl")
+    parser.add_argument("--each", action="store_true", help="tell what is found in each program")
+    args = parser.parse_args()
+    for folder in args.sets or sorted(path.parent for path in SETS.glob("*/index.jsonl")):
+        likely, possible = Score(), Score()
+        for program in programs(folder):
+            findings = check_source(
+                program.path.read_text("utf-8"), str(program.path), min_confidence=Confidence.POSSIBLE
+            ).findings
+            likely.add(program, [one for one in findings if one.confidence is not Confidence.POSSIBLE])
+            possible.add(program, findings)
+            if args.each:
+                told = (f"{one.code} {one.primary.line} {one.confidence.value}" for one in findings)
+                print(f"{program.path.name}: {', '.join(told)}")
+        print(f"{folder.name}: {likely}")
+        print(f"{folder.name}, with what is only possible: {possible}")
+
+
+if __name__ == "__main__":
+    main()
