@@ -15,6 +15,7 @@ from streamlint.interp.python import (
     alike,
     binding,
     calls,
+    comparisons,
     conditions,
     container_methods,
     containers,
@@ -26,14 +27,12 @@ from streamlint.interp.python import (
 from streamlint.interp.state import bounded, elements, forms, lifetime, loop_steps, names, rings, symbols
 from streamlint.interp.state.values import (
     NONE,
-    ApiV,
     BufferV,
     ConstV,
     Env,
     Flavor,
     GeneratorV,
     HeapV,
-    QueryV,
     Shape,
     SliceV,
     SymV,
@@ -103,7 +102,7 @@ def evaluate(m: Machine, e: ir.Expr, *, called: bool = False) -> Value:
         case ir.Binary():
             return binary(m, e.op, evaluate(m, e.left), evaluate(m, e.right), e)
         case ir.Compare():
-            return compare(m, e.op, evaluate(m, e.left), evaluate(m, e.right), e)
+            return comparisons.compare(m, e.op, evaluate(m, e.left), evaluate(m, e.right), e)
         case ir.Boolean():
             return boolean(m, e)
         case ir.Choice():
@@ -263,78 +262,6 @@ def _constant(op: str, a: Plain, b: Plain) -> Value:
     return (
         bounded.constant(result) if isinstance(result, (int, float, complex, str, bytes, bool)) else unknown
     )
-
-
-_ORDER: dict[str, Callable[[object, object], bool]] = {
-    "<": operator.lt,  # type: ignore[dict-item]
-    ">": operator.gt,  # type: ignore[dict-item]
-    "<=": operator.le,  # type: ignore[dict-item]
-    ">=": operator.ge,  # type: ignore[dict-item]
-}
-
-
-def compare(m: Machine, op: str, left: Value, right: Value, e: ir.Compare) -> Value:
-    left, right = names.settle(m, left), names.settle(m, right)
-    if isinstance(left, TupleV) and isinstance(right, TupleV) and len(left.items) == len(right.items) == 1:
-        return compare(m, op, left.items[0], right.items[0], e)
-    if isinstance(left, QueryV) and left.status and isinstance(right, (ApiV, ConstV)):
-        # while cudaStreamQuery(s)[0] != cudaSuccess: the comparison asks whether the work is complete.
-        done = isinstance(right, ConstV) or not right.path.endswith("NotReady")
-        return QueryV(left.of, negated=done != (op in ("==", "is")))
-    if isinstance(left, QueryV) and left.told_by is not None and isinstance(right, ConstV):
-        # while agent.check_xfer_state(handle) != "DONE"
-        if right.value not in left.told_by:
-            return m.fresh("state", e.span)
-        done = right.value == left.told_by[0]
-        return QueryV(left.of, negated=done != (op in ("==", "is")))
-    known = conditions.known_comparison(m, op, left, right)
-    if known is None and op in ("in", "not in"):
-        right = _contents(m, right)
-        known = conditions.known_comparison(m, op, left, right)
-    if known is not None:
-        return ConstV(known)
-    match left, right:
-        case ConstV(a), ConstV(b) if op in _ORDER:
-            try:
-                return ConstV(_ORDER[op](a, b))
-            except TypeError:
-                return NONE
-        case BufferV(flavor=Flavor.OPAQUE, region=(Symbol(part), *_)), ConstV() if part.startswith("."):
-            # if plan.version == 0: an attribute of an unresolved result is hardly a tensor here.
-            return conditions.comparison(m, op, left, right)
-        case (BufferV(flavor=flavor), _) | (_, BufferV(flavor=flavor)) if (
-            op not in ("is", "is not") and flavor is not Flavor.POINTER
-        ):
-            if op in ("in", "not in"):
-                if isinstance(right, BufferV):
-                    # Not for "name in {name: tensor}": a dict compares its keys.
-                    tensors.read_on_host(m, right, e.span, op)
-                return m.fresh("in", e.span)
-            return sizes.as_mask(m, tensors.operate(m, e.span, f"operator {op}", [left, right]))
-        case _:
-            made = conditions.comparison(m, op, left, right)
-            if op in ("==", "!=", "is", "is not"):
-                conditions.against_constant(m, made, left, right)
-            return made
-
-
-def _contents(m: Machine, value: Value) -> Value:
-    """A container by what is in it: ``device in ["cuda", "mtia"]`` is one question, asked twice.
-
-    So is ``i in self.jobs`` and ``i in self.events``, where the two dicts have the same keys.
-    """
-    items = elements.listed(m, value)
-    held = m.heap[value.id] if isinstance(value, HeapV) else None
-    if held is not None and held.shape is Shape.DICT:
-        known = None if held.open or not held.keys else list(held.keys.values())
-        return (
-            value
-            if known is None
-            else TupleV(tuple(sorted(known, key=lambda one: symbols.text_of(symbol_of(one)))))
-        )
-    if not items or not all(isinstance(item, ConstV) for item in items):
-        return value
-    return TupleV(tuple(items))
 
 
 def boolean(m: Machine, e: ir.Boolean) -> Value:

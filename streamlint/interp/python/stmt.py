@@ -10,6 +10,7 @@ from streamlint import ir
 from streamlint.interp.library import annotated, callbacks, escape, in_place
 from streamlint.interp.python import (
     binding,
+    comparisons,
     conditions,
     container_methods,
     expr,
@@ -201,7 +202,7 @@ def _match(m: Machine, s: ir.Match) -> None:
             run_block(m, case.body)
             return
         if case.pattern is not None:
-            value = expr.compare(
+            value = comparisons.compare(
                 m,
                 "==",
                 subject,
