@@ -95,104 +95,23 @@ def test_another_module_assigns_it(
 FIELD = """\
 import torch
 
-{above}
-class Worker{base}:
-{body}
-    def {setup}(self, **given):
-        {first}
-        self.s = {made}
-        {last}
+class Worker:
+    def __init__(self):
+        self.s = torch.cuda.Stream()
 
     def run(self, x: torch.Tensor):
-        with torch.cuda.stream(self.s):
+        {first}
+        with torch.cuda.stream({side}):
             y = x * 2
         return y.sum()
-
-{below}
 """
-NORMAL = dict.fromkeys(("above", "base", "body", "below"), "") | {
-    **dict.fromkeys(("first", "last"), "pass"),
-    "setup": "__init__",
-    "made": "torch.cuda.Stream()",
-}
-HEIR = "class Heir(Worker):\n    def __init__(self):\n        super().__init__()\n        {}\n"
-BY_HEIR = "from code_ import Worker\n\n\nclass Heir(Worker):\n"
-FIELD_WAIT = "torch.cuda.current_stream().wait_stream(self.s)"
+FIELD_WAIT = "torch.cuda.current_stream().wait_stream({})"
 
 
-@pytest.mark.parametrize(
-    ("parts", "safe"),
-    [
-        ({}, True),
-        ({"base": "(torch.nn.Module)"}, True),
-        ({"base": "(Base)", "above": "class Base:\n    pass\n\n"}, False),
-        ({"body": "    def stop(self):\n        other = self\n        other.s = None\n"}, False),
-        ({"setup": "start"}, False),
-        ({"made": "torch.cuda.Stream() if given else None"}, False),
-        ({"first": "if given:\n            return"}, False),
-        ({"first": "self.start()"}, False),
-        ({"last": "self.__dict__.update(given)"}, False),
-        ({"last": "vars(self).update(given)"}, False),
-        ({"last": "setattr(self, 's', given.get('s'))"}, False),
-        ({"body": "    s = None\n"}, False),
-        ({"body": "    def __getattribute__(self, name):\n        return None\n"}, False),
-        ({"body": "    def __getstate__(self):\n        return {'s': None}\n"}, False),
-        ({"body": "    def stop(self):\n        self.s = None\n"}, False),
-        ({"below": "class Other:\n    def __init__(self):\n        self.t = None"}, True),
-        ({"below": "class Other:\n    s = None\n\n    def __init__(self):\n        self.s = None"}, True),
-        ({"below": "class Other:\n    @staticmethod\n    def stop(self):\n        self.s = None"}, False),
-        ({"below": "def stop(worker):\n    del worker.s"}, False),
-        ({"first": "super().start()", "base": "(threading.Thread)", "above": "import threading\n\n"}, False),
-        (
-            {"first": "self.mode = 1", "body": "    @property\n    def mode(self):\n        self.run(1)\n"},
-            False,
-        ),
-        ({"below": "def call(x, worker):\n    Worker.run(worker, x)"}, True),
-        ({"below": "class Heir(Worker):\n    def __init__(self):\n        pass"}, False),
-        ({"below": "def stop(worker):\n    x, worker.s = 1, None"}, False),
-        ({"below": HEIR.format("self.s = None")}, False),
-        ({"below": HEIR.format("for name in 'rs':\n            setattr(self, name, None)")}, False),
-        ({"below": "class Heir(Worker):\n    s = property(lambda self: None, lambda self, to: None)"}, False),
-        ({"below": "def bare():\n    return Worker.__new__(Worker)"}, False),
-    ],
-)
-def test_a_field(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], parts: dict[str, str], safe: bool
-) -> None:
-    assert is_safe(tmp_path, capsys, FIELD.format(**(NORMAL | parts)), FIELD_WAIT) is safe
-
-
-@pytest.mark.parametrize(
-    ("other", "safe"),
-    [
-        ("class Alone:\n    def stop(self):\n        self.t = None\n", True),
-        ("class Alone:\n    s = None\n\n    def stop(self):\n        self.s = None\n", True),
-        ("def stop(worker):\n    del worker.s\n", False),
-        ("import mock, code_\n\nmock.patch.multiple(code_.Worker, s=None)\n", False),
-        ("def stop(workers, name):\n    for each in workers:\n        setattr(each, name, None)\n", False),
-        ("def stop(worker):\n    vars(worker).clear()\n", False),
-        ("def stop(workers):\n    list(map(setattr, workers, 's', [None]))\n", False),
-        ("def stop(worker):\n    object.__setattr__(worker, 'st'[:1], None)\n", False),
-        ("def stop(worker):\n    object.__setattr__(worker, 't', None)\n", True),
-        (f"{BY_HEIR}    def __init__(self):\n        pass\n", False),
-        ("def stop(workers):\n    for each in workers:\n        each.s = None\n", False),
-        (f"from code_ import Worker\n\n\n{HEIR.format('self.s = None')}", False),
-        (f"{BY_HEIR}    s = property(lambda self: None)\n", False),
-        (f"{BY_HEIR}    def put(self, to):\n        self.__dict__ = to\n", False),
-        ("def test(monkeypatch, worker):\n    monkeypatch.setattr(worker, 's', None)\n", False),
-        ("def test(patch, code_):\n    patch.object(code_.Worker, 's', None)\n", False),
-    ],
-)
-def test_a_field_is_asked_of_other_modules(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    other: str,
-    safe: bool,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "other.py").write_text(other.replace("code_", "code"))
-    assert is_safe(tmp_path, capsys, FIELD.format(**NORMAL), FIELD_WAIT) is safe
+@pytest.mark.parametrize(("first", "side"), [("pass", "self.s"), ("s = self.s", "s")])
+def test_a_field(tmp_path: Path, capsys: pytest.CaptureFixture[str], first: str, side: str) -> None:
+    """Whoever has the object may give it another one: ``def close(worker): worker.s = None``."""
+    assert not is_safe(tmp_path, capsys, FIELD.format(first=first, side=side), FIELD_WAIT.format(side))
 
 
 @pytest.mark.parametrize(
@@ -206,15 +125,6 @@ def test_a_field_is_asked_of_other_modules(
 def test_a_file_that_computes_names(tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str) -> None:
     """Not even the module that is imported is sure to be there."""
     assert not is_safe(tmp_path, capsys, f"{PLAIN}\n\nimport sys\n\n{line}\n")
-
-
-def test_a_base_of_the_tree_is_none_of_a_library(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.py").write_text("class Module:\n    def __getattr__(self, name):\n        return 0\n")
-    parts = {"above": "from mine import Module\n\n", "base": "(Module)"}
-    assert not is_safe(tmp_path, capsys, FIELD.format(**(NORMAL | parts)), FIELD_WAIT)
 
 
 def test_a_mode_is_no_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,8 +27,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _WORD = re.compile(rb"[^\W\d]\w*")
-_TELLING = (b"__global__", *sorted(part.encode() for part in torch.MEMORY_SIGNALS))
-"""Begins each kernel in CUDA, in whatever text; parts of names of what waits for a value in memory."""
+_TELLING = (
+    *(b"__global__", b"cudagraph", b"cuda_graph"),
+    *sorted(part.encode() for part in torch.MEMORY_SIGNALS),
+)
+"""Begins each kernel in CUDA, in whatever text; what captures by a name of its own
+(``triton.testing.do_bench_cudagraph``); parts of names of what waits for a value in memory."""
 _LANGUAGES = vocabulary.ROOTS - {"torch"} | {"triton"}
 """Packages whose decorators make kernels of functions."""
 _MAKES_KERNEL = frozenset({"jit", "njit", "kernel", "rawkernel", "func", "vectorize", "guvectorize"})

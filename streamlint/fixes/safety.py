@@ -78,9 +78,11 @@ def is_stream(place: Place, named: Named) -> bool:
     match expression:
         case ast.Name(id=name) if parameter(place.source.scope(place.statement), name) is not None:
             return _is_annotated(place, name)
-        case _:
-            given = all_given(place, expression)
+        case ast.Name(id=name):
+            given = all_given(place, name)
             return bool(given) and all(gives_stream(place, each, expression) for each in given)
+        case _:
+            return False
 
 
 def _is_asked_for(place: Place, asked: ast.expr, named: Named) -> bool:
@@ -125,8 +127,8 @@ def is_on_device(place: Place, value: ast.expr, depth: int = 0) -> bool:
     ``torch.empty(n, device="cuda")``, and what is computed from such and numbers. Sparse ones refuse it, too.
     """
     match value:
-        case ast.Name() if depth < DEEPEST:
-            given = all_given(place, value)
+        case ast.Name(id=name) if depth < DEEPEST:
+            given = all_given(place, name)
             return bool(given) and all(
                 (made := part(each, value)) is not None
                 and is_on_device(replace(place, statement=each.statement, behind=False), made, depth + 1)

@@ -56,9 +56,6 @@ class Surroundings:
         others = {*self.project.storing(name)} - {self._home(source)}
         return not others and not self.project.storing(None) and name not in source.uses.words
 
-    def is_inherited(self, cls: ast.ClassDef) -> bool:
-        return bool(self.project.inheriting(cls.name))
-
     def _home(self, source: Source) -> str:
         module = self.project.module_at(source.path)
         return module.name if module is not None else ""

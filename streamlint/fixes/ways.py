@@ -170,7 +170,3 @@ def _has_effect(api: Api, kinds: tuple[type[Effect], ...]) -> bool:
 def key(expression: ast.AST) -> str:
     """As ``Source.given`` has it."""
     return ast.dump(expression).replace("ctx=Store()", "ctx=Load()")
-
-
-def is_name(node: ast.AST, name: str) -> bool:
-    return isinstance(node, ast.Name) and node.id == name

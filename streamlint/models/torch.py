@@ -199,7 +199,10 @@ KEEPS_GRAPH = ("retain_graph", "create_graph")
 """Flags of ``backward`` by which autograd keeps what it has saved."""
 WITHOUT_GRADIENTS = ("torch.no_grad", "torch.inference_mode")
 """Contexts, and decorators, in which no operand is kept for a backward pass."""
-COMPILERS = ("torch.compile", "torch.compiler", "torch.jit", "torch.export", "torch.fx", "torch._dynamo")
+COMPILERS = (
+    *("torch.compile", "torch.compiler", "torch.jit", "torch.export", "torch.fx", "torch._dynamo"),
+    *("torch.func", "torch.vmap", "functorch", "torch.onnx", "torch._subclasses"),
+)
 """What takes functions apart and runs them in another way, where waits may not be known."""
 REGISTERED = ("torch.ops.", "torch.classes.")
 """Operators of extensions, and classes of theirs: what is called there works on the current stream."""

@@ -19,11 +19,9 @@ class Kind(Enum):
     ASSIGNS = "assigns"
     """An attribute of this name, that of a stream, is assigned on something: ``group.copy_stream = ...``."""
     STORES = "stores"
-    """Something is given to an attribute of this name, but for ``self.side = ...``, or to one in quotes."""
+    """Something is given to an attribute of this name, or to one in quotes."""
     STORES_ANY = "stores any"
     """Something may be given to attributes or variables by computed names: ``setattr(x, y, 1)``."""
-    INHERITS = "inherits"
-    """A class is made from one of this name."""
     REACHES = "reaches"
     """Names the module, and gets at its stream or event: ``loader.copy_stream``."""
     RECORDS = "records"
@@ -54,8 +52,6 @@ class Search(NamedTuple):
                 return _gets_at(name) in data and _words(Kind.RECORDS).search(data) is not None
             case Kind.STORES_ANY, ():
                 return _STORES_ANY.search(data) is not None
-            case Kind.INHERITS, (name,):
-                return _inherits(name, data)
             case Kind.HAZARDS, ():
                 from streamlint.fixes.hazards import has_hazard  # all tables
 
@@ -88,10 +84,6 @@ def stores(name: str) -> Search:
 
 def stores_any() -> Search:
     return Search(Kind.STORES_ANY, ())
-
-
-def inherits(name: str) -> Search:
-    return Search(Kind.INHERITS, (name,))
 
 
 def reaches(module: str, thing: str) -> Search:
@@ -135,15 +127,9 @@ _STORES_ANY = re.compile(
 def _storing(name: bytes) -> re.Pattern[bytes]:
     """``x.side = ...``, ``x.side, y = ...``, ``del x.side``, ``setattr(x, "side", ...)``, ``f(side=...)``."""
     name = re.escape(name)
-    targets = rb"(?<!\bself)\.%s\b\s*(?:[^\s\w=(.]?=(?!=)|:|[,)][^=\n]*=(?!=)|in\b)" % name
+    targets = rb"\.%s\b\s*(?:[^\s\w=(.]?=(?!=)|:|[,)][^=\n]*=(?!=)|in\b)" % name
     others = rb"\bdel\b[^\n]*\.%s\b|[(,]\s*%s\s*=(?!=)|[\"'](?:[\w.]*\.)?%s[\"']" % (name, name, name)
     return re.compile(targets + b"|" + others)
-
-
-def _inherits(name: str, data: bytes) -> bool:
-    """``class Fast(worker.Worker):``, or ``import Worker as Base``."""
-    text = re.escape(name.encode("utf-8", "surrogatepass"))
-    return re.search(rb"\bclass\s+\w+\s*\([^)]*\b%s\b|\b%s\s+as\b" % (text, text), data) is not None
 
 
 @cache

@@ -85,9 +85,7 @@ class Session:
     def _new_project(self) -> Project:
         """One for each file: what it remembers was looked up for this file, and that is noted."""
         self._looked_up, self._searched, self._recorded = set(), {}, {}
-        return Project(
-            self._load, self._assigning, self._calling, self._storing, self._inheriting, self._hazards
-        )
+        return Project(self._load, self._assigning, self._calling, self._storing, self._hazards)
 
     def _load(self, name: str) -> ir.Module | None:
         self._looked_up.add(name)
@@ -351,10 +349,6 @@ class Session:
     def _storing(self, name: str | None) -> tuple[str, ...]:
         """Modules whose text gives something to attributes of this name, or of a computed one."""
         return self._matching(searches.stores_any() if name is None else searches.stores(name))
-
-    def _inheriting(self, name: str) -> tuple[str, ...]:
-        """Modules whose text makes a class from one of this name."""
-        return self._matching(searches.inherits(name))
 
     def _hazards(self) -> tuple[str, ...]:
         """Modules whose text is a hazard to waits that are put in."""

@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 
 
 def are_made(project: Project, cls: ir.ClassDecl) -> bool:
-    """Whether a loop or a comprehension makes objects of a class: ``[Slot(n) for _ in range(2)]``.
+    """Whether a loop or a comprehension of its module makes objects of a class: ``[Slot(n) for _ in range(2)]``.
 
-    Which of them is used next, and when one is free again, is up to the code that has them all.
+    Which of them is used next, and when one is free again, is up to the code that has them all. Other modules
+    are not asked: by the name alone it is not known whose class they make objects of.
     """
     order, _ = project.ancestors(cls)
     maker = next((one.methods["__init__"] for one in order if "__init__" in one.methods), None)
     target = Target(maker, cls)
-    made = scopes.calls_of(project, target) or scopes.calls_elsewhere(project, target)
     return any(
         isinstance(node, (ir.Comprehension, ir.For, ir.While)) and _holds(node, call)
-        for scope, call in made
+        for scope, call in scopes.calls_of(project, target)
         for node in scopes.parts(scope.function.body)
     )
 

@@ -45,8 +45,6 @@ class Project:
     """The names of the modules in whose text a function or class of a name is called."""
     storing: Callable[[str | None], tuple[str, ...]] = lambda _: ()
     """The names of modules whose text gives something to others' attributes of a name; None: of any."""
-    inheriting: Callable[[str], tuple[str, ...]] = lambda _: ()
-    """The names of the modules in whose text a class is made from one of a name."""
     hazards: Callable[[], tuple[str, ...]] = lambda: ()
     """The names of the modules in whose text something is a hazard to waits that are put in."""
     budgets: Budgets = field(default_factory=Budgets)
