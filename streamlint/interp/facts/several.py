@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def are_made(project: Project, cls: ir.ClassDecl) -> bool:
-    """Whether a loop or a comprehension of its module makes objects of a class: ``[Slot(n) for _ in range(2)]``.
+    """Whether a loop or comprehension of its module makes objects of a class: ``[Slot() for _ in xs]``.
 
     Which of them is used next, and when one is free again, is up to the code that has them all. Other modules
     are not asked: by the name alone it is not known whose class they make objects of.
