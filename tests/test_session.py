@@ -25,24 +25,22 @@ def run(x):
 # {"x" * 400}
 """
 
-FIELD = """\
+OF_MODULE = """\
 import torch
 
-class Worker:
-    def __init__(self):
-        self.side = torch.cuda.Stream()
+side = torch.cuda.Stream()
 
-    def run(self, x: torch.Tensor):
-        with torch.cuda.stream(self.side):
-            y = x * 2
-        return y.sum()
+def run(x: torch.Tensor):
+    with torch.cuda.stream(side):
+        y = x * 2
+    return y.sum()
 """
 
 
 def test_what_all_files_are_asked_is_found_out_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each file with a fix asks all files whether they have a hazard, or store the field that it names."""
-    texts = {"common.py": "class Base:\n    side = None\n"}
-    files = tuple(written(tmp_path, texts | {f"user{number}.py": FIELD for number in range(6)}))
+    """Each file with a fix asks all files whether they have a hazard, or store the variable it names."""
+    texts = {"common.py": "class Base:\n    other = None\n"}
+    files = tuple(written(tmp_path, texts | {f"user{number}.py": OF_MODULE for number in range(6)}))
     run = session.Session(tmp_path, files, engine.Settings(), {})
     asked: list[searches.Kind] = []
     matches = searches.Search.matches

@@ -113,8 +113,11 @@ def _by_class(m: Machine, op: str, left: Value, right: Value, span: Span) -> Val
         return None
     for one, other in ((left, right), (right, left)):
         method = classes.method(m, one, "__eq__") if isinstance(one, HeapV) else None
-        if method is not None:
-            return _answer(m, op, m.python.call(m, method, [other], {}, span), span)
+        if method is None:
+            continue
+        answer = m.python.call(m, method, [other], {}, span)
+        if not (isinstance(answer, ApiV) and answer.path == "NotImplemented"):
+            return _answer(m, op, answer, span)
     if not isinstance(left, HeapV) or not isinstance(right, HeapV) or left == right:
         return None
     return _by_fields(m, op, left, right)
