@@ -63,13 +63,14 @@ def alone_and_in_pairs(
     if not own:
         return
     public = [decl for decl in own if methods.may_be_called(decl)]
+    one_of_several = _is_one_of_several(project, module, cls, methods)
     for decl in public:
         entry = _sequence(project, module, construction, [decl], methods, repeat=True)
         yield replace(
             entry,
             order_in_sight=told.shows_order(cls, [decl.name]),
             loop_in_sight=told.shows_loop(cls, decl.name),
-            one_of_several=_is_one_of_several(project, module, cls, methods),
+            one_of_several=one_of_several,
         )
     quiet = [
         decl
