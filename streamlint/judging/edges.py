@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.rules.base import early_record, place_of, stream_of
+from streamlint.rules.base import About, early_record, place_of, stream_of
 from streamlint.trace import Copy, HostAccess, Launch
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ def missing_edge(judged: Judged, rule: Rule, problem: Problem) -> str:
     early is moved, a stream that is left out is passed), or where the wait could not name who it waits for,
     one of several streams that are made in one place.
     """
+    if rule.about is About.KEPT:
+        return _missing_keeping(judged, problem)
     later = judged.op(problem.later)
     if (
         problem.earlier is None
@@ -40,6 +42,18 @@ def missing_edge(judged: Judged, rule: Rule, problem: Problem) -> str:
         return ""
     kind, span, *_ = place_of(later)
     return repr((waited, waits, kind.__name__, span))
+
+
+def _missing_keeping(judged: Judged, problem: Problem) -> str:
+    """What tells the memory that would have to be kept, and for whom.
+
+    A padded and an unpadded part are concatenated on another stream than the one which uploads them: one
+    ``part.record_stream(...)`` where they are uploaded serves both.
+    """
+    if problem.earlier is None or problem.buffer is None:
+        return ""
+    made = judged.trace.buffers[problem.buffer].span
+    return repr(("kept", made, _agent(judged, problem.earlier))) if made is not None else ""
 
 
 def _agent(judged: Judged, number: OpId) -> tuple[object, ...]:

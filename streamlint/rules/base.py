@@ -169,12 +169,13 @@ class About(Enum):
     RACE = "a pair that nothing orders"
     CAUSE = "why a pair is not ordered: it is reported instead of the race"
     ORDER = "an order between streams, or with the host, that is missing"
+    KEPT = "memory that is not kept for the stream that uses it"
     REST = "anything else: one edge settles it for one buffer"
 
     @property
     def is_order(self) -> bool:
         """Whether one edge settles it for all buffers at once."""
-        return self is not About.REST
+        return self not in (About.KEPT, About.REST)
 
 
 @frozen()

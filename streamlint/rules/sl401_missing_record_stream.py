@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from streamlint.finding import Severity
 from streamlint.rules import lifetimes
 from streamlint.rules.base import (
+    About,
     Judged,
     Note,
     Problem,
@@ -119,6 +120,7 @@ RULE = Rule(
     summary="memory goes back to a caching allocator while another stream still uses it",
     severity=Severity.ERROR,
     check=check,
+    about=About.KEPT,
     witness=ByReuse(),
     doc="""\
 ## What it does
