@@ -11,6 +11,7 @@ from streamlint.models.schema import (
     Api,
     Copies,
     Framework,
+    Frees,
     HostWaitsStream,
     Lib,
     Makes,
@@ -21,27 +22,26 @@ from streamlint.models.schema import (
 from streamlint.trace import Space, StreamKind
 
 _POOL = "rmm.pylibrmm.cuda_stream_pool.CudaStreamPool()"
-_RESOURCES = {
-    "CudaMemoryResource": "",
-    "CudaAsyncMemoryResource": "",
-    "ManagedMemoryResource": "",
+_POOLS = {
+    "CudaAsyncMemoryResource": "initial_pool_size release_threshold *rest",
     "PoolMemoryResource": "upstream_mr initial_pool_size maximum_pool_size",
+    "ArenaMemoryResource": "upstream_mr arena_size dump_log_on_failure",
 }
+"""Resources that hand memory out and take it back in the order of a stream, which none given is the default one."""
+_WITHOUT_STREAM = {"CudaMemoryResource": Space.DEVICE, "ManagedMemoryResource": Space.MANAGED}
+"""Resources of ``cudaMalloc`` and ``cudaFree``, whatever stream they are given."""
 
 
 _COPY_OF_ADDRESS = Copies("", "ptr", "stream", "size", blocking=True, unless="stream", makes=Space.DEVICE)
 """``DeviceBuffer(size=n)`` copies nothing; a copy on the default stream is waited for."""
 
 
-def _resource(name: str, params: str) -> tuple[Api, Api]:
-    space = Space.MANAGED if name.startswith("Managed") else Space.DEVICE
+def _resource(name: str, params: str, space: Space, stream: str | None) -> tuple[Api, ...]:
+    made = f"mr.{name}()"
     return (
-        Api(f"mr.{name}", params, (Makes(f"rmm.mr.{name}()"),)),
-        Api(
-            f"mr.{name}().allocate",
-            "nbytes stream",
-            (Allocates(space, "stream", address=True, size="nbytes"),),
-        ),
+        Api(f"mr.{name}", params, (Makes(f"rmm.{made}"),)),
+        Api(f"{made}.allocate", "nbytes stream", (Allocates(space, stream, address=True, size="nbytes"),)),
+        Api(f"{made}.deallocate", "ptr nbytes stream", (Frees("ptr", stream, device_wide=stream is None),)),
     )
 
 
@@ -68,7 +68,8 @@ RMM = Framework(
             (NewStream(StreamKind.BLOCKING, "flags"),),
         ),
         Api("reinitialize", "*options", (Pure(),)),
-        *(api for name, params in _RESOURCES.items() for api in _resource(name, params)),
+        *(api for name, params in _POOLS.items() for api in _resource(name, params, Space.DEVICE, "stream")),
+        *(api for name, space in _WITHOUT_STREAM.items() for api in _resource(name, "", space, None)),
     ),
     stream_methods=(
         Api("synchronize", "", (HostWaitsStream(),)),
