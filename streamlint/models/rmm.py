@@ -27,7 +27,7 @@ _POOLS = {
     "PoolMemoryResource": "upstream_mr initial_pool_size maximum_pool_size",
     "ArenaMemoryResource": "upstream_mr arena_size dump_log_on_failure",
 }
-"""Resources that hand memory out and take it back in the order of a stream, which none given is the default one."""
+"""Resources that hand memory out and take it back in the order of a stream: none given, the default one."""
 _WITHOUT_STREAM = {"CudaMemoryResource": Space.DEVICE, "ManagedMemoryResource": Space.MANAGED}
 """Resources of ``cudaMalloc`` and ``cudaFree``, whatever stream they are given."""
 

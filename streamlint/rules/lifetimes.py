@@ -111,7 +111,7 @@ def reuse(judged: Judged, use: OpId, free: OpId) -> tuple[OpId, frozenset[Doubt]
         if is_return(op) and buffer.origin is Origin.ARGUMENT and op.at.call == dropped.at.call:
             # Memory of the caller's: who goes on after the call allocates too.
             return best or _by_caller(judged, use, OpId(number), buffer)
-        made = _allocated(judged, OpId(number), buffer.alloc_stream)
+        made = allocated(judged, OpId(number), buffer.alloc_stream)
         if made is None or made.id == buffer.id:
             continue
         if made.pool != buffer.pool or made.device != buffer.device:
@@ -128,7 +128,7 @@ def reuse(judged: Judged, use: OpId, free: OpId) -> tuple[OpId, frozenset[Doubt]
     return best
 
 
-def _allocated(judged: Judged, number: OpId, stream: StreamId | None) -> Buffer | None:
+def allocated(judged: Judged, number: OpId, stream: StreamId | None) -> Buffer | None:
     """What an op allocates on a stream, or from the pool of host memory.
 
     So does an operator of which only later code has shown that it makes a tensor.

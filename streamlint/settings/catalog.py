@@ -158,6 +158,7 @@ LISTED = (
     Listed("SL403", "used-before-allocated"),
     Listed("SL404", "used-after-destroy"),
     Listed("SL405", "record-stream-on-owner"),
+    Listed("SL406", "used-after-last-reference"),
     Listed("SL501", "sync-in-capture"),
     Listed("SL502", "unjoined-capture"),
     Listed("SL503", "capture-waits-outside"),

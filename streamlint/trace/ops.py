@@ -169,6 +169,8 @@ class Free(OpBase):
     stream: StreamId | None = None
     kind: FreeKind = FreeKind.EXPLICIT
     name: str = "free"
+    known_by_address: bool = False
+    """Whether somebody has the address as a number, and may use it after the last reference went."""
 
 
 @frozen(kw_only=True)

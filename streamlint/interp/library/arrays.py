@@ -79,7 +79,7 @@ def guessed_library(m: Machine) -> Lib:
 def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
     """``array.name``"""
     if name in ("ptr", "handle", "device_ctypes_pointer", "device_pointer", "gpu_data", "gpudata"):
-        return handoffs.by_address(m, view, span, name)
+        return handoffs.by_address(m, view, span, name, bare=name in ("ptr", "handle"))
     if name == "device" and view.flavor in (Flavor.DEVICE_ARRAY, Flavor.WARP_ARRAY):
         return devices.of_memory(m, view)
     if name in ("T", "real", "imag", "base", "data", "mT", "flat", "mem"):
@@ -102,7 +102,7 @@ def method(
 ) -> Value:
     """``array.name(...)``, for names that have no row."""
     if name == "toDlpack":
-        return handoffs.by_address(m, view, span, name)
+        return handoffs.by_address(m, view, span, name, bare=False)
     if name == array_interface.DLPACK:
         return handoffs.exported(m, view, names.settle(m, kwargs.get("stream", NONE)), span)
     if name in cupy_model.VIEWS | numba_model.VIEWS:

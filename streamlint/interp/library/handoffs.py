@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.interp.library import stream_values
-from streamlint.interp.state import flavors
+from streamlint.interp.state import flavors, lifetime
 from streamlint.interp.state.values import BufferV, Flavor, StreamV, Value
 from streamlint.models.schema import Lib
 from streamlint.trace import (
@@ -37,11 +37,16 @@ if TYPE_CHECKING:
 _OBSERVED = frozenset({Doubt.OBSERVED})
 
 
-def by_address(m: Machine, view: BufferV, span: Span, name: str) -> BufferV:
-    """``x.data_ptr()``, ``a.data.ptr``: from here on anyone may use the memory."""
+def by_address(m: Machine, view: BufferV, span: Span, name: str, *, bare: bool = True) -> BufferV:
+    """``x.data_ptr()``, ``a.data.ptr``: from here on anyone may use the memory.
+
+    ``bare``: what is given is a number, and no capsule that holds the memory.
+    """
     if flavors.product(view):
         _mark(m, view, None, span, name)
-    return BufferV(view.id, view.region, Flavor.POINTER)
+    if bare:
+        lifetime.told_as_number(m, view.id)
+    return BufferV(view.id, view.region, Flavor.POINTER, bare)
 
 
 def exported(m: Machine, view: BufferV, stream: Value, span: Span) -> BufferV:
@@ -49,7 +54,7 @@ def exported(m: Machine, view: BufferV, stream: Value, span: Span) -> BufferV:
     source = _current_of_giver(m, view)
     if isinstance(stream, StreamV) and source is not None:
         _wait(m, source, stream.id, span, "__dlpack__")
-    return by_address(m, view, span, "__dlpack__")
+    return by_address(m, view, span, "__dlpack__", bare=False)
 
 
 def by_interface(m: Machine, view: BufferV, taker: Lib, span: Span, name: str) -> None:

@@ -91,7 +91,7 @@ def view(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
     if path.endswith("from_dlpack") and path.startswith("torch."):
         handoffs.by_dlpack(m, seen, Lib.TORCH, m.current_stream(Lib.TORCH).id, span)
     elif path.endswith("to_dlpack"):
-        return handoffs.by_address(m, seen, span, "to_dlpack()")
+        return handoffs.by_address(m, seen, span, "to_dlpack()", bare=False)
     elif path == "torch.as_tensor":
         handoffs.by_interface(m, seen, Lib.TORCH, span, "as_tensor")
     flavor = Flavor.TORCH if path.startswith("torch.") else Flavor.ARRAY

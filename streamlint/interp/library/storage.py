@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamlint.interp.state import forms, lifetime, symbols
+from streamlint.interp.state import forms, giving_up, lifetime, symbols
 from streamlint.interp.state.values import (
     NONE,
     BufferV,
@@ -46,7 +46,7 @@ def resized(m: Machine, view: BufferV, size: Value, span: Span) -> BufferV:
     """
     if size == ConstV(0):
         m.forms.emptied.add(view.id)
-        lifetime.drop(m, view, span, "resize_(0)")
+        giving_up.drop(m, view, span, "resize_(0)")
         return view
     return _anew(m, view, span)
 

@@ -239,13 +239,12 @@ def moved(pointer: BufferV, by: Value, op: str) -> BufferV:
     """``pointer + offset``: everything from there on, until a call says how many bytes."""
     match pointer.region, by:
         case (), ConstV(int() as offset) if op == "+" and offset >= 0:
-            return BufferV(pointer.id, (Interval(offset, UNBOUNDED),), pointer.flavor)
+            return replace(pointer, region=(Interval(offset, UNBOUNDED),))
         case (Interval(lo, hi),), ConstV(int() as offset) if op == "+" and offset >= 0:
-            return BufferV(pointer.id, (Interval(lo + offset, hi),), pointer.flavor)
+            return replace(pointer, region=(Interval(lo + offset, hi),))
         case _:
-            return BufferV(
-                pointer.id, (*pointer.region, Symbol(f"{op}{symbols.text_of(symbol_of(by))}")), pointer.flavor
-            )
+            further = Symbol(f"{op}{symbols.text_of(symbol_of(by))}")
+            return replace(pointer, region=(*pointer.region, further))
 
 
 def _constant(op: str, a: Plain, b: Plain) -> Value:

@@ -10,7 +10,7 @@ from streamlint.interp.facts import classes
 from streamlint.interp.library import devices, effects, monitors, tensor_methods, threads, torch_modules
 from streamlint.interp.library.hooks import OF_MODULES
 from streamlint.interp.python import given_objects, variables
-from streamlint.interp.state import arguments, lifetime, names, naming, symbols
+from streamlint.interp.state import arguments, giving_up, lifetime, names, naming, symbols
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -249,12 +249,12 @@ def set_attribute(m: Machine, value: Value, name: str, new: Value, span: Span) -
         case BufferV(region=()) if name == "data" and isinstance(new, BufferV):
             # p.data = other: the tensor object now stands for other memory.
             lifetime.move(m, value, new)
-            lifetime.give_up(m, value)
+            giving_up.give_up(m, value)
         case BufferV():
             _replace(m, symbols.Attr(symbols.Thing("buffer", value.id), name), new)
         case SymV(of) if name == "data" and isinstance(new, BufferV):
             m.roles[of] = new
-            lifetime.give_up(m, m.roles.pop(symbols.Attr(of, name), None))
+            giving_up.give_up(m, m.roles.pop(symbols.Attr(of, name), None))
         case SymV(of):
             _replace(m, symbols.Attr(of, name), new)
         case _:
@@ -266,7 +266,7 @@ def _replace(m: Machine, symbol: symbols.Attr, new: Value) -> None:
     old = m.roles.get(symbol)
     m.roles[symbol] = new
     if symbol.name == "grad" and old != new:
-        lifetime.give_up(m, old)
+        giving_up.give_up(m, old)
 
 
 def _setter(m: Machine, cls: ir.ClassDecl | None, name: str) -> ir.FunctionDecl | None:

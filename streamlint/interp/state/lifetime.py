@@ -34,7 +34,6 @@ from streamlint.trace import (
     Copy,
     Doubt,
     EndCapture,
-    EventId,
     Free,
     FreeKind,
     HostEffect,
@@ -44,16 +43,14 @@ from streamlint.trace import (
     Mode,
     MonitorId,
     Origin,
-    Record,
     Site,
     Space,
     StreamId,
-    StreamKind,
-    Wait,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from collections.abc import Set as AbstractSet
 
     from streamlint.interp.state.captures import Recording
     from streamlint.interp.state.machine import Machine
@@ -61,14 +58,12 @@ if TYPE_CHECKING:
     from streamlint.source import Span
     from streamlint.trace import Buffer
 
-CONVERSIONS = frozenset(
-    "to(dtype) float half bfloat16 double long int bool type type_as astype(copy=False)".split()
-)
+CONVERSIONS = frozenset("to(dtype) float half bfloat16 double long int bool type type_as".split())
 """Operators that give back their operand where it is of that type already: ``x.half() is x``."""
 
 MAY_RETURN_OPERAND = CONVERSIONS | frozenset(
     "contiguous to cuda cpu expand_as reshape flatten ravel asarray asanyarray ascontiguousarray "
-    "broadcast_to conj resolve_conj".split()
+    "broadcast_to conj resolve_conj astype(copy=False)".split()
 )
 """Operators that give back their operand where there is nothing to do: ``x.contiguous() is x``."""
 
@@ -105,6 +100,10 @@ class Lifetimes:
     """What each buffer was made as: it decides who frees it."""
     same: dict[BufferId, set[BufferId]] = field(default_factory=dict)
     """Results that may be their operand."""
+    converted: set[BufferId] = field(default_factory=set)
+    """Those of them that were to get another type, which they mostly do."""
+    numbers: set[BufferId] = field(default_factory=set)
+    """Memory of which somebody has the address as a number, which holds nothing."""
     kept: list[Value] = field(default_factory=list)
     """What a library keeps until a host function that it has queued has run: for the whole path."""
     held: list[Value] = field(default_factory=list)
@@ -139,7 +138,7 @@ class Lifetimes:
 
 def after_statement(m: Machine, span: Span) -> None:
     """Looks for buffers whose last reference the statement dropped."""
-    _catch_up(m)
+    catch_up(m)
     if m.life.candidates:
         _drop_among(m, m.life.candidates, span)
 
@@ -179,7 +178,7 @@ def after_turn(m: Machine, since: int, elements: Iterable[Value], span: Span) ->
 
     In ``[ahead.next().sum() for _ in range(6)]`` each batch is gone before the next one is asked for.
     """
-    _catch_up(m)
+    catch_up(m)
     made = {number for number in m.life.candidates if number >= since}
     if made:
         with holding(m, TupleV(tuple(elements))):
@@ -203,13 +202,29 @@ def _drop_among(m: Machine, wanted: set[BufferId], span: Span) -> None:
             # output.done.synchronize(); output.tokens = None: the last reference goes when both have let go.
             m.emit(HostWait(at, m.lane, monitor=teller, name="last reference"))
         m.emit(
-            Free(at, m.lane, _doubts(m, number), buffer=number, kind=FreeKind.DROPPED, name="last reference")
+            Free(
+                at,
+                m.lane,
+                _doubts(m, number),
+                buffer=number,
+                kind=FreeKind.DROPPED,
+                name="last reference",
+                known_by_address=number in life.numbers,
+            )
         )
+
+
+def told_as_number(m: Machine, number: BufferId) -> None:
+    """``address = (x * 2).data_ptr()``: who uses the address later may find the memory handed out again."""
+    buffer = m.buffers[number]
+    if _recycled(m, number) and (buffer.pool is not None or buffer.alloc_stream is not None):
+        m.life.numbers.add(number)
+        m.life.candidates.add(number)
 
 
 def lets_go(m: Machine, value: Value | None, teller: MonitorId) -> None:
     """A thread assigns something else to what has held a value."""
-    _catch_up(m)
+    catch_up(m)
     if value is not None and m.life.candidates:
         for number in reach.reached(m, [value], m.life.candidates):
             m.life.let_go[number] = teller, m.lane
@@ -230,7 +245,7 @@ def came_back(m: Machine, since: tuple[int, int]) -> bool:
 
 def is_held_over(m: Machine, born: int, since: tuple[int, int]) -> bool:
     """Whether memory that was made after ``born`` and before a mark, and is used aside, is still there."""
-    _catch_up(m)
+    catch_up(m)
     return any(born <= number < since[1] for number in m.life.candidates)
 
 
@@ -260,7 +275,7 @@ def backward_ran(m: Machine, loss: BufferV) -> None:
     ``prediction = self.over(embeddings)``: a module that is not in sight keeps what it is given for its
     backward pass, as the rest of the graph does.
     """
-    _catch_up(m)
+    catch_up(m)
     reached = {loss.id}
     for op in reversed(m.ops):
         if not isinstance(op, Launch) or not any(a.mode.writes and a.buffer in reached for a in op.accesses):
@@ -280,65 +295,10 @@ def move(m: Machine, view: BufferV, new: BufferV) -> None:
     m.life.moved[view.id] = new
 
 
-def give_up(m: Machine, value: Value | None) -> BufferV | None:
-    """An object lets go of memory that code outside has allocated: ``p.grad = None``, ``p.data = other``.
-
-    Whose it was is known only if a stream that uses it waited for the caller's stream before. Then the
-    caller's stream allocated it, and gets it back with the last reference.
-    """
-    if not isinstance(value, BufferV) or value.flavor is Flavor.POINTER:
-        return None
-    buffer = m.buffers[value.id]
-    outside = buffer.origin is Origin.ARGUMENT or value.id in m.life.gradients
-    if buffer.alloc_stream is None and outside and not buffer.space.on_host:
-        owner = m.default(StreamKind.CURRENT, None)
-        if not any(_has_waited(m, number, owner.id) for number in _uses_aside(m, value.id, owner.id)):
-            return None
-        # Autograd goes on allocating when a hook has returned, as a caller does.
-        m.buffers[value.id] = replace(buffer, alloc_stream=owner.id, origin=Origin.ARGUMENT)
-        m.life.given_up.add(value.id)
-        m.life.candidates.add(value.id)
-    return value
-
-
-def _uses_aside(m: Machine, number: BufferId, owner: StreamId) -> Iterator[int]:
-    for place, op in enumerate(m.ops):
-        if not isinstance(op, (Launch, Copy)) or op.stream == owner or op.at.call != m.call:
-            continue
-        if any(access.buffer == number for access in op.accesses):
-            yield place
-
-
-def _has_waited(m: Machine, use: int, owner: StreamId) -> bool:
-    """Whether the stream of a use has waited for its owner in the same call."""
-    op = m.ops[use]
-    assert isinstance(op, (Launch, Copy))
-    records: dict[EventId, StreamId] = {}
-    for earlier in m.ops[:use]:
-        match earlier:
-            case Record(stream=stream, event=event) if earlier.at.call == op.at.call:
-                records[event] = stream
-            case Wait(stream=op.stream, event=event) if records.get(event) == owner:
-                return True
-            case _:
-                pass
-    return False
-
-
-def drop(m: Machine, view: BufferV, span: Span, name: str) -> None:
-    """Memory goes back at once, whoever still names it: ``x.untyped_storage().resize_(0)``."""
-    _catch_up(m)
-    if give_up(m, view) is None or m.buffers[view.id].alloc_stream is None:
-        return
-    m.life.candidates.discard(view.id)
-    doubts = _CALLS if view.id in m.life.given_up else frozenset()
-    m.emit(Free(m.site(span), m.lane, doubts, buffer=view.id, kind=FreeKind.DROPPED, name=name))
-
-
 # ----------------------------------------------------------------------------- what the ops show
 
 
-def _catch_up(m: Machine) -> None:
+def catch_up(m: Machine) -> None:
     """Notes what the ops since the last look mean for lifetimes."""
     life = m.life
     if life.read == len(m.ops):
@@ -423,6 +383,8 @@ def _note_launch(m: Machine, op: Launch) -> None:
         for result in made:
             if m.buffers[result].instead_of is not None:
                 life.same.setdefault(result, set()).update(operands)
+                if op.name in CONVERSIONS:
+                    life.converted.add(result)
     elif made and op.name not in SAVES_NOTHING and not (m.frames and m.frame.gradless):
         kept = (number for number in operands if life.flavors.get(number) in _DIFFERENTIABLE)
         _held_since(life.saved, kept, op.at.span)
@@ -434,8 +396,10 @@ def _doubts(m: Machine, number: BufferId) -> frozenset[Doubt]:
         return _CALLS
     if number in life.grown:
         return doubts_of_growth(m, number)
-    if _operand_lives(m, number):
+    if _operand_lives(m, number, life.converted):
         return _ALIAS
+    if _operand_lives(m, number):
+        return _PATH
     if life.escaped.get(number) or (life.saved.get(number) and not _without_gradients(m)):
         return _UNSEEN
     return frozenset()
@@ -445,12 +409,16 @@ def doubts_of_growth(m: Machine, number: BufferId) -> frozenset[Doubt]:
     return _PATH if number in m.life.grown else frozenset()
 
 
-def _operand_lives(m: Machine, number: BufferId) -> bool:
-    """Whether the buffer may be another one that lives on: ``x.half()`` is ``x`` if ``x`` is that already."""
+def _operand_lives(m: Machine, number: BufferId, surely_made: AbstractSet[BufferId] = frozenset()) -> bool:
+    """Whether the buffer may be another one that lives on: ``x.half()`` is ``x`` if ``x`` is that already.
+
+    ``surely_made``: results that are taken to be memory of their own.
+    """
     others: set[BufferId] = set()
     waiting = [number]
     while waiting:
-        for other in m.life.same.get(waiting.pop(), ()):
+        here = waiting.pop()
+        for other in () if here in surely_made else m.life.same.get(here, ()):
             if other not in others:
                 others.add(other)
                 waiting.append(other)

@@ -39,7 +39,7 @@ def unreachable(m: Machine, wanted: set[BufferId]) -> set[BufferId]:
     roots = [root for root in _roots(m) if type(root) in _HOLD]
     # Most are held by a name, which is seen at once.
     for root in roots:
-        if isinstance(root, BufferV):
+        if isinstance(root, BufferV) and not root.bare:
             _found(m, m.life.moved.get(root.id, root).id, missing)
             if not missing:
                 return missing
@@ -62,6 +62,8 @@ def _not_reached(m: Machine, roots: Iterable[Value], missing: set[BufferId]) -> 
         while waiting:
             value = waiting.pop()
             if isinstance(value, BufferV):
+                if value.bare:
+                    continue
                 number = moved.get(value.id, value).id
                 if number in missing or number in same:
                     _found(m, number, missing)

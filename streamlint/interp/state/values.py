@@ -83,6 +83,8 @@ class BufferV:
     id: BufferId
     region: Region = WHOLE
     flavor: Flavor = Flavor.TORCH
+    bare: bool = False
+    """Whether it is an address as a number, which holds nothing: ``x.data_ptr()``."""
 
 
 @frozen()

@@ -1,0 +1,86 @@
+"""Memory that is given up without dropping a name: a gradient, a parameter's data, a storage of size 0."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from streamlint.interp.state import lifetime
+from streamlint.interp.state.values import BufferV, Flavor, Value
+from streamlint.trace import (
+    BufferId,
+    Copy,
+    Doubt,
+    EventId,
+    Free,
+    FreeKind,
+    Launch,
+    Origin,
+    Record,
+    StreamId,
+    StreamKind,
+    Wait,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from streamlint.interp.state.machine import Machine
+    from streamlint.source import Span
+
+_CALLS = frozenset({Doubt.CALLS})
+
+
+def give_up(m: Machine, value: Value | None) -> BufferV | None:
+    """An object lets go of memory that code outside has allocated: ``p.grad = None``, ``p.data = other``.
+
+    Whose it was is known only if a stream that uses it waited for the caller's stream before. Then the
+    caller's stream allocated it, and gets it back with the last reference.
+    """
+    if not isinstance(value, BufferV) or value.flavor is Flavor.POINTER:
+        return None
+    buffer = m.buffers[value.id]
+    outside = buffer.origin is Origin.ARGUMENT or value.id in m.life.gradients
+    if buffer.alloc_stream is None and outside and not buffer.space.on_host:
+        owner = m.default(StreamKind.CURRENT, None)
+        if not any(_has_waited(m, number, owner.id) for number in _uses_aside(m, value.id, owner.id)):
+            return None
+        # Autograd goes on allocating when a hook has returned, as a caller does.
+        m.buffers[value.id] = replace(buffer, alloc_stream=owner.id, origin=Origin.ARGUMENT)
+        m.life.given_up.add(value.id)
+        m.life.candidates.add(value.id)
+    return value
+
+
+def _uses_aside(m: Machine, number: BufferId, owner: StreamId) -> Iterator[int]:
+    for place, op in enumerate(m.ops):
+        if not isinstance(op, (Launch, Copy)) or op.stream == owner or op.at.call != m.call:
+            continue
+        if any(access.buffer == number for access in op.accesses):
+            yield place
+
+
+def _has_waited(m: Machine, use: int, owner: StreamId) -> bool:
+    """Whether the stream of a use has waited for its owner in the same call."""
+    op = m.ops[use]
+    assert isinstance(op, (Launch, Copy))
+    records: dict[EventId, StreamId] = {}
+    for earlier in m.ops[:use]:
+        match earlier:
+            case Record(stream=stream, event=event) if earlier.at.call == op.at.call:
+                records[event] = stream
+            case Wait(stream=op.stream, event=event) if records.get(event) == owner:
+                return True
+            case _:
+                pass
+    return False
+
+
+def drop(m: Machine, view: BufferV, span: Span, name: str) -> None:
+    """Memory goes back at once, whoever still names it: ``x.untyped_storage().resize_(0)``."""
+    lifetime.catch_up(m)
+    if give_up(m, view) is None or m.buffers[view.id].alloc_stream is None:
+        return
+    m.life.candidates.discard(view.id)
+    doubts = _CALLS if view.id in m.life.given_up else frozenset()
+    m.emit(Free(m.site(span), m.lane, doubts, buffer=view.id, kind=FreeKind.DROPPED, name=name))
