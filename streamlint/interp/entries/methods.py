@@ -8,10 +8,11 @@ nothing on a fresh object after those that prepare it.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.entries import repetition
+from streamlint.interp.entries import given_back, repetition
 from streamlint.interp.entries.pairs import (
     MOST_PAIRED,
     MOST_PAIRS,
@@ -159,7 +160,7 @@ def _is_one_of_several(project: Project, module: ir.Module, cls: ir.ClassDecl, m
 
 
 def _label(cls: ir.ClassDecl, order: Sequence[ir.FunctionDecl]) -> str:
-    return f"{cls.qualname}." + THEN.join(dict.fromkeys(decl.name for decl in order))
+    return f"{cls.qualname}." + THEN.join(name for name, _ in groupby(decl.name for decl in order))
 
 
 def _call(m: Machine, made: HeapV, decl: ir.FunctionDecl, number: int) -> None:
@@ -263,6 +264,19 @@ def replaced(project: Project, module: ir.Module, construction: Construction, to
         if not told.was_run(entry.label):
             shown = told.shows_order(cls, [decl.name for decl in order])
             yield replace(entry, order_in_sight=shown)
+
+
+def dropping(project: Project, module: ir.Module, construction: Construction, told: Told) -> Iterator[Entry]:
+    """Sequences in which memory goes back that an earlier call has used on a second stream."""
+    cls = construction.cls
+    leaving = [calls for label, calls in told.leaving if label.startswith(f"{cls.qualname}.")]
+    if not leaving:
+        return
+    methods = methods_of(project, cls)
+    for order in given_back.sequences(module, methods, leaving):
+        entry = _sequence(project, module, construction, order, methods, repeat=False)
+        shown = told.shows_order(cls, [decl.name for decl in order])
+        yield replace(entry, order_in_sight=shown)
 
 
 def waiting(project: Project, module: ir.Module, construction: Construction, told: Told) -> Iterator[Entry]:

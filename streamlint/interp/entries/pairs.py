@@ -151,7 +151,10 @@ def pairs(
     methods: Methods,
     told: Told,
 ) -> list[Pair]:
-    """Methods to call one after the other, both public: those that share most come first."""
+    """Methods to call one after the other, both public: those that share most come first.
+
+    One that names no stream may use what the other has left on one: ``load(host)``, ``step(x)``.
+    """
     chosen = set(public)
     others = [decl for decl in methods.by_name.values() if is_public(decl) and decl not in chosen]
     public, others = public[:MOST_PAIRED], others[:MOST_PAIRED]
@@ -160,7 +163,7 @@ def pairs(
     found: list[Pair] = []
     for firsts in (public, others):
         for first in firsts:
-            for second in public:
+            for second in (*public, *others) if firsts is public else public:
                 # A step of the second method is judged where that method calls it.
                 if first is second or first.name in second.members:
                     continue
@@ -175,7 +178,7 @@ def pairs(
                     or places
                 ):
                     found.append(Pair(first, second, own + common + places, not own))
-    return sorted(found, key=lambda pair: -pair.shared)
+    return sorted(found, key=lambda pair: (pair.second not in chosen, -pair.shared))
 
 
 def shared_state(first: ir.FunctionDecl, second: ir.FunctionDecl, methods: Methods) -> set[str]:

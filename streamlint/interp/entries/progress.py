@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from streamlint.interp.entries import given_back
 from streamlint.interp.entries.runs import is_busy, is_plain
 from streamlint.trace import BeginCapture, Copy, Launch
 
@@ -39,6 +40,8 @@ class Told:
     """What module bodies and functions, one each, call on objects that they construct: ``Machine.driven``."""
     places: dict[str, frozenset[Span]] = field(default_factory=dict)
     """Where the memory was allocated that an entry used."""
+    leaving: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+    """Entries that leave memory behind which another stream uses, with the methods called."""
     launching: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     """Entries whose last call launches a graph that was captured before it, with the methods called."""
 
@@ -59,6 +62,8 @@ class Told:
         )
         if any(_launches(trace) for trace in run.traces):
             self.launching.append((run.entry.label, run.entry.outside_calls))
+        if given_back.leaves_memory(run):
+            self.leaving.append((run.entry.label, run.entry.outside_calls))
         if is_plain(run):
             self.plain.add(run.entry.label)
 

@@ -74,6 +74,7 @@ def module_runs(
         if only is None or any(methods.THEN in label for label in only):
             yield from started(methods.prepared(project, module, construction, told))
             yield from started(methods.replaced(project, module, construction, told))
+            yield from started(methods.dropping(project, module, construction, told))
         yield from started(methods.waiting(project, module, construction, told))
 
 

@@ -216,8 +216,7 @@ def _pop_item(m: Machine, held: HeapObject, receiver: HeapV, *, from_front: bool
 def _pop(m: Machine, held: HeapObject, receiver: HeapV, name: str, args: list[Value]) -> Value:
     if held.shape is Shape.DICT:
         key = symbol_of(args[0]) if args else next(iter(held.entries), symbols.EACH)
-        held.keys.pop(key, None)
-        found = held.entries.pop(key, None)
+        found = keys.taken(m, held, key) if len(args) < 2 or key in held.entries else None
         if found is not None:
             return found
         return extra(m, held, receiver, key) if held.open or len(args) < 2 else args[1]

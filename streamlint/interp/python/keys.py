@@ -10,6 +10,28 @@ from streamlint.trace import StreamId
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
+    from streamlint.interp.state.values import HeapObject, Value
+
+
+def standing(m: Machine, held: HeapObject, sought: Symbol) -> Symbol:
+    """The key under which something stands that code takes out: the only one that it can be.
+
+    ``fetch(name)`` has put a block, and ``del self.blocks[name]`` of another call takes one out: this one.
+    """
+    if held.open or sought in held.entries:
+        return sought
+    others = [key for key in held.entries if not are_two(m, key, sought)]
+    return others[0] if len(others) == 1 else sought
+
+
+def taken(m: Machine, held: HeapObject, sought: Symbol) -> Value | None:
+    """Takes an entry out, with all names by which the table has given it."""
+    key = standing(m, held, sought)
+    held.keys.pop(key, None)
+    found = held.entries.pop(key, None)
+    for name in [name for name, value in held.extra.items() if value == found]:
+        del held.extra[name]
+    return found
 
 
 def are_two(m: Machine, one: Symbol, other: Symbol) -> bool:

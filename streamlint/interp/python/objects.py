@@ -38,6 +38,7 @@ from streamlint.interp.state.values import (
 from streamlint.models.cuda_runtime import SUCCESS_NAMES
 from streamlint.models.schema import Role
 from streamlint.models.torch import GIVES_OF_MODULE, MODULE_RETURNS_SELF, MODULE_STATE
+from streamlint.trace import Origin
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -250,11 +251,15 @@ def set_attribute(m: Machine, value: Value, name: str, new: Value, span: Span) -
             # p.data = other: the tensor object now stands for other memory.
             lifetime.move(m, value, new)
             giving_up.give_up(m, value)
+            if m.buffers[value.id].origin is Origin.ARGUMENT:
+                giving_up.put_into(m, value.id, m.buffers[value.id].name, new)
         case BufferV():
             _replace(m, symbols.Attr(symbols.Thing("buffer", value.id), name), new)
         case SymV(of) if name == "data" and isinstance(new, BufferV):
             m.roles[of] = new
             giving_up.give_up(m, m.roles.pop(symbols.Attr(of, name), None))
+            if arguments.passed(of) is not None:
+                giving_up.put_into(m, of, symbols.text_of(of), new)
         case SymV(of):
             _replace(m, symbols.Attr(of, name), new)
         case _:

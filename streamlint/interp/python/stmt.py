@@ -15,6 +15,7 @@ from streamlint.interp.python import (
     container_methods,
     expr,
     inner_functions,
+    keys,
     loops,
     with_statements,
 )
@@ -159,8 +160,7 @@ def _delete(m: Machine, target: ir.Expr) -> None:
             at = expr.evaluate(m, target.index)
             if isinstance(owner, HeapV):
                 held = m.heap[owner.id]
-                held.entries.pop(symbol_of(at), None)
-                held.keys.pop(symbol_of(at), None)
+                keys.taken(m, held, symbol_of(at))
                 if (
                     isinstance(at, ConstV)
                     and isinstance(at.value, int)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import models
-from streamlint.interp.state import lifetime, names
+from streamlint.interp.state import giving_up, lifetime, names
 from streamlint.interp.state.values import BufferV, EventV, HeapV, TupleV, Value
 from streamlint.trace import (
     Access,
@@ -67,6 +67,7 @@ def end_call(m: Machine, results: Iterable[BufferV], span: Span, *, uses_argumen
     is there if the call used another stream, so that something can be unordered.
     """
     stream = _current(m)
+    giving_up.used_by_owners(m, stream)
     here = [op for op in m.ops if isinstance(op, (Launch, Copy)) and op.at.call == m.call]
     if all(op.stream == stream for op in here):
         return

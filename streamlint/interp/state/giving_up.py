@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamlint.interp.state import lifetime
+from streamlint.interp.state import lifetime, naming
 from streamlint.interp.state.values import BufferV, Flavor, Value
 from streamlint.trace import (
+    Access,
     BufferId,
     Copy,
     Doubt,
@@ -15,10 +16,13 @@ from streamlint.trace import (
     Free,
     FreeKind,
     Launch,
+    Mode,
     Origin,
     Record,
+    Role,
     StreamId,
     StreamKind,
+    SyncStream,
     Wait,
 )
 
@@ -26,9 +30,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.symbols import Symbol
     from streamlint.source import Span
 
 _CALLS = frozenset({Doubt.CALLS})
+_RESULT = frozenset({Doubt.RESULT})
 
 
 def give_up(m: Machine, value: Value | None) -> BufferV | None:
@@ -50,6 +56,54 @@ def give_up(m: Machine, value: Value | None) -> BufferV | None:
         m.life.given_up.add(value.id)
         m.life.candidates.add(value.id)
     return value
+
+
+def put_into(m: Machine, tensor: Symbol | BufferId, name: str, new: BufferV) -> None:
+    """``p.data = host.to("cuda", non_blocking=True)``: who has ``p`` uses the new memory from now on."""
+    if m.buffers[new.id].alloc_stream is None or m.buffers[new.id].space.on_host:
+        m.life.put_into.pop(tensor, None)
+    else:
+        m.life.put_into[tensor] = new
+        naming.rename(m, new, f"{name.removesuffix('.data')}.data")
+
+
+def used_by_owners(m: Machine, current: StreamId) -> None:
+    """Who has a tensor uses what was put into it, once the current stream has waited for its maker."""
+    for tensor, view in list(m.life.put_into.items()):
+        waited = _waited_for(m, view.id, current)
+        if waited is not None:
+            del m.life.put_into[tensor]
+            used = Access(view.id, Mode.READ, view.region, _RESULT)
+            m.emit(
+                Launch(
+                    m.site(waited),
+                    role=Role.AFTER_CALL,
+                    stream=current,
+                    accesses=(used,),
+                    name="use by its owner",
+                )
+            )
+
+
+def _waited_for(m: Machine, number: BufferId, stream: StreamId) -> Span | None:
+    """Where a stream, or the host, has waited for the one that made memory, since that was last written."""
+    owner = m.buffers[number].alloc_stream
+    recorded: set[EventId] = set()
+    found: Span | None = None
+    for op in m.ops:
+        match op:
+            case Launch() | Copy() if any(a.buffer == number and a.mode.writes for a in op.accesses):
+                recorded.clear()
+                found = None
+            case Record(stream=source, event=event) if source == owner:
+                recorded.add(event)
+            case Wait(stream=waiting, event=event) if waiting == stream and event in recorded:
+                found = op.at.span
+            case SyncStream(stream=source) if source == owner:
+                found = op.at.span
+            case _:
+                pass
+    return found
 
 
 def _uses_aside(m: Machine, number: BufferId, owner: StreamId) -> Iterator[int]:

@@ -126,6 +126,8 @@ class Lifetimes:
     """Memory in an attribute to which another thread has assigned something else, and who tells of it."""
     moved: dict[BufferId, BufferV] = field(default_factory=dict)
     """What names of a buffer stand for since ``p.data = other``."""
+    put_into: dict[Symbol | BufferId, BufferV] = field(default_factory=dict)
+    """Memory by the tensors of others that it was put into, until these are seen to use it."""
     gradients: set[BufferId] = field(default_factory=set)
     """Gradients of a backward pass in sight: autograd has allocated them."""
     weak: dict[Symbol, Value] = field(default_factory=dict)

@@ -1,0 +1,76 @@
+"""Calls after which memory goes back that other calls have used on a second stream.
+
+``load()`` allocates on a stream of its own, ``step()`` reads on the current one, and the next ``load()``, or
+``evict()``, drops what was read: only what is allocated after that may get the memory.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.interp.entries.pairs import is_public
+from streamlint.interp.facts import joins
+from streamlint.trace import Alloc, Copy, Free, KeepAlive, Launch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from streamlint import ir
+    from streamlint.interp.entries.pairs import Methods
+    from streamlint.interp.entries.runs import Run
+    from streamlint.trace import Trace
+
+MOST_GIVING_BACK = 6
+"""Such sequences of a class."""
+
+
+def leaves_memory(run: Run) -> bool:
+    """Whether one or two methods leave memory behind that they allocated and that another stream uses."""
+    return len(run.entry.outside_calls) in (1, 2) and any(map(_leaves, run.traces))
+
+
+def _leaves(trace: Trace) -> bool:
+    last = max((op.at.call for op in trace.ops), default=0)
+    allocated = {
+        op.buffer: op.stream
+        for op in trace.ops
+        if isinstance(op, Alloc) and op.stream is not None and op.at.call > 0
+    }
+    for op in trace.ops:
+        if isinstance(op, (Free, KeepAlive)):
+            allocated.pop(op.buffer, None)
+    return any(
+        allocated.get(access.buffer, op.stream) != op.stream
+        for op in trace.ops
+        if isinstance(op, (Launch, Copy)) and op.at.call == last
+        for access in op.accesses
+    )
+
+
+def sequences(
+    module: ir.Module, methods: Methods, leaving: list[tuple[str, ...]]
+) -> Iterator[list[ir.FunctionDecl]]:
+    """``load, step, load, load``: the third call drops what the first one made, the fourth allocates.
+
+    Another method that has to do with the same attributes may drop it too: ``load, step, evict, load``. One
+    that lets streams wait is for the caller to call where it belongs.
+    """
+    number = 0
+    for calls in sorted(leaving, key=len):
+        first = calls[0]
+        if not methods.steps.isdisjoint(calls):
+            continue
+        state = frozenset.intersection(*(methods.own[name] for name in calls))
+        others = (
+            decl.name
+            for decl in methods.by_name.values()
+            if decl.name not in {*calls, *methods.steps, "__init__"}
+            and is_public(decl)
+            and not joins.orders(module, methods.reach[decl.name])
+            and not state.isdisjoint(methods.own[decl.name])
+        )
+        for dropping in (*([first] if len(calls) > 1 else []), *others):
+            number += 1
+            if number > MOST_GIVING_BACK:
+                return
+            yield [methods.by_name[name] for name in (*calls, dropping, first)]
