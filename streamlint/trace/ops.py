@@ -148,6 +148,8 @@ class Barrier(OpBase):
     streams: tuple[StreamId, ...]
     why: Doubt = Doubt.ESCAPE
     name: str = "unresolved call"
+    graphs: tuple[GraphId, ...] = ()
+    """Graphs that it received, and may have launched."""
 
 
 @frozen(kw_only=True)
@@ -289,6 +291,8 @@ class EndCapture(OpBase):
     """In doubt where an exception left the captured block."""
 
     stream: StreamId
+    writes: tuple[Access, ...] = ()
+    """What each launch of the graph writes, and the capture itself does not."""
 
 
 Op: TypeAlias = (

@@ -11,6 +11,7 @@ from streamlint.interp.state.values import (
     CallbackV,
     EventV,
     FuncV,
+    GraphV,
     HeapV,
     PartialV,
     StreamV,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
-    from streamlint.trace import MonitorId
+    from streamlint.trace import GraphId, MonitorId
 
 _ESCAPED = frozenset({Doubt.ESCAPE})
 
@@ -56,10 +57,11 @@ def through(m: Machine, values: Iterable[Value], span: Span, name: str, *, handl
     reached = _reached(m, values)
     streams = list(dict.fromkeys(_streams(m, reached, handles=handles)))
     _may_be_recorded(m, reached, span)
+    graphs = tuple(dict.fromkeys(value.id for value in reached if isinstance(value, GraphV)))
     if streams:
-        here = [stream for (_, _, lane), stream in m.current.items() if lane == m.lane]
-        here += [stream for (kind, _), stream in m.defaults.items() if kind is StreamKind.CURRENT]
-        barrier(m, [*streams, *here], span, name)
+        streams += [stream for (_, _, lane), stream in m.current.items() if lane == m.lane]
+        streams += [stream for (kind, _), stream in m.defaults.items() if kind is StreamKind.CURRENT]
+    barrier(m, streams, span, name, graphs=graphs)
 
 
 def _may_be_recorded(m: Machine, reached: Iterable[_Orders], span: Span) -> None:
@@ -81,11 +83,19 @@ _WITH_REQUESTS = frozenset({Lib.MPI, Lib.KVIKIO, Lib.DISTRIBUTED})
 """Libraries whose calls give a request that is good for nothing but to be waited for."""
 
 
-def barrier(m: Machine, streams: Iterable[StreamV], span: Span, name: str, why: Doubt = Doubt.ESCAPE) -> None:
-    """Marks a call that may order ``streams`` with each other and with the host."""
+def barrier(
+    m: Machine,
+    streams: Iterable[StreamV],
+    span: Span,
+    name: str,
+    why: Doubt = Doubt.ESCAPE,
+    *,
+    graphs: tuple[GraphId, ...] = (),
+) -> None:
+    """Marks a call that may order ``streams`` with each other and with the host, and launch ``graphs``."""
     ids = tuple(dict.fromkeys(stream.id for stream in streams))
-    if ids:
-        m.emit(Barrier(m.site(span), m.lane, streams=ids, why=why, name=name))
+    if ids or graphs:
+        m.emit(Barrier(m.site(span), m.lane, streams=ids, why=why, name=name, graphs=graphs))
 
 
 def recorded_behind(m: Machine, span: Span) -> None:
@@ -152,22 +162,24 @@ def _streams(m: Machine, reached: Iterable[_Orders], *, handles: bool = False) -
                 found += [StreamV(recorded)] if recorded is not None else []
             case HeapV(number):
                 found += [StreamV(stream) for stream in _announced(m, m.monitors[number].id)]
+            case GraphV():
+                pass
             case _:
                 assert_never(value)
     return found
 
 
-_Orders: TypeAlias = StreamV | EventV | HeapV
-"""A stream, an event, or a lock, flag or queue."""
+_Orders: TypeAlias = StreamV | EventV | GraphV | HeapV
+"""A stream, an event, a graph, or a lock, flag or queue."""
 
-_LEADS = frozenset({HeapV, SymV, TupleV, PartialV, CallbackV, FuncV, StreamV, EventV})
+_LEADS = frozenset({HeapV, SymV, TupleV, PartialV, CallbackV, FuncV, StreamV, EventV, GraphV})
 """Values that orders can be got at from; the others lead nowhere."""
 
 
 def _reached(m: Machine, values: Iterable[Value]) -> list[_Orders]:
     """All that orders work and can be got at from some values, however deep, each object once."""
     found: list[_Orders] = []
-    if not (m.streams or m.events or m.monitors):
+    if not (m.streams or m.events or m.graphs or m.monitors):
         return found
     waiting = [value for value in values if type(value) in _LEADS][::-1]
     seen: set[SymV] = set()
@@ -187,7 +199,7 @@ def _reached(m: Machine, values: Iterable[Value]) -> list[_Orders]:
             if not value.holds or value in seen:
                 continue
             seen.add(value)
-        elif isinstance(value, (StreamV, EventV)):
+        elif isinstance(value, (StreamV, EventV, GraphV)):
             found.append(value)
             continue
         inside = [inner for inner in _inside(m, value, scopes) if type(inner) in _LEADS]

@@ -7,7 +7,7 @@ inside it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from streamlint.interp.state.values import ApiV, ConstV, StreamV, Value
@@ -93,6 +93,10 @@ class Recording:
             Access(buffer, mode, region, doubts) for (buffer, region, doubts), mode in self.modes.items()
         )
 
+    def writes(self) -> tuple[Access, ...]:
+        """What no one has written yet when the capture ends."""
+        return () if self.lost else tuple(access for access in self.accesses() if access.mode.writes)
+
 
 def _both(first: Mode) -> Mode:
     return Mode.WRITE if first is Mode.WRITE else Mode.UPDATE
@@ -151,7 +155,8 @@ class Captures:
                 if self._open:
                     # An end on another stream than the begin is of the capture that began last.
                     of = stream if stream in self._open else next(reversed(self._open))
-                    self.ended[stream] = self._open.pop(of)
+                    self.ended[stream] = ended = self._open.pop(of)
+                    op = replace(op, writes=ended.writes())
                 if not self._open:
                     self._streams.clear()
                     self._events.clear()
