@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from streamlint.finding import Edit, Fix
@@ -115,6 +116,8 @@ def _needed(code: str, evidence: Occurrence) -> Iterator[int]:
             yield from _destroyed(trace, later)
         case "SL502" | "SL503" | "SL505":
             yield from _capture_around(trace, later)
+        case "SL506":
+            yield from _captured_before(evidence)
         case _:
             pass
 
@@ -309,6 +312,31 @@ def _waits_before_capture(scene: Scene, evidence: Occurrence) -> Iterator[Fix]:
         yield Fix("Wait before the capture begins", edits, safe=False)
 
 
+def _captured_before(evidence: Occurrence) -> Iterator[int]:
+    """The end of the capture that the memory is part of."""
+    for number in range(evidence.later - 1, -1, -1):
+        op = evidence.trace.ops[number]
+        if isinstance(op, EndCapture) and any(each.buffer == evidence.buffer for each in op.writes):
+            yield number
+            return
+
+
+def _launched_first(scene: Scene, evidence: Occurrence) -> Iterator[Fix]:
+    """``graph.replay()`` between the capture and the first read."""
+    for end in _captured_before(evidence):
+        ended = scene.trace.ops[end]
+        assert isinstance(ended, EndCapture)
+        if ended.graph is None:
+            return
+        for place in chain(scene.behind(end, evidence.later), scene.places(end, evidence.later)):
+            for text, graph in place.sight.graphs(ended.graph):
+                lib = graph.lib
+                line = words.launches(place.sight, lib, text, ended.stream) if lib is not None else None
+                if line is not None:
+                    yield Fix(f"Launch `{text}` first", (place.insertion((line,)),), safe=False)
+                    return
+
+
 _ORDERING = (SyncStream, SyncEvent, SyncDevice)
 
 
@@ -337,6 +365,7 @@ _PLANS: dict[str, Callable[[Scene, Occurrence], Iterator[Fix]]] = {
     "SL502": _joined_to_capture,
     "SL503": _waits_before_capture,
     "SL505": _forked_from_capture,
+    "SL506": _launched_first,
     "SL905": _taken_out,
 }
 FIXED = frozenset(_PLANS)

@@ -16,6 +16,7 @@ from streamlint.interp.state.values import (
     ConstV,
     Env,
     EventV,
+    GraphV,
     HeapV,
     Shape,
     StreamV,
@@ -32,9 +33,9 @@ if TYPE_CHECKING:
 
     from streamlint.interp.state.frames import Frame
     from streamlint.interp.state.machine import Machine
-    from streamlint.trace import BufferId, EventId, StreamId
+    from streamlint.trace import BufferId, EventId, GraphId, StreamId
 
-T = TypeVar("T", StreamV, EventV, BufferV)
+T = TypeVar("T", StreamV, EventV, GraphV, BufferV)
 
 
 @frozen()
@@ -61,6 +62,9 @@ class Sight:
 
     def events(self, number: EventId) -> Iterator[tuple[str, EventV]]:
         return self._found(EventV, number)
+
+    def graphs(self, number: GraphId) -> Iterator[tuple[str, GraphV]]:
+        return self._found(GraphV, number)
 
     def buffers(self, number: BufferId) -> Iterator[tuple[str, BufferV]]:
         return self._found(BufferV, number)

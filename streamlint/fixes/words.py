@@ -14,6 +14,7 @@ from streamlint.models.schema import (
     HostWaitsEvent,
     HostWaitsStream,
     JoinsCaptures,
+    LaunchesGraph,
     Lib,
     NewEvent,
     Records,
@@ -152,6 +153,17 @@ def host_waits_event(sight: Sight, lib: Lib, event: str) -> str | None:
     if method is not None:
         return f"{event}.{method.name}()"
     return _call(sight, lib, HostWaitsEvent, {"event": event, "hEvent": event})
+
+
+def launches(sight: Sight, lib: Lib, graph: str, stream: StreamId) -> str | None:
+    """A line that launches a graph, on the stream that was captured if the library wants to be told."""
+    method = next((api for api in models.BY_LIB[lib].graph_methods if _has(api, LaunchesGraph)), None)
+    if method is None:
+        return None
+    if not method.names:
+        return f"{graph}.{method.name}()"
+    named = next((each for each in names_of(sight, stream) if each.lib is lib), None)
+    return None if named is None else f"{graph}.{method.name}({named.text})"
 
 
 def host_waits_for_all(sight: Sight) -> str | None:

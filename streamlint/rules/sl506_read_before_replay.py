@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from streamlint.finding import Severity
-from streamlint.rules.base import Judged, Note, Place, Problem, Rule, place_of, quoted
+from streamlint.rules.base import Judged, Note, Place, Problem, Rule, place_of, quoted, readable
 from streamlint.trace import (
     Access,
     Barrier,
@@ -84,11 +84,13 @@ def _problem(judged: Judged, end: OpId, ended: EndCapture, written: Access, read
         # warm(graph): it may have launched it.
         doubts |= {Doubt.ESCAPE}
     name = quoted(judged.buffer_name(written.buffer))
+    known = judged.trace.graphs.get(ended.graph) if ended.graph is not None else None
+    graph = quoted(readable(known.name if known is not None else "", "the graph"))
     begins = [n for n in judged.numbers(BeginCapture, before=end) if judged.op(n).lane == ended.lane]
     return Problem(
         later=read,
         buffer=written.buffer,
-        message=f"{name} is read before any launch of the graph that writes it",
+        message=f"{name} is read before any launch of {graph}, which writes it",
         label="nothing has been computed yet",
         help="launch the graph first (PyTorch: `graph.replay()`): a capture runs nothing",
         notes=tuple(Note(judged.op(n).at.span, "what is captured here does not run") for n in begins[-1:]),
@@ -99,7 +101,7 @@ def _problem(judged: Judged, end: OpId, ended: EndCapture, written: Access, read
 
 def _launches_first(read: Place, other: Judged) -> bool:
     """Whether another path launches a graph before it comes to the same place."""
-    reads = other.places.get(read, ())
+    reads = other.places.get(read, [])
     launches = (n for n in other.numbers(Launch) if _is_launch(other, n))
     return bool(reads) and next(launches, reads[-1]) < reads[-1]
 

@@ -293,6 +293,7 @@ class EndCapture(OpBase):
     stream: StreamId
     writes: tuple[Access, ...] = ()
     """What each launch of the graph writes, and the capture itself does not."""
+    graph: GraphId | None = None
 
 
 Op: TypeAlias = (

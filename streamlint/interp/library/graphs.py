@@ -147,7 +147,8 @@ def end(
         if other != stream:
             stream_values.waits(m, stream, other, span, "the end of the capture")
     doubts = _ESCAPED if raised else frozenset()
-    m.emit(EndCapture(m.site(span), m.lane, doubts, stream=stream))
+    made = graph.id if isinstance(graph, GraphV) else None
+    m.emit(EndCapture(m.site(span), m.lane, doubts, stream=stream, graph=made))
     recording = m.captures.ended.get(stream)
     if isinstance(graph, GraphV) and recording is not None:
         recording.sum_up(m.buffers)
