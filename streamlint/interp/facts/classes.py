@@ -78,6 +78,18 @@ def new(m: Machine, decl: ir.ClassDecl) -> HeapV:
     return m.new_object(Shape.INSTANCE, cls=decl, symbol=symbols.Thing(decl.name, len(m.heap)))
 
 
+def declared(cls: ir.ClassDecl) -> dict[str, list[ir.Expr]]:
+    """The annotations of a class by the fields that have them."""
+    found: dict[str, list[ir.Expr]] = {}
+    for statement in cls.load_body():
+        match statement:
+            case ir.Declare(target=ir.Name(id=name), annotation=annotation):
+                found.setdefault(name, []).append(annotation)
+            case _:
+                pass
+    return found
+
+
 def dataclass_fields(m: Machine, decl: ir.ClassDecl) -> dict[str, ir.Expr | None] | None:
     """Field names and defaults of a dataclass, a NamedTuple or a similar class; None for others."""
     fields: dict[str, ir.Expr | None] = {}

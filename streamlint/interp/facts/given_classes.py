@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.frozen import frozen
-from streamlint.interp.facts import scopes, touching, writes
+from streamlint.interp.facts import classes, scopes, touching, writes
 from streamlint.interp.facts.kinds import HOLD_OTHERS
 from streamlint.interp.facts.relevance import all_classes
 from streamlint.interp.state.values import ClassV
@@ -72,6 +72,16 @@ def of_element(project: Project, target: Target, param: str) -> Given | None:
         lambda: _held(project, target.module, next(annotations, None)),
         lambda: None,
     )
+
+
+def of_field(project: Project, cls: ir.ClassDecl, name: str) -> ir.ClassDecl | None:
+    """The class of what a field holds, as its declaration says: ``config: Config``."""
+    said = (
+        (owner, annotation)
+        for owner in project.ancestors(cls)[0]
+        for annotation in classes.declared(owner).get(name, ())
+    )
+    return next((scopes.class_named_by(project, owner.module, one) for owner, one in said), None)
 
 
 def of_name(project: Project, scope: Scope, name: str) -> Given | None:

@@ -92,8 +92,7 @@ def is_captured(m: Machine) -> bool:
 
 
 def _stream(m: Machine) -> StreamId:
-    cupy = m.project.is_cupy(m.frame.env.module)
-    return m.current_stream(Lib.CUPY if cupy else Lib.TORCH).id
+    return m.current_stream(m.project.arrays_of(m.frame.env.module)).id
 
 
 def note(m: Machine, op: str, left: Value, right: Value, result: SymV, span: Span) -> None:
@@ -104,7 +103,7 @@ def note(m: Machine, op: str, left: Value, right: Value, result: SymV, span: Spa
         return
     if any(isinstance(value, SymV) and _is_address(value.symbol) for value in (left, right)):
         return
-    flavor = Flavor.DEVICE_ARRAY if m.project.is_cupy(m.frame.env.module) else Flavor.TORCH
+    flavor = flavors.of_arrays(m.project.arrays_of(m.frame.env.module))
     number = m.emit(Launch(m.site(span), m.lane, stream=_stream(m), accesses=(), name=f"operator {op}"))
     kind = evidence(m, op, left, right)
     m.guesses[result.symbol] = Guess(number, result.symbol, (left, right), flavor, kind)

@@ -98,7 +98,7 @@ HOLD_OTHERS = frozenset(
 
 
 def annotated(annotation: ir.Expr | None, of_class: Callable[[str], Fact] = lambda _: NOTHING) -> Fact:
-    """``x: torch.Tensor``, ``rank: int``, ``group: ProcessGroup | None``, ``page: np.ndarray``.
+    """``x: torch.Tensor``, ``rank: int``, ``group: ProcessGroup | None``, ``rows: wp.array(dtype=float)``.
 
     ``of_class`` says what objects of other classes are, by their names: those of the tree, modules.
     """
@@ -111,6 +111,8 @@ def annotated(annotation: ir.Expr | None, of_class: Callable[[str], Fact] = lamb
             return _named(name, f"{owner}.{name}", of_class)
         case ir.Attr(name=name):
             return _named(name, ir.dotted(annotation), of_class)
+        case ir.Call(func=ir.Attr() as func):
+            return annotated(func, of_class)
         case ir.Binary(op="|", left=left, right=right):
             return joined(annotated(part, of_class) for part in (left, right) if not _is_none(part))
         case ir.Index(value=ir.Name(id="Optional") | ir.Attr(name="Optional"), index=inner):
@@ -135,6 +137,8 @@ def _named(name: str, dotted: str, of_class: Callable[[str], Fact]) -> Fact:
         return tensor(Space.PAGEABLE, Evidence.ASSUMED)
     if dotted in ("cp.ndarray", "cupy.ndarray"):
         return tensor(Space.DEVICE)
+    if dotted.startswith(("wp.array", "warp.array")):
+        return TENSOR
     return of_class(dotted)
 
 

@@ -156,7 +156,7 @@ class Facts:
         said = [
             self.of_annotation(owner.module, annotation)
             for owner in order
-            for annotation in _declared(owner).get(name, ())
+            for annotation in classes.declared(owner).get(name, ())
         ]
         stored = flags.stored_by(self.project, order, name)
         facts = joined(self.of_expression(scope, value) for scope, value in stored if not _is_none(value))
@@ -182,7 +182,10 @@ class Facts:
         order, complete = self.project.ancestors(cls)
         bases = {base.rpartition(".")[2] for one in order for base in one.bases}
         fields = [
-            (one, annotation) for one in order for found in _declared(one).values() for annotation in found
+            (one, annotation)
+            for one in order
+            for found in classes.declared(one).values()
+            for annotation in found
         ]
         own = any(name for one in order for decl in one.methods.values() for name, _ in decl.given)
         if not fields or own or not (complete or bases <= {"NamedTuple", "TypedDict"}):
@@ -391,18 +394,6 @@ _MAKE_TENSORS = torch_model.ONLY_TENSORS_HAVE - torch_model.META_METHODS - {"rec
 
 def _is_none(e: ir.Expr) -> bool:
     return isinstance(e, ir.Const) and e.value is None
-
-
-def _declared(cls: ir.ClassDecl) -> dict[str, list[ir.Expr]]:
-    """The annotations of a class by the fields that have them."""
-    found: dict[str, list[ir.Expr]] = {}
-    for statement in cls.load_body():
-        match statement:
-            case ir.Declare(target=ir.Name(id=name), annotation=annotation):
-                found.setdefault(name, []).append(annotation)
-            case _:
-                pass
-    return found
 
 
 def _part(whole: Fact) -> Fact:

@@ -70,8 +70,8 @@ def _as_buffer(m: Machine, value: SymV, flavor: Flavor) -> BufferV:
         return _moved_pointer(m, guess)
     if guess is not None:
         return guesses.buffer(m, guess)
-    if flavor is Flavor.TORCH and m.project.is_cupy(m.frame.env.module):
-        flavor = Flavor.DEVICE_ARRAY
+    if flavor is Flavor.TORCH:
+        flavor = flavors.of_arrays(m.project.arrays_of(m.frame.env.module))
     symbol = value.symbol
     if _is_on_host(symbol):
         view = m.new_buffer(symbols.text_of(symbol), Space.PAGEABLE, Origin.RESULT, flavor, None)

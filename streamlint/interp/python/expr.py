@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from typing_extensions import assert_never
 
 from streamlint import ir
-from streamlint.interp.facts import answers, classes, guesses
+from streamlint.interp.facts import answers, classes, guesses, known
+from streamlint.interp.facts.kinds import Kind
 from streamlint.interp.library import sizes, tensor_methods, tensors, threads
 from streamlint.interp.python import (
     alike,
@@ -40,7 +41,7 @@ from streamlint.interp.state.values import (
     Value,
     symbol_of,
 )
-from streamlint.trace import UNBOUNDED, Copy, Evidence, Interval, Launch, Symbol
+from streamlint.trace import UNBOUNDED, Copy, Evidence, Interval, Launch, Space, Symbol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -170,7 +171,7 @@ def unary(m: Machine, e: ir.Unary) -> Value:
 
 
 def binary(m: Machine, op: str, left: Value, right: Value, e: ir.Binary | ir.AugAssign) -> Value:
-    left, right = names.settle(m, left), names.settle(m, right)
+    left, right = (_as_host_array(m, names.settle(m, side)) for side in (left, right))
     around = rings.computed(m, op, left, right)
     if around is not None:
         return around
@@ -233,6 +234,15 @@ def binary(m: Machine, op: str, left: Value, right: Value, e: ir.Binary | ir.Aug
 
 def _as_tensor(m: Machine, operand: Value) -> Value:
     return tensors.as_buffer(m, operand, kind=Evidence.INFERRED) if isinstance(operand, SymV) else operand
+
+
+def _as_host_array(m: Machine, operand: Value) -> Value:
+    """``batch.lens`` where ``class Batch`` says ``lens: np.ndarray``: the host computes with it, at once."""
+    if not isinstance(operand, SymV):
+        return operand
+    said = known.of_value(m, operand.symbol)
+    is_array = said.kind is Kind.MEMORY and said.space is Space.PAGEABLE
+    return tensors.as_buffer(m, operand, kind=said.by) if is_array else operand
 
 
 def moved(pointer: BufferV, by: Value, op: str) -> BufferV:

@@ -46,14 +46,38 @@ def settled(m: Machine, value: Value, *used: str) -> Value:
     return made
 
 
-def _class_of(m: Machine, symbol: Symbol) -> Given | None:
+def member(m: Machine, owner: Symbol, name: str) -> symbols.Attr:
+    """An attribute of an unknown object, noted as the field of the class that annotations or callers show.
+
+    ``def build(self, batch: Batch): batch.lens + 1``, where ``class Batch`` says ``lens: np.ndarray``.
+    """
+    found = symbols.Attr(owner, name)
+    if found not in m.owners:
+        cls = _said(m, owner)
+        if cls is not None:
+            m.owners[found] = (cls, name)
+    return found
+
+
+def _said(m: Machine, symbol: Symbol) -> ir.ClassDecl | None:
+    if symbol in m.owners:
+        return given_classes.of_field(m.project, *m.owners[symbol])
+    given = _passed(m, symbol)
+    return given.cls if given is not None and given.shown else None
+
+
+def _passed(m: Machine, symbol: Symbol) -> Given | None:
     match symbol:
         case symbols.Param(call, name, rest=False) if call in m.targets:
-            given = given_classes.of_parameter(m.project, m.targets[call], name)
+            return given_classes.of_parameter(m.project, m.targets[call], name)
         case symbols.Item(symbols.Param(call, name, rest=False)) if call in m.targets:
-            given = given_classes.of_element(m.project, m.targets[call], name)
+            return given_classes.of_element(m.project, m.targets[call], name)
         case _:
-            given = None
+            return None
+
+
+def _class_of(m: Machine, symbol: Symbol) -> Given | None:
+    given = _passed(m, symbol)
     if given is not None or arguments.passed(symbol) is None:
         return given
     scope = _running(m)

@@ -82,7 +82,7 @@ def attribute(m: Machine, value: Value, name: str, span: Span) -> Value:
         case SymV() if name in models.ALIKE_IN_C:
             return ApiV(models.ALIKE_IN_C[name])
         case SymV(of, holds):
-            symbol = symbols.Attr(of, name)
+            symbol = given_objects.member(m, of, name)
             stored = m.roles.get(symbol)
             return stored if stored is not None else SymV(symbol, holds)
         case QueryV(status=True) if name == "value":

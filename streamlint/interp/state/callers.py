@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from streamlint import models
 from streamlint.interp.state import giving_up, lifetime, names
 from streamlint.interp.state.values import BufferV, EventV, HeapV, TupleV, Value
+from streamlint.models.schema import Lib
 from streamlint.trace import (
     Access,
     BufferId,
@@ -57,7 +58,12 @@ def _current(m: Machine) -> StreamId:
     """
     here = m.device, m.lane
     selected = {stream.id for (_, device, lane), stream in m.current.items() if (device, lane) == here}
-    return selected.pop() if len(selected) == 1 else m.default(StreamKind.CURRENT, None).id
+    if len(selected) == 1:
+        return selected.pop()
+    if m.project.arrays_of(m.frames[0].env.module) is Lib.WARP:
+        # Who calls code of Warp's uses its stream, which is no default stream of CUDA.
+        return m.current_stream(Lib.WARP).id
+    return m.default(StreamKind.CURRENT, None).id
 
 
 def end_call(m: Machine, results: Iterable[BufferV], span: Span, *, uses_arguments: bool) -> None:

@@ -26,6 +26,11 @@ def flavor_of(lib: Lib, space: Space) -> Flavor:
     return Flavor.ARRAY if on_host and lib not in (Lib.CORE, Lib.WARP) else FLAVORS[lib]
 
 
+def of_arrays(lib: Lib) -> Flavor:
+    """What arrays are of which only the library is known."""
+    return FLAVORS.get(lib, Flavor.TORCH)
+
+
 def library(view: BufferV) -> Lib:
     """The library whose calls ``view`` goes to; an address has no methods, and goes to cuda-python."""
     return _LIBRARIES.get(view.flavor, Lib.TORCH)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from streamlint import ir, models
 from streamlint.interp.state.budgets import LIMITS, Budgets
 from streamlint.interp.state.values import ApiV, ClassV, FuncV, ModuleV, Value
+from streamlint.models.schema import Lib
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -117,9 +118,13 @@ class Project:
             if module is not None and module.path != path:
                 yield module
 
-    def is_cupy(self, name: str) -> bool:
-        """Whether a module's unknown arrays are CuPy's: it imports CuPy and not PyTorch."""
-        return self.imports(name, "cupy") and not self.imports(name, "torch")
+    def arrays_of(self, name: str) -> Lib:
+        """Whose a module's unknown arrays are: of the library that it imports, if that is not PyTorch."""
+        if not self.imports(name, "torch"):
+            for lib in (Lib.CUPY, Lib.WARP):
+                if self.imports(name, lib.value):
+                    return lib
+        return Lib.TORCH
 
     def imports(self, name: str, *roots: str) -> bool:
         """Whether a module imports anything of one of some packages."""
