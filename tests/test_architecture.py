@@ -292,7 +292,7 @@ WORDS: dict[str, dict[str, str]] = {
     "interp/entries/pairs.py": {"PUBLIC_SPECIALS": "Python"},
     "interp/facts/company.py": {"_JOINED": "library"},
     "interp/facts/guesses.py": {"_ADDRESSES": "guess"},
-    "interp/facts/kinds.py": {"_PLAIN_TYPES": "library", "HOLD_OTHERS": "Python"},
+    "interp/facts/kinds.py": {"_PLAIN_TYPES": "library", "HOLD_OTHERS": "Python", "_OF_PLACES": "Python"},
     "interp/facts/known.py": {
         "_NUMBERS": "Python",
         "_GIVES_OTHERS": "library",

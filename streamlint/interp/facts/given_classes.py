@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.frozen import frozen
-from streamlint.interp.facts import classes, scopes, touching, writes
-from streamlint.interp.facts.kinds import HOLD_OTHERS
+from streamlint.interp.facts import classes, kinds, scopes, touching, writes
 from streamlint.interp.facts.relevance import all_classes
 from streamlint.interp.state.values import ClassV
 from streamlint.models import members
@@ -137,12 +136,7 @@ def _shown(project: Project, target: Target, param: str, steps: int) -> ir.Class
 
 def _held(project: Project, module: str, annotation: ir.Expr | None) -> ir.ClassDecl | None:
     """The class of what is in a container: ``list[Handle]``, ``dict[str, Handle]``."""
-    match annotation:
-        case ir.Index(value=ir.Name(id=holder) | ir.Attr(name=holder), index=held) if holder in HOLD_OTHERS:
-            parts = held.items if isinstance(held, ir.Seq) else (held,)
-            return _only({scopes.class_named_by(project, module, part) for part in parts})
-        case _:
-            return None
+    return _only({scopes.class_named_by(project, module, part) for part in kinds.held(annotation)})
 
 
 def _only(classes: set[ir.ClassDecl | None]) -> ir.ClassDecl | None:

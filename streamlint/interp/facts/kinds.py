@@ -97,6 +97,10 @@ HOLD_OTHERS = frozenset(
 )
 
 
+_OF_PLACES = frozenset({"tuple", "Tuple", "Union"})
+"""Those that say what each place holds, and not what all keys and all values are."""
+
+
 def annotated(annotation: ir.Expr | None, of_class: Callable[[str], Fact] = lambda _: NOTHING) -> Fact:
     """``x: torch.Tensor``, ``rank: int``, ``group: ProcessGroup | None``, ``rows: wp.array(dtype=float)``.
 
@@ -126,6 +130,21 @@ def annotated(annotation: ir.Expr | None, of_class: Callable[[str], Fact] = lamb
             return PLAIN if all(fact.kind is Kind.PLAIN for fact in inside) else NOTHING
         case _:
             return NOTHING
+
+
+def held(annotation: ir.Expr | None) -> tuple[ir.Expr, ...]:
+    """What the elements of a container may be: ``list[torch.Tensor]``, the values of ``dict[str, Page]``."""
+    match annotation:
+        case ir.Index(value=ir.Name(id="Optional") | ir.Attr(name="Optional"), index=inner):
+            return held(inner)
+        case ir.Binary(op="|", left=inner, right=ir.Const(value=None)):
+            return held(inner)
+        case ir.Index(value=ir.Name(id=holder) | ir.Attr(name=holder), index=inside) if holder in HOLD_OTHERS:
+            parts = inside.items if isinstance(inside, ir.Seq) else (inside,)
+            known = tuple(part for part in parts if not _is_ellipsis(part))
+            return known if holder in _OF_PLACES else known[-1:]
+        case _:
+            return ()
 
 
 def _named(name: str, dotted: str, of_class: Callable[[str], Fact]) -> Fact:

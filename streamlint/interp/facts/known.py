@@ -438,7 +438,8 @@ def of_value(m: Machine, symbol: Symbol) -> Fact:
         return PLAIN
     for one in reversed(chain):
         if isinstance(one, symbols.Item):
-            return _part(of_value(m, one.of))
+            whole = _part(of_value(m, one.of))
+            return _element(m, one) if whole.kind is Kind.UNKNOWN and one is symbol else whole
     facts = facts_of(m.project)
     if symbol in m.parameters:
         scope, name = m.parameters[symbol]
@@ -457,3 +458,23 @@ def of_value(m: Machine, symbol: Symbol) -> Fact:
             return facts.of_member(module, symbols.last_name(symbol))
         case _:
             return NOTHING
+
+
+def _element(m: Machine, item: symbols.Item) -> Fact:
+    """What the annotation of a container says of its elements: ``parts: list[torch.Tensor]``."""
+    if item.of in m.parameters:
+        scope, name = m.parameters[item.of]
+        said = [
+            (scope.module.name, known.annotation) for known in scope.function.params if known.name == name
+        ]
+    elif item.of in m.owners:
+        cls, name = m.owners[item.of]
+        said = [
+            (one.module, annotation)
+            for one in m.project.ancestors(cls)[0]
+            for annotation in classes.declared(one).get(name, ())
+        ]
+    else:
+        return NOTHING
+    facts = facts_of(m.project)
+    return joined(facts.of_annotation(module, part) for module, one in said[:1] for part in kinds.held(one))
