@@ -45,8 +45,8 @@ def state(m: Machine, made: HeapV | None, born: int | None = None) -> State:
     """The numbers and flags that an object and what it holds carry: ring positions, phases.
 
     An attribute that is still ``None`` counts: ``self.last = x`` drops the last one from the second call on.
-    So do variables of modules and classes that the path has changed, what dicts hold, and iterators away from
-    their start.
+    So do variables of modules and classes that the path has changed, what dicts hold, iterators away from
+    their start, and how full a ``deque(maxlen=2)`` is.
     """
     found: list[tuple[str, object]] = []
     seen: set[int] = set()
@@ -68,6 +68,8 @@ def state(m: Machine, made: HeapV | None, born: int | None = None) -> State:
             case HeapV(number) if number not in seen:
                 seen.add(number)
                 held = m.heap[number]
+                if held.most is not None:
+                    found.append((prefix, len(held.items)))
                 if iterators.is_iterator(held):
                     found += [(prefix, at)] if (at := iterators.position(m, held)) else []
                 elif held.shape is Shape.INSTANCE:

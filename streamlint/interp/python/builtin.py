@@ -173,7 +173,6 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
             | "tuple"
             | "set"
             | "iter"
-            | "deque"
             | "frozenset"
             | "chain"
             | "OrderedDict"
@@ -184,6 +183,9 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
             | "LifoQueue"
         ):
             return container(m, name, args, kwargs, span)
+        case "deque":
+            most = args[1] if len(args) > 1 else kwargs.get("maxlen")
+            return container_methods.bounded_by(m, container(m, name, args, kwargs, span), most)
         case "len":
             items = elements.listed(m, first)
             if items is not None:

@@ -59,6 +59,20 @@ def joined(m: Machine, a: HeapV, b: HeapV) -> HeapV:
     return made
 
 
+def bounded_by(m: Machine, made: Value, most: Value | None) -> Value:
+    """``deque(maxlen=2)``, ``deque(pages, 2)``"""
+    if isinstance(made, HeapV) and isinstance(most, ConstV) and isinstance(most.value, int):
+        m.heap[made.id].most = most.value
+        _let_go(m.heap[made.id])
+    return made
+
+
+def _let_go(held: HeapObject, *, from_end: bool = False) -> None:
+    """A deque that is full lets go of what stands at the other end."""
+    if held.most is not None and len(held.items) > held.most:
+        held.items = held.items[: held.most] if from_end else held.items[-held.most or len(held.items) :]
+
+
 def method(
     m: Machine, receiver: HeapV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
 ) -> Value | None:
@@ -70,9 +84,12 @@ def method(
                 held.items.insert(0, item)
             else:
                 held.items.append(item)
+            _let_go(held, from_end=name == "appendleft")
             return NONE
         case (("extend" | "update"), [source, *_]):
-            return _extend(m, receiver, source)
+            extended = _extend(m, receiver, source)
+            _let_go(held)
+            return extended
         case (("get" | "get_nowait"), _) if held.items and receiver.id in m.monitors:
             # A queue of threads.
             return held.items.pop(0)
@@ -143,7 +160,7 @@ def copied(m: Machine, value: Value) -> HeapV | None:
     other = m.heap[made.id]
     other.items, other.entries, other.keys = list(held.items), dict(held.entries), dict(held.keys)
     other.open, other.sample, other.born = held.open, held.sample, held.born
-    other.key_sample, other.filled = held.key_sample, held.filled
+    other.key_sample, other.filled, other.most = held.key_sample, held.filled, held.most
     return made
 
 

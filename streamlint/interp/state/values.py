@@ -335,6 +335,8 @@ class HeapObject:
     """What it is for the interpreter: ``range``, ``zip`` and their kin, a thread, a monitor."""
     kind: str = ""
     """The class, where it is not the one that the shape stands for: ``deque``, ``tuple``, ``Queue``."""
+    most: int | None = None
+    """How many elements it keeps: ``deque(maxlen=2)`` lets the others go at the other end."""
     extra: dict[Symbol, Value] = field(default_factory=dict)
     """Elements of an open container that were asked for by an unknown index."""
     told: dict[str, tuple[HeapV, LaneId]] = field(default_factory=dict)
