@@ -28,6 +28,8 @@ from streamlint.models.schema import (
     CaptureStarts,
     Copies,
     Framework,
+    Frees,
+    HostCallback,
     HostWaitsDevice,
     HostWaitsEvent,
     HostWaitsStream,
@@ -121,7 +123,7 @@ TELLING = {
 
 _ALIKE = (
     *(HostWaitsDevice, HostWaitsEvent, HostWaitsStream, Records, StreamWaitsEvent),
-    *(Copies, CaptureStarts, CaptureEnds, InstantiatesGraph, LaunchesGraph),
+    *(Copies, CaptureStarts, CaptureEnds, InstantiatesGraph, LaunchesGraph, Frees, HostCallback),
 )
 ALIKE_IN_C = {
     api.name: f"{framework.modules[0]}.{api.name}"
@@ -129,7 +131,9 @@ ALIKE_IN_C = {
     for api in framework.functions
     if api.effects and all(isinstance(effect, _ALIKE) for effect in api.effects)
 }
-"""CUDA's own functions that order, copy or capture, by name: whoever binds them, they take these arguments.
+"""CUDA's own functions that order, copy, free, capture or queue a host function, by name.
+
+Whoever binds them, they take these arguments:
 
 ``cudart, _ = optional_import("cuda.cudart")``, or ``cudart = ctypes.CDLL("libcudart.so")``.
 """

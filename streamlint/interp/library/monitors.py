@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.library import escape
 from streamlint.interp.state import lifetime
-from streamlint.interp.state.values import NONE, ConstV, HeapV, Shape, Value
+from streamlint.interp.state.values import NONE, ConstV, HeapV, Shape, Value, symbol_of
 from streamlint.models import host
 from streamlint.trace import MAIN_LANE, HostSignal, HostWait, Monitor, MonitorId, MonitorKind
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.symbols import Symbol
     from streamlint.interp.state.values import HeapObject
     from streamlint.source import Span
 
@@ -85,17 +86,33 @@ def set_aside(m: Machine, held: HeapObject, name: str, new: Value, span: Span) -
     """
     held.told.pop(name, None)
     if m.lane != MAIN_LANE and held.attrs.get(name) != new:
-        teller = m.new_object(Shape.INSTANCE, role=ROLE)
-        watch(m, teller, MonitorKind.ATTRIBUTE, span)
-        m.monitors[teller.id] = replace(m.monitors[teller.id], name=name)
-        held.told[name] = teller, m.lane
-        signal(m, teller, span, name)
-        lifetime.lets_go(m, held.attrs.get(name), m.monitors[teller.id].id)
+        teller = _tells(m, held, name, name, span)
+        lifetime.lets_go(m, held.attrs.get(name), teller)
 
 
-def see(m: Machine, held: HeapObject, name: str, span: Span) -> None:
-    """Before ``if not slot.busy``: the path goes on with what another thread has set: that was before."""
-    teller, lane = held.told[name]
+def put_aside(m: Machine, held: HeapObject, item: Value, span: Span) -> None:
+    """``self.free.append(slot)`` in a thread or a host function: who takes the slot knows what that knew."""
+    held.told.pop(symbol_of(item), None)
+    if m.lane != MAIN_LANE:
+        _tells(m, held, symbol_of(item), "container", span)
+
+
+def _tells(m: Machine, held: HeapObject, what: str | Symbol, name: str, span: Span) -> MonitorId:
+    teller = m.new_object(Shape.INSTANCE, role=ROLE)
+    watch(m, teller, MonitorKind.ATTRIBUTE, span)
+    m.monitors[teller.id] = replace(m.monitors[teller.id], name=name)
+    held.told[what] = teller, m.lane
+    signal(m, teller, span, name)
+    return m.monitors[teller.id].id
+
+
+def see(m: Machine, held: HeapObject, what: str | Symbol, span: Span) -> None:
+    """Before ``if not slot.busy``, and behind ``slot = self.free.pop()``.
+
+    The path goes on with what another thread has set, or put there: that was before.
+    """
+    teller, lane = held.told[what]
     if lane != m.lane:
-        del held.told[name]
-        m.emit(HostWait(m.site(span), m.lane, monitor=m.monitors[teller.id].id, name=name))
+        del held.told[what]
+        monitor = m.monitors[teller.id]
+        m.emit(HostWait(m.site(span), m.lane, monitor=monitor.id, name=monitor.name))

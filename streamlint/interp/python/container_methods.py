@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from streamlint.interp.library import monitors
 from streamlint.interp.python import keys
 from streamlint.interp.python.alike import like
 from streamlint.interp.python.containers import SLICE, extra, lazy, put
@@ -85,6 +86,7 @@ def method(
             else:
                 held.items.append(item)
             _let_go(held, from_end=name == "appendleft")
+            monitors.put_aside(m, held, item, span)
             return NONE
         case (("extend" | "update"), [source, *_]):
             extended = _extend(m, receiver, source)
@@ -96,7 +98,10 @@ def method(
         case "popitem", _ if held.shape is Shape.DICT:
             return _pop_item(m, held, receiver, from_front=kwargs.get("last", NONE) == FALSE)
         case (("pop" | "popleft" | "get_nowait"), _):
-            return _pop(m, held, receiver, name, args)
+            taken = _pop(m, held, receiver, name, args)
+            if symbol_of(taken) in held.told:
+                monitors.see(m, held, symbol_of(taken), span)
+            return taken
         case "get", [at, *rest] if held.shape is Shape.DICT:
             found = held.entries.get(symbol_of(at))
             if found is not None:

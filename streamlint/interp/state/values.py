@@ -339,8 +339,9 @@ class HeapObject:
     """How many elements it keeps: ``deque(maxlen=2)`` lets the others go at the other end."""
     extra: dict[Symbol, Value] = field(default_factory=dict)
     """Elements of an open container that were asked for by an unknown index."""
-    told: dict[str, tuple[HeapV, LaneId]] = field(default_factory=dict)
-    """Attributes that a thread or a host function has set and nobody else has seen, with who tells of it."""
+    told: dict[str | Symbol, tuple[HeapV, LaneId]] = field(default_factory=dict)
+    """Attributes and elements that a thread or a host function has put there, and nobody else has seen, with
+    who tells of it."""
 
     @property
     def named(self) -> list[Value]:
