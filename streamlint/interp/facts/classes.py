@@ -90,6 +90,11 @@ def declared(cls: ir.ClassDecl) -> dict[str, list[ir.Expr]]:
     return found
 
 
+def is_data(m: Machine, decl: ir.ClassDecl | None) -> bool:
+    """Whether the objects of a class are declared to be data: ``@dataclass``, ``NamedTuple``."""
+    return decl is not None and dataclass_fields(m, decl) is not None
+
+
 def dataclass_fields(m: Machine, decl: ir.ClassDecl) -> dict[str, ir.Expr | None] | None:
     """Field names and defaults of a dataclass, a NamedTuple or a similar class; None for others."""
     fields: dict[str, ir.Expr | None] = {}

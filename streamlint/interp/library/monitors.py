@@ -92,6 +92,8 @@ def set_aside(m: Machine, held: HeapObject, name: str, new: Value, span: Span) -
 
 def put_aside(m: Machine, held: HeapObject, item: Value, span: Span) -> None:
     """``self.free.append(slot)`` in a thread or a host function: who takes the slot knows what that knew."""
+    if isinstance(item, ConstV):
+        return
     held.told.pop(symbol_of(item), None)
     if m.lane != MAIN_LANE:
         _tells(m, held, symbol_of(item), "container", span)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from streamlint.interp.facts import guesses, known
+from streamlint.interp.facts import classes, guesses, known
 from streamlint.interp.facts.kinds import NO_MEMORY, Kind
 from streamlint.interp.library import (
     layout,
@@ -120,12 +121,20 @@ def holds_stream(m: Machine, value: SymV) -> bool:
 
 
 def buffers_in(
-    m: Machine, values: Iterable[Value], *, unknown: bool = True, objects: bool = False, depth: int = 3
+    m: Machine,
+    values: Iterable[Value],
+    *,
+    unknown: bool = True,
+    objects: bool = False,
+    data: bool = False,
+    depth: int = 3,
 ) -> list[BufferV]:
     """All memory that a call can reach directly through its arguments.
 
     ``objects``: also that of objects which the code has made, as ``return Batch(image, label)`` hands it out.
+    ``data``: of those whose classes are declared as data, a dataclass or its kin.
     """
+    within = partial(buffers_in, m, unknown=unknown, objects=objects, data=data)
     found: list[BufferV] = []
     for value in values:
         match names.settle(m, value):
@@ -133,18 +142,21 @@ def buffers_in(
                 if number not in m.objects:
                     found.append(view)
             case TupleV(items) if depth:
-                found += buffers_in(m, items, unknown=unknown, objects=objects, depth=depth - 1)
+                found += within(items, depth=depth - 1)
             case HeapV(number) if depth and (
-                m.heap[number].shape is not Shape.INSTANCE or (objects and number in m.constructed)
+                m.heap[number].shape is not Shape.INSTANCE
+                or (
+                    number in m.constructed and (objects or (data and classes.is_data(m, m.heap[number].cls)))
+                )
             ):
                 held = m.heap[number]
                 inside = [*held.items, *held.named] + (
                     [held.sample] if held.open and held.sample is not None else []
                 )
-                found += buffers_in(m, inside, unknown=unknown, objects=objects, depth=depth - 1)
+                found += within(inside, depth=depth - 1)
             case SymV(symbols.Spread(), (HeapV() as rest, *_)) if depth:
                 # cuda.pinned(*pages), of which is not known how many there are.
-                found += buffers_in(m, [rest], unknown=unknown, objects=objects, depth=depth)
+                found += within([rest], depth=depth)
             case SymV(symbol) if made := stored.memory_in(m, symbol):
                 found += made
             case SymV(symbol) as value if (

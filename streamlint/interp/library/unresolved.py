@@ -66,7 +66,7 @@ def opaque(
         for view in tensors.buffers_in(m, values, unknown=False):
             tensors.write_on_host(m, view, span, last)
         return m.result(function, span)
-    tensors_given = tensors.buffers_in(m, values, unknown=not of_python)
+    tensors_given = tensors.buffers_in(m, values, unknown=not of_python, data=not of_python)
     lifetime.escapes(m, tensors_given, span)
     if last == "set_result" and tensors_given:
         # torch.futures.Future: who asks for the result waits for an event of the future's.
