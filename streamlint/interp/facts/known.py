@@ -40,6 +40,8 @@ class Told:
     """Those that annotations show to be no memory."""
     tensors: tuple[str, ...]
     """Those that annotations show to be tensors."""
+    on_host: tuple[str, ...]
+    """Those that annotations show to be arrays of NumPy's."""
     memory: tuple[tuple[str, Fact], ...]
     """Those that are used as only memory is."""
 
@@ -86,6 +88,7 @@ class Facts:
             known = self._told[question] = Told(
                 tuple(name for name, fact in said.items() if fact.kind is Kind.PLAIN),
                 tuple(name for name, fact in said.items() if fact == kinds.TENSOR),
+                tuple(name for name, fact in said.items() if fact.space.on_host),
                 tuple((n, fact) for n, fact in used.items() if n in names and fact.kind is Kind.MEMORY),
             )
         return known

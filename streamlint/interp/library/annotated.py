@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import known
 from streamlint.interp.facts.kinds import Kind
+from streamlint.interp.library import tensors
 from streamlint.interp.state import names
-from streamlint.interp.state.values import BufferV, SymV, Value
+from streamlint.interp.state.values import BufferV, Flavor, SymV, Value
 from streamlint.trace import Evidence
 
 if TYPE_CHECKING:
@@ -27,6 +28,14 @@ def is_tensor(m: Machine, value: Value) -> None:
     """``def translate(self, rows: torch.Tensor)`` is called with ``batch.rows``."""
     if isinstance(value, SymV):
         m.forms.tensors.add(value.symbol)
+
+
+def is_host_array(m: Machine, value: Value) -> None:
+    """``def fill(rows: np.ndarray)`` is called with ``(lens + 1) // 2``, of which nothing else is known."""
+    if isinstance(value, SymV):
+        value = tensors.as_buffer(m, value, Flavor.ARRAY, Evidence.INFERRED)
+    if isinstance(value, BufferV):
+        m.is_host_array(value)
 
 
 def is_plain(m: Machine, value: Value) -> None:

@@ -279,6 +279,8 @@ def bind(
         annotated.is_plain(m, names.settle(m, env.names[name]))
     for name in told.tensors:
         annotated.is_tensor(m, names.settle(m, env.names[name]))
+    for name in told.on_host:
+        annotated.is_host_array(m, names.settle(m, env.names[name]))
     for name, fact in told.memory:
         value = names.settle(m, env.names[name])
         if isinstance(value, SymV):
