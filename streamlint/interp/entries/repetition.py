@@ -46,7 +46,8 @@ def state(m: Machine, made: HeapV | None, born: int | None = None) -> State:
 
     An attribute that is still ``None`` counts: ``self.last = x`` drops the last one from the second call on.
     So do variables of modules and classes that the path has changed, what dicts hold, iterators away from
-    their start, and how full a ``deque(maxlen=2)`` is.
+    their start, and how full a ``deque(maxlen=2)`` is, or
+    what code asks for its length.
     """
     found: list[tuple[str, object]] = []
     seen: set[int] = set()
@@ -68,8 +69,8 @@ def state(m: Machine, made: HeapV | None, born: int | None = None) -> State:
             case HeapV(number) if number not in seen:
                 seen.add(number)
                 held = m.heap[number]
-                if held.most is not None:
-                    found.append((prefix, len(held.items)))
+                if held.most is not None or held.counted:
+                    found.append((prefix, len(held.items) + len(held.entries)))
                 if iterators.is_iterator(held):
                     found += [(prefix, at)] if (at := iterators.position(m, held)) else []
                 elif held.shape is Shape.INSTANCE:

@@ -188,6 +188,8 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
             return container_methods.bounded_by(m, container(m, name, args, kwargs, span), most)
         case "len":
             items = elements.listed(m, first)
+            if isinstance(first, HeapV):
+                m.heap[first.id].counted = True
             if items is not None:
                 return ConstV(len(items))
             return text.converted(name, args) or given_by("len", first)

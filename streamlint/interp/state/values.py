@@ -337,6 +337,8 @@ class HeapObject:
     """The class, where it is not the one that the shape stands for: ``deque``, ``tuple``, ``Queue``."""
     most: int | None = None
     """How many elements it keeps: ``deque(maxlen=2)`` lets the others go at the other end."""
+    counted: bool = False
+    """Whether code has asked how many elements there are: then that decides what it does."""
     extra: dict[Symbol, Value] = field(default_factory=dict)
     """Elements of an open container that were asked for by an unknown index."""
     told: dict[str | Symbol, tuple[HeapV, LaneId]] = field(default_factory=dict)
