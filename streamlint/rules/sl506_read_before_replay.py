@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from streamlint.finding import Severity
-from streamlint.rules.base import Judged, Note, Place, Problem, Rule, place_of, quoted, readable
+from streamlint.rules.base import Judged, Note, Place, Problem, Rule, is_return, place_of, quoted, readable
 from streamlint.trace import (
     Access,
     Barrier,
@@ -20,7 +20,6 @@ from streamlint.trace import (
     OpId,
     Origin,
     Overlap,
-    Role,
     Space,
     overlap,
 )
@@ -41,10 +40,7 @@ def check(judged: Judged) -> Iterator[Problem]:
 
 
 def _first_use(judged: Judged, written: Access, end: OpId) -> OpId | None:
-    """What uses the memory next after the capture, if that reads it.
-
-    What an unseen caller does with it is its own business: who captures to warm up throws the result away.
-    """
+    """What uses the memory next after the capture in the same call from outside, if that reads it."""
     after = [
         number
         for numbers in (judged.index.of_buffer, judged.index.by_host)
@@ -60,7 +56,7 @@ def _first_use(judged: Judged, written: Access, end: OpId) -> OpId | None:
         access.mode.reads and overlap(access.region, written.region) is not Overlap.NO for access in uses
     )
     is_own_launch = isinstance(first, Launch) and first.graph is not None and any(u.mode.writes for u in uses)
-    same_call = first.role is Role.CODE and first.at.call == judged.op(end).at.call
+    same_call = first.at.call == judged.op(end).at.call
     return min(after) if reads and same_call and not is_own_launch else None
 
 
@@ -78,7 +74,10 @@ def _is_unwritten(judged: Judged, buffer: BufferId, end: OpId) -> bool:
 
 def _problem(judged: Judged, end: OpId, ended: EndCapture, written: Access, read: OpId) -> Problem:
     op = judged.op(read)
+    assert isinstance(op, (Launch, Copy, HostAccess))
+    # Who captures to warm up throws the result away: of one that is handed out nothing is sure.
     doubts = op.doubts | ended.doubts | written.doubts
+    doubts |= {d for use in op.accesses if use.buffer == written.buffer for d in use.doubts}
     unseen = map(judged.op, judged.numbers(Barrier, first=end + 1, before=read))
     if any(isinstance(call, Barrier) and call.graphs for call in unseen):
         # warm(graph): it may have launched it.
@@ -86,11 +85,12 @@ def _problem(judged: Judged, end: OpId, ended: EndCapture, written: Access, read
     name = quoted(judged.buffer_name(written.buffer))
     known = judged.trace.graphs.get(ended.graph) if ended.graph is not None else None
     graph = quoted(readable(known.name if known is not None else "", "the graph"))
+    verb = "handed out" if is_return(op) else "read"
     begins = [n for n in judged.numbers(BeginCapture, before=end) if judged.op(n).lane == ended.lane]
     return Problem(
         later=read,
         buffer=written.buffer,
-        message=f"{name} is read before any launch of {graph}, which writes it",
+        message=f"{name} is {verb} before any launch of {graph}, which writes it",
         label="nothing has been computed yet",
         help="launch the graph first (PyTorch: `graph.replay()`): a capture runs nothing",
         notes=tuple(Note(judged.op(n).at.span, "what is captured here does not run") for n in begins[-1:]),
@@ -145,8 +145,8 @@ print(y.sum().item())
 ```
 
 ## Limits
-Only reads of the call from outside that captures count: what an unseen caller does with a result that is
-handed out is not known, and many capture to warm up and throw it away. Memory that was written before the
+What an unseen caller does with a result that is handed out is not known: many capture to warm up and throw it
+away, so that is `possible` only. Memory that was written before the
 capture, by a warm-up or because the caller passes it, has a value. Gradients of a captured `backward()` are
 not followed.
 
