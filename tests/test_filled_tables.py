@@ -149,3 +149,36 @@ def test_another_event_of_a_table_is_recorded_where_the_one_is_that_stands_for_a
         tmp_path, written(tmp_path, {"run.py": MARKED.format(made=made)}), engine.Settings()
     )
     assert {one.code for one in report.findings} == found
+
+
+MOVED = """\
+import torch
+
+
+class Offloaded:
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+
+    def run(self):
+        state = self.optimizer.state
+        for name, value in state.items():
+            host = torch.empty(value.shape, pin_memory=True)
+            host.copy_(value, non_blocking=True)
+            state[name] = host
+        {wait}
+        return sum(float(state[name][0]) for name in state)
+"""
+
+
+@pytest.mark.parametrize(("wait", "lines"), [("pass", [12, 15]), ("torch.cuda.synchronize()", [])])
+def test_a_loop_that_replaces_elements_comes_by_those_that_were_there(
+    tmp_path: Path, wait: str, lines: list[int]
+) -> None:
+    """The value at the next name is none that the loop has put there; what comes behind it finds those.
+
+    So does the next call, which copies from them.
+    """
+    files = written(tmp_path, {"moved.py": MOVED.format(wait=wait)})
+    findings = engine.analyze(tmp_path, files, engine.Settings()).findings
+    sure = [one for one in findings if one.confidence is not Confidence.POSSIBLE]
+    assert sorted({one.primary.line for one in sure}) == lines

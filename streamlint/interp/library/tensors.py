@@ -43,11 +43,11 @@ from streamlint.trace import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
-    from streamlint.trace import StreamId
+    from streamlint.trace import BufferId, StreamId
 
 _OPAQUE = frozenset({Doubt.OPAQUE})
 _GUESSED = frozenset({Doubt.OPAQUE, Doubt.GUESSED})
@@ -347,15 +347,24 @@ def _known_as(m: Machine, made: BufferV, operands: Sequence[BufferV]) -> None:
 
 
 def opaque_work(
-    m: Machine, name: str, views: Sequence[BufferV], span: Span, *, surely: bool = False
+    m: Machine,
+    name: str,
+    views: Sequence[BufferV],
+    span: Span,
+    *,
+    surely: bool = False,
+    fills: Collection[BufferId] = (),
 ) -> Value:
     """An unresolved call that was given tensors: reads them, result on the current stream.
 
-    ``surely``: it is an operator of an extension, which uses at least those on a device.
+    ``surely``: it is an operator of an extension, which uses at least those on a device. ``fills``: what it
+    can only write.
     """
     opaque = frozenset[Doubt]() if surely else _OPAQUE
     reads = [
-        Access(view.id, Mode.READ, view.region, _GUESSED if m.space(view).on_host else opaque)
+        Access(view.id, Mode.WRITE, view.region, _OPAQUE)
+        if view.id in fills
+        else Access(view.id, Mode.READ, view.region, _GUESSED if m.space(view).on_host else opaque)
         for view in views
     ]
     space = Space.DEVICE if any(m.space(view) is Space.DEVICE for view in views) else Space.UNKNOWN

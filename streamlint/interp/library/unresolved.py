@@ -23,7 +23,7 @@ from streamlint.interp.state.values import (
 from streamlint.models import cuda_driver, cuda_runtime, host
 from streamlint.models import torch as torch_model
 from streamlint.models.schema import Lib
-from streamlint.trace import Access, CudaCall, Doubt, Launch, Mode
+from streamlint.trace import Access, Alloc, Copy, CudaCall, Doubt, HandOff, HostAccess, Launch, Mode, Origin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
     from streamlint.source import Span
+    from streamlint.trace import BufferId
 
 
 _ASSUMED = frozenset({Doubt.OPAQUE})
@@ -95,7 +96,42 @@ def opaque(
         return m.result(function, span)
     if escape.carries_order(m, values):
         return m.result(function, span, tuple(values[:6]))
-    return tensors.opaque_work(m, last, tensors_given, span, surely=registered)
+    fills = _filled(m, function, tensors_given) if isinstance(function, str) else ()
+    return tensors.opaque_work(m, last, tensors_given, span, surely=registered, fills=fills)
+
+
+def _filled(m: Machine, function: str, views: Sequence[BufferV]) -> frozenset[BufferId]:
+    """What a function of another package writes: memory that nothing has used, if nobody uses its result.
+
+    ``out = torch.empty_like(q)``, then ``ops.attention(q, out)``: it must write something, and there is
+    nothing to read in that. In the next turn it fills the same again. What takes arrays of CuPy's, as
+    pylibraft does, has streams of its own, and may wait for them.
+    """
+    if m.frame.calling is None or m.frame.calling is not m.frame.unused:
+        return frozenset()
+    for number in {view.id for view in views if view.flavor is Flavor.TORCH} - m.life.outputs.keys():
+        if _is_untouched(m, number):
+            m.life.outputs[number] = function
+    return frozenset(view.id for view in views if m.life.outputs.get(view.id) == function)
+
+
+def _is_untouched(m: Machine, number: BufferId) -> bool:
+    """Whether the last that was done with memory of a device is to allocate it."""
+    if m.buffers[number].origin is not Origin.ALLOCATED or m.buffers[number].space.on_host:
+        return False
+    for op in reversed(m.ops):
+        match op:
+            case Alloc(buffer=allocated) if allocated == number:
+                return True
+            case Launch(accesses=accesses) | Copy(accesses=accesses) | HostAccess(accesses=accesses) if any(
+                access.buffer == number for access in accesses
+            ):
+                return False
+            case HandOff(buffer=given) if given == number:
+                return False
+            case _:
+                pass
+    return False
 
 
 def _is_registered(m: Machine, function: str | Symbol) -> bool:

@@ -408,7 +408,9 @@ def set_index(m: Machine, container: Value, at: Value, value: Value, span: Span)
             if isinstance(value, (BufferV, EventV, HeapV, TupleV)) or stream_values.is_shown(
                 m, value, Role.STREAM
             ):
-                m.roles[symbols.Item(base, symbol_of(at))] = value
+                place = symbols.Item(base, symbol_of(at))
+                m.roles[place] = value
+                m.stores.put(place)
             else:
                 m.roles.pop(symbols.Item(base, symbol_of(at)), None)
         case _:

@@ -35,6 +35,7 @@ def run_for(m: Machine, s: ir.For) -> None:
         _for_generator(m, s, source)
         return
     loop_steps.enter(m)
+    m.stores.walking.append(m.steps)
     filling, endless = m.filling, m.endless
     try:
         with lifetime.holding(m, source):
@@ -47,6 +48,7 @@ def run_for(m: Machine, s: ir.For) -> None:
                     return
     finally:
         m.loops -= 1
+        m.stores.walking.pop()
         if filling is None:
             containers.filled(m)
         m.filling, m.endless = filling, endless

@@ -60,6 +60,7 @@ def run(m: Machine, s: ir.Stmt) -> None:
         case ir.AugAssign():
             _augment(m, s)
         case ir.Eval():
+            frame.unused = s.value
             expr.evaluate(m, s.value)
         case ir.With():
             with_statements.run_with(m, s.items, s.body)

@@ -35,6 +35,8 @@ class Frame:
     """Whether the target of a loop is being bound."""
     calling: ir.Call | None = None
     """The call that is being made, as it is written."""
+    unused: ir.Expr | None = None
+    """The expression that stands as a statement: nobody uses its value."""
     gradless: bool = False
     """Whether PyTorch keeps no operands for a backward pass: in ``torch.no_grad()``."""
     cls: ir.ClassDecl | None = None

@@ -120,6 +120,8 @@ class Lifetimes:
     """Memory that a tensor gave back for more, if that was more."""
     freed_on: dict[BufferId, StreamId] = field(default_factory=dict)
     """On which streams memory is to be freed that was allocated on another one."""
+    outputs: dict[BufferId, str] = field(default_factory=dict)
+    """Memory that code has allocated for unseen functions to fill, with the names of these."""
     elements: dict[BufferId, int] = field(default_factory=dict)
     """How many elements tensors were allocated with."""
     let_go: dict[BufferId, tuple[MonitorId, LaneId]] = field(default_factory=dict)

@@ -13,6 +13,7 @@ from streamlint.interp.state.forms import Forms
 from streamlint.interp.state.frames import call_of_maker
 from streamlint.interp.state.lifetime import Lifetimes, in_pinned_pool
 from streamlint.interp.state.numbers import Numbers
+from streamlint.interp.state.stored import Stores
 from streamlint.interp.state.values import (
     NONE,
     Born,
@@ -192,6 +193,7 @@ class Machine:
     """What there was before the outermost loop of unknown length that is open ..."""
     filled: dict[int, Symbol] = field(default_factory=dict)
     """... and the dicts that it fills, with a key that a pass puts there."""
+    stores: Stores = field(default_factory=Stores)
     guesses: dict[Symbol, Guess] = field(default_factory=dict)
     """Operators on unknown values, by their result: see ``interp/facts/guesses.py``."""
     captures: Captures = field(default_factory=Captures)

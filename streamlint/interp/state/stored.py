@@ -6,6 +6,7 @@ was put into it lives as long as something holds the object. Others may be held 
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from streamlint.interp.state import symbols
@@ -17,6 +18,23 @@ if TYPE_CHECKING:
 
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
+
+
+@dataclass(slots=True)
+class Stores:
+    """Which loops put something into unknown objects: see ``at``."""
+
+    walking: list[int] = field(default_factory=list)
+    """The loops over something that are open, by the step at which each began."""
+    by: dict[Symbol, int | None] = field(default_factory=dict)
+    """Places at which code put something, and the innermost loop that was open then."""
+
+    def put(self, place: Symbol) -> None:
+        self.by[place] = self.walking[-1] if self.walking else None
+
+    def is_walked(self, place: Symbol) -> bool:
+        """Whether the loop that put something at a place is still open."""
+        return self.by.get(place) in self.walking
 
 
 def whole(symbol: Symbol) -> Symbol:
@@ -65,9 +83,28 @@ def _made(m: Machine, value: Value) -> Iterator[BufferV]:
 
 
 def at(m: Machine, place: symbols.Item) -> Value | None:
-    """What code has put at a place, or at each: a loop over the keys of a dict has come by all of them."""
+    """What code has put at a place, or at each: a loop over the keys of a dict has come by all of them.
+
+    While it runs it has not: ``for name, value in state.items(): state[name] = offload(value)`` finds at the
+    second name what was there before, which is of the same kind as what was at the first.
+    """
     found = m.roles.get(place)
     if found is not None:
         return found
-    first = symbols.Item(place.of, symbols.constant(0))
-    return m.roles.get(symbols.Item(place.of, first)) if place.at is not first else None
+    first = symbols.Item(place.of, symbols.Item(place.of, symbols.constant(0)))
+    if place is first:
+        return None
+    if m.stores.is_walked(first):
+        _ask_alike(m, first, place)
+        return None
+    return m.roles.get(first)
+
+
+def _ask_alike(m: Machine, first: symbols.Item, place: symbols.Item) -> None:
+    """What the path took one thing to be, another is too: ``isinstance(state[name], torch.Tensor)``."""
+    for key, answer in tuple(m.oracle.memo.items()):
+        match key:
+            case symbols.Call(func, (asked, *options)) if asked is first:
+                m.oracle.answer(symbols.Call(func, (place, *options)), answer)
+            case _:
+                pass
