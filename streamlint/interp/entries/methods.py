@@ -83,6 +83,7 @@ def alone_and_in_pairs(
     if len(methods.by_name) > MOST_PAIRED:
         project.budgets.never_run.add((cls.qualname, "pairs of methods"))
     found = pairs(project, module, cls.qualname, public, methods, told)
+    histories = _histories(project, module, cls, _called_from_outside(methods))
     for number, pair in enumerate(found[:MOST_PAIRS], 1):
         first, second = pair.first, pair.second
         if first in quiet and second in quiet and not pair.of_module:
@@ -93,7 +94,8 @@ def alone_and_in_pairs(
         queues = not ir.PUTS.isdisjoint(methods.reach[first.name]) and "len" in second.called
         times = QUEUED_CALLS if queues else 1
         entry = _sequence(project, module, construction, [*[first] * times, second], methods, repeat=False)
-        needs = second.qualname in told.quiet and second.name not in methods.steps
+        is_step = second.name in methods.steps
+        needs = not is_step and (second.qualname in told.quiet or histories.needs(second.name, first.name))
         shown = told.shows_order(cls, [first.name, second.name])
         yield replace(entry, needs_earlier=needs, order_in_sight=shown)
 

@@ -80,6 +80,14 @@ class Histories:
             order.append(name)
         return tuple(order[:-1]) if len(order) <= MOST_EARLIER + 1 else ()
 
+    def needs(self, name: str, earlier: str) -> bool:
+        """Whether a method uses what only another one has set: by itself it works with what is not known.
+
+        ``def initialize(self): self.model = Model()`` where there is no constructor, and ``self.model(x)``.
+        """
+        uses = self._uses(name)
+        return bool(self._uses(earlier).sets & uses.reads - uses.fills - self._uses("__init__").fills)
+
     def _require(self, name: str, order: list[str], asked: set[str]) -> None:
         """Puts a method behind those that it needs."""
         asked.add(name)
