@@ -28,6 +28,7 @@ from streamlint.trace import (
     MonitorKind,
     Op,
     OpId,
+    Origin,
     Overlap,
     Provenance,
     Record,
@@ -62,6 +63,8 @@ def settle(problem: Problem, judged: Judged, run: Run, paths: Sequence[Judged]) 
     doubts -= answered(judged, problem, run.entry)
     doubts |= guessed(judged, problem)
     doubts |= _of_outside_calls(judged, problem.earlier, problem.later, run)
+    if isinstance(later, Free) and Doubt.CALLS in doubts and _may_end_aside(judged, later, run):
+        doubts.add(Doubt.SOME_PATHS)
     if Doubt.SAME_STREAM in doubts and _are_two_streams(judged, earlier, later):
         doubts.discard(Doubt.SAME_STREAM)
         doubts |= barriers_between(judged, problem.earlier, problem.later)
@@ -121,6 +124,17 @@ def _is_waited_for_behind(judged: Judged, first: OpId, second: OpId) -> bool:
         )
         for op in map(judged.op, judged.numbers(Wait, SyncEvent, SyncStream, first=second + 1, before=shown))
     )
+
+
+def _may_end_aside(judged: Judged, drop: Free, run: Run) -> bool:
+    """Whether the caller may wait for what a call has left before it allocates.
+
+    It may call a step, as in ``self._send(x)``, and then ``current.wait_stream(self.side)``. What callers
+    gave is theirs anyway.
+    """
+    if judged.trace.buffers[drop.buffer].origin is Origin.ARGUMENT:
+        return False
+    return run.entry.is_step or run.entry.has_callers or bool(run.entry.orders_elsewhere)
 
 
 def _of_outside_calls(judged: Judged, first: OpId, second: OpId, run: Run) -> set[Doubt]:

@@ -38,6 +38,7 @@ from streamlint.trace import (
     Doubt,
     Event,
     EventId,
+    Free,
     OpId,
     Record,
     Trace,
@@ -291,6 +292,8 @@ def _order_of_reuse(
     of the last ``y`` too early. One wait before it is enough for both.
     """
     again = judged.op(candidate.problem.later)
+    if isinstance(again, Free):
+        return _order_before_the_caller(judged, candidate, again, orders)
     if not isinstance(again, Alloc) or again.stream is None or candidate.problem.earlier is None:
         return None
     of_stream = judged.index.of_stream.get(again.stream, [])
@@ -301,6 +304,29 @@ def _order_of_reuse(
             waits.earlier is not None
             and _agent(judged, waits.earlier) == _agent(judged, candidate.problem.earlier)
             and confidence(waits, judged.trace).rank >= confidence(candidate.problem, judged.trace).rank
+        ):
+            return other
+    return None
+
+
+def _order_before_the_caller(
+    judged: Judged, candidate: Candidate, drop: Free, orders: Mapping[int, Sequence[Candidate]]
+) -> Candidate | None:
+    """The missing wait after whose place the caller would not get the memory too early either.
+
+    ``return y`` without a join hands ``y`` out too early, and the caller's next tensor may get the memory of
+    what ``y`` was made of: one wait before the return is enough for both.
+    """
+    use, owner = candidate.problem.earlier, judged.trace.buffers[drop.buffer].alloc_stream
+    for other in (each for group in orders.values() for each in group):
+        begin, end = other.problem.earlier, other.problem.later
+        if use is None or begin is None or judged.op(end).at.call != drop.at.call:
+            continue
+        if (
+            (_agent(judged, begin), _agent(judged, end)) == (_agent(judged, use), ("stream", owner))
+            and confidence(other.problem, judged.trace).rank
+            >= confidence(candidate.problem, judged.trace).rank
+            and _is_before(judged, use, _waited_for(judged, begin, end))
         ):
             return other
     return None

@@ -23,6 +23,7 @@ from streamlint.trace import (
     Op,
     OpId,
     Origin,
+    Record,
     Space,
     StreamId,
     StreamKind,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 _NONE: frozenset[Doubt] = frozenset()
 _SAME = frozenset({Doubt.SAME_STREAM})
+_CALLS = frozenset({Doubt.CALLS})
 
 
 def frees(judged: Judged, kind: FreeKind) -> Iterator[tuple[OpId, Free]]:
@@ -125,7 +127,26 @@ def reuse(judged: Judged, use: OpId, free: OpId) -> tuple[OpId, frozenset[Doubt]
             best = (OpId(number), doubts)
         if not doubts:
             break
-    return best
+    return best or _behind_the_call(judged, use, free, buffer)
+
+
+def _behind_the_call(
+    judged: Judged, use: OpId, free: OpId, buffer: Buffer
+) -> tuple[OpId, frozenset[Doubt]] | None:
+    """What a call has allocated on its caller's stream, and dropped, the caller may get again at once.
+
+    Not if the caller gets an event behind the use: it may wait for that first.
+    """
+    call, user = judged.op(free).at.call, stream_of(judged.op(use))
+    records = judged.numbers(Record, first=use + 1)
+    handed = (op for op in map(judged.op, records) if isinstance(op, Record) and op.stream == user)
+    if any(judged.trace.events[op.event].handed for op in handed):
+        return None
+    for number, op in enumerate(judged.trace.ops):
+        if is_return(op) and op.at.call == call and stream_of(op) == buffer.alloc_stream:
+            ordering = judged.hb.ordered(use, OpId(number))
+            return None if ordering.verdict is Verdict.YES else (OpId(number), ordering.doubts | _CALLS)
+    return None
 
 
 def allocated(judged: Judged, number: OpId, stream: StreamId | None) -> Buffer | None:

@@ -155,7 +155,8 @@ y = torch.empty(n, device="cuda")
 ```
 
 ## Limits
-Without a later allocation of the same stream in sight nothing is reported. A tensor that unresolved
+Without a later allocation of the same stream in sight nothing is reported, unless a call drops what it has
+allocated on its caller's stream: the caller goes on to allocate there. A tensor that unresolved
 code received, or that autograd may have saved for the backward pass, may still be referenced: then
 the finding is only `possible`. The sizes of the two allocations are not compared.
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.interp.python import functions, unseen_caller
+from streamlint.interp.state import lifetime
 from streamlint.interp.state.ends import Jumped, PathEnds, Returned
 from streamlint.trace import Role, SyncDevice
 
@@ -51,5 +52,6 @@ def _run(m: Machine, made: FuncV) -> None:
         m.emit(SyncDevice(m.site(made.function.span), m.lane, role=Role.SET_UP, device=device, name="set up"))
     # A hook on a gradient runs in the middle of another backward pass.
     m.last_backward = None
-    with suppress(PathEnds, Jumped):
+    # Who calls it has it, and will call it again.
+    with suppress(PathEnds, Jumped), lifetime.holding(m, made):
         unseen_caller.call_outside(m, made, m.call + 1)
