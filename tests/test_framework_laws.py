@@ -128,6 +128,7 @@ def test_blocking_streams_are_not_ordered_among_each_other(tmp_path: Path) -> No
         x += 1
     with second:
         y = x + 1
+    cp.cuda.Device().synchronize()
     """
     check(tmp_path, body, "SL101")
 
@@ -167,7 +168,8 @@ COPIES = {
         "SL201",
     ),
     "cupy: set from pinned memory does not release it": (
-        "x = array(); h = cupyx.zeros_pinned(N); x.set(h, stream=cp.cuda.Stream()); h[:] = 9",
+        "x = array(); h = cupyx.zeros_pinned(N); x.set(h, stream=cp.cuda.Stream()); h[:] = 9; "
+        "cp.cuda.Device().synchronize()",
         "SL202",
     ),
     "cupy: asarray from pinned memory does not release it": (
@@ -370,4 +372,4 @@ POOLS = {
 @pytest.mark.parametrize("law", POOLS)
 def test_memory_that_is_handed_out_again(tmp_path: Path, law: str) -> None:
     body, expected = POOLS[law]
-    check(tmp_path, body.replace("; ", "\n"), expected)
+    check(tmp_path, body.replace("; ", "\n") + "\ntorch.cuda.synchronize()", expected)

@@ -119,7 +119,7 @@ def test_unresolved_code_may_keep_a_reference(tmp_path: Path) -> None:
     assert codes(tmp_path, body, "from elsewhere import unknown") == [("SL401", "possible")]
 
 
-@pytest.mark.parametrize(("gone", "confidence"), [("del z", "possible"), ("del x, z", "certain")])
+@pytest.mark.parametrize(("gone", "confidence"), [("del z", "likely"), ("del x, z", "certain")])
 def test_a_conversion_may_be_its_operand_which_lives_on(tmp_path: Path, gone: str, confidence: str) -> None:
     body = f"x = make(7.0); z = x.float(); use(out, z, side); {gone}; y = make(9.0)"
     assert codes(tmp_path, body) == [("SL401", confidence)]
