@@ -69,7 +69,9 @@ def test_messages_can_be_understood(file: Path, analyzed: Callable[[Path], Repor
         texts = [one.message, one.help, *(note.message for note in one.related)]
         for first, second in (*_STREAMS.findall(one.message), *_WAITING.findall(one.help)):
             assert first != second, texts
-        assert not any(_OURS.search(text) or _NAMELESS.search(text) for text in texts), texts
+        ours = (found.group() for text in texts for found in _OURS.finditer(text))
+        assert not any(word not in source for word in ours), texts
+        assert not any(_NAMELESS.search(text) for text in texts), texts
         for name in re.findall(r"`([^`]+)`", one.message):
             words = set(re.findall(r"[^\W\d]\w*", name)) - _NOT_IN_THE_TEXT
             assert not [word for word in words if word not in source], one.message

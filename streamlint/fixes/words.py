@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import models
 from streamlint.frozen import frozen
+from streamlint.models import words as library_words
 from streamlint.models.schema import (
     CurrentStream,
     DefaultStream,
@@ -18,9 +19,7 @@ from streamlint.models.schema import (
     Lib,
     NewEvent,
     Records,
-    StreamWaits,
     StreamWaitsEvent,
-    StreamWaitsStream,
 )
 
 if TYPE_CHECKING:
@@ -80,15 +79,9 @@ def stream_waits(sight: Sight, second: Named, first: Named, event: str) -> tuple
         return None
     lib = second.lib
     if not second.raw and not first.raw:
-        waits = _method(lib, StreamWaitsStream, "self")
-        if waits is not None:
-            return (f"{second.text}.{waits.name}({first.text})",)
-        either = _method(lib, StreamWaits)
-        if either is not None:
-            return (f"{second.text}.{either.name}({first.text})",)
-        waits, records = _method(lib, StreamWaitsEvent, "self"), _method(lib, Records)
-        if waits is not None and records is not None:
-            return (f"{second.text}.{waits.name}({first.text}.{records.name}())",)
+        said = library_words.of(lib)
+        if said is not None:
+            return (said.wait.format(first=first.text, second=second.text),)
     made = _new_event(sight, lib)
     recorded = event_records(sight, lib, event, first)
     waited = _stream_waits_event(sight, lib, event, second)

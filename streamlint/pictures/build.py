@@ -65,6 +65,7 @@ def scene_of(evidence: Occurrence, sources: SourceFiles, last: Scene | None = No
     """
     known = last.judged if last is not None else None
     judged = known if known is not None and known.trace is evidence.trace else judge(evidence.trace)
+    judged = judged.seen_from(evidence.later, evidence.earlier)
     focus = focus_of(judged, evidence)
     return Scene(judged, focus, tuple(chosen(judged, focus)), sources)
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
 from streamlint.finding import Confidence, Severity
 from streamlint.frozen import frozen
 from streamlint.trace import (
+    CURRENT_DEVICE,
+    WHOLE,
     Barrier,
     BufferId,
     Copy,
@@ -20,13 +22,17 @@ from streamlint.trace import (
     EventId,
     HostAccess,
     Launch,
+    Named,
     Op,
     OpId,
     Record,
+    Region,
     Role,
     StreamId,
+    StreamKind,
     Trace,
     Wait,
+    Words,
 )
 from streamlint.witness import UNDECLARED, ByError, Witness
 
@@ -66,6 +72,15 @@ class Judged:
     """Streams of one name with unordered work: ``stream`` of a helper, and ``stream`` of its caller.
 
     Whether the lines that make them tell them apart; of two that they do not, this is the later one."""
+    seen: tuple[OpId, ...] = ()
+    """The ops whose names messages use, the nearest first: see ``seen_from``."""
+
+    def seen_from(self, *numbers: OpId) -> Judged:
+        """The same for a message at an op: things have the names that its function gives them.
+
+        A stream that it does not name may have a name in the function of the other op, if one follows.
+        """
+        return replace(self, seen=numbers)
 
     def op(self, number: OpId) -> Op:
         return self.trace.ops[number]
@@ -89,6 +104,9 @@ class Judged:
     def stream_name(self, stream: StreamId) -> str:
         """What the user calls a stream. Two of one name are told apart by the lines that make them."""
         known = self.trace.streams[stream]
+        local = self._stream_here(stream)
+        if local:
+            return local
         name = readable(known.name, "")
         if not name:
             name = f"the stream made in line {known.span.line}" if known.span is not None else "a stream"
@@ -98,12 +116,46 @@ class Judged:
             return name
         return f"{quoted(name)} of line {known.span.line}" if self.namesakes.get(stream) else name
 
+    def _at(self, number: OpId, thing: Named) -> str:
+        """What the function of an op calls something; in backticks if a blank shows no name otherwise."""
+        site = self.op(number).at
+        name = self.trace.spelled.at(site.function, number, site.span, thing)
+        return f"`{name}`" if " " in name else name
+
+    def _here(self, thing: Named) -> str:
+        """The same of the places of a message, the nearest first."""
+        return next((name for number in self.seen if (name := self._at(number, thing))), "")
+
+    def _stream_here(self, stream: StreamId) -> str:
+        """The same of a stream, if that tells it from all others: ``for s in streams`` does not."""
+        name = self._here(("stream", stream))
+        if not name or self.trace.streams[stream].is_default:
+            return ""
+        others = (known for known in self.trace.streams.values() if known.id != stream)
+        return "" if any(name == (self._here(("stream", one.id)) or one.name) for one in others) else name
+
     def event_name(self, event: EventId) -> str:
         """What the user calls an event, or what it is recorded for."""
-        return quoted(readable(self.trace.events[event].name, "the event"))
+        return quoted(self._here(("event", event)) or readable(self.trace.events[event].name, "the event"))
 
-    def buffer_name(self, buffer: BufferId) -> str:
+    def view_here(self, buffer: BufferId, region: Region = WHOLE) -> str:
+        """What the function of the place calls a view, or what that is a view of."""
+        parts = [region[:size] for size in range(len(region), -1, -1)]
+        names = (self._at(number, ("view", buffer, part)) for number in self.seen[:1] for part in parts)
+        return next((name for name in names if name), "")
+
+    def written_stream(self, stream: StreamId, words: Words) -> str:
+        """A stream as code at the place of a message writes it; nothing if it cannot."""
+        known = self.trace.streams[stream]
+        if known.device != CURRENT_DEVICE or not known.is_default:
+            return self._stream_here(stream).strip("`")
+        return words.current if known.kind is StreamKind.CURRENT else words.default
+
+    def buffer_name(self, buffer: BufferId, region: Region = WHOLE) -> str:
         """What the user calls some memory, or what made it: ``f(x.float())`` reads the result of `float`."""
+        local = self.view_here(buffer, region)
+        if local:
+            return local
         name = readable(self.trace.buffers[buffer].name, "")
         if name:
             return name
@@ -274,9 +326,11 @@ def unmarked(text: str) -> str:
 
 
 def on(judged: Judged, op: Op) -> str:
-    """``"on `side`"``, or the host."""
+    """``"on `side`"``, or who does it: the host, or a call that works aside."""
     stream = stream_of(op)
-    return f"on {quoted(judged.stream_name(stream))}" if stream is not None else "by the host"
+    if stream is None:
+        return "by the host"
+    return f"{'by' if judged.trace.streams[stream].by_call else 'on'} {quoted(judged.stream_name(stream))}"
 
 
 def quoted(name: str) -> str:
@@ -373,7 +427,11 @@ def last_barrier(judged: Judged, earlier: OpId, later: OpId) -> Note | None:
     for number in reversed(judged.numbers(Barrier, first=earlier + 1, before=later)):
         op = judged.op(number)
         if isinstance(op, Barrier) and op.streams:
-            name = called(op.name.rpartition(".")[2] if "#" in op.name else op.name)
+            name = (
+                op.name
+                if " " in op.name
+                else called(op.name.rpartition(".")[2] if "#" in op.name else op.name)
+            )
             by = "what is called here" if name == "call" else name
             return Note(op.at.span, f"{by} received the stream and may order it")
     return None

@@ -24,7 +24,7 @@ from streamlint.trace import HostAccess, Mode, Op, Role, Space, Symbol
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from streamlint.trace import OpId
+    from streamlint.trace import OpId, StreamId
 
 
 _ELSEWHERE = (Role.BEFORE_CALL, Role.AFTER_YIELD)
@@ -89,6 +89,9 @@ def _when(earlier: Op, later: Op) -> str:
 
 def subject(judged: Judged, conflict: Conflict) -> str:
     """What the pair is about; of an object that is not resolved, the attribute: ``context.requests``."""
+    local = judged.view_here(conflict.buffer, conflict.later_access.region)
+    if local:
+        return quoted(local)
     name = judged.buffer_name(conflict.buffer)
     if " " in name:
         return name
@@ -106,23 +109,26 @@ def order_help(judged: Judged, conflict: Conflict) -> str:
     later = judged.stream_at(judged.op(conflict.later))
     if earlier is None or later is None:
         return "order the two operations"
-    first, second = (judged.stream_name(stream) for stream in (earlier, later))
+    first, second = (quoted(judged.stream_name(stream)) for stream in (earlier, later))
+    at = what(judged.op(conflict.later))
+    if judged.trace.streams[later].by_call and not is_entry(judged.op(conflict.earlier)):
+        done = what(judged.op(conflict.earlier))
+        return (
+            f"make the host wait for the {done} before the {at}: synchronize {first}, or an event behind it"
+        )
+    if judged.trace.streams[earlier].by_call:
+        return f"wait for the {what(judged.op(conflict.earlier))} before the {at}, by what it gave back"
     if is_entry(judged.op(conflict.earlier)):
-        before = what(judged.op(conflict.later))
-        fix = f"make {quoted(second)} wait for {quoted(first)} before the {before}, here or in the callers"
-        return _in_words_of_pytorch(fix, first, second)
+        fix = f"make {second} wait for {first} before the {at}, here or in the callers"
+        return fix + _in_words(judged, earlier, later)
     done = what(judged.op(conflict.earlier))
     record = early_record(judged, conflict.earlier, conflict.later)
     if record is not None:
         if is_named(judged.trace.events[record.event]):
             return f"record {judged.event_name(record.event)} later, after the {done}"
-        return f"make {quoted(second)} wait for {quoted(first)} later, after the {done}"
-    return _in_words_of_pytorch(
-        f"record an event on {quoted(first)} after the {done} and make "
-        f"{quoted(second)} wait for it before the {what(judged.op(conflict.later))}",
-        first,
-        second,
-    )
+        return f"make {second} wait for {first} later, after the {done}"
+    fix = f"record an event on {first} after the {done} and make {second} wait for it before the {at}"
+    return fix + _in_words(judged, earlier, later)
 
 
 def host_help(judged: Judged, conflict: Conflict) -> str:
@@ -136,17 +142,16 @@ def host_help(judged: Judged, conflict: Conflict) -> str:
     return f"wait for the {done} first: synchronize {name}, or an event recorded on it after the {done}"
 
 
-def _in_words_of_pytorch(fix: str, first: str, second: str) -> str:
-    waiter, waited = _in_pytorch(second), _in_pytorch(first)
-    return fix if waiter is None or waited is None else f"{fix} (PyTorch: `{waiter}.wait_stream({waited})`)"
-
-
-def _in_pytorch(name: str) -> str | None:
-    """How PyTorch code writes a stream; None where it has no short way to."""
-    match name:
-        case "the current stream":
-            return "torch.cuda.current_stream()"
-        case "the default stream":
-            return "torch.cuda.default_stream()"
-        case _:
-            return None if " " in name else name
+def _in_words(judged: Judged, waited: StreamId, waiter: StreamId) -> str:
+    """The statement in the words of the library, if the code at one of the two places has names for both."""
+    both = [judged.trace.streams[stream] for stream in (waiter, waited)]
+    told = {stream.words for stream in both if stream.words is not None or not stream.is_default}
+    said = told.pop() if len(told) == 1 else None
+    if said is None:
+        return ""
+    for number in judged.seen:
+        here = judged.seen_from(number)
+        first, second = (here.written_stream(stream, said) for stream in (waited, waiter))
+        if first and second:
+            return f" ({said.library}: `{said.wait.format(first=first, second=second)}`)"
+    return ""

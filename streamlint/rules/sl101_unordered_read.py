@@ -25,23 +25,26 @@ if TYPE_CHECKING:
 
 def check(judged: Judged) -> Iterator[Problem]:
     for conflict in pairs.device_pairs(judged, reads=True):
-        earlier, later = judged.op(conflict.earlier), judged.op(conflict.later)
-        name = pairs.subject(judged, conflict)
-        writer = judged.stream_at(earlier)
+        here = judged.seen_from(conflict.later, conflict.earlier)
+        earlier, later = here.op(conflict.earlier), here.op(conflict.later)
+        name = pairs.subject(here, conflict)
+        writer = here.stream_at(earlier)
         staged = _is_staged(conflict, later)
-        read = _returned(judged, conflict) if is_return(later) else f"is read {on(judged, later)}"
+        read = _returned(here, conflict) if is_return(later) else f"is read {on(here, later)}"
         if staged:
             read = "is read by the host, to be copied,"
         # A call that returns nothing has no better place than the write.
         place = conflict.earlier if read == _HANDED_BACK else None
-        notes = pairs.notes(judged, conflict)
+        if place is not None:
+            here = judged.seen_from(place, conflict.later)
+        notes = pairs.notes(here, conflict)
         yield Problem(
             later=conflict.later,
             earlier=conflict.earlier,
             buffer=conflict.buffer,
-            message=(f"{name} {read} while {_stream(judged, writer)} may still be writing it"),
+            message=(f"{name} {read} while {_stream(here, writer)} may still be writing it"),
             label=read.removeprefix("is ").rstrip(",") if place is None else "still running on return",
-            help=pairs.host_help(judged, conflict) if staged else pairs.order_help(judged, conflict),
+            help=pairs.host_help(here, conflict) if staged else pairs.order_help(here, conflict),
             notes=notes if place is None else notes[1:],
             doubts=conflict.doubts,
             primary=place,

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 def check(judged: Judged) -> Iterator[Problem]:
     for conflict in pairs.device_pairs(judged, reads=False):
-        earlier, later = judged.op(conflict.earlier), judged.op(conflict.later)
-        user = judged.stream_at(earlier)
+        here = judged.seen_from(conflict.later, conflict.earlier)
+        earlier, later = here.op(conflict.earlier), here.op(conflict.later)
+        user = here.stream_at(earlier)
         if user is None:
             continue
         doing = "reading" if conflict.kind is ConflictKind.WRITE_AFTER_READ else "writing"
@@ -33,12 +34,12 @@ def check(judged: Judged) -> Iterator[Problem]:
             earlier=conflict.earlier,
             buffer=conflict.buffer,
             message=(
-                f"{pairs.subject(judged, conflict)} is overwritten {on(judged, later)} "
-                f"while {quoted(judged.stream_name(user))} may still be {doing} it"
+                f"{pairs.subject(here, conflict)} is overwritten {on(here, later)} "
+                f"while {quoted(here.stream_name(user))} may still be {doing} it"
             ),
-            label=f"overwritten {on(judged, later)}",
-            help=pairs.order_help(judged, conflict),
-            notes=pairs.notes(judged, conflict),
+            label=f"overwritten {on(here, later)}",
+            help=pairs.order_help(here, conflict),
+            notes=pairs.notes(here, conflict),
             doubts=conflict.doubts,
         )
 

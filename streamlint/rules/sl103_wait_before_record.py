@@ -46,7 +46,7 @@ def check(judged: Judged) -> Iterator[Problem]:
         if _has_threads(judged):
             # Another thread may record it in time.
             continue
-        name = judged.event_name(event.id)
+        name = judged.seen_from(number).event_name(event.id)
         yield Problem(
             later=number,
             message=f"{name} has not been recorded when it is waited for: the wait orders nothing",

@@ -96,6 +96,7 @@ def _off(judged: Judged, number: OpId) -> StreamChoice | None:
 
 
 def _problem(judged: Judged, conflict: Conflict, off: OpId, choice: StreamChoice, other: StreamId) -> Problem:
+    judged = judged.seen_from(off, conflict.earlier if off == conflict.later else conflict.later)
     op, name, stream = judged.op(off), pairs.subject(judged, conflict), quoted(judged.stream_name(other))
     first = off == conflict.earlier
     access = conflict.earlier_access if first else conflict.later_access

@@ -26,13 +26,14 @@ def check(judged: Judged) -> Iterator[Problem]:
             op = judged.op(number)
             if not isinstance(op, SyncDevice) or op.device == device or Doubt.OBSERVED in op.doubts:
                 continue
+            name = pairs.subject(judged.seen_from(conflict.later, conflict.earlier), conflict)
             yield Problem(
                 later=conflict.later,
                 earlier=conflict.earlier,
                 buffer=conflict.buffer,
                 message=(
                     f"the synchronize waits for {_device(op.device)}, "
-                    f"but {pairs.subject(judged, conflict)} may still be in use on {_device(device)}"
+                    f"but {name} may still be in use on {_device(device)}"
                 ),
                 label="too early",
                 help=(

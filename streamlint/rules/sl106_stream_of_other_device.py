@@ -48,7 +48,7 @@ def _launch(judged: Judged, number: OpId, op: Launch) -> Problem | None:
     doubts = None if stream.is_default else _apart(stream.made_on, op.issued_on)
     if doubts is None:
         return None
-    name = quoted(judged.stream_name(op.stream))
+    name = quoted(judged.seen_from(number).stream_name(op.stream))
     return Problem(
         later=number,
         message=(
@@ -77,6 +77,7 @@ def _record(judged: Judged, number: OpId, op: Record) -> Problem | None:
     doubts = _apart(event.made_on, op.issued_on)
     if doubts is None or event.span is None:
         return None
+    judged = judged.seen_from(number)
     name, on_stream = judged.event_name(event.id), quoted(judged.stream_name(op.stream))
     return Problem(
         later=number,

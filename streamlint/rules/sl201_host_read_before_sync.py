@@ -22,22 +22,23 @@ if TYPE_CHECKING:
 
 def check(judged: Judged) -> Iterator[Problem]:
     for conflict in pairs.host_pairs(judged, reads=True):
-        earlier = judged.op(conflict.earlier)
-        stream = judged.stream_at(earlier)
+        here = judged.seen_from(conflict.later, conflict.earlier)
+        earlier = here.op(conflict.earlier)
+        stream = here.stream_at(earlier)
         if stream is None:
             continue
-        name = quoted(judged.stream_name(stream))
+        name = quoted(here.stream_name(stream))
         doubts = conflict.doubts
-        if pairs.place(judged, conflict) in (Space.UNKNOWN, Space.DEVICE):
+        if pairs.place(here, conflict) in (Space.UNKNOWN, Space.DEVICE):
             doubts |= {Doubt.ALIAS}
         yield Problem(
             later=conflict.later,
             earlier=conflict.earlier,
             buffer=conflict.buffer,
-            message=f"the host reads {pairs.subject(judged, conflict)} while {name} may still be writing it",
+            message=f"the host reads {pairs.subject(here, conflict)} while {name} may still be writing it",
             label="read by the host",
-            help=pairs.host_help(judged, conflict),
-            notes=pairs.notes(judged, conflict),
+            help=pairs.host_help(here, conflict),
+            notes=pairs.notes(here, conflict),
             doubts=doubts,
         )
 

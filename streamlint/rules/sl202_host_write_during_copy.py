@@ -24,16 +24,17 @@ if TYPE_CHECKING:
 
 def check(judged: Judged) -> Iterator[Problem]:
     for conflict in pairs.host_pairs(judged, reads=False):
-        earlier = judged.op(conflict.earlier)
-        stream = judged.stream_at(earlier)
+        here = judged.seen_from(conflict.later, conflict.earlier)
+        earlier = here.op(conflict.earlier)
+        stream = here.stream_at(earlier)
         if stream is None:
             continue
-        name = quoted(judged.stream_name(stream))
+        name = quoted(here.stream_name(stream))
         doing = "reading" if conflict.kind is ConflictKind.WRITE_AFTER_READ else "writing"
         doubts = conflict.doubts
-        if pairs.place(judged, conflict) not in (Space.PINNED, Space.MANAGED):
+        if pairs.place(here, conflict) not in (Space.PINNED, Space.MANAGED):
             doubts |= {Doubt.ALIAS}
-        written = pairs.subject(judged, conflict)
+        written = pairs.subject(here, conflict)
         yield Problem(
             later=conflict.later,
             earlier=conflict.earlier,
@@ -44,7 +45,7 @@ def check(judged: Judged) -> Iterator[Problem]:
                 f"wait for the {what(earlier)} before {written} is overwritten "
                 f"(synchronize an event recorded on {name} after it), or use other memory for each step"
             ),
-            notes=pairs.notes(judged, conflict),
+            notes=pairs.notes(here, conflict),
             doubts=doubts,
         )
 

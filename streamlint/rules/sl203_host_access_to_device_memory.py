@@ -36,7 +36,7 @@ def _is_device_memory(buffer: Buffer) -> bool:
 
 def _problem(judged: Judged, number: OpId, op: HostAccess, access: Access) -> Problem:
     buffer = judged.trace.buffers[access.buffer]
-    name = quoted(judged.buffer_name(access.buffer))
+    name = quoted(judged.seen_from(number).buffer_name(access.buffer, access.region))
     verb = "writes" if access.mode.writes else "reads"
     return Problem(
         later=number,

@@ -22,21 +22,22 @@ def check(judged: Judged) -> Iterator[Problem]:
     must, and lacks another wait.
     """
     for conflict in pairs.host_pairs(judged, reads=True):
-        wait = _covering_wait(judged, conflict.earlier, conflict.later)
+        here = judged.seen_from(conflict.later, conflict.earlier)
+        wait = _covering_wait(here, conflict.earlier, conflict.later)
         if wait is None:
             continue
-        waiting = quoted(judged.stream_name(wait.stream))
+        waiting = quoted(here.stream_name(wait.stream))
         yield Problem(
             later=conflict.later,
             earlier=conflict.earlier,
             buffer=conflict.buffer,
             message=(
-                f"the host uses {pairs.subject(judged, conflict)} "
+                f"the host uses {pairs.subject(here, conflict)} "
                 f"after a wait that holds back {waiting}, not the host"
             ),
             label="used by the host",
-            help=f"make the host wait as well: synchronize {judged.event_name(wait.event)} before this",
-            notes=(*pairs.notes(judged, conflict), Note(wait.at.span, f"only {waiting} waits here")),
+            help=f"make the host wait as well: synchronize {here.event_name(wait.event)} before this",
+            notes=(*pairs.notes(here, conflict), Note(wait.at.span, f"only {waiting} waits here")),
             doubts=conflict.doubts,
             explains=frozenset({(conflict.earlier, conflict.later)}),
         )

@@ -63,7 +63,7 @@ def _judge(judged: Judged, begin: OpId, end: OpId, number: OpId, free: Free) -> 
     if ordering.verdict is Verdict.YES or not isinstance(callback, Callback):
         return None
     name = quoted(readable(judged.trace.buffers[free.buffer].name, "the callback object"))
-    stream = quoted(judged.stream_name(callback.stream))
+    stream = quoted(judged.seen_from(begin).stream_name(callback.stream))
     barrier = last_barrier(judged, end, number)
     notes = [Note(free.at.span, f"the last reference to {name} goes here")]
     return Problem(

@@ -24,7 +24,7 @@ from streamlint.witness import ByReuse
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from streamlint.trace import Buffer, Free, Op, OpId
+    from streamlint.trace import Buffer, Free, Op, OpId, StreamId
 
 
 def check(judged: Judged) -> Iterator[Problem]:
@@ -51,9 +51,10 @@ def _judge(judged: Judged, use: OpId, number: OpId, free: Free) -> Problem | Non
     if kept is None or reused is None:
         return None
     alloc, doubts = reused
+    judged = judged.seen_from(use, number)
     name = quoted(judged.buffer_name(free.buffer))
     user = quoted(judged.stream_name(stream))
-    owner, place, remedy = _owner(judged, buffer, name, user)
+    owner, place, remedy = _owner(judged, buffer, stream)
     notes = [
         Note(free.at.span, _dropped(judged, name, free, op)),
         Note(judged.op(alloc).at.span, f"{_what(judged, alloc)} {place} may get the same memory"),
@@ -98,20 +99,28 @@ def _what(judged: Judged, alloc: OpId) -> str:
     return "what the caller allocates next" if is_return(judged.op(alloc)) else "this allocation"
 
 
-def _owner(judged: Judged, buffer: Buffer, name: str, user: str) -> tuple[str, str, str]:
+def _owner(judged: Judged, buffer: Buffer, stream: StreamId) -> tuple[str, str, str]:
     """Whom the memory goes back to, where the next allocation is, and what else could keep it back."""
+    user = quoted(judged.stream_name(stream))
     if buffer.alloc_stream is None:
         return buffer.pool or "its pool", "from it", f"synchronize {user} before the reference goes"
     home = quoted(judged.stream_name(buffer.alloc_stream))
-    remedy = (
-        f"make {home} wait for {user} before the reference "
-        f"goes (PyTorch: `{_receiver(name)}.record_stream(...)` with {user})"
-    )
-    return f"the allocator of {home}", f"on {home}", remedy
+    remedy = f"make {home} wait for {user} before the reference goes"
+    return f"the allocator of {home}", f"on {home}", remedy + _kept(judged, buffer, stream)
 
 
-def _receiver(name: str) -> str:
-    return name.strip("`") if name.startswith("`") else "tensor"
+def _kept(judged: Judged, buffer: Buffer, stream: StreamId) -> str:
+    """How the library keeps memory for another stream, as the code at the use would write it."""
+    owner = judged.trace.streams[buffer.alloc_stream] if buffer.alloc_stream is not None else None
+    words = None if owner is None else owner.words or judged.trace.streams[stream].words
+    here = judged.seen_from(*judged.seen[:1])
+    memory = here.view_here(buffer.id).strip("`")
+    if words is None or not words.keep:
+        return ""
+    user = here.written_stream(stream, words)
+    if not memory or not user:
+        return ""
+    return f" ({words.library}: `{words.keep.format(memory=memory, stream=user)}`)"
 
 
 RULE = Rule(

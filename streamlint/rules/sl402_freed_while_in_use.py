@@ -43,6 +43,7 @@ def _judge(judged: Judged, use: OpId, number: OpId, free: Free) -> Problem | Non
     stream = stream_of(op)
     if ordering.verdict is Verdict.YES or stream is None:
         return None
+    judged = judged.seen_from(number, use)
     name, user = quoted(judged.buffer_name(free.buffer)), quoted(judged.stream_name(stream))
     where = f" on {quoted(judged.stream_name(free.stream))}" if free.stream is not None else ""
     wait = (

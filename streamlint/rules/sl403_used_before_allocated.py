@@ -126,6 +126,7 @@ def _judge_recycled(judged: Judged, number: OpId, pending: list[Pending], use: O
         return
     # Of two with equally many doubts the unseen one: callers may show it.
     before, doubts = min(reversed(open_), key=lambda one: len(one[1]))
+    judged = judged.seen_from(use, before)
     name, owner = quoted(judged.buffer_name(alloc.buffer)), quoted(judged.stream_name(alloc.stream))
     yield Problem(
         later=use,
@@ -164,6 +165,7 @@ def _judge(judged: Judged, number: OpId, alloc: Alloc, stream: StreamId, use: Op
     if ordering.verdict is Verdict.YES:
         return
     op = judged.op(use)
+    judged = judged.seen_from(use, number)
     name, owner = quoted(judged.buffer_name(alloc.buffer)), quoted(judged.stream_name(stream))
     barrier = last_barrier(judged, number, use)
     notes = [Note(alloc.at.span, f"allocated in order of {owner} here")]

@@ -113,7 +113,7 @@ def _uses(op: Op) -> tuple[Thing, ...]:
 
 
 def _problem(judged: Judged, number: OpId, thing: Thing, destroyed: Op) -> Problem:
-    name = _named(judged, thing)
+    name = _named(judged.seen_from(number), thing)
     again = isinstance(judged.op(number), (DestroyStream, DestroyEvent))
     verb = "destroyed again" if again else "used"
     return Problem(

@@ -42,7 +42,8 @@ def check(judged: Judged) -> Iterator[Problem]:
         made = _allocation(judged, op.buffer)
         if made is not None and _may_differ(judged, op, judged.op(made)):
             continue
-        name, owner = quoted(judged.buffer_name(op.buffer)), quoted(judged.stream_name(op.stream))
+        here = judged.seen_from(OpId(number))
+        name, owner = quoted(here.buffer_name(op.buffer)), quoted(here.stream_name(op.stream))
         yield Problem(
             later=OpId(number),
             earlier=made,

@@ -33,7 +33,11 @@ def check(judged: Judged) -> Iterator[Problem]:
         for left in capture.unjoined:
             work = judged.op(left.op)
             stream = stream_of(work)
-            side = quoted(judged.stream_name(stream)) if stream is not None else "a side stream"
+            side = (
+                quoted(judged.seen_from(left.op).stream_name(stream))
+                if stream is not None
+                else "a side stream"
+            )
             yield Problem(
                 later=left.op,
                 message=f"{_named(work)} on {side} is not joined before the capture ends",

@@ -30,7 +30,9 @@ def check(judged: Judged) -> Iterator[Problem]:
             wait, record = judged.op(outside.op), judged.op(outside.record)
             assert isinstance(wait, Wait)
             assert isinstance(record, Record)
-            where, captured = (quoted(judged.stream_name(s)) for s in (record.stream, capture.stream))
+            where, captured = (
+                quoted(judged.seen_from(outside.op).stream_name(s)) for s in (record.stream, capture.stream)
+            )
             yield Problem(
                 later=outside.op,
                 message=f"the captured wait is for {_awaited(judged, wait)} on {where}, outside the capture",

@@ -56,6 +56,7 @@ def _is_launch(op: Op) -> bool:
 
 
 def _race(judged: Judged, conflict: Conflict) -> Problem:
+    judged = judged.seen_from(conflict.later, conflict.earlier)
     earlier, later = judged.op(conflict.earlier), judged.op(conflict.later)
     name = pairs.subject(judged, conflict)
     reads = conflict.kind is ConflictKind.READ_AFTER_WRITE
@@ -140,6 +141,7 @@ def _freed_before(judged: Judged) -> Iterator[Problem]:
 
 
 def _stale(judged: Judged, number: OpId, launch: OpId, op: Launch, access: Access) -> Problem:
+    judged = judged.seen_from(launch)
     free = judged.op(number)
     assert isinstance(free, Free)
     name, graph = quoted(judged.buffer_name(free.buffer)), _graph(judged, op)
@@ -167,10 +169,11 @@ def _freed_during(judged: Judged) -> Iterator[Problem]:
         use = judged.op(problem.earlier) if problem.earlier is not None else None
         if problem.earlier is None or problem.buffer is None or use is None or not _is_launch(use):
             continue
-        name = quoted(judged.buffer_name(problem.buffer))
+        here = judged.seen_from(problem.earlier)
+        name = quoted(here.buffer_name(problem.buffer))
         yield replace(
             problem,
-            message=f"the memory of {name} is given back while {_actor(judged, use)} may still be using it",
+            message=f"the memory of {name} is given back while {_actor(here, use)} may still be using it",
             explains=frozenset({(problem.earlier, problem.later)}),
         )
 

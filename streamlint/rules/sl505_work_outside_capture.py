@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 def check(judged: Judged) -> Iterator[Problem]:
     for capture in captures(judged):
         begin = judged.op(capture.begin)
-        captured = quoted(judged.stream_name(capture.stream))
         for elsewhere in capture.elsewhere:
             work = judged.op(elsewhere.op)
             stream = stream_of(work)
             if any(stream_of(judged.op(wait.record)) == stream for wait in capture.outside_waits):
                 continue
-            side = quoted(judged.stream_name(stream)) if stream is not None else "another stream"
+            here = judged.seen_from(elsewhere.op)
+            captured = quoted(here.stream_name(capture.stream))
+            side = quoted(here.stream_name(stream)) if stream is not None else "another stream"
             yield Problem(
                 later=elsewhere.op,
                 message=f"{what(work)} on {side} runs now: {captured} is captured, and {side} is not",

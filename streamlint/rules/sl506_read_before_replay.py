@@ -82,7 +82,7 @@ def _problem(judged: Judged, end: OpId, ended: EndCapture, written: Access, read
     if any(isinstance(call, Barrier) and call.graphs for call in unseen):
         # warm(graph): it may have launched it.
         doubts |= {Doubt.ESCAPE}
-    name = quoted(judged.buffer_name(written.buffer))
+    name = quoted(judged.seen_from(read).buffer_name(written.buffer, written.region))
     known = judged.trace.graphs.get(ended.graph) if ended.graph is not None else None
     graph = quoted(readable(known.name if known is not None else "", "the graph"))
     verb = "handed out" if is_return(op) else "read"

@@ -38,10 +38,13 @@ def check(judged: Judged) -> Iterator[Problem]:
                 later=conflict.later,
                 earlier=conflict.earlier,
                 buffer=conflict.buffer,
-                message=_message(judged, conflict, both),
+                message=_message(judged.seen_from(conflict.later, conflict.earlier), conflict, both),
                 label=f"used by {both[1]}",
                 help=_help(handoff, both),
-                notes=(*pairs.notes(judged, conflict), _note(handoff)),
+                notes=(
+                    *pairs.notes(judged.seen_from(conflict.later, conflict.earlier), conflict),
+                    _note(handoff),
+                ),
                 doubts=conflict.doubts,
                 explains=frozenset({(conflict.earlier, conflict.later)}),
             )

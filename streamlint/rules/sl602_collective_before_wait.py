@@ -42,7 +42,9 @@ def check(judged: Judged) -> Iterator[Problem]:
             # What unseen code does between two calls it orders itself with what the first one left.
             and not is_entry(judged.op(conflict.later))
         ):
-            yield _problem(judged, conflict, earlier, earlier.completes)
+            yield _problem(
+                judged.seen_from(conflict.later, conflict.earlier), conflict, earlier, earlier.completes
+            )
 
 
 def _problem(judged: Judged, conflict: Conflict, collective: Launch, handle: EventId) -> Problem:

@@ -66,7 +66,7 @@ def _pinned_elsewhere(other: Judged, op: Copy) -> bool:
 
 def _problem(judged: Judged, number: OpId, op: Copy, access: Access) -> Problem:
     buffer = judged.trace.buffers[access.buffer]
-    name = quoted(judged.buffer_name(access.buffer))
+    name = quoted(judged.seen_from(number).buffer_name(access.buffer, access.region))
     inwards = access is op.src
     message = (
         f"{name} is in pageable memory: it is staged before the copy, which does not overlap with the host"

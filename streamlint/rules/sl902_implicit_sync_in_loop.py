@@ -52,7 +52,7 @@ def _work_between(judged: Judged, first: OpId, second: OpId, sync: SyncStream) -
 
 
 def _problem(judged: Judged, number: OpId, op: SyncStream, work: Launch) -> Problem:
-    stream = quoted(judged.stream_name(op.stream))
+    stream = quoted(judged.seen_from(number).stream_name(op.stream))
     return Problem(
         later=number,
         message=f"`{op.name}` waits for {stream} on each pass of the loop",

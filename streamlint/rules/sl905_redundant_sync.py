@@ -78,6 +78,7 @@ def _previous(judged: Judged, number: OpId, op: Wait) -> OpId | None:
 def _problem(judged: Judged, number: OpId, op: Wait | SyncEvent, record: OpId) -> Problem:
     recorded = judged.op(record)
     assert isinstance(recorded, Record)
+    judged = judged.seen_from(number)
     owner = quoted(judged.stream_name(recorded.stream))
     event = judged.trace.events[recorded.event]
     moved = f", or record {judged.event_name(event.id)} where the work that it should cover is queued"

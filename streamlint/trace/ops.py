@@ -24,6 +24,7 @@ from streamlint.trace.things import (
     Monitor,
     MonitorId,
     Site,
+    Spellings,
     Stream,
     StreamChoice,
     StreamId,
@@ -347,3 +348,5 @@ class Trace:
     """Budgets that ran out while the trace was made; empty if it is complete."""
     assumed_device: bool = False
     """Whether something that names a device without telling which was taken to name the current one."""
+    spelled: Spellings = field(default_factory=Spellings)
+    """How the functions that it comes by write its streams, events and memory."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, NewType, TypeAlias
 
@@ -9,6 +10,8 @@ from streamlint.frozen import frozen
 from streamlint.trace.regions import WHOLE, Region
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from streamlint.source import Span
 
 OpId = NewType("OpId", int)
@@ -133,6 +136,22 @@ class Passed:
 
 
 @frozen()
+class Words:
+    """How the library of a stream writes what orders it: templates, empty where it has no such call."""
+
+    library: str
+    """Its name in messages, such as ``"CuPy"``."""
+    wait: str
+    """``"{second}.wait_stream({first})"``: one stream waits for all that another has queued."""
+    current: str = ""
+    """The call that gives the current stream ..."""
+    default: str = ""
+    """... and the default stream."""
+    keep: str = ""
+    """``"{memory}.record_stream({stream})"``: memory is kept until a stream is done with it."""
+
+
+@frozen()
 class Stream:
     id: StreamId
     kind: StreamKind
@@ -150,6 +169,10 @@ class Stream:
     """Whether the code put it into an object of its caller's, who knows it from there."""
     call: int | None = None
     """The call from outside (``Site.call``) in which an object made it for itself, if it did."""
+    words: Words | None = None
+    """How code orders it by a method; None if its library has none, or is not known."""
+    by_call: bool = False
+    """Whether it is that of a call which works aside (``comm.Send(x)``): it has the name of the call."""
 
     @property
     def is_default(self) -> bool:
@@ -205,6 +228,44 @@ class Buffer:
     """What it may be itself: ``y = x.contiguous()`` copies nothing where there is nothing to do ..."""
     elsewhere: bool = False
     """... and a variable names the device, which may be another one than that of what it was made from."""
+
+
+Named: TypeAlias = "tuple[str, StreamId] | tuple[str, EventId] | tuple[str, BufferId, Region]"
+"""A stream, an event or a view, and the kind of it first: ``"stream"``, ``"event"`` or ``"view"``."""
+
+
+@frozen()
+class Spelling:
+    """How a function writes something; ``since`` is the first op that comes after it wrote it so."""
+
+    text: str
+    since: OpId
+    is_name: bool
+    """Whether it is a variable, and no attribute or element."""
+    line: int
+    """Where it wrote it so."""
+
+
+@frozen()
+class Spellings:
+    """How the functions of a program write what they work with: ``self.side``, ``src[k]``.
+
+    A message calls things as the code at its place does; elsewhere the same memory has other names.
+    """
+
+    known: Mapping[tuple[str, Named], Sequence[Spelling]] = field(default_factory=dict)
+    """By function and thing, in order."""
+
+    def at(self, function: str, op: OpId, span: Span, thing: Named) -> str:
+        """What a function calls something at an op: as it stands there, or before that, variables first.
+
+        What has no name yet has the next one that it gets: ``y = x * 2`` makes ``y``.
+        """
+        known = self.known.get((function, thing), ())
+        found = [one for one in known if one.since <= op] or known[:1]
+        there = [one for one in found if span.line <= one.line <= span.end_line]
+        best = max(there or found, key=lambda one: (one.is_name, one.since), default=None)
+        return "" if best is None else best.text
 
 
 @frozen()

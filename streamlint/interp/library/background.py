@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import makers
@@ -66,6 +67,7 @@ def run(call: Call, effect: fx.Background) -> EventV | None:
         m.emit(HostAccess(m.site(span), m.lane, accesses=tuple(used), name=call.name()))
         return None
     stream = m.new_stream(StreamKind.NON_BLOCKING, call.name(), span, call.lib).id
+    m.streams[stream] = replace(m.streams[stream], by_call=True)
     m.emit(Launch(m.site(span), m.lane, stream=stream, accesses=tuple(used), name=call.name()))
     if effect.waits:
         m.emit(SyncStream(m.site(span), m.lane, stream=stream, name=call.name()))

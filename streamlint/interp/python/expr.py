@@ -25,7 +25,17 @@ from streamlint.interp.python import (
     text,
     walks,
 )
-from streamlint.interp.state import bounded, elements, forms, lifetime, loop_steps, names, rings, symbols
+from streamlint.interp.state import (
+    bounded,
+    elements,
+    forms,
+    lifetime,
+    loop_steps,
+    names,
+    rings,
+    spelling,
+    symbols,
+)
 from streamlint.interp.state.values import (
     NONE,
     BufferV,
@@ -76,17 +86,17 @@ def evaluate(m: Machine, e: ir.Expr, *, called: bool = False) -> Value:
     m.tick()
     match e:
         case ir.Name():
-            return binding.load(m, e.id)
+            return spelling.noted(m, binding.load(m, e.id), e)
         case ir.Const():
             return NONE if e.value is ... else bounded.constant(e.value)
         case ir.Attr():
             found = objects.attribute(m, evaluate(m, e.value), e.name, e.span)
-            return found if called else tensor_methods.part_of(m, found)
+            return spelling.noted(m, found if called else tensor_methods.part_of(m, found), e)
         case ir.Call():
             return calls.evaluate_call(m, e)
         case ir.Index():
             value = evaluate(m, e.value)
-            return containers.index(m, value, evaluate(m, e.index), e.span)
+            return spelling.noted(m, containers.index(m, value, evaluate(m, e.index), e.span), e)
         case ir.Slice():
             return SliceV(*(evaluate(m, part) if part is not None else None for part in (e.lo, e.hi, e.step)))
         case ir.Seq():

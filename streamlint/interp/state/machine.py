@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NoReturn
 
-from streamlint.interp.state import arguments, bounded, naming, selected, symbols
+from streamlint.interp.state import arguments, bounded, naming, selected, spelling, symbols
 from streamlint.interp.state.budgets import LIMITS
 from streamlint.interp.state.captures import Captures, Recording
 from streamlint.interp.state.ends import Cut
@@ -35,6 +35,7 @@ from streamlint.interp.state.values import (
     Value,
     symbol_of,
 )
+from streamlint.models import words
 from streamlint.models.schema import Lib
 from streamlint.trace import (
     CURRENT_DEVICE,
@@ -231,6 +232,8 @@ class Machine:
     named: dict[tuple[str, int] | Symbol, int] = field(default_factory=dict)
     held_as: dict[Symbol, str] = field(default_factory=dict)
     """The rank of the name that something has, and the variables of unknown values: ``state/naming.py``."""
+    written: dict[tuple[str, Value | Symbol], list[tuple[int, ir.Expr]]] = field(default_factory=dict)
+    """How each function writes it, and at which op: ``state/spelling.py``."""
     replaced: dict[tuple[str, str], Value | None] = field(default_factory=dict)
     """What variables of modules and classes were before the path first assigned to them."""
     watch: Watch | None = None
@@ -293,8 +296,8 @@ class Machine:
     ) -> StreamV:
         number = StreamId(len(self.streams))
         where = device if device is not None else self.device
-        by = call_of_maker(self)
-        self.streams[number] = Stream(number, kind, where, name, span, made_on, passed, call=by)
+        made = Stream(number, kind, where, name, span, made_on, passed, call=call_of_maker(self))
+        self.streams[number] = replace(made, words=words.of(lib)) if lib is not None else made
         return StreamV(number, lib)
 
     def new_event(self, name: str, span: Span | None, lib: Lib | None) -> EventV:
@@ -319,12 +322,7 @@ class Machine:
         where = device if device is not None else self.device
         found = self.defaults.get((kind, where))
         if found is None:
-            name = {
-                StreamKind.CURRENT: "the current stream",
-                StreamKind.PER_THREAD: "the per-thread default stream",
-            }.get(kind, "the default stream")
-            if where != CURRENT_DEVICE:
-                name += f" of device {where}"
+            name = naming.of_default(kind, where)
             found = self.defaults[kind, where] = self.new_stream(kind, name, None, lib, where)
         return StreamV(found.id, lib) if lib is not None else found
 
@@ -497,4 +495,5 @@ class Machine:
             path=self.oracle.path,
             cut=(*self.cut, "lifetimes") if self.life.scans >= LIMITS.scans else tuple(self.cut),
             assumed_device=self.assumed_device,
+            spelled=spelling.of(self),
         )

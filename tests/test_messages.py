@@ -1,0 +1,153 @@
+"""What a finding says: in the words of the place, and of the library that the code uses."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING
+
+import pytest
+
+from streamlint.finding import Confidence
+from streamlint.run import engine
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from streamlint.finding import Finding
+
+
+def findings(tmp_path: Path, code: str) -> list[Finding]:
+    file = tmp_path / "run.py"
+    file.write_text(textwrap.dedent(code), encoding="utf-8")
+    found = engine.analyze(tmp_path, [file], engine.Settings(evidence=False)).findings
+    return [one for one in found if one.confidence is not Confidence.POSSIBLE]
+
+
+CUPY = """
+    import cupy as cp
+
+    class Stage:
+        def __init__(self):
+            self.lane = cp.cuda.Stream(non_blocking=True)
+            self.other = cp.cuda.Stream(non_blocking=True)
+
+        def run(self):
+            with self.lane:
+                x = cp.ones(1 << 20)
+            with self.other:
+                y = x * 2
+            self.other.synchronize()
+            return y
+"""
+CORE = """
+    from cuda.core import Device, Buffer
+    import torch
+
+    def main():
+        device = Device()
+        device.set_current()
+        first, second = device.create_stream(), device.create_stream()
+        source = device.memory_resource.allocate(64, stream=first)
+        host = device.memory_resource.allocate(64, stream=first)
+        first.sync()
+        source.copy_to(host, stream=first)
+        host.copy_to(source, stream=second)
+        device.sync()
+"""
+NUMBA = """
+    import numpy as np
+    from numba import cuda
+
+    @cuda.jit
+    def twice(x):
+        x[cuda.grid(1)] *= 2
+
+    def main():
+        first, second = cuda.stream(), cuda.stream()
+        x = cuda.to_device(np.ones(64), stream=first)
+        twice[1, 64, second](x)
+        cuda.synchronize()
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "statement"),
+    [
+        (CUPY, "(CuPy: `self.other.wait_event(self.lane.record())`)"),
+        (CORE, "(cuda-python: `second.wait(first)`)"),
+        (NUMBA, None),
+    ],
+    ids=["CuPy", "cuda.core", "Numba, which takes more than one call"],
+)
+def test_help_is_in_the_words_of_the_library(tmp_path: Path, code: str, statement: str | None) -> None:
+    one = findings(tmp_path, code)[0]
+    assert "wait for it before" in one.help
+    assert one.help.endswith(statement) if statement is not None else "(" not in one.help
+
+
+def test_what_a_call_does_aside_cannot_be_made_to_wait(tmp_path: Path) -> None:
+    (one,) = findings(
+        tmp_path,
+        """
+        import cupy as cp
+        from mpi4py import MPI
+
+        def main():
+            edge = cp.ones(64)
+            edge *= 2
+            MPI.COMM_WORLD.Send(edge, dest=1)
+        """,
+    )
+    assert one.message == "`edge` is read by `Send` while the current stream may still be writing it"
+    assert one.help.startswith("make the host wait for the `*=` before the `Send`: synchronize the current")
+
+
+HELD = """
+    import torch
+
+    class Ring:
+        def __init__(self):
+            self.side = torch.cuda.Stream()
+
+        def step(self, x):
+            self.side.wait_stream(torch.cuda.current_stream())
+            y = x.to("cuda:0") * 2
+            with torch.cuda.stream(self.side):
+                z = y + 1
+            del y
+            w = torch.zeros(1 << 20, device="cuda")
+            torch.cuda.current_stream().wait_stream(self.side)
+            return z, w
+
+    def main():
+        ring = Ring()
+        return ring.step(torch.ones(1 << 20, device="cuda"))
+"""
+
+
+def test_memory_is_kept_by_a_statement_that_can_be_pasted(tmp_path: Path) -> None:
+    kept = [one for one in findings(tmp_path, HELD) if one.code == "SL401"]
+    assert [one.help.endswith("(PyTorch: `y.record_stream(self.side)`)") for one in kept] == [True]
+
+
+def test_a_statement_has_names_of_one_place_only(tmp_path: Path) -> None:
+    """``work`` has no name for the stream that its caller has chosen: no line of it could make that wait."""
+    (one,) = findings(
+        tmp_path,
+        """
+        import torch
+
+        def work(x):
+            return x * 2
+
+        def main():
+            side = torch.cuda.Stream()
+            x = torch.ones(1 << 20, device="cuda")
+            with torch.cuda.stream(side):
+                y = work(x)
+            torch.cuda.synchronize()
+            return y
+        """,
+    )
+    assert one.message == "`x` is read on `side` while the current stream may still be writing it"
+    assert one.help.endswith("(PyTorch: `side.wait_stream(torch.cuda.current_stream())`)")
