@@ -55,10 +55,10 @@ def mended(analyzed: Callable[[Path], Report]) -> list[Mending]:
 KNOWN = {
     # The caller waits now; callers that nobody sees could still leave the wait out: certain was said before.
     "still there: ('SL101', 'Ahead.forward', "
-    "'`full` is read on the current stream while `lane` may still be writing it')",
+    "'`self.full` is read on the current stream while `lane` may still be writing it')",
     # Two callers make this line wrong, and the first alone is shown: the second is mended in the next round.
     "still there: ('SL101', 'Slot.sum', "
-    "'`memory` is read on the current stream while `side` may still be writing it')",
+    "'`self.memory` is read on the current stream while `side` may still be writing it')",
 }
 
 

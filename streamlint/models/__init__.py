@@ -104,6 +104,8 @@ STREAMS: dict[str, tuple[Lib, StreamKind]] = {
     for name, kind in framework.streams
 }
 """Names that are default streams, such as ``cupy.cuda.Stream.null``."""
+RAW_HANDLES = {name: framework.lib for framework in reversed(FRAMEWORKS) for name in framework.raw_handles}
+"""Attributes that give the handle of a stream, and whose streams have them."""
 OPERATIONS = {module: framework for framework in FRAMEWORKS for module in framework.operations}
 NUMBERS = {
     f"{module}.{name}": number

@@ -20,6 +20,7 @@ from streamlint.trace import (
     Doubt,
     Event,
     EventId,
+    GraphId,
     HostAccess,
     Launch,
     Named,
@@ -71,7 +72,7 @@ class Judged:
     namesakes: Mapping[StreamId, bool] = field(default_factory=dict)
     """Streams of one name with unordered work: ``stream`` of a helper, and ``stream`` of its caller.
 
-    Whether the lines that make them tell them apart; of two that they do not, this is the later one."""
+    Whether the lines that make them tell them apart."""
     seen: tuple[OpId, ...] = ()
     """The ops whose names messages use, the nearest first: see ``seen_from``."""
 
@@ -111,10 +112,19 @@ class Judged:
         if not name:
             name = f"the stream made in line {known.span.line}" if known.span is not None else "a stream"
         if self.namesakes.get(stream) is False:
-            return f"another {quoted(name).removeprefix('the ').removeprefix('a ')}"
+            return self._of_its_time(stream, name)
         if " " in name or known.span is None:
             return name
         return f"{quoted(name)} of line {known.span.line}" if self.namesakes.get(stream) else name
+
+    def _of_its_time(self, stream: StreamId, name: str) -> str:
+        """Two of one name and line, as a method has that is called twice: that of the place has the name."""
+        if len(self.seen) < 2 or self.stream_at(self.op(self.seen[1])) != stream:
+            return name
+        here, other = self.op(self.seen[0]), self.op(self.seen[1])
+        when = "an earlier" if self.seen[1] < self.seen[0] else "a later"
+        by = "pass" if here.at.call == other.at.call else "call"
+        return f"the {quoted(name).removeprefix('the ').removeprefix('a ')} of {when} {by}"
 
     def _at(self, number: OpId, thing: Named) -> str:
         """What the function of an op calls something; in backticks if a blank shows no name otherwise."""
@@ -137,6 +147,13 @@ class Judged:
     def event_name(self, event: EventId) -> str:
         """What the user calls an event, or what it is recorded for."""
         return quoted(self._here(("event", event)) or readable(self.trace.events[event].name, "the event"))
+
+    def graph_name(self, graph: GraphId | None) -> str:
+        """What the user calls a graph."""
+        known = self.trace.graphs.get(graph) if graph is not None else None
+        if known is None:
+            return "the graph"
+        return quoted(self._here(("graph", known.id)) or readable(known.name, "the graph"))
 
     def view_here(self, buffer: BufferId, region: Region = WHOLE) -> str:
         """What the function of the place calls a view, or what that is a view of."""
@@ -387,7 +404,7 @@ def namesakes(trace: Trace, found: Sequence[Conflict]) -> dict[StreamId, bool]:
         if len(names) == 1 and len(lines) == 2 and 0 not in lines:
             together |= {first.id: True, second.id: True}
         elif len(names) == 1 and len(lines) == 1:
-            together[max(first.id, second.id)] = False
+            together |= {first.id: False, second.id: False}
     return together
 
 

@@ -127,8 +127,18 @@ def order_help(judged: Judged, conflict: Conflict) -> str:
         if is_named(judged.trace.events[record.event]):
             return f"record {judged.event_name(record.event)} later, after the {done}"
         return f"make {second} wait for {first} later, after the {done}"
+    if done == at:
+        done, at = _told_apart(judged.op(conflict.earlier), judged.op(conflict.later), done)
     fix = f"record an event on {first} after the {done} and make {second} wait for it before the {at}"
     return fix + _in_words(judged, earlier, later)
+
+
+def _told_apart(earlier: Op, later: Op, name: str) -> tuple[str, str]:
+    """Two operations of one name: by their lines, or as one that comes around."""
+    lines = earlier.at.span.line, later.at.span.line
+    if lines[0] == lines[1]:
+        return name, "next one" if earlier.at.span == later.at.span else f"second {name}"
+    return f"{name} in line {lines[0]}", f"{name} in line {lines[1]}"
 
 
 def host_help(judged: Judged, conflict: Conflict) -> str:

@@ -15,7 +15,6 @@ from streamlint.rules.base import (
     Rule,
     on,
     quoted,
-    readable,
     stream_of,
     what,
 )
@@ -81,13 +80,8 @@ def _actor(judged: Judged, op: Op) -> str:
     """Who does the later half: a graph, a stream or the host."""
     stream = stream_of(op)
     if isinstance(op, Launch) and op.graph is not None:
-        return f"{_graph(judged, op)}, launched {on(judged, op)},"
+        return f"{judged.graph_name(op.graph)}, launched {on(judged, op)},"
     return "the host" if stream is None else quoted(judged.stream_name(stream))
-
-
-def _graph(judged: Judged, op: Launch) -> str:
-    assert op.graph is not None
-    return quoted(readable(judged.trace.graphs[op.graph].name, "the graph"))
 
 
 def _help(judged: Judged, conflict: Conflict) -> str:
@@ -144,7 +138,7 @@ def _stale(judged: Judged, number: OpId, launch: OpId, op: Launch, access: Acces
     judged = judged.seen_from(launch)
     free = judged.op(number)
     assert isinstance(free, Free)
-    name, graph = quoted(judged.buffer_name(free.buffer)), _graph(judged, op)
+    name, graph = quoted(judged.buffer_name(free.buffer)), judged.graph_name(op.graph)
     dropped = free.kind is FreeKind.DROPPED
     gone = "which nothing refers to any more" if dropped else "which was freed"
     return Problem(

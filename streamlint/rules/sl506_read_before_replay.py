@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from streamlint.finding import Severity
-from streamlint.rules.base import Judged, Note, Place, Problem, Rule, is_return, place_of, quoted, readable
+from streamlint.rules.base import Judged, Note, Place, Problem, Rule, is_return, place_of, quoted
 from streamlint.trace import (
     Access,
     Barrier,
@@ -82,9 +82,9 @@ def _problem(judged: Judged, end: OpId, ended: EndCapture, written: Access, read
     if any(isinstance(call, Barrier) and call.graphs for call in unseen):
         # warm(graph): it may have launched it.
         doubts |= {Doubt.ESCAPE}
-    name = quoted(judged.seen_from(read).buffer_name(written.buffer, written.region))
-    known = judged.trace.graphs.get(ended.graph) if ended.graph is not None else None
-    graph = quoted(readable(known.name if known is not None else "", "the graph"))
+    judged = judged.seen_from(read)
+    name = quoted(judged.buffer_name(written.buffer, written.region))
+    graph = judged.graph_name(ended.graph)
     verb = "handed out" if is_return(op) else "read"
     begins = [n for n in judged.numbers(BeginCapture, before=end) if judged.op(n).lane == ended.lane]
     return Problem(

@@ -40,7 +40,7 @@ def check(judged: Judged) -> Iterator[Problem]:
                 buffer=conflict.buffer,
                 message=_message(judged.seen_from(conflict.later, conflict.earlier), conflict, both),
                 label=f"used by {both[1]}",
-                help=_help(handoff, both),
+                help=_help(judged.seen_from(conflict.later, conflict.earlier), conflict, handoff, both),
                 notes=(
                     *pairs.notes(judged.seen_from(conflict.later, conflict.earlier), conflict),
                     _note(handoff),
@@ -69,8 +69,8 @@ def _note(handoff: HandOff) -> Note:
     return Note(handoff.at.span, f"its address is taken here (`{handoff.name}`), which orders no streams")
 
 
-def _help(handoff: HandOff, both: tuple[str, str]) -> str:
-    other = "use one stream in both libraries, or make the one that takes over wait for an event of the other"
+def _help(judged: Judged, conflict: Conflict, handoff: HandOff, both: tuple[str, str]) -> str:
+    other = f"use one stream in both libraries, or {pairs.order_help(judged, conflict)}"
     if handoff.taker in ("PyTorch", "CuPy") and set(both) == {"PyTorch", "CuPy"}:
         return f"hand it over with `from_dlpack`, which orders the current streams of both; or {other}"
     return other

@@ -13,8 +13,6 @@ from streamlint.rules.base import (
     Rule,
     is_entry,
     on,
-    quoted,
-    readable,
 )
 from streamlint.trace import (
     Doubt,
@@ -55,14 +53,19 @@ def _problem(judged: Judged, conflict: Conflict, collective: Launch, handle: Eve
         # start() and finish(): who calls them in turn is not seen.
         doubts |= {Doubt.SOME_PATHS}
     event = judged.trace.events[handle]
-    work = "the handle" if event.implied else readable(event.name, "the handle")
+    work = "" if event.implied else judged.event_name(handle)
+    wait = (
+        f"call `{work.strip('`')}.wait()`"
+        if work.startswith("`")
+        else f"keep what `{collective.name}` gives and call its `wait()`"
+    )
     return Problem(
         later=conflict.later,
         earlier=conflict.earlier,
         buffer=conflict.buffer,
         message=f"{name} is {verb} {on(judged, later)} before the wait for `{collective.name}`",
         label=f"{verb} {on(judged, later)}",
-        help=f"call {_call(work)} before {name} is {verb}",
+        help=f"{wait} before {name} is {verb}",
         notes=(
             Note(collective.at.span, f"`{collective.name}` starts here, on a stream of its own"),
             *_late_wait(judged, conflict.later, handle),
@@ -74,10 +77,6 @@ def _problem(judged: Judged, conflict: Conflict, collective: Launch, handle: Eve
 
 def _verb(conflict: Conflict) -> str:
     return "overwritten" if not conflict.later_access.mode.reads else "used"
-
-
-def _call(work: str) -> str:
-    return f"`wait()` of {quoted(work)}" if " " in work else f"`{work}.wait()`"
 
 
 def _late_wait(judged: Judged, later: OpId, handle: EventId) -> Iterator[Note]:

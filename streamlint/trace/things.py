@@ -230,8 +230,8 @@ class Buffer:
     """... and a variable names the device, which may be another one than that of what it was made from."""
 
 
-Named: TypeAlias = "tuple[str, StreamId] | tuple[str, EventId] | tuple[str, BufferId, Region]"
-"""A stream, an event or a view, and the kind of it first: ``"stream"``, ``"event"`` or ``"view"``."""
+Named: TypeAlias = "tuple[str, StreamId | EventId | GraphId] | tuple[str, BufferId, Region]"
+"""A stream, an event, a graph or a view, and the kind of it first: ``"stream"`` and so on, or ``"view"``."""
 
 
 @frozen()

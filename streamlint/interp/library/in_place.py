@@ -82,7 +82,7 @@ def assign(m: Machine, target: BufferV, value: Value, span: Span) -> None:
         # page[:] = rows - rows.mean(): NumPy takes nothing but memory of the host, whatever computes it.
         reads = [Access(v.id, Mode.READ, v.region) for v in sources if m.space(v).on_host]
         written = Access(target.id, Mode.WRITE, target.region)
-        m.emit(HostAccess(m.site(span), m.lane, accesses=(written, *reads), name="assignment"))
+        m.emit(HostAccess(m.site(span), m.lane, accesses=(written, *reads), name="element assignment"))
         return
     if sources and sources[0].flavor is not Flavor.ARRAY and m.space(sources[0]) is not m.space(target):
         copies.copy(m, target, sources[0], span, name="copy by assignment")
@@ -92,9 +92,9 @@ def assign(m: Machine, target: BufferV, value: Value, span: Span) -> None:
         *(Access(v.id, Mode.READ, v.region) for v in sources),
     )
     if m.space(target).on_host:
-        m.emit(HostAccess(m.site(span), m.lane, accesses=accesses, name="assignment"))
+        m.emit(HostAccess(m.site(span), m.lane, accesses=accesses, name="element assignment"))
     elif target.flavor is not Flavor.POINTER:
-        tensors.launch(m, span, accesses, "assignment", flavors.library(target))
+        tensors.launch(m, span, accesses, "element assignment", flavors.library(target))
 
 
 def method(

@@ -161,7 +161,7 @@ def reads_own(m: Machine, owner: Symbol, span: Span, *, layer: bool = False) -> 
     doubts = frozenset() if layer else frozenset({Doubt.OPAQUE})
     accesses = [Access(v.id, Mode.READ, v.region, doubts) for v in _own(m, owner, layer=layer)]
     if accesses:
-        tensors.launch(m, span, accesses, "calling the module")
+        tensors.launch(m, span, accesses, "call of the module")
 
 
 def fills_own(m: Machine, owner: Symbol, span: Span, *, layer: bool = False) -> None:

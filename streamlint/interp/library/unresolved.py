@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import makers
 from streamlint.interp.library import escape, graphs, tensors
-from streamlint.interp.state import lifetime, names, symbols
+from streamlint.interp.state import lifetime, names, spelling, symbols
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -77,7 +77,7 @@ def opaque(
     launched = _launched(values, tensors_given)
     if not launched:
         on_host = all(m.space(view).on_host for view in tensors_given)
-        escape.through(m, [*values, *holds], span, name, handles=on_host)
+        escape.through(m, [*values, *holds], span, spelling.called(m, span) or name, handles=on_host)
     registered = _is_registered(m, function)
     keeps = last in host.HANDOFF_METHODS or _is_class(last) or _is_getter(m, last, values)
     # comm.send(x.data.ptr, n, dtype, peer, stream.ptr): who gets an address and a handle launches work.
@@ -97,7 +97,9 @@ def opaque(
     if escape.carries_order(m, values):
         return m.result(function, span, tuple(values[:6]))
     fills = _filled(m, function, tensors_given) if isinstance(function, str) else ()
-    return tensors.opaque_work(m, last, tensors_given, span, surely=registered, fills=fills)
+    # self.experts[key](x): no end of a key is what it is called
+    told = last if last.isidentifier() else spelling.called(m, span) or last
+    return tensors.opaque_work(m, told, tensors_given, span, surely=registered, fills=fills)
 
 
 def _filled(m: Machine, function: str, views: Sequence[BufferV]) -> frozenset[BufferId]:

@@ -129,6 +129,10 @@ class _Another:
         if not old.span:
             return value
         name, passed = f"{old.name}[{self.told}]", old.passed
+        if any(isinstance(each, HeapV) and self.m.heap[each.id].cls is not None for each in self.made):
+            # lanes = [Lane() for _ in devices]: each has its `self.stream`.
+            which = f"element {self.told}" if self.told.isdigit() else "another element"
+            name = f"the `{old.name}` of {which}"
         if passed is not None:
             passed = replace(passed, part=f"{passed.part}[{self.told}]")
         return self.m.new_stream(old.kind, name, old.span, value.lib, old.device, old.made_on, passed)

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir, models
 from streamlint.interp.facts import classes
-from streamlint.interp.library import devices, effects, monitors, tensor_methods, threads, torch_modules
+from streamlint.interp.library import (
+    devices,
+    effects,
+    monitors,
+    stream_values,
+    tensor_methods,
+    threads,
+    torch_modules,
+)
 from streamlint.interp.library.hooks import OF_MODULES
 from streamlint.interp.python import given_objects, variables
 from streamlint.interp.state import arguments, giving_up, lifetime, names, naming, symbols
@@ -77,6 +85,9 @@ def attribute(m: Machine, value: Value, name: str, span: Span) -> Value:
             return _read_row(m, Role.DEVICE, None, value, name, span)
         case BufferV():
             return tensor_methods.attribute(m, value, name, span)
+        case SymV() if name in models.RAW_HANDLES and stream_values.is_shown(m, value, Role.STREAM):
+            # With a parameter `stream: cp.cuda.Stream`, allReduce(..., stream.ptr) uses that one.
+            return replace(stream_values.as_stream(m, value, span, models.RAW_HANDLES[name]), raw=True)
         case SymV(computes=function) if function and name in _OF_LAYERS:
             return MethodV(value, name)
         case SymV() if name in models.ALIKE_IN_C:
@@ -178,7 +189,7 @@ def _instance_attribute(m: Machine, value: HeapV, name: str, span: Span) -> Valu
     made = variables.stream_attribute(m, value, held.cls, name)
     if made is not None:
         held.attrs[name] = made
-        naming.rename(m, made, name)
+        naming.rename(m, made, f"self.{name}")
     return held.attrs[name]
 
 
@@ -242,7 +253,7 @@ def set_attribute(m: Machine, value: Value, name: str, new: Value, span: Span) -
                 return
             monitors.set_aside(m, held, name, new, span)
             held.attrs[name] = new
-            naming.rename(m, new, name)
+            naming.rename(m, new, f"self.{name}" if m.frame.receiver == value else name)
         case ClassV(decl):
             m.set_global(f"{decl.module}:{decl.qualname}", name, new)
         case ModuleV(module):

@@ -118,7 +118,7 @@ def given_by_others(m: Machine, made: HeapV, cls: ir.ClassDecl, name: str) -> Va
     if given is None:
         return NONE
     m.heap[made.id].attrs[name] = given
-    naming.rename(m, given, name)
+    naming.rename(m, given, f"self.{name}")
     return given
 
 

@@ -9,18 +9,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.state.values import BufferV, EventV, Flavor, StreamV, SymV, Value
+from streamlint.interp.state.values import BufferV, EventV, Flavor, GraphV, StreamV, SymV, Value
 from streamlint.trace import OpId, Spelling, Spellings
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
+    from streamlint.source import Span
     from streamlint.trace import Named
 
 MOST_CHARACTERS = 60
 """A longer expression is no name."""
 
-_TOLD = frozenset({StreamV, EventV, BufferV})
+_TOLD = frozenset({StreamV, EventV, GraphV, BufferV})
 
 
 def noted(m: Machine, value: Value, e: ir.Name | ir.Attr | ir.Index) -> Value:
@@ -54,8 +55,8 @@ def of(m: Machine) -> Spellings:
     """What the functions call the streams, events and memory of a path."""
     known: dict[tuple[str, Named], list[Spelling]] = {}
     for (function, what), written in m.written.items():
-        value = what if isinstance(what, (StreamV, EventV, BufferV)) else m.roles.get(what)  # type: ignore[arg-type]
-        named = None if value is None else _named(value)
+        value = what if isinstance(what, (StreamV, EventV, GraphV, BufferV)) else m.roles.get(what)  # type: ignore[arg-type]
+        named = None if value is None or _is_number(value) else _named(value)
         if named is None:
             continue
         found = known.setdefault((function, named), [])
@@ -74,10 +75,20 @@ def _named(value: Value) -> Named | None:
             return ("stream", number)
         case EventV(number):
             return ("event", number)
+        case GraphV(number):
+            return ("graph", number)
         case BufferV(number, region):
             return ("view", number, region)
         case _:
             return None
+
+
+def called(m: Machine, span: Span) -> str:
+    """What the running function calls at a place, without its owner; nothing if that has no short form."""
+    call = m.frames[-1].calling if m.frames else None
+    if call is None or call.span != span:
+        return ""
+    return call.func.name if isinstance(call.func, ir.Attr) else text(call.func)
 
 
 def text(e: ir.Expr) -> str:
