@@ -68,7 +68,7 @@ def answered(judged: Judged, problem: Problem, entry: Entry) -> frozenset[Doubt]
         settled.add(Doubt.ARGUMENT)
     if is_return(judged.op(problem.later)) and not entry.is_step and _forgot_the_end(judged, problem, entry):
         settled.add(Doubt.RESULT)
-    if _is_handed_on(judged, problem):
+    if _is_handed_on(judged, problem, entry):
         settled.add(Doubt.RESULT)
     return frozenset(settled)
 
@@ -99,23 +99,32 @@ def _is_allocated_here(judged: Judged, problem: Problem) -> bool:
     return problem.buffer is not None and judged.trace.buffers[problem.buffer].origin is Origin.ALLOCATED
 
 
-def _is_handed_on(judged: Judged, problem: Problem) -> bool:
-    """Whether the earlier op is what a consumer does with memory that goes back to a side stream later.
+def _is_handed_on(judged: Judged, problem: Problem, entry: Entry) -> bool:
+    """Whether the earlier op is what a consumer does with memory that a side stream gets again, or refills.
 
     ``torch.cuda.current_stream().wait_stream(self.side)`` before the result is handed out says that it is
     used on the current stream.
     """
     assert problem.earlier is not None
-    use = judged.op(problem.earlier)
-    reused = isinstance(judged.op(problem.later), Alloc)
-    if use.role not in (Role.AFTER_CALL, Role.AFTER_YIELD) or problem.buffer is None or not reused:
+    use, later = judged.op(problem.earlier), judged.op(problem.later)
+    if use.role not in (Role.AFTER_CALL, Role.AFTER_YIELD) or problem.buffer is None:
         return False
-    owner, current = judged.trace.buffers[problem.buffer].alloc_stream, stream_of(use)
-    return any(
-        isinstance(op, Wait) and op.stream == current and _source(judged, OpId(number)) == owner
+    current, waited_for = stream_of(use), _takes_again(judged, problem, later, entry)
+    return waited_for is not None and any(
+        isinstance(op, Wait) and op.stream == current and _source(judged, OpId(number)) == waited_for
         for number, op in enumerate(judged.trace.ops[: problem.earlier])
         if op.at.call == use.at.call
     )
+
+
+def _takes_again(judged: Judged, problem: Problem, later: Op, entry: Entry) -> StreamId | None:
+    """The stream of the code's own that allocates some memory again, or writes it."""
+    assert problem.buffer is not None
+    if isinstance(later, Alloc):
+        return judged.trace.buffers[problem.buffer].alloc_stream
+    side = stream_of(later)
+    own = judged.trace.buffers[problem.buffer].origin is not Origin.ARGUMENT
+    return side if side is not None and own and _is_own(judged.trace, side, entry) else None
 
 
 def open_end(judged: Judged, problem: Problem) -> tuple[OpenEnd, Doubt] | None:

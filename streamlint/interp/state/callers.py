@@ -14,14 +14,17 @@ from streamlint.trace import (
     BufferId,
     Copy,
     Doubt,
+    EventId,
     Evidence,
     Launch,
     Mode,
+    Record,
     Role,
     Site,
     Space,
     StreamId,
     StreamKind,
+    Wait,
 )
 
 if TYPE_CHECKING:
@@ -132,14 +135,39 @@ def _events_in(m: Machine, value: Value, depth: int = 3) -> Iterator[EventV]:
 
 
 def consume(m: Machine, views: Iterable[BufferV], span: Span) -> None:
-    """The op that stands for what the consumer of a generator does with what a side stream made for it."""
-    used = tuple(Access(view.id, Mode.READ, view.region, _RESULT) for view in _made_aside(m, views))
+    """The op that stands for what the consumer of a generator does with what a side stream made for it.
+
+    Or filled for it, where the current stream waits for that: ``yield self.page``.
+    """
+    given = list(views)
+    filled = _filled_aside(m)
+    aside = dict.fromkeys((*_made_aside(m, given), *(view for view in given if view.id in filled)))
+    used = tuple(Access(view.id, Mode.READ, view.region, _RESULT) for view in aside)
     if used:
         m.emit(
             Launch(
                 m.site(span), role=Role.AFTER_YIELD, stream=_current(m), accesses=used, name="after the yield"
             )
         )
+
+
+def _filled_aside(m: Machine) -> set[BufferId]:
+    """What streams have written in this call for which the current one then waits."""
+    current, waited = _current(m), set[StreamId]()
+    recorded: dict[EventId, StreamId] = {}
+    written: dict[StreamId, set[BufferId]] = {}
+    for op in m.ops:
+        match op:
+            case Launch() | Copy() if op.at.call == m.call and op.stream != current:
+                places = (access.buffer for access in op.accesses if access.mode.writes)
+                written.setdefault(op.stream, set()).update(places)
+            case Record():
+                recorded[op.event] = op.stream
+            case Wait() if op.stream == current and op.event in recorded:
+                waited.add(recorded[op.event])
+            case _:
+                pass
+    return {number for stream in waited for number in written.get(stream, ())}
 
 
 def _made_aside(m: Machine, views: Iterable[BufferV]) -> list[BufferV]:
