@@ -28,20 +28,22 @@ _PYTHONS = frozenset(
 _ORDERING_EFFECTS = (fx.StreamWaitsStream, fx.StreamWaitsEvent, fx.StreamWaits)
 
 
-def _functions() -> Iterator[tuple[Framework, Api]]:
-    for framework in FRAMEWORKS:
-        yield from ((framework, api) for api in framework.functions)
+@cache
+def _functions() -> tuple[tuple[Framework, Api], ...]:
+    return tuple((framework, api) for framework in FRAMEWORKS for api in framework.functions)
 
 
-def _methods(*roles: Role) -> Iterator[tuple[Framework, Api]]:
-    for framework in FRAMEWORKS:
-        for role in roles or Role:
-            yield from ((framework, api) for api in methods_of(framework, role))
+@cache
+def _methods(*roles: Role) -> tuple[tuple[Framework, Api], ...]:
+    kinds = roles or Role
+    return tuple(
+        (framework, api) for framework in FRAMEWORKS for role in kinds for api in methods_of(framework, role)
+    )
 
 
-def _rows() -> Iterator[tuple[Framework, Api]]:
-    yield from _functions()
-    yield from _methods()
+@cache
+def _rows() -> tuple[tuple[Framework, Api], ...]:
+    return _functions() + _methods()
 
 
 def _names(
@@ -219,13 +221,13 @@ _captures = _tells(graphs.EnterCapture, graphs.CaptureStarts, graphs.GraphsCalla
 _waits_for_others = _tells(fx.HostCallback, fx.Communicates, fx.CallsAll, fx.Background)
 
 
+_works = _tells(fx.Uses, fx.Background)
+_WORKERS = frozenset(path.rpartition(".")[0] for path, (_, row) in FUNCTIONS.items() if _works(row))
+"""What has functions that queue work of their own: a kernel from CUDA, a communicator."""
+
+
 def _makes_work(api: Api) -> bool:
-    """Whether it makes what queues work of its own: a kernel from CUDA, a communicator."""
-    made = {effect.path for effect in api.effects if isinstance(effect, fx.Makes)}
-    return any(
-        path.rpartition(".")[0] in made and _tells(fx.Uses, fx.Background)(row)
-        for path, (_, row) in FUNCTIONS.items()
-    )
+    return any(isinstance(effect, fx.Makes) and effect.path in _WORKERS for effect in api.effects)
 
 
 def _is_hazard(api: Api) -> bool:

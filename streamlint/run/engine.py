@@ -169,6 +169,7 @@ def _here(
             return
         from streamlint.run.session import Session, collected
 
+        collector.start()  # again: what was loaded by now is no garbage of a file
         session = Session(tree.root, tuple(tree.files), settings, tree.overlay, found, tree)
         while waiting:
             path = waiting.pop()
