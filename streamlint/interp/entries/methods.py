@@ -121,7 +121,7 @@ def _sequence(
     names = tuple(decl.name for decl in order)
     elsewhere = frozenset(
         decl.name
-        for decl in methods.by_name.values()
+        for decl in (() if methods.of_autograd.issuperset(names) else methods.by_name.values())
         if (
             (is_public(decl) and decl.name not in names)
             # average() is a step of reduce(), which forks before it and joins after it.

@@ -12,6 +12,7 @@ from streamlint import ir
 from streamlint.frozen import frozen
 from streamlint.interp.facts.relevance import queues_work
 from streamlint.interp.library import hooks
+from streamlint.models.torch import SAVED_TENSORS_HOOKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -47,6 +48,9 @@ class Methods:
     hooks: frozenset[str]
     """Those that are registered as hooks: unseen code calls them, whatever their names."""
 
+    of_autograd: frozenset[str]
+    """Hooks for saved tensors: autograd calls one of them for each tensor, and nobody anything in between."""
+
     def may_be_called(self, decl: ir.FunctionDecl) -> bool:
         return is_public(decl) or decl.name in self.hooks
 
@@ -78,6 +82,28 @@ def methods_of(project: Project, cls: ir.ClassDecl) -> Methods:
             for name, decl in found.items()
         },
         hooks=frozenset().union(*(_registered(decl, found.keys()) for decl in found.values())),
+        of_autograd=_of_saved_tensors(project, cls, found),
+    )
+
+
+def _of_saved_tensors(
+    project: Project, cls: ir.ClassDecl, methods: Mapping[str, ir.FunctionDecl]
+) -> frozenset[str]:
+    """``class Offload(saved_tensors_hooks)``, and ``super().__init__(self.pack, self.unpack)``"""
+    base = SAVED_TENSORS_HOOKS.rpartition(".")[2]
+    constructor = methods.get("__init__")
+    bases = (one.rpartition(".")[2] for each in project.ancestors(cls)[0] for one in each.bases)
+    try:
+        function = constructor.load() if constructor is not None and base in bases else None
+    except ir.LoweringError:
+        return frozenset()
+    calls = ir.walk(function.body) if function is not None else ()
+    return frozenset(
+        argument.value.name
+        for call in calls
+        if isinstance(call, ir.Call) and isinstance(call.func, ir.Attr) and call.func.name == "__init__"
+        for argument in call.args
+        if isinstance(argument.value, ir.Attr) and argument.value.name in methods
     )
 
 
