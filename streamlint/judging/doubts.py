@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamlint.judging import evidence
+from streamlint.judging import blocking, evidence
 from streamlint.judging.call_ends import EXPLICIT_WAITS
 from streamlint.judging.edges import stream_key
 from streamlint.judging.responsibility import answered, is_of_caller
@@ -58,7 +58,7 @@ def settle(problem: Problem, judged: Judged, run: Run, paths: Sequence[Judged]) 
         if settles is None or not any(settles(other) for other in paths if other is not judged):
             return problem
         return replace(problem, doubts=problem.doubts | {Doubt.SOME_PATHS})
-    doubts = set(problem.doubts)
+    doubts = set(blocking.doubts_of(judged, problem))
     earlier, later = judged.op(problem.earlier), judged.op(problem.later)
     doubts -= answered(judged, problem, run.entry)
     doubts |= guessed(judged, problem)
