@@ -151,3 +151,31 @@ def test_a_statement_has_names_of_one_place_only(tmp_path: Path) -> None:
     )
     assert one.message == "`x` is read on `side` while the current stream may still be writing it"
     assert one.help.endswith("(PyTorch: `side.wait_stream(torch.cuda.current_stream())`)")
+
+
+def test_a_collective_waits_for_the_stream_that_is_current_at_its_call(tmp_path: Path) -> None:
+    one = next(
+        one
+        for one in findings(
+            tmp_path,
+            """
+            import torch
+            import torch.distributed as dist
+
+            def main():
+                side = torch.cuda.Stream()
+                x = torch.ones(1 << 20, device="cuda")
+                x.fill_(2.0)
+                with torch.cuda.stream(side):
+                    work = dist.all_reduce(x, async_op=True)
+                work.wait()
+                torch.cuda.synchronize()
+                return x
+            """,
+        )
+        if one.code == "SL101"
+    )
+    assert one.help == (
+        "call `all_reduce` on a stream that has waited for the current stream: "
+        "it waits for the one that is current then"
+    )

@@ -10,6 +10,7 @@ from streamlint.models.schema import (
     CurrentStream,
     DefaultStream,
     KeepsAlive,
+    Lib,
     Records,
     StreamWaits,
     StreamWaitsEvent,
@@ -21,7 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from streamlint.models.schema import Api, Effect
-    from streamlint.models.table import Lib
+
+
+CHOSEN_BY_CALLERS = frozenset({Lib.TORCH, Lib.CUPY})
+"""Libraries with a current stream that callers may have chosen; Warp has one of its own, the others use the
+default stream."""
 
 
 @cache
@@ -37,7 +42,7 @@ def of(lib: Lib) -> Words | None:
     return Words(
         library=lib.product,
         wait=wait,
-        current=f"{home}.{current.name}()" if current is not None else "",
+        current=f"{home}.{current.name}()" if current is not None and lib in CHOSEN_BY_CALLERS else "",
         default=f"{home}.{default.name}()" if default is not None else "",
         keep=f"{{memory}}.{keeps.name}({{stream}})" if keeps is not None else "",
     )

@@ -19,7 +19,7 @@ from streamlint.rules.base import (
     what,
 )
 from streamlint.rules.handed_over import between_defaults
-from streamlint.trace import HostAccess, Mode, Op, Role, Space, Symbol
+from streamlint.trace import Copy, HostAccess, Launch, Mode, Op, Role, Space, Symbol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -116,11 +116,13 @@ def order_help(judged: Judged, conflict: Conflict) -> str:
         return (
             f"make the host wait for the {done} before the {at}: synchronize {first}, or an event behind it"
         )
+    if judged.trace.streams[later].behind_current and not is_entry(judged.op(conflict.earlier)):
+        return f"call {at} on a stream that has waited for {first}: it waits for the one that is current then"
     if judged.trace.streams[earlier].by_call:
         return f"wait for the {what(judged.op(conflict.earlier))} before the {at}, by what it gave back"
     if is_entry(judged.op(conflict.earlier)):
         fix = f"make {second} wait for {first} before the {at}, here or in the callers"
-        return fix + _in_words(judged, earlier, later)
+        return fix + _in_words(judged, conflict, earlier, later)
     done = what(judged.op(conflict.earlier))
     record = early_record(judged, conflict.earlier, conflict.later)
     if record is not None:
@@ -130,7 +132,7 @@ def order_help(judged: Judged, conflict: Conflict) -> str:
     if done == at:
         done, at = _told_apart(judged.op(conflict.earlier), judged.op(conflict.later), done)
     fix = f"record an event on {first} after the {done} and make {second} wait for it before the {at}"
-    return fix + _in_words(judged, earlier, later)
+    return fix + _in_words(judged, conflict, earlier, later)
 
 
 def _told_apart(earlier: Op, later: Op, name: str) -> tuple[str, str]:
@@ -152,13 +154,18 @@ def host_help(judged: Judged, conflict: Conflict) -> str:
     return f"wait for the {done} first: synchronize {name}, or an event recorded on it after the {done}"
 
 
-def _in_words(judged: Judged, waited: StreamId, waiter: StreamId) -> str:
+def _in_words(judged: Judged, conflict: Conflict, waited: StreamId, waiter: StreamId) -> str:
     """The statement in the words of the library, if the code at one of the two places has names for both."""
     both = [judged.trace.streams[stream] for stream in (waiter, waited)]
     told = {stream.words for stream in both if stream.words is not None or not stream.is_default}
     said = told.pop() if len(told) == 1 else None
     if said is None:
         return ""
+    if all(stream.is_default for stream in both):
+        # Default streams are nobody's: the calls tell the library.
+        calls = (judged.op(conflict.earlier), judged.op(conflict.later))
+        if any(isinstance(op, (Launch, Copy)) and op.library not in ("", said.library) for op in calls):
+            return ""
     for number in judged.seen:
         here = judged.seen_from(number)
         first, second = (here.written_stream(stream, said) for stream in (waited, waiter))

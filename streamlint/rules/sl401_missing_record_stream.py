@@ -54,7 +54,7 @@ def _judge(judged: Judged, use: OpId, number: OpId, free: Free) -> Problem | Non
     judged = judged.seen_from(use, number)
     name = quoted(judged.buffer_name(free.buffer))
     user = quoted(judged.stream_name(stream))
-    owner, place, remedy = _owner(judged, buffer, stream)
+    owner, place, remedy = _owner(judged, buffer, op, stream)
     notes = [
         Note(free.at.span, _dropped(judged, name, free, op)),
         Note(judged.op(alloc).at.span, f"{_what(judged, alloc)} {place} may get the same memory"),
@@ -99,23 +99,24 @@ def _what(judged: Judged, alloc: OpId) -> str:
     return "what the caller allocates next" if is_return(judged.op(alloc)) else "this allocation"
 
 
-def _owner(judged: Judged, buffer: Buffer, stream: StreamId) -> tuple[str, str, str]:
+def _owner(judged: Judged, buffer: Buffer, use: Op, stream: StreamId) -> tuple[str, str, str]:
     """Whom the memory goes back to, where the next allocation is, and what else could keep it back."""
     user = quoted(judged.stream_name(stream))
     if buffer.alloc_stream is None:
         return buffer.pool or "its pool", "from it", f"synchronize {user} before the reference goes"
     home = quoted(judged.stream_name(buffer.alloc_stream))
     remedy = f"make {home} wait for {user} before the reference goes"
-    return f"the allocator of {home}", f"on {home}", remedy + _kept(judged, buffer, stream)
+    return f"the allocator of {home}", f"on {home}", remedy + _kept(judged, buffer, use, stream)
 
 
-def _kept(judged: Judged, buffer: Buffer, stream: StreamId) -> str:
+def _kept(judged: Judged, buffer: Buffer, use: Op, stream: StreamId) -> str:
     """How the library keeps memory for another stream, as the code at the use would write it."""
     owner = judged.trace.streams[buffer.alloc_stream] if buffer.alloc_stream is not None else None
     words = None if owner is None else owner.words or judged.trace.streams[stream].words
     here = judged.seen_from(*judged.seen[:1])
     memory = here.view_here(buffer.id).strip("`")
-    if words is None or not words.keep:
+    by = use.library if isinstance(use, (Launch, Copy)) else ""
+    if words is None or not words.keep or by not in ("", words.library):
         return ""
     user = here.written_stream(stream, words)
     if not memory or not user:

@@ -171,6 +171,8 @@ class Stream:
     """The call from outside (``Site.call``) in which an object made it for itself, if it did."""
     words: Words | None = None
     """How code orders it by a method; None if its library has none, or is not known."""
+    behind_current: bool = False
+    """Whether each call that works on it makes it wait for the stream current then: a process group's."""
     by_call: bool = False
     """Whether it is that of a call which works aside (``comm.Send(x)``): it has the name of the call."""
 

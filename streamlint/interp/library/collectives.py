@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import answers
@@ -139,6 +140,7 @@ def _stream_of_group(call: Call, effect: fx.Communicates) -> StreamV:
     if isinstance(known, StreamV):
         return known
     made = m.new_stream(StreamKind.NON_BLOCKING, "the communication stream", call.span, Lib.TORCH)
+    m.streams[made.id] = replace(m.streams[made.id], behind_current=True)
     m.roles[key] = made
     return made
 

@@ -82,9 +82,6 @@ if TYPE_CHECKING:
     from streamlint.interp.state.watch import Watch
     from streamlint.source import Span
 
-_CURRENT = frozenset({Lib.TORCH, Lib.CUPY})
-"""Libraries with a current stream that callers may have chosen; the others use the default stream."""
-
 
 @dataclass(slots=True)
 class Machine:
@@ -344,7 +341,7 @@ class Machine:
             made = self.roles[own]
             assert isinstance(made, StreamV)
             return made
-        if lib not in _CURRENT or self.lane != MAIN_LANE:
+        if lib not in words.CHOSEN_BY_CALLERS or self.lane != MAIN_LANE:
             return self.default(self.default_stream, lib, where)
         if where not in (CURRENT_DEVICE, "0") and not where.startswith("?"):
             return self.default(self.default_stream, lib, where)
