@@ -22,6 +22,7 @@ from streamlint.confirm.run.runner import Confirmation
 from streamlint.confirm.text.instrument import Place
 from streamlint.confirm.verdict import Decision, Difference, Verdict
 from streamlint.files import SourceFiles
+from streamlint.finding import leading
 from streamlint.pictures.layout import laid_out
 from streamlint.pictures.model import Operation, Part, Picture
 from streamlint.run.engine import Settings, analyze
@@ -56,7 +57,7 @@ def source(tmp_path: Path) -> Path:
 
 
 def the_finding(source: Path) -> Finding:
-    (found,) = analyze(source.parent, [source], Settings()).findings
+    (found,) = leading(analyze(source.parent, [source], Settings()).findings)
     return found
 
 

@@ -63,7 +63,7 @@ def test_a_table_that_a_loop_filled(tmp_path: Path, page: str, ahead: int, waits
     wait = "self.up.wait_event(saved)" if waits else "pass"
     source = SHELVES.format(page=page, wait=wait, ahead=ahead)
     report = engine.analyze(tmp_path, written(tmp_path, {"run.py": source}), engine.Settings())
-    found = [one for one in report.findings if one.code in {"SL101", "SL102"} and "`down`" in one.message]
+    found = [one for one in report.findings if one.code in {"SL101", "SL102"} and "down`" in one.message]
     sure = [one for one in found if one.confidence is not Confidence.POSSIBLE]
     assert bool(sure) is not waits
 
