@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from streamlint.interp.library import monitors
 from streamlint.interp.python import keys
 from streamlint.interp.python.alike import like
-from streamlint.interp.python.containers import SLICE, extra, lazy, put
+from streamlint.interp.python.containers import SLICE, extra, lazy, of_its_own, put
 from streamlint.interp.state import bounded, symbols
 from streamlint.interp.state.elements import listed
 from streamlint.interp.state.values import (
@@ -79,6 +79,7 @@ def method(
 ) -> Value | None:
     """Methods of list, deque, set and dict; None for a name that they do not have."""
     held = m.heap[receiver.id]
+    of_its_own(m, held, span)
     match name, args:
         case (("append" | "appendleft" | "add" | "put" | "put_nowait"), [item, *_]):
             if name == "appendleft":

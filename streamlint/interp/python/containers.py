@@ -256,6 +256,8 @@ def _heap_index(m: Machine, value: HeapV, at: Value, span: Span) -> Value:
             if method is not None
             else SymV(symbols.Item(symbol_of(value), symbol_of(at)))
         )
+    if held.role == SLICE and not isinstance(at, SliceV):
+        return _of_slice(m, held, at, span)
     at = counted.before_end(m, rings.slot(m, at)) if held.open else rings.among(m, at, len(held.items))
     if (
         isinstance(at, ConstV)
@@ -295,6 +297,17 @@ def _place(m: Machine, held: HeapObject, at: Symbol) -> Symbol:
 
 SLICE = "slice"
 """``hops[1:]`` of a list of unknown length: element ``k`` of it is element ``k + 1`` of the list."""
+
+
+def of_its_own(m: Machine, held: HeapObject, span: Span) -> None:
+    """``rest = hops[1:]; rest.pop()``: which elements a part has is not known any more.
+
+    Most methods of lists change them.
+    """
+    if held.role == SLICE:
+        whole = held.items[0]
+        held.role, held.items = "", []
+        held.sample = held.sample or element(m, whole, symbols.EACH, span)
 
 
 def _is_rest(at: SliceV) -> bool:

@@ -13,6 +13,7 @@ from streamlint.interp.python import (
     comparisons,
     conditions,
     container_methods,
+    containers,
     expr,
     inner_functions,
     keys,
@@ -161,6 +162,7 @@ def _delete(m: Machine, target: ir.Expr) -> None:
             at = expr.evaluate(m, target.index)
             if isinstance(owner, HeapV):
                 held = m.heap[owner.id]
+                containers.of_its_own(m, held, target.span)
                 keys.taken(m, held, symbol_of(at))
                 if (
                     isinstance(at, ConstV)
