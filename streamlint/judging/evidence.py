@@ -18,6 +18,7 @@ from streamlint.trace import (
     HostAccess,
     Launch,
     Mode,
+    Origin,
     StreamChoice,
 )
 
@@ -75,6 +76,8 @@ def memory_of(judged: Judged, problem: Problem) -> list[BufferId]:
 def _of(buffers: dict[BufferId, Buffer], ops: list[Op], buffer: BufferId) -> Evidence:
     """Order between two streams matters wherever memory lives; what the host sees too early does not."""
     known = buffers[buffer]
+    if _may_be_uploaded(buffers, ops, known):
+        return min(known.kind, known.residence)
     if not any(isinstance(op, HostAccess) for op in ops) and not (len(ops) == 1 and isinstance(ops[0], Copy)):
         return known.kind
     facts = [known.kind, known.residence]
@@ -83,6 +86,22 @@ def _of(buffers: dict[BufferId, Buffer], ops: list[Op], buffer: BufferId) -> Evi
         if isinstance(op, Copy):
             facts += [buffers[access.buffer].residence for access in op.accesses]
     return min(facts)
+
+
+def _may_be_uploaded(buffers: dict[BufferId, Buffer], ops: list[Op], made: Buffer) -> bool:
+    """Whether unseen code gave what is then copied to a device: if it is on the host, it is complete.
+
+    ``page = reader.page(i)``, and ``table.copy_(page, non_blocking=True)`` on a stream of its own.
+    """
+    match ops:
+        case [Launch(doubts=doubts), Copy(src=src, dst=dst)] if Doubt.OPAQUE in doubts:
+            return (
+                made.origin is Origin.RESULT
+                and src.buffer == made.id
+                and not buffers[dst.buffer].space.on_host
+            )
+        case _:
+            return False
 
 
 def _of_streams(trace: Trace, ops: list[Op]) -> Evidence:
