@@ -59,8 +59,16 @@ _ARRAY_ATTRIBUTES = host.ARRAY_VIEWS - frozenset(
 )
 
 
+def place_of(view: BufferV, name: str) -> symbols.Attr:
+    """What stands for an attribute of a tensor object: each element of a result has its own.
+
+    ``for name, p in layer.named_parameters(): p.data = pages[name]``
+    """
+    return symbols.Attr(symbol_of(view) if view.region else symbols.Thing("buffer", view.id), name)
+
+
 def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
-    place = symbols.Attr(symbols.Thing("buffer", view.id), name)
+    place = place_of(view, name)
     stored = m.roles.get(place)
     if stored is not None:
         return stored

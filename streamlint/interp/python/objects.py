@@ -18,7 +18,7 @@ from streamlint.interp.library import (
 )
 from streamlint.interp.library.hooks import OF_MODULES
 from streamlint.interp.python import given_objects, variables
-from streamlint.interp.state import arguments, giving_up, lifetime, names, naming, symbols
+from streamlint.interp.state import arguments, elements, giving_up, lifetime, names, naming, symbols
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -264,8 +264,11 @@ def set_attribute(m: Machine, value: Value, name: str, new: Value, span: Span) -
             giving_up.give_up(m, value)
             if m.buffers[value.id].origin is Origin.ARGUMENT:
                 giving_up.put_into(m, value.id, m.buffers[value.id].name, new)
+        case BufferV() if elements.selector_of(symbols.EACH) in value.region:
+            # for name, p in layer.named_parameters(): p.data = page. The next one is another tensor.
+            pass
         case BufferV():
-            _replace(m, symbols.Attr(symbols.Thing("buffer", value.id), name), new)
+            _replace(m, tensor_methods.place_of(value, name), new)
         case SymV(of) if name == "data" and isinstance(new, BufferV):
             m.roles[of] = new
             giving_up.give_up(m, m.roles.pop(symbols.Attr(of, name), None))
