@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.order.hb import Verdict
-from streamlint.rules.base import is_return, part, place_of, stream_of
+from streamlint.rules.base import is_named, is_return, part, place_of, stream_of
 from streamlint.trace import (
     Access,
     Alloc,
@@ -135,12 +135,12 @@ def _behind_the_call(
 ) -> tuple[OpId, frozenset[Doubt]] | None:
     """What a call has allocated on its caller's stream, and dropped, the caller may get again at once.
 
-    Not if the caller gets an event behind the use: it may wait for that first.
+    Not if an event is recorded behind the use: the caller, or the next call, may wait for that first.
     """
     call, user = judged.op(free).at.call, stream_of(judged.op(use))
     records = judged.numbers(Record, first=use + 1)
-    handed = (op for op in map(judged.op, records) if isinstance(op, Record) and op.stream == user)
-    if any(judged.trace.events[op.event].handed for op in handed):
+    behind = (op for op in map(judged.op, records) if isinstance(op, Record) and op.stream == user)
+    if any(is_named(judged.trace.events[op.event]) for op in behind):
         return None
     for number, op in enumerate(judged.trace.ops):
         if is_return(op) and op.at.call == call and stream_of(op) == buffer.alloc_stream:
