@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streamlint.finding import leading
 from streamlint.run import engine
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def run():
 def lines(root: Path, files: list[Path]) -> list[tuple[str, str, int]]:
     report = engine.analyze(root, files, engine.Settings())
     assert not report.errors
-    return [(f.code, f.primary.path, f.primary.line) for f in report.findings]
+    return [(f.code, f.primary.path, f.primary.line) for f in leading(report.findings)]
 
 
 def written(root: Path, texts: dict[str, str]) -> list[Path]:
