@@ -41,12 +41,7 @@ def check(judged: Judged) -> Iterator[Problem]:
 
 def _first_use(judged: Judged, written: Access, end: OpId) -> OpId | None:
     """What uses the memory next after the capture in the same call from outside, if that reads it."""
-    after = [
-        number
-        for numbers in (judged.index.of_buffer, judged.index.by_host)
-        for number in numbers.get(written.buffer, ())
-        if number > end
-    ]
+    after = [number for number in _uses(judged, written.buffer) if number > end]
     if not after:
         return None
     first = judged.op(min(after))
@@ -68,8 +63,12 @@ def _is_unwritten(judged: Judged, buffer: BufferId, end: OpId) -> bool:
     known = judged.trace.buffers[buffer]
     if known.origin is Origin.ARGUMENT or known.instead_of is not None or known.space is Space.PAGEABLE:
         return False
-    before = (*judged.index.of_buffer.get(buffer, ()), *judged.index.by_host.get(buffer, ()))
-    return all(number > end for number in before)
+    return all(number > end for number in _uses(judged, buffer))
+
+
+def _uses(judged: Judged, buffer: BufferId) -> tuple[OpId, ...]:
+    """What the device and the host do with the memory."""
+    return (*judged.uses(buffer), *judged.index.by_host.get(buffer, ()))
 
 
 def _problem(judged: Judged, end: OpId, ended: EndCapture, written: Access, read: OpId) -> Problem:
