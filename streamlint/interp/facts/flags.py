@@ -14,8 +14,8 @@ from streamlint.models import vocabulary
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from streamlint.interp.facts.scopes import Scope
     from streamlint.interp.state.project import Project
+    from streamlint.interp.state.scope import Scope
     from streamlint.interp.state.symbols import Symbol
 
 _DEEPEST = 4

@@ -17,14 +17,16 @@ from streamlint import ir
 from streamlint.frozen import frozen
 from streamlint.interp.facts import classes, kinds, scopes, touching, writes
 from streamlint.interp.facts.relevance import all_classes
+from streamlint.interp.state.kept import Kept
+from streamlint.interp.state.scope import Target
 from streamlint.interp.state.values import ClassV
 from streamlint.models import members
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from streamlint.interp.facts.scopes import Scope, Target
     from streamlint.interp.state.project import Project
+    from streamlint.interp.state.scope import Scope
     from streamlint.source import Span
 
 MOST_STEPS = 6
@@ -93,19 +95,23 @@ def of_name(project: Project, scope: Scope, name: str) -> Given | None:
     )
 
 
+_GIVEN: Kept[tuple[Span, str], Given | None] = Kept()
+
+
 def _kept(
     project: Project,
     place: tuple[Span, str],
     show: Callable[[], ir.ClassDecl | None],
     guess: Callable[[], ir.ClassDecl | None],
 ) -> Given | None:
-    if place not in project.given:
-        project.given[place] = None
+    kept = project.kept(_GIVEN)
+    if place not in kept:
+        kept[place] = None  # as long as it is looked for: functions may call each other in a circle
         shown = show()
         found = shown or guess()
         if found is not None and not _has_no_objects(project, found):
-            project.given[place] = Given(found, shown is not None, _works_with_streams(project, found))
-    return project.given[place]
+            kept[place] = Given(found, shown is not None, _works_with_streams(project, found))
+    return kept[place]
 
 
 def _has_no_objects(project: Project, cls: ir.ClassDecl) -> bool:
@@ -240,7 +246,7 @@ def _is_anybodys(method: str) -> bool:
 def _takes(project: Project, cls: ir.ClassDecl, call: ir.Call, name: str) -> bool:
     """Whether a class has a method that can be called like this."""
     decl = next((one.methods[name] for one in project.ancestors(cls)[0] if name in one.methods), None)
-    params = scopes.Target(decl).params() if decl is not None else ()
+    params = Target(decl).params() if decl is not None else ()
     if not params:
         return False
     if any(argument.star for argument in call.args):

@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamlint.frozen import frozen
 from streamlint.interp.facts import company, known, no_memory
 from streamlint.interp.facts.kinds import NO_MEMORY, Kind
 from streamlint.interp.state import flavors, symbols
+from streamlint.interp.state.put_off import Guess
 from streamlint.interp.state.values import (
     BufferV,
     ConstV,
@@ -46,20 +46,6 @@ _ADDRESSES = ("ptr", "handle", "address", "offset")
 """Ends of names of what are numbers: ``array.data.ptr + offset``."""
 
 _OPERATORS = frozenset({"+", "-", "*", "/", "@", "**", "//"})
-
-
-@frozen()
-class Guess:
-    """One operator whose operands are unknown."""
-
-    op: int
-    result: Symbol
-    operands: tuple[Value, ...]
-    flavor: Flavor = Flavor.TORCH
-    kind: Evidence = Evidence.ASSUMED
-    """How it is known that it is work."""
-    name: str = ""
-    """The first variable that held the result."""
 
 
 def evidence(m: Machine, op: str, *operands: Value) -> Evidence:

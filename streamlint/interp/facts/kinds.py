@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.frozen import frozen
+from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.values import ApiV
 from streamlint.models import torch as torch_model
 from streamlint.trace import Evidence, Space
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from streamlint.interp.state.project import Project
+    from streamlint.source import Span
 
 
 class Kind(Enum):
@@ -174,20 +176,24 @@ def _is_ellipsis(e: ir.Expr) -> bool:
 _TAKE_NUMBERS = frozenset({"range"})
 
 
+_USES: Kept[tuple[str, str, Span], dict[str, Fact]] = Kept()
+
+
 def uses(project: Project, function: ir.Function) -> dict[str, Fact]:
     """What a function's uses of its names say of them, its whole text seen at once.
 
     ``slots.record_stream(s)`` at its end shows that ``table[slots]`` at its start gathered, on a device.
     """
-    known = project.uses.get((function.module, function.qualname, function.span))
-    if known is None:
-        found: dict[str, list[Fact]] = {}
-        for node in ir.walk(function.body):
-            for name, fact in _use(project, function.module, node):
-                found.setdefault(name, []).append(fact)
-        known = {name: surest(facts) for name, facts in found.items()}
-        project.uses[function.module, function.qualname, function.span] = known
-    return known
+    place = (function.module, function.qualname, function.span)
+    return project.once(_USES, place, lambda: _uses(project, function))
+
+
+def _uses(project: Project, function: ir.Function) -> dict[str, Fact]:
+    found: dict[str, list[Fact]] = {}
+    for node in ir.walk(function.body):
+        for name, fact in _use(project, function.module, node):
+            found.setdefault(name, []).append(fact)
+    return {name: surest(facts) for name, facts in found.items()}
 
 
 def _use(project: Project, module: str, node: object) -> Iterable[tuple[str, Fact]]:

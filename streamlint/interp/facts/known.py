@@ -15,8 +15,9 @@ from streamlint.frozen import frozen
 from streamlint.interp.facts import classes, flags, kinds, places, scopes, writes
 from streamlint.interp.facts.kinds import NOTHING, PLAIN, Fact, Kind, joined, surest
 from streamlint.interp.facts.relevance import all_classes
-from streamlint.interp.facts.scopes import Scope, Target
 from streamlint.interp.state import symbols
+from streamlint.interp.state.kept import Kept
+from streamlint.interp.state.scope import Scope, Target
 from streamlint.interp.state.values import ApiV, ClassV, FuncV
 from streamlint.models import torch as torch_model
 from streamlint.trace import Evidence, Space
@@ -424,10 +425,11 @@ def _read(memory: Fact, name: str) -> Fact:
 # ----------------------------------------------------------------------------- values of a path
 
 
+_FACTS: Kept[None, Facts] = Kept()
+
+
 def facts_of(project: Project) -> Facts:
-    if project.facts is None:
-        project.facts = Facts(project)
-    return project.facts
+    return project.once(_FACTS, None, lambda: Facts(project))
 
 
 def of_value(m: Machine, symbol: Symbol) -> Fact:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.frozen import frozen
 from streamlint.interp.facts import touching
 from streamlint.interp.facts.relevance import all_classes
+from streamlint.interp.state.kept import Kept
+from streamlint.interp.state.scope import Scope, Target
 from streamlint.interp.state.values import ClassV, FuncV, ModuleV
 
 if TYPE_CHECKING:
@@ -20,75 +21,19 @@ if TYPE_CHECKING:
     from streamlint.source import Span
 
 
-@frozen()
-class Target:
-    """What outside code calls: a function, or a class of which it makes an object."""
-
-    function: ir.FunctionDecl | None
-    """None for a class without a constructor of its own."""
-    cls: ir.ClassDecl | None = None
-    """The class that is constructed."""
-
-    @property
-    def name(self) -> str:
-        return self.called.name
-
-    @property
-    def module(self) -> str:
-        return self.called.module
-
-    @property
-    def span(self) -> Span:
-        return self.called.span
-
-    @property
-    def called(self) -> ir.FunctionDecl | ir.ClassDecl:
-        found = self.cls or self.function
-        assert found is not None
-        return found
-
-    def params(self) -> tuple[ir.Param, ...]:
-        try:
-            return self.function.load().params if self.function is not None else ()
-        except ir.LoweringError:
-            return ()
-
-    def positional(self) -> list[str]:
-        """The parameters that arguments without a keyword are for."""
-        bound = self.cls is not None or "." in self.called.qualname
-        return [param.name for param in self.params() if param.kind == "positional"][1 if bound else 0 :]
-
-
-@frozen()
-class Scope:
-    """Where an expression stands."""
-
-    module: ir.Module
-    function: ir.Function
-    cls: ir.ClassDecl | None = None
-    """The class whose method the function is."""
-
-    @property
-    def name(self) -> str:
-        return self.function.qualname
-
-    @property
-    def receiver(self) -> str | None:
-        """The method's name for its object."""
-        return self.function.params[0].name if self.cls is not None and self.function.params else None
-
-
 # ----------------------------------------------------------------------------- calls
+
+
+_CALLS: Kept[Span, list[tuple[Scope, ir.Call]]] = Kept()
+_CALLS_ELSEWHERE: Kept[Span, list[tuple[Scope, ir.Call]]] = Kept()
 
 
 def calls_of(project: Project, target: Target) -> list[tuple[Scope, ir.Call]]:
     """The calls of a function, or of a class, in its module."""
-    known = project.calls_of.get(target.span)
-    if known is None:
-        module = project.module(target.module)
-        known = list(calls_in(project, target, module)) if module is not None else []
-        project.calls_of[target.span] = known
-    return known
+    module = project.module(target.module)
+    if module is None:
+        return []
+    return project.once(_CALLS, target.span, lambda: list(calls_in(project, target, module)))
 
 
 MOST_MODULES = 12
@@ -97,17 +42,16 @@ MOST_MODULES = 12
 
 def calls_elsewhere(project: Project, target: Target) -> list[tuple[Scope, ir.Call]]:
     """The calls of a function or a class of a module in the other modules of the tree."""
-    known = project.calls_elsewhere.get(target.span)
-    if known is None:
-        nested = "." in target.called.qualname
-        others = [name for name in project.calling(target.name) if name != target.module and not nested]
-        known = project.calls_elsewhere[target.span] = [
-            found
-            for name in (others if len(others) <= MOST_MODULES else ())
-            if (module := project.module(name)) is not None
-            for found in calls_in(project, target, module)
-        ]
-    return known
+    return project.once(_CALLS_ELSEWHERE, target.span, lambda: list(_elsewhere(project, target)))
+
+
+def _elsewhere(project: Project, target: Target) -> Iterator[tuple[Scope, ir.Call]]:
+    nested = "." in target.called.qualname
+    others = [name for name in project.calling(target.name) if name != target.module and not nested]
+    for name in others if len(others) <= MOST_MODULES else ():
+        module = project.module(name)
+        if module is not None:
+            yield from calls_in(project, target, module)
 
 
 def calls_in(project: Project, target: Target, module: ir.Module) -> Iterator[tuple[Scope, ir.Call]]:
@@ -219,16 +163,21 @@ def local_names(function: ir.Function) -> Iterator[str]:
                 pass
 
 
+_PUT_INTO: Kept[ir.ClassDecl | ir.Module, dict[str, list[tuple[Scope, ir.Expr]]]] = Kept()
+
+
 def put_into(project: Project, owner: ir.ClassDecl | ir.Module) -> dict[str, list[tuple[Scope, ir.Expr]]]:
     """What code of a class or a module puts into containers that it holds, by their names."""
-    known = project.elements.get(owner)
-    if known is None:
-        known = project.elements[owner] = {}
-        module = owner if isinstance(owner, ir.Module) else project.module(owner.module)
-        for scope in _scopes(project, module, owner) if module is not None else ():
-            for name, e in _puts(scope):
-                known.setdefault(name, []).append((scope, e))
-    return known
+    return project.once(_PUT_INTO, owner, lambda: _put_into(project, owner))
+
+
+def _put_into(project: Project, owner: ir.ClassDecl | ir.Module) -> dict[str, list[tuple[Scope, ir.Expr]]]:
+    module = owner if isinstance(owner, ir.Module) else project.module(owner.module)
+    found: dict[str, list[tuple[Scope, ir.Expr]]] = {}
+    for scope in _scopes(project, module, owner) if module is not None else ():
+        for name, e in _puts(scope):
+            found.setdefault(name, []).append((scope, e))
+    return found
 
 
 def _scopes(project: Project, module: ir.Module, owner: ir.ClassDecl | ir.Module) -> Iterator[Scope]:

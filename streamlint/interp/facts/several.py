@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.facts import scopes
-from streamlint.interp.facts.scopes import Target
+from streamlint.interp.state.scope import Target
 
 if TYPE_CHECKING:
     from streamlint.interp.state.project import Project

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir, models
 from streamlint.interp.facts import kinds
+from streamlint.interp.state.kept import Kept
 from streamlint.models import schema as fx
 from streamlint.models import vocabulary
 from streamlint.models.schema import Role
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.project import Project
     from streamlint.interp.state.symbols import Symbol
+    from streamlint.source import Span
 
 _MAKES = {fx.NewStream: Role.STREAM, fx.ForeignStream: Role.STREAM, fx.NewEvent: Role.EVENT}
 
@@ -50,13 +52,13 @@ def _of_field(project: Project, cls: ir.ClassDecl, name: str) -> Role | None:
     return None
 
 
+_ROLES: Kept[tuple[str, str, Span], dict[str, Role]] = Kept()
+
+
 def _in_function(project: Project, module: str, function: ir.Function) -> dict[str, Role]:
     """The parameters and the attributes of them that are streams or events, by their text: ``self.lane``."""
     place = (function.module, function.qualname, function.span)
-    known = project.shown_roles.get(place)
-    if known is None:
-        known = project.shown_roles[place] = dict(_found(project, module, function))
-    return known
+    return project.once(_ROLES, place, lambda: dict(_found(project, module, function)))
 
 
 def _found(project: Project, module: str, function: ir.Function) -> Iterator[tuple[str, Role]]:

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from streamlint import ir
+from streamlint.interp.state.kept import Kept
 from streamlint.models import vocabulary
 
 if TYPE_CHECKING:
@@ -23,16 +24,24 @@ _ROUNDS = 4
 _HOLDS = vocabulary.MAKES_STREAM | vocabulary.MAKES_EVENT | vocabulary.MAKES_GRAPH | vocabulary.GIVES_STREAM
 
 
+_TOUCHES: Kept[ir.FunctionDecl, bool] = Kept()
+_LEADING: Kept[str, frozenset[str]] = Kept()
+_TELLING: Kept[str, frozenset[str]] = Kept()
+_HOLDERS: Kept[str, frozenset[str]] = Kept()
+"""By the names of modules."""
+
+
 def touches(project: Project, decl: ir.FunctionDecl) -> bool:
     """Whether a function may touch a stream."""
-    known = project.touches.get(decl)
-    if known is None:
-        module = project.module(decl.module)
-        # A parameter ``stream`` is no call of ``torch.cuda.stream``.
-        known = project.touches[decl] = module is not None and (
-            names_touch(project, module, decl.names - decl.variables) or enters_unknown(module, decl)
-        )
-    return known
+    return project.once(_TOUCHES, decl, lambda: _touches(project, decl))
+
+
+def _touches(project: Project, decl: ir.FunctionDecl) -> bool:
+    module = project.module(decl.module)
+    # A parameter ``stream`` is no call of ``torch.cuda.stream``.
+    return module is not None and (
+        names_touch(project, module, decl.names - decl.variables) or enters_unknown(module, decl)
+    )
 
 
 def leads(project: Project, decl: ir.Function | ir.FunctionDecl) -> bool:
@@ -40,14 +49,16 @@ def leads(project: Project, decl: ir.Function | ir.FunctionDecl) -> bool:
     module = project.module(decl.module) if isinstance(decl, ir.FunctionDecl) else None
     if module is None or not isinstance(decl, ir.FunctionDecl):
         return False
-    known = project.leading.get(decl.module)
-    if known is None:
-        own = [
-            *module.functions.values(),
-            *(one for cls in module.classes.values() for one in cls.methods.values()),
-        ]
-        known = project.leading[decl.module] = frozenset(one.name for one in own if touches(project, one))
-    return not known.isdisjoint(decl.names - {decl.name})
+    leading = project.once(_LEADING, decl.module, lambda: frozenset(_names_leading(project, module)))
+    return not leading.isdisjoint(decl.names - {decl.name})
+
+
+def _names_leading(project: Project, module: ir.Module) -> Iterator[str]:
+    """The names of the functions of a module that may touch a stream."""
+    methods = (decl for cls in module.classes.values() for decl in cls.methods.values())
+    for decl in (*module.functions.values(), *methods):
+        if touches(project, decl):
+            yield decl.name
 
 
 def may_touch(project: Project, function: ir.Function | ir.FunctionDecl) -> bool:
@@ -87,30 +98,31 @@ def surely(project: Project, module: ir.Module, names: frozenset[str]) -> bool:
 
 def told_in(project: Project, module: ir.Module) -> frozenset[str]:
     """The names that tell in a module."""
-    known = project.telling.get(module.name)
-    if known is None:
-        known = (
+    return project.once(
+        _TELLING,
+        module.name,
+        lambda: (
             vocabulary.known_to(module.roots, vocabulary.TELLING)
             | vocabulary.beside(module.roots)
             | holders(project, module)
-        )
-        project.telling[module.name] = known
-    return known
+        ),
+    )
 
 
 def holders(project: Project, module: ir.Module) -> frozenset[str]:
     """Attributes and variables that hold a stream, an event or a graph, and functions that return one."""
-    known = project.holders.get(module.name)
-    if known is None:
-        makers = vocabulary.known_to(module.roots, _HOLDS) - _foreign(module)
-        known = frozenset[str]()
-        gifts = _plain(module)
-        for _ in range(_ROUNDS):
-            more = {name for name, sources in gifts if not sources.isdisjoint(makers | known)}
-            if more <= known:
-                break
-            known |= more
-        project.holders[module.name] = known
+    return project.once(_HOLDERS, module.name, lambda: _holders(module))
+
+
+def _holders(module: ir.Module) -> frozenset[str]:
+    makers = vocabulary.known_to(module.roots, _HOLDS) - _foreign(module)
+    known = frozenset[str]()
+    gifts = _plain(module)
+    for _ in range(_ROUNDS):
+        more = {name for name, sources in gifts if not sources.isdisjoint(makers | known)}
+        if more <= known:
+            break
+        known |= more
     return known
 
 

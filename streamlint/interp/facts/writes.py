@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.frozen import frozen
+from streamlint.interp.state.kept import Kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from streamlint.interp.facts.scopes import Scope
     from streamlint.interp.state.project import Project
+    from streamlint.interp.state.scope import Scope
+    from streamlint.source import Span
 
 
 @frozen()
@@ -40,11 +42,11 @@ class Writes:
         return [one.value for one in self.names.get(name, ()) if not one.inside]
 
 
+_WRITES: Kept[Span, Writes] = Kept()
+
+
 def of_function(project: Project, function: ir.Function) -> Writes:
-    known = project.writes.get(function.span)
-    if known is None:
-        known = project.writes[function.span] = of_text(function.body)
-    return known
+    return project.once(_WRITES, function.span, lambda: of_text(function.body))
 
 
 def of_text(body: tuple[ir.Stmt, ...]) -> Writes:

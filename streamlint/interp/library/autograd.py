@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.frozen import frozen
 from streamlint.interp.facts import classes
 from streamlint.interp.library import storage, tensors
 from streamlint.interp.state import symbols
-from streamlint.interp.state.values import FuncV, StreamV, SymV, TupleV, Value
+from streamlint.interp.state.put_off import Applied
+from streamlint.interp.state.values import FuncV, SymV, TupleV, Value
 from streamlint.models.schema import Lib
 from streamlint.trace import Access, Doubt, Launch, Mode
 
@@ -19,15 +19,6 @@ if TYPE_CHECKING:
 
 SAVES = "save_for_backward"
 _UNSEEN = frozenset({Doubt.OPAQUE})
-
-
-@frozen()
-class Applied:
-    """A function that was applied, and is yet to be run in a backward pass."""
-
-    backward: FuncV
-    context: SymV
-    stream: StreamV
 
 
 def applied(

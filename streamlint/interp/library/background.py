@@ -23,7 +23,7 @@ from streamlint.trace import (
 )
 
 if TYPE_CHECKING:
-    from streamlint.interp.library.effects import Call
+    from streamlint.interp.library.call import Call
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.values import EventV, Value
     from streamlint.models import schema as fx

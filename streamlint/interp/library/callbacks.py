@@ -24,7 +24,7 @@ from streamlint.models.schema import Lib
 from streamlint.trace import Callback, CallbackEnd, LaneId, Origin, Space
 
 if TYPE_CHECKING:
-    from streamlint.interp.library.effects import Call
+    from streamlint.interp.library.call import Call
     from streamlint.interp.state.machine import Machine
     from streamlint.models import schema as fx
 

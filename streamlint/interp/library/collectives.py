@@ -30,7 +30,7 @@ from streamlint.trace import (
 )
 
 if TYPE_CHECKING:
-    from streamlint.interp.library.effects import Call
+    from streamlint.interp.library.call import Call
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
     from streamlint.models import schema as fx

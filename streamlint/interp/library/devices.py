@@ -22,11 +22,9 @@ from streamlint.interp.state.values import (
     Value,
     symbol_of,
 )
-from streamlint.models.schema import Lib
 from streamlint.trace import CURRENT_DEVICE, DeviceId, Evidence, Space
 
 if TYPE_CHECKING:
-    from streamlint.interp.library.effects import Call
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
 
@@ -148,24 +146,6 @@ def meant(m: Machine, value: Value) -> DeviceV:
             # What is not known is taken to be the current device.
             m.assumed_device |= found.id not in _CURRENT
             return DeviceV(m.device, by=found.by, symbol=found.symbol)
-
-
-def of_call(call: Call) -> DeviceId | None:
-    """The device whose current stream a call of Warp's uses: the one it names, or that of its memory.
-
-    ``wp.launch(step, dim=n, device="cuda:1")``; a copy uses the target's, or the source's where the target is
-    on the host (``copy`` in warp/context.py). None is the current device.
-    """
-    if call.lib is not Lib.WARP:
-        return None
-    if call.value("device") != NONE:
-        named = as_device(call.m, call.value("device"))
-        return None if named.is_host or named.id.startswith("?") else named.id
-    for name in ("self", "dest", "src"):
-        value = call.value(name)
-        if isinstance(value, BufferV) and not call.m.space(value).on_host:
-            return call.m.buffers[value.id].device
-    return None
 
 
 def select(m: Machine, device: DeviceV) -> None:

@@ -46,7 +46,7 @@ from streamlint.trace import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from streamlint.interp.library.effects import Call
+    from streamlint.interp.library.call import Call
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
     from streamlint.source import Span

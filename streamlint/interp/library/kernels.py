@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.frozen import frozen
+from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.project import FRAMEWORK_ROOTS
 from streamlint.interp.state.values import ApiV, FuncV
 from streamlint.models import numba as numba_model
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from streamlint.interp.state.machine import Machine
+    from streamlint.source import Span
 
 _DEEP = 3
 """How many device functions deep a parameter is followed."""
@@ -71,12 +73,13 @@ class Use:
     """Indexed in code that was seen, so that it must be an array."""
 
 
+_USES: Kept[tuple[Span, int], dict[str, Use] | None] = Kept()
+
+
 def python_uses(m: Machine, func: FuncV, depth: int = _DEEP) -> dict[str, Use] | None:
     """By parameter, in order: what the kernel's body does with it. None if there is no body."""
     asked = (func.function.span, depth)
-    if asked not in m.project.kernel_uses:
-        m.project.kernel_uses[asked] = _uses(m, func, depth)
-    return m.project.kernel_uses[asked]
+    return m.project.once(_USES, asked, lambda: _uses(m, func, depth))
 
 
 def _uses(m: Machine, func: FuncV, depth: int) -> dict[str, Use] | None:

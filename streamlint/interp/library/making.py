@@ -12,7 +12,7 @@ from streamlint.models.schema import Lib
 from streamlint.trace import StreamKind
 
 if TYPE_CHECKING:
-    from streamlint.interp.library.effects import Call
+    from streamlint.interp.library.call import Call
     from streamlint.models import schema as fx
 
 CONTEXTS = frozenset({Lib.DRIVER, Lib.PYCUDA})

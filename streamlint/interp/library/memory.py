@@ -50,7 +50,7 @@ from streamlint.trace import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from streamlint.interp.library.effects import Call
+    from streamlint.interp.library.call import Call
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
     from streamlint.source import Span
@@ -78,7 +78,7 @@ def copy(call: Call, effect: fx.Copies) -> Value | None:
         space = m.space(src) if stays and src is not None else _space(call, effect.makes, effect.pinned)
         on = stream.id if not space.on_host else None
         flavor = flavors.flavor_of(call.lib, space)
-        made = m.new_buffer("", space, Origin.RESULT, flavor, call.span, on, devices.of_call(call))
+        made = m.new_buffer("", space, Origin.RESULT, flavor, call.span, on, call.own_device())
         dst = m.no_surer(made, call.told)
     if src is not None and effect.makes is not None and effect.makes.on_host and effect.pinned is None:
         # cupy.asnumpy(x), x.get(): what is fetched to the host is on the device.
@@ -342,7 +342,7 @@ def allocate(call: Call, effect: fx.Allocates) -> Value:
         flavor,
         call.span,
         on,
-        devices.of_call(call),
+        call.own_device(),
         by=call.api.name.rpartition(".")[2],
     )
     last = call.m.ops[-1]
@@ -417,7 +417,7 @@ def launch_python(call: Call, kernel: str, lists: Sequence[str], stream: str) ->
     """``wp.launch(kernel, dim, inputs=[...], outputs=[...], stream=s)``"""
     args = [one for name in lists for one in elements.listed(call.m, call.value(name)) or ()]
     given = call.value(stream)
-    if given == NONE and devices.of_call(call) not in (None, call.m.device):
+    if given == NONE and call.own_device() not in (None, call.m.device):
         given = call.stream(None)
     config = TupleV((NONE, NONE, given))
     return arrays.launch(call.m, call.value(kernel), config, args, call.span, call.lib)

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.put_off import Guess
     from streamlint.source import Span
     from streamlint.trace import BufferId, StreamId
 
@@ -89,7 +90,7 @@ def _as_buffer(m: Machine, value: SymV, flavor: Flavor) -> BufferV:
     return view
 
 
-def _moved_pointer(m: Machine, guess: guesses.Guess) -> BufferV:
+def _moved_pointer(m: Machine, guess: Guess) -> BufferV:
     """``dst + offset`` where a call takes an address: a part of what ``dst`` points to."""
     base = next((value for value in guess.operands if isinstance(value, SymV)), None)
     view = as_buffer(m, base, Flavor.POINTER) if base is not None else m.argument(guess.result)

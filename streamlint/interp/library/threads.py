@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.frozen import frozen
 from streamlint.interp.facts import classes
 from streamlint.interp.library import devices, escape, tensors
 from streamlint.interp.state import arguments, elements, lifetime
 from streamlint.interp.state.ends import PathEnds, Returned
+from streamlint.interp.state.put_off import Sleeper
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -167,17 +167,6 @@ class Blocked(Exception):
     def __init__(self, queue: HeapV) -> None:
         super().__init__()
         self.queue = queue
-
-
-@frozen(eq=False)
-class Sleeper:
-    """A thread that took, or will take, what is put into a queue: ``while True: save(q.get())``."""
-
-    thread: HeapV
-    target: Value
-    args: list[Value]
-    kwargs: dict[str, Value]
-    wakes: int = 0
 
 
 def take(m: Machine, queue: HeapV, name: str) -> None:

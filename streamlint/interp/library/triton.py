@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 from streamlint.interp.library.kernels import Use, mode_of
 from streamlint.interp.state import arguments, symbols
+from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.values import ConstV, FuncV, SymV, Value
 from streamlint.trace import Mode
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from streamlint.interp.state.machine import Machine
+    from streamlint.source import Span
 
 _DEEP = 3
 """How many device functions deep a pointer is followed."""
@@ -28,6 +30,9 @@ _MAKES_POINTER = frozenset(
     "make_block_ptr make_tensor_descriptor advance to broadcast_to expand_dims multiple_of "
     "max_contiguous".split()
 )
+
+
+_USES: Kept[tuple[Span, int, tuple[tuple[str, object], ...]], dict[str, Use] | None] = Kept()
 
 
 def uses(
@@ -44,9 +49,7 @@ def uses(
         return None
     known = _constants(function, args, kwargs or {})
     asked = (function.span, depth, tuple(known.items()))
-    if asked not in m.project.triton_uses:
-        m.project.triton_uses[asked] = _uses(m, function, known, depth)
-    return m.project.triton_uses[asked]
+    return m.project.once(_USES, asked, lambda: _uses(m, function, known, depth))
 
 
 def _uses(m: Machine, function: ir.Function, known: dict[str, object], depth: int) -> dict[str, Use] | None:

@@ -13,6 +13,7 @@ from streamlint.interp.state import arguments, bounded, callers, names, symbols
 from streamlint.interp.state.budgets import LIMITS
 from streamlint.interp.state.ends import Returned
 from streamlint.interp.state.frames import Driven, Frame
+from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -151,12 +152,12 @@ def _is_remote(m: Machine, func: FuncV, given: list[Value], depth: int) -> bool:
     return depth >= DEEPEST or lines > SHORT or _decides(m.project, func.function)
 
 
+_BRANCHING: Kept[ir.FunctionDecl, bool] = Kept()
+
+
 def _decides(project: Project, decl: ir.FunctionDecl) -> bool:
     """Whether a function has branches: each of them is a path that others have to wait for."""
-    known = project.branching.get(decl)
-    if known is None:
-        known = project.branching[decl] = _has_branches(decl)
-    return known
+    return project.once(_BRANCHING, decl, lambda: _has_branches(decl))
 
 
 def _has_branches(decl: ir.FunctionDecl) -> bool:

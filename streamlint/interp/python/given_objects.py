@@ -14,8 +14,8 @@ from streamlint.interp.state.values import NONE, EventV, FuncV, HeapV, StreamV, 
 
 if TYPE_CHECKING:
     from streamlint.interp.facts.given_classes import Given
-    from streamlint.interp.facts.scopes import Scope
     from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.scope import Scope
     from streamlint.interp.state.symbols import Symbol
 
 _FIRST_NUMBER = 1000

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.facts import touching
+from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.values import Env, FuncV
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
+    from streamlint.source import Span
 
 
 def defined(m: Machine, function: ir.Function) -> FuncV:
@@ -35,13 +37,18 @@ def note(m: Machine, made: FuncV) -> None:
         m.closures.setdefault(f"{made.function.module}:{made.function.qualname}", made)
 
 
+_TOUCHING: Kept[Span, bool] = Kept()
+
+
 def _touches(m: Machine, function: ir.Function) -> bool:
-    known = m.project.touching.get(function.span)
-    if known is None:
-        names = {node.id for node in ir.walk(function.body) if isinstance(node, ir.Name)}
-        names |= {node.name for node in ir.walk(function.body) if isinstance(node, ir.Attr)}
-        known = m.project.touching[function.span] = _names_touch(m, function.module, frozenset(names))
-    return known
+    return m.project.once(
+        _TOUCHING, function.span, lambda: _names_touch(m, function.module, _names(function))
+    )
+
+
+def _names(function: ir.Function) -> frozenset[str]:
+    plain = {node.id for node in ir.walk(function.body) if isinstance(node, ir.Name)}
+    return frozenset(plain | {node.name for node in ir.walk(function.body) if isinstance(node, ir.Attr)})
 
 
 def _names_touch(m: Machine, name: str, names: frozenset[str]) -> bool:

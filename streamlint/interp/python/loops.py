@@ -9,6 +9,7 @@ from streamlint.interp.library import escape
 from streamlint.interp.python import alike, binding, conditions, containers, expr, objects, stmt, walks
 from streamlint.interp.state import arrangement, counted, elements, lifetime, loop_steps
 from streamlint.interp.state.ends import Jumped, PathEnds, Returned
+from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.values import NONE, ConstV, GeneratorV, HeapV, Value
 from streamlint.models import vocabulary
 from streamlint.trace import Doubt
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from streamlint.interp.state.arrangement import Arrangement
     from streamlint.interp.state.machine import Machine
+    from streamlint.source import Span
 
 UNKNOWN_LENGTH_TURNS = 2
 """Passes over a loop of unknown length: the second shows what one pass does to the next."""
@@ -126,14 +128,18 @@ def turns_for(m: Machine, s: ir.For | ir.While) -> int:
     return INDEXED_TURNS if _computes_slots(m, s) else UNKNOWN_LENGTH_TURNS
 
 
+_SLOTS: Kept[Span, bool] = Kept()
+
+
 def _computes_slots(m: Machine, s: ir.For | ir.While) -> bool:
     """Whether the loop's own text computes with ``%``, ``&`` or ``^``: ``buffers[i % 2]``."""
-    known = m.project.slots.get(s.span)
-    if known is None:
-        known = m.project.slots[s.span] = any(
+    return m.project.once(
+        _SLOTS,
+        s.span,
+        lambda: any(
             isinstance(node, (ir.Binary, ir.AugAssign)) and node.op in "%&^" for node in ir.walk(s.body)
-        )
-    return known
+        ),
+    )
 
 
 def _pass(m: Machine, body: Sequence[ir.Stmt]) -> bool:

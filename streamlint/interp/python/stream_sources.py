@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.facts import classes, modules, scopes, touching, writes
-from streamlint.interp.facts.scopes import Scope, Target
 from streamlint.interp.python import containers
 from streamlint.interp.state import arguments, naming, symbols
 from streamlint.interp.state.decisions import Oracle
 from streamlint.interp.state.ends import PathEnds
+from streamlint.interp.state.kept import Kept
+from streamlint.interp.state.scope import Scope, Target
 from streamlint.interp.state.values import (
     ClassV,
     ConstV,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
+    from streamlint.source import Span
 
 MOST_STEPS = 10
 """Names, attributes and calls that are followed from an expression to what makes the stream."""
@@ -356,12 +358,12 @@ def _evaluated(m: Machine, scope: Scope, e: ir.Expr, local: dict[str, Value], or
         m.forget_ops(first)
 
 
+_MAKES: Kept[Span, bool] = Kept()
+
+
 def _may_make(m: Machine, scope: Scope, e: ir.Call | ir.Comprehension) -> bool:
     """Whether it makes a stream or an event, as far as its text tells: asked on every path."""
-    known = m.project.makes.get(e.span)
-    if known is None:
-        known = m.project.makes[e.span] = _makes(m, scope, e)
-    return known
+    return m.project.once(_MAKES, e.span, lambda: _makes(m, scope, e))
 
 
 def _makes(m: Machine, scope: Scope, e: ir.Call | ir.Comprehension) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.facts import classes, guesses, kinds, scopes
-from streamlint.interp.facts.scopes import Scope
+from streamlint.interp.facts import classes, guesses, kinds
 from streamlint.interp.library import escape, hooks, tensors
 from streamlint.interp.state import arguments, callers, symbols
 from streamlint.interp.state.ends import PathEnds, Returned
+from streamlint.interp.state.scope import Scope, Target
 from streamlint.interp.state.values import (
     ConstV,
     FuncV,
@@ -32,7 +32,7 @@ def call_outside(m: Machine, func: FuncV, number: int) -> None:
     if number:
         callers.begin(m, func.function.span, number)
     if isinstance(func.function, ir.FunctionDecl) and not m.constructing:
-        m.targets[number] = scopes.Target(func.function)
+        m.targets[number] = Target(func.function)
     skip = 1 if func.receiver is not None else 0
     args, kwargs = hooks.by_autograd(m, func) or outside_arguments(m, func, number, skip=skip)
     try:
@@ -112,7 +112,7 @@ def constructor_arguments(m: Machine, cls: ir.ClassDecl, number: int) -> tuple[l
     """What unseen code passes to make an object; ``number`` is that of the call."""
     init = classes.lookup(m, cls, "__init__")
     own = init.function if isinstance(init, FuncV) and isinstance(init.function, ir.FunctionDecl) else None
-    m.targets[number] = scopes.Target(own, cls)
+    m.targets[number] = Target(own, cls)
     if isinstance(init, FuncV):
         owner = next((one for one in m.project.ancestors(cls)[0] if "__init__" in one.methods), cls)
         return outside_arguments(m, init, number, skip=1, owner=owner)

@@ -11,6 +11,7 @@ from streamlint.interp.facts.relevance import all_functions
 from streamlint.interp.python import containers, stream_sources, unseen_caller
 from streamlint.interp.state import arguments, naming, symbols
 from streamlint.interp.state.ends import PathEnds
+from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.values import (
     NONE,
     ConstV,
@@ -122,24 +123,25 @@ def given_by_others(m: Machine, made: HeapV, cls: ir.ClassDecl, name: str) -> Va
     return given
 
 
+_SET_BY_METHODS: Kept[ir.ClassDecl, frozenset[str]] = Kept()
+
+
 def _set_by_methods(m: Machine, cls: ir.ClassDecl) -> frozenset[str]:
     """Attributes to which a method other than the constructor assigns something."""
-    place = (f"{cls.module}:{cls.qualname}", "set by methods")
-    known = m.project.set_by_methods.get(place)
-    if known is None:
-        found: set[str] = set()
-        for decl in cls.methods.values():
-            if decl.name == "__init__":
-                continue
-            try:
-                body = decl.load().body
-            except ir.LoweringError:
-                continue
-            for node in ir.walk(body):
-                if isinstance(node, ir.Assign):
-                    found |= {target.name for target in node.targets if isinstance(target, ir.Attr)}
-        known = m.project.set_by_methods[place] = frozenset(found)
-    return known
+    return m.project.once(_SET_BY_METHODS, cls, lambda: frozenset(_attributes_set(cls)))
+
+
+def _attributes_set(cls: ir.ClassDecl) -> Iterator[str]:
+    for decl in cls.methods.values():
+        if decl.name == "__init__":
+            continue
+        try:
+            body = decl.load().body
+        except ir.LoweringError:
+            continue
+        for node in ir.walk(body):
+            if isinstance(node, ir.Assign):
+                yield from (target.name for target in node.targets if isinstance(target, ir.Attr))
 
 
 def add_stream_elements(m: Machine, made: HeapV, cls: ir.ClassDecl, name: str, held: HeapObject) -> None:
@@ -176,16 +178,21 @@ def _evaluate(m: Machine, made: HeapV, cls: ir.ClassDecl, found: StreamAttribute
     return value
 
 
+_STREAM_ATTRIBUTES: Kept[ir.ClassDecl, dict[str, list[StreamAttribute]]] = Kept()
+
+
 def _made(m: Machine, cls: ir.ClassDecl) -> dict[str, list[StreamAttribute]]:
     """The expressions that create a stream or an event for an attribute, those of the constructor first."""
-    known = m.project.stream_attributes.get(cls)
-    if known is None:
-        known = m.project.stream_attributes[cls] = {}
-        for decl in sorted(cls.methods.values(), key=lambda decl: decl.name != "__init__"):
-            if touching.makes_streams(decl.names):
-                for attribute in _assignments(decl):
-                    known.setdefault(attribute.name, []).append(attribute)
-    return known
+    return m.project.once(_STREAM_ATTRIBUTES, cls, lambda: _by_name(cls))
+
+
+def _by_name(cls: ir.ClassDecl) -> dict[str, list[StreamAttribute]]:
+    found: dict[str, list[StreamAttribute]] = {}
+    for decl in sorted(cls.methods.values(), key=lambda decl: decl.name != "__init__"):
+        if touching.makes_streams(decl.names):
+            for attribute in _assignments(decl):
+                found.setdefault(attribute.name, []).append(attribute)
+    return found
 
 
 def _assignments(decl: ir.FunctionDecl) -> Iterator[StreamAttribute]:

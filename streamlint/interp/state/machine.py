@@ -70,14 +70,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from streamlint import ir
-    from streamlint.interp.facts.guesses import Guess
-    from streamlint.interp.facts.scopes import Scope, Target
-    from streamlint.interp.library.autograd import Applied
-    from streamlint.interp.library.threads import Sleeper
     from streamlint.interp.state.decisions import Oracle
     from streamlint.interp.state.frames import Driven, Frame
     from streamlint.interp.state.project import Project
+    from streamlint.interp.state.put_off import Applied, Guess, Sleeper
     from streamlint.interp.state.python import Python
+    from streamlint.interp.state.scope import Scope, Target
     from streamlint.interp.state.symbols import Symbol
     from streamlint.interp.state.watch import Watch
     from streamlint.source import Span

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from streamlint import ir, models
 from streamlint.interp.state.budgets import LIMITS, Budgets
@@ -15,15 +15,7 @@ from streamlint.models.schema import Lib
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from streamlint.interp.facts.given_classes import Given
-    from streamlint.interp.facts.kinds import Fact
-    from streamlint.interp.facts.known import Facts
-    from streamlint.interp.facts.scopes import Scope
-    from streamlint.interp.facts.writes import Writes
-    from streamlint.interp.library.kernels import Use
-    from streamlint.interp.python.variables import StreamAttribute
-    from streamlint.models.schema import Role
-    from streamlint.source import Span
+    from streamlint.interp.state.kept import K, Kept, V
 
 FRAMEWORK_ROOTS = frozenset(
     {"torch", "cupy", "cupyx", "numba", "cuda", "numpy", "ctypes", "pycuda", "warp", "rmm", "kvikio"}
@@ -51,54 +43,26 @@ class Project:
     budgets: Budgets = field(default_factory=Budgets)
     """Those of the file that is analyzed."""
     modules: dict[str, ir.Module | None] = field(default_factory=dict)
-    telling: dict[str, frozenset[str]] = field(default_factory=dict)
-    holders: dict[str, frozenset[str]] = field(default_factory=dict)
-    """Names that tell of streams, and those that hold one, by module: see ``interp/facts/touching.py``."""
     resolving: set[tuple[str, str]] = field(default_factory=set)
-    uses: dict[tuple[str, str, Span], dict[str, Fact]] = field(default_factory=dict)
-    """What functions' uses of their names say of them: see ``interp/facts/kinds.py``."""
-    shown_roles: dict[tuple[str, str, Span], dict[str, Role]] = field(default_factory=dict)
-    """Which names of functions stand for streams and events: see ``interp/facts/shown_roles.py``."""
-    facts: Facts | None = None
-    """What parameters, fields and results are: see ``interp/facts/known.py``."""
-    slots: dict[Span, bool] = field(default_factory=dict)
-    """Whether a loop computes slot numbers, by its place."""
-    touching: dict[Span, bool] = field(default_factory=dict)
-    """Whether a function defined inside of another one touches streams, by its place."""
-    touches: dict[ir.FunctionDecl, bool] = field(default_factory=dict)
-    """The same of all others: every call of a function asks."""
-    leading: dict[str, frozenset[str]] = field(default_factory=dict)
-    """The names of such functions of a module."""
-    branching: dict[ir.FunctionDecl, bool] = field(default_factory=dict)
-    """Whether the body of a function has branches; deep calls ask."""
-    kernel_uses: dict[tuple[Span, int], dict[str, Use] | None] = field(default_factory=dict)
-    """What other kernels in Python do to theirs, by place and depth: see ``interp/library/kernels.py``."""
-    triton_uses: dict[tuple[Span, int, tuple[tuple[str, object], ...]], dict[str, Use] | None] = field(
-        default_factory=dict
-    )
-    """What Triton kernels do to their parameters, by place, depth and what they are compiled for."""
-    stream_attributes: dict[ir.ClassDecl, dict[str, list[StreamAttribute]]] = field(default_factory=dict)
-    """Attributes for which a class creates streams or events: see ``interp/python/variables.py``."""
-    calls_of: dict[Span, list[tuple[Scope, ir.Call]]] = field(default_factory=dict)
-    """Calls of a function or class in its module, by its place: see ``interp/facts/scopes.py``."""
-    calls_elsewhere: dict[Span, list[tuple[Scope, ir.Call]]] = field(default_factory=dict)
-    """The same in the other modules."""
-    given: dict[tuple[Span, str], Given | None] = field(default_factory=dict)
-    """The classes of what is passed for parameters: see ``interp/facts/given_classes.py``."""
-    elements: dict[ir.ClassDecl | ir.Module, dict[str, list[tuple[Scope, ir.Expr]]]] = field(
-        default_factory=dict
-    )
-    """What code puts into the containers of a class or a module, by their names."""
-    writes: dict[Span, Writes] = field(default_factory=dict)
-    """What functions write, by place: see ``interp/facts/writes.py``."""
-    makes: dict[Span, bool] = field(default_factory=dict)
-    """Which expressions make streams, by place: see ``interp/python/stream_sources.py``."""
-    set_by_methods: dict[tuple[str, str], frozenset[str]] = field(default_factory=dict)
-    """Attributes to which a method of a class other than the constructor assigns something."""
+    _kept: dict[Kept[Any, Any], dict[Any, Any]] = field(default_factory=dict)
     _sources: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _members: dict[tuple[str, str], Value | None] = field(default_factory=dict)
     _variables: dict[str, tuple[str, str] | None] = field(default_factory=dict)
     _ancestors: dict[ir.ClassDecl, tuple[list[ir.ClassDecl], bool]] = field(default_factory=dict)
+
+    def kept(self, kind: Kept[K, V]) -> dict[K, V]:
+        """What is kept of one kind."""
+        answers = self._kept.get(kind)
+        if answers is None:
+            answers = self._kept[kind] = {}
+        return answers
+
+    def once(self, kind: Kept[K, V], asked: K, find: Callable[[], V]) -> V:
+        """What is found out the first time; a question that leads back to itself is asked again."""
+        answers = self.kept(kind)
+        if asked not in answers:
+            answers[asked] = find()
+        return answers[asked]
 
     def module(self, name: str) -> ir.Module | None:
         if name not in self.modules:
