@@ -71,6 +71,10 @@ ARRAY_WRITES = frozenset("fill sort put itemset partition resize".split())
 ENUMERATIONS = frozenset({"Enum", "IntEnum", "StrEnum", "Flag", "IntFlag"})
 """Classes of ``enum`` whose variables are members: https://docs.python.org/3/library/enum.html"""
 
+FLAGS = frozenset({"Flag", "IntFlag"})
+"""Those whose members are bits."""
+AUTOMATIC = "enum.auto"
+
 MONITORS = {
     "threading.Lock": MonitorKind.LOCK,
     "threading.RLock": MonitorKind.LOCK,

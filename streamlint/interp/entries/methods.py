@@ -8,6 +8,7 @@ nothing on a fresh object after those that prepare it.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ from streamlint.interp.entries.pairs import (
 )
 from streamlint.interp.entries.replaced import sequences
 from streamlint.interp.entries.runs import PAIR_PATHS, PATHS, PREPARING_PATHS, Entry
-from streamlint.interp.facts import joins, several, touching
+from streamlint.interp.facts import classes, joins, several, touching
 from streamlint.interp.facts.call_needs import Histories
 from streamlint.interp.facts.relevance import (
     all_classes,
@@ -249,7 +250,7 @@ def _histories(project: Project, module: ir.Module, cls: ir.ClassDecl, public: f
         for decl in other.methods.values()
         if any(name for name, _ in decl.given)
     )
-    return Histories(inherited, public, fillers)
+    return Histories(inherited, public, fillers, partial(classes.names_enumeration, project, module))
 
 
 def replaced(project: Project, module: ir.Module, construction: Construction, told: Told) -> Iterator[Entry]:

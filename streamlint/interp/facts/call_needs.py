@@ -2,7 +2,7 @@
 
 ``push()`` fills what ``start()`` walks, and ``pop()`` takes what ``start()`` has put aside: a method that
 uses an attribute which the constructor leaves empty comes after a method that fills it, and one that accepts
-a state only (``assert self.state == "started"``) after a method that sets that state.
+a state only (``assert self.state == "started"``, ``State.STARTED``) after a method that sets that state.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 MOST_EARLIER = 5
 """Calls before the one in question."""
@@ -29,9 +29,9 @@ class Uses:
     sets: set[str] = field(default_factory=set)
     """Attributes that it assigns, and not just empties."""
     states: dict[str, set[str]] = field(default_factory=dict)
-    """The texts that it assigns: ``self.state = "started"``."""
+    """The texts and members of enumerations that it assigns: ``self.state = "started"``."""
     texts: set[str] = field(default_factory=set)
-    """All texts in it."""
+    """All texts and members in it."""
 
     @property
     def fills(self) -> set[str]:
@@ -54,12 +54,14 @@ class Histories:
         inherited: Mapping[str, Sequence[ir.FunctionDecl]],
         public: frozenset[str],
         fillers: frozenset[str],
+        is_enumeration: Callable[[str], bool],
     ) -> None:
         self._inherited = inherited
         self._methods = {name: decls[0] for name, decls in inherited.items()}
         self._public = public
         # self.queue.append(x), and self.groups[-1].push(x) of a class that keeps it
         self._fillers = ir.FILLS | fillers
+        self._is_enumeration = is_enumeration
         self._known: dict[str, Uses] = {}
         self._reached_names: dict[str, frozenset[str]] = {}
 
@@ -190,10 +192,20 @@ class Histories:
                             uses.include(self._uses(attribute))
                     elif id(node) not in written:
                         uses.reads.add(attribute)
-                case ir.Const(value=str() as text):
+                case ir.Const() | ir.Attr() if (text := self._state(node)) is not None:
                     uses.texts.add(text)
                 case _:
                     pass
+
+    def _state(self, e: ir.Expr) -> str | None:
+        """A state as code names it: ``"started"``, ``State.STARTED``."""
+        match e:
+            case ir.Const(value=str() as text):
+                return text
+            case ir.Attr(value=ir.Name(id=owner), name=name) if self._is_enumeration(owner):
+                return f"{owner}.{name}"
+            case _:
+                return None
 
     def _assigned(
         self, uses: Uses, target: ir.Expr, value: ir.Expr, receiver: str, written: set[int]
@@ -201,13 +213,11 @@ class Histories:
         match target:
             case ir.Attr(value=ir.Name(id=owner), name=attribute) if owner == receiver:
                 written.add(id(target))
-                match value:
-                    case ir.Const(value=str() as text):
-                        uses.states.setdefault(attribute, set()).add(text)
-                    case _ if not _is_empty(value):
-                        uses.sets.add(attribute)
-                    case _:
-                        pass
+                state = self._state(value)
+                if state is not None:
+                    uses.states.setdefault(attribute, set()).add(state)
+                elif not _is_empty(value):
+                    uses.sets.add(attribute)
             case ir.Attr() | ir.Index():
                 held = _attribute_of(target, receiver)
                 if held is not None:

@@ -51,17 +51,51 @@ def is_enumeration(project: Project, decl: ir.ClassDecl) -> bool:
     return any(base.rpartition(".")[2] in host.ENUMERATIONS for cls in order for base in cls.bases)
 
 
+def names_enumeration(project: Project, module: ir.Module, name: str) -> bool:
+    """Whether a module knows a class by a name whose variables are members of it."""
+    found = project.member(module.name, name)
+    return isinstance(found, ClassV) and is_enumeration(project, found.decl)
+
+
 def _class_variable(m: Machine, cls: ir.ClassDecl, name: str) -> Value | None:
     written = scopes.assigned(cls, name)
     if written is None:
         return None
     module = m.project.module(cls.module)
     value = modules.at_import(m, module, written) if module is not None else None
+    if module is not None and is_automatic(m, module, written) and is_enumeration(m.project, cls):
+        value = ConstV(_counted(m, module, cls, name))
     found = value if value is not None else SymV(symbols.Attr(symbols.Name(cls.qualname), name))
     if isinstance(found, ConstV) and is_enumeration(m.project, cls):
         found = replace(found, member=True)
     m.globals[f"{cls.module}:{cls.qualname}", name] = found
     return found
+
+
+def is_automatic(m: Machine, module: ir.Module, written: ir.Expr) -> bool:
+    """``COPYING = auto()``"""
+    if not isinstance(written, ir.Call):
+        return False
+    called = modules.at_module_level(m, module, written.func)
+    return isinstance(called, ApiV) and called.path == host.AUTOMATIC
+
+
+def _counted(m: Machine, module: ir.Module, cls: ir.ClassDecl, name: str) -> int:
+    """What ``auto()`` gives a member: one more than the number before, or the next bit of a ``Flag``."""
+    order, _ = m.project.ancestors(cls)
+    flags = any(base.rpartition(".")[2] in host.FLAGS for one in order for base in one.bases)
+    number = 0
+    for statement in cls.load_body():
+        match statement:
+            case ir.Assign(targets=(ir.Name(id=bound),), value=ir.Const(value=int() as written)):
+                number = written
+            case ir.Assign(targets=(ir.Name(id=bound),), value=written) if is_automatic(m, module, written):
+                number = 1 << number.bit_length() if flags else number + 1
+                if bound == name:
+                    break
+            case _:
+                pass
+    return number
 
 
 def method(m: Machine, value: HeapV, name: str) -> FuncV | None:
