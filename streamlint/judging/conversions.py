@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.state.lifetime import CONVERSIONS
 from streamlint.judging import evidence
+from streamlint.models.operands import CONVERSIONS
 from streamlint.order.hb import Verdict
 from streamlint.rules.base import part
 from streamlint.trace import Alloc, Copy, Doubt, Free, HostEffect, KeepAlive, Launch, Mode

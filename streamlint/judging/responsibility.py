@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.state.lifetime import MAY_RETURN_OPERAND
 from streamlint.judging.call_ends import EXPLICIT_WAITS, OpenEnd
+from streamlint.models.operands import MOVES
 from streamlint.order.hb import Verdict
 from streamlint.rules.base import (
     Judged,
@@ -49,9 +49,6 @@ from streamlint.trace import (
 
 if TYPE_CHECKING:
     from streamlint.interp.entries.runs import Entry
-
-_MOVES = MAY_RETURN_OPERAND | {"clone", "pin_memory", "detach"}
-"""Operators that may be the beginning of an upload."""
 
 
 def answered(judged: Judged, problem: Problem, entry: Entry) -> frozenset[Doubt]:
@@ -395,7 +392,7 @@ def _is_used_beside(judged: Judged, problem: Problem, later: Launch) -> bool:
         isinstance(op, Launch)
         and op.stream == current
         and op.at.call == later.at.call
-        and op.name not in _MOVES
+        and op.name not in MOVES
         and any(access.buffer == problem.buffer and access.mode.reads for access in op.accesses)
         for op in map(judged.op, judged.uses(problem.buffer))
     )
@@ -419,6 +416,6 @@ def _is_device_memory(judged: Judged, problem: Problem) -> bool:
             return judged.trace.buffers[dst.buffer].space is Space.PINNED
         case Launch(name=name) as later:
             known = Doubt.OPAQUE not in problem.doubts or _is_used_beside(judged, problem, later)
-            return known and name not in _MOVES and _is_argument(buffer)
+            return known and name not in MOVES and _is_argument(buffer)
         case _:
             return False

@@ -96,6 +96,8 @@ def methods_of(framework: Framework, role: Role) -> tuple[Api, ...]:
 FUNCTIONS = _functions()
 METHODS = {role: _methods(role) for role in Role}
 MODULES = frozenset(module for framework in FRAMEWORKS for module in framework.modules)
+ROOTS = frozenset(module.partition(".")[0] for module in MODULES) | {"numpy", "ctypes"}
+"""The packages that the tables are about."""
 BY_LIB = {framework.lib: framework for framework in FRAMEWORKS}
 STREAMS: dict[str, tuple[Lib, StreamKind]] = {
     f"{module}.{name}": (framework.lib, kind)

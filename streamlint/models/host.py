@@ -18,6 +18,9 @@ VIEW_FUNCTIONS = frozenset(
 )
 """Return another view of the memory of their first argument that is a buffer."""
 
+OF_HOST_MEMORY = frozenset({"torch.from_numpy", "ctypes.byref", "ctypes.pointer", "ctypes.addressof"})
+"""Of these, views of what is on the host: ``byref(c_int())``. A cast may be of any address."""
+
 FLAT_VIEW_FUNCTIONS = frozenset({"numpy.frombuffer", "numpy.ctypeslib.as_array", "memoryview"})
 """Views with one axis, so that ``view[0]`` reads a number."""
 
@@ -41,9 +44,12 @@ READ_BUILTINS = frozenset(
 )
 """Builtins that look at the values of a host array or tensor."""
 
-ARRAY_VIEWS = frozenset(
-    "reshape view ravel squeeze transpose T real imag flat data swapaxes ctypes data_as "
-    "__array_interface__ from_address from_buffer contents newbyteorder flatten_view base".split()
+ARRAY_VIEW_ATTRIBUTES = frozenset(
+    "T real imag flat data ctypes __array_interface__ from_address from_buffer contents newbyteorder "
+    "flatten_view base".split()
+)
+ARRAY_VIEWS = ARRAY_VIEW_ATTRIBUTES | frozenset(
+    "reshape view ravel squeeze transpose swapaxes data_as".split()
 )
 """Methods and attributes of a host array that give another view (or the address) of it."""
 

@@ -58,3 +58,9 @@ def is_number(attribute: str) -> bool:
             ("rank", "size", "idx", "index", "count", "length", "numel", "_len", "_id", "offset", "name")
         )
     )
+
+
+ADDRESSES = frozenset({"handle", "ptr", "data_ptr"})
+"""What is passed as a kernel argument under such a name is memory: ``buffer.handle``."""
+ADDRESS_ENDS = ("ptr", "handle", "address", "offset")
+"""Ends of names of what are numbers: ``array.data.ptr + offset``."""

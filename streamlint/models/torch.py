@@ -157,6 +157,17 @@ ASKS_FOR_MODE = frozenset(
 MODULE_MAKERS = frozenset({"torch.get_device_module"})
 """Functions whose result stands for ``torch.cuda``: ``torch.get_device_module(device).current_stream()``."""
 
+OTHER_ACCELERATORS = ("torch.xpu.", "torch.npu.", "torch.musa.", "torch.mtia.", "torch_npu.")
+"""Where their streams and events are."""
+
+GIVES_GPU = ("torch.cuda.current_device", "torch.cuda.device")
+
+PLAIN_BASES = frozenset({"Module", "Dataset", "IterableDataset", "Function", "Optimizer"})
+"""Classes to derive from that set no attribute to a stream."""
+
+PLAIN_TYPES = frozenset({"device", "dtype", "ProcessGroup", "Generator"})
+"""Classes, in annotations, of what is no memory."""
+
 FALSE_ON_CUDA = ("torch.mps.is_available", "torch.npu.is_available", "torch.musa.is_available")
 """Calls with a known answer: other accelerators are not there."""
 
@@ -235,6 +246,10 @@ KEEPS_FORM = frozenset("data detach detach_ alias requires_grad_ retain_grad rea
 TRANSPOSES = frozenset("t T mT H mH transpose permute movedim swapaxes swapdims".split())
 """Views whose elements stand in another order than in memory, mostly."""
 
+GIVES_STORAGE = frozenset({"untyped_storage", "storage", "_typed_storage"})
+STORAGE_SIZES = frozenset({"size", "_size", "nbytes", "__len__"})
+"""Methods of a storage that tell how much memory it has."""
+
 LAID_OUT_AS_OTHERS = ("_like", "empty_strided", "empty_permuted")
 """How names of factories end that lay out what they make as something else is laid out."""
 
@@ -260,6 +275,9 @@ ONLY_TENSORS_HAVE = frozenset(
     "masked_fill_".split()
 )
 """Methods of tensors that numbers, modules, lists and host arrays lack: what has one is a tensor."""
+
+MAKES_TENSOR = ONLY_TENSORS_HAVE - META_METHODS - {"record_stream", "data_ptr"}
+"""Those that give a tensor."""
 
 MODULE_METHODS = frozenset(
     "eval train parameters named_parameters state_dict load_state_dict modules named_modules children "
@@ -293,6 +311,12 @@ MODULE_CONTAINERS = {
 (https://docs.pytorch.org/docs/stable/nn.html#containers)."""
 SEQUENCE = "torch.nn.Sequential"
 """The one that calls what it holds, one after the other."""
+
+LAYER_PARTS = ("weight", "bias")
+"""The parameters of layers."""
+
+CALLED = ("__call__", "forward")
+"""What runs where an object is called."""
 
 MODULE_STATE = "state_dict"
 """Gives what a module owns, by name."""
@@ -368,6 +392,9 @@ PRODUCTS = frozenset(
 )
 """Operators that multiply matrices: all their tensors are on one device, and none of them is a number."""
 
+CONCATENATES = frozenset({"cat", "concat", "concatenate", "stack", "vstack", "hstack"})
+"""Operators that take tensors of one place only; others mix in numbers that a tensor of the host holds."""
+
 MAY_BE_IN_PLACE = frozenset(
     "ReLU ReLU6 LeakyReLU ELU SELU CELU Hardtanh Hardswish Hardsigmoid SiLU Mish".split()
 )
@@ -419,6 +446,8 @@ COMPILED_VIEW = "torch._C._dynamo.guards._reinterpret_tensor"
 LIKE_FACTORIES = frozenset(
     "empty_like zeros_like ones_like full_like rand_like randn_like randint_like".split()
 )
+SIZED = frozenset({"empty", "zeros", "ones", "rand", "randn"})
+"""Factories whose plain arguments are the sizes."""
 NEW_METHODS = frozenset("new_empty new_zeros new_ones new_full new_tensor new_empty_strided".split())
 UNFILLED = frozenset("empty empty_like new_empty empty_strided new_empty_strided empty_permuted".split())
 
@@ -433,3 +462,6 @@ PURE_FUNCTIONS = frozenset(
     "typename broadcast_shapes set_num_threads get_num_threads promote_types result_type can_cast "
     "use_deterministic_algorithms record_function".split()
 )
+
+GIVES_NO_TENSOR = frozenset({"load", "compile", "save", "stack_trace", "get_rng_state"})
+"""Functions of ``torch`` that give something else than what is computed from what they are given."""

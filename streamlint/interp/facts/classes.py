@@ -19,7 +19,7 @@ from streamlint.interp.state.values import (
     SymV,
     Value,
 )
-from streamlint.models import host
+from streamlint.models import host, python
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -196,15 +196,10 @@ def _is_left_to_heirs(function: ir.Function) -> bool:
     return any(ir.dotted(one).rpartition(".")[2] == "abstractmethod" for one in function.decorators)
 
 
-_MAPPINGS = frozenset({"Mapping", "MutableMapping"})
-OF_MAPPINGS = frozenset({"items", "values", "keys", "get"})
-"""What ``collections.abc`` gives to a class that says how to walk and to ask it."""
-
-
 def is_mapping(m: Machine, value: HeapV) -> bool:
     """Whether the class of an object is derived from ``collections.abc.Mapping``."""
     cls = m.heap[value.id].cls
     if cls is None:
         return False
     bases = (m.project.named(one.module, base) for one in m.project.ancestors(cls)[0] for base in one.bases)
-    return any(isinstance(base, ApiV) and base.path.rpartition(".")[2] in _MAPPINGS for base in bases)
+    return any(isinstance(base, ApiV) and base.path.rpartition(".")[2] in python.MAPPINGS for base in bases)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeGuard
 
 from streamlint.interp.state.values import BufferV
-from streamlint.models.torch import PRODUCTS
+from streamlint.models.torch import CONCATENATES, PRODUCTS
 from streamlint.trace import Copy, Doubt, Evidence, HostEffect, Launch, Mode, Role, Space
 
 if TYPE_CHECKING:
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
     from streamlint.interp.state.machine import Machine
     from streamlint.trace import BufferId
-
-_JOINED = frozenset({"cat", "concat", "concatenate", "stack", "vstack", "hstack"})
-"""Operators that take tensors of one place only; others mix in numbers that a tensor of the host holds."""
 
 
 def settle(m: Machine) -> None:
@@ -98,7 +95,7 @@ def _groups(m: Machine) -> Iterator[tuple[BufferId, ...]]:
         if isinstance(op, Launch) and op.role is Role.CODE and not op.doubts:
             written = [access.buffer for access in op.accesses if access.mode is not Mode.READ]
             read = [access.buffer for access in op.accesses if access.mode is Mode.READ]
-            if (op.name in _JOINED or _is_product(op)) and (read or written):
+            if (op.name in CONCATENATES or _is_product(op)) and (read or written):
                 yield (*read, *written)
             elif op.name.endswith("_") and op.name != "copy_" and any(_is_on_device(m, n) for n in read):
                 yield (*written, *(number for number in read if _is_on_device(m, number)))

@@ -23,6 +23,7 @@ from streamlint.interp.state.values import (
     TupleV,
     Value,
 )
+from streamlint.models import members
 from streamlint.models.schema import Lib
 from streamlint.trace import (
     Access,
@@ -41,9 +42,6 @@ if TYPE_CHECKING:
     from streamlint.interp.state.symbols import Symbol
     from streamlint.source import Span
     from streamlint.trace import StreamId
-
-_ADDRESSES = ("ptr", "handle", "address", "offset")
-"""Ends of names of what are numbers: ``array.data.ptr + offset``."""
 
 _OPERATORS = frozenset({"+", "-", "*", "/", "@", "**", "//"})
 
@@ -69,7 +67,7 @@ def _is_address(symbol: Symbol) -> bool:
         case symbols.Call(func, ()):
             return symbols.last_name(func).endswith("ptr")
         case _:
-            return symbols.last_name(symbol).endswith(_ADDRESSES)
+            return symbols.last_name(symbol).endswith(members.ADDRESS_ENDS)
 
 
 def is_captured(m: Machine) -> bool:

@@ -11,6 +11,7 @@ from streamlint.frozen import frozen
 from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.values import ApiV
 from streamlint.models import torch as torch_model
+from streamlint.models.python import HOLDS, PLAIN_TYPES
 from streamlint.trace import Evidence, Space
 
 if TYPE_CHECKING:
@@ -88,20 +89,6 @@ def surest(facts: Iterable[Fact]) -> Fact:
 
 # ----------------------------------------------------------------------------- annotations
 
-_PLAIN_TYPES = frozenset(
-    "int float complex bool str bytes slice range Callable Path device dtype ProcessGroup Generator".split()
-)
-
-
-HOLD_OTHERS = frozenset(
-    "tuple list dict set frozenset deque Tuple List Dict Set FrozenSet Deque".split()
-    + "Sequence Iterable Mapping Union".split()
-)
-
-
-_OF_PLACES = frozenset({"tuple", "Tuple", "Union"})
-"""Those that say what each place holds, and not what all keys and all values are."""
-
 
 def annotated(annotation: ir.Expr | None, of_class: Callable[[str], Fact] = lambda _: NOTHING) -> Fact:
     """``x: torch.Tensor``, ``rank: int``, ``group: ProcessGroup | None``, ``rows: wp.array(dtype=float)``.
@@ -125,7 +112,7 @@ def annotated(annotation: ir.Expr | None, of_class: Callable[[str], Fact] = lamb
             return annotated(inner, of_class)
         case ir.Index(value=ir.Name(id="Callable" | "Literal") | ir.Attr(name="Callable" | "Literal")):
             return PLAIN
-        case ir.Index(value=ir.Name(id=holder) | ir.Attr(name=holder), index=held) if holder in HOLD_OTHERS:
+        case ir.Index(value=ir.Name(id=holder) | ir.Attr(name=holder), index=held) if holder in HOLDS:
             # tuple[float, int], dict[str, bool]: nothing in it is memory.
             parts = held.items if isinstance(held, ir.Seq) else (held,)
             inside = [annotated(part, of_class) for part in parts if not _is_ellipsis(part)]
@@ -141,16 +128,16 @@ def held(annotation: ir.Expr | None) -> tuple[ir.Expr, ...]:
             return held(inner)
         case ir.Binary(op="|", left=inner, right=ir.Const(value=None)):
             return held(inner)
-        case ir.Index(value=ir.Name(id=holder) | ir.Attr(name=holder), index=inside) if holder in HOLD_OTHERS:
+        case ir.Index(value=ir.Name(id=holder) | ir.Attr(name=holder), index=inside) if holder in HOLDS:
             parts = inside.items if isinstance(inside, ir.Seq) else (inside,)
             known = tuple(part for part in parts if not _is_ellipsis(part))
-            return known if holder in _OF_PLACES else known[-1:]
+            return known if HOLDS[holder] else known[-1:]
         case _:
             return ()
 
 
 def _named(name: str, dotted: str, of_class: Callable[[str], Fact]) -> Fact:
-    if name in _PLAIN_TYPES:
+    if name in PLAIN_TYPES or name in torch_model.PLAIN_TYPES:
         return PLAIN
     if name in ("Tensor", "Parameter"):
         return TENSOR
@@ -172,9 +159,6 @@ def _is_ellipsis(e: ir.Expr) -> bool:
 
 
 # ----------------------------------------------------------------------------- uses
-
-_TAKE_NUMBERS = frozenset({"range"})
-
 
 _USES: Kept[tuple[str, str, Span], dict[str, Fact]] = Kept()
 
@@ -211,7 +195,7 @@ def _use(project: Project, module: str, node: object) -> Iterable[tuple[str, Fac
             path = dotted(project, module, func)
             for argument in args:
                 match argument:
-                    case ir.Arg(value=ir.Name(id=name), keyword=None) if path in _TAKE_NUMBERS:
+                    case ir.Arg(value=ir.Name(id=name), keyword=None) if path == "range":
                         yield name, PLAIN.at_most(Evidence.INFERRED)
                     case _:
                         pass

@@ -19,6 +19,7 @@ from streamlint.interp.state import symbols
 from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.scope import Scope, Target
 from streamlint.interp.state.values import ApiV, ClassV, FuncV
+from streamlint.models import python
 from streamlint.models import torch as torch_model
 from streamlint.trace import Evidence, Space
 
@@ -296,7 +297,7 @@ class Facts:
                 if isinstance(found, FuncV) and isinstance(found.function, ir.FunctionDecl):
                     module = self.project.module(found.function.module)
                     return self.of_return(module, found.function, None) if module is not None else NOTHING
-                if found is None and name in _NUMBERS:
+                if found is None and name in python.GIVES_NUMBER:
                     return PLAIN
             case ir.Attr(value=ir.Name(id=owner), name=name) if owner == scope.receiver and scope.cls:
                 for cls in self.project.ancestors(scope.cls)[0]:
@@ -307,7 +308,7 @@ class Facts:
                 pass
         path = kinds.dotted(self.project, scope.module.name, call.func)
         root, _, last = path.partition(".")
-        if path == "torch.device" or path in places.GIVES_GPU:
+        if path == "torch.device" or path in torch_model.GIVES_GPU:
             return places.of_call(path, call, lambda inner: self.of_expression(scope, inner))
         if root == "torch" and "." not in last:
             return self._torch(scope, call, last)
@@ -329,7 +330,7 @@ class Facts:
             return self._made(scope, given, like.space, like.residence)
         if name in torch_model.PURE_FUNCTIONS:
             return PLAIN
-        if name in _GIVES_OTHERS or not name.islower():
+        if name in torch_model.GIVES_NO_TENSOR or not name.islower():
             return NOTHING
         facts = [self.of_expression(scope, argument.value) for argument in call.args if not argument.star]
         made = _computed(facts)
@@ -356,7 +357,7 @@ class Facts:
         if receiver.kind is Kind.MEMORY:
             told = name in torch_model.META_METHODS and not (name == "type" and call.args)
             return PLAIN if told else receiver
-        return kinds.inferred() if name in _MAKE_TENSORS else NOTHING
+        return kinds.inferred() if name in torch_model.MAKES_TENSOR else NOTHING
 
     def _made(self, scope: Scope, given: dict[str, ir.Expr], space: Space, residence: Evidence) -> Fact:
         """``torch.empty(n, device="cuda")``, ``torch.empty(n, pin_memory=True)``."""
@@ -390,10 +391,6 @@ class Facts:
 
 
 _DEEPEST = 24
-_NUMBERS = frozenset("int float bool str len range round abs ord hash repr id".split())
-"""``int(rate * seconds)`` is a number, whatever it was computed from."""
-_GIVES_OTHERS = frozenset({"load", "compile", "save", "stack_trace", "get_rng_state"})
-_MAKE_TENSORS = torch_model.ONLY_TENSORS_HAVE - torch_model.META_METHODS - {"record_stream", "data_ptr"}
 
 
 def _is_none(e: ir.Expr) -> bool:
@@ -439,7 +436,7 @@ def of_value(m: Machine, symbol: Symbol) -> Fact:
     if symbol in m.forms.tensors:
         return kinds.TENSOR
     chain = (symbol, *symbols.owners(symbol))
-    if any(symbols.function_called(one) in _NUMBERS for one in chain):
+    if any(symbols.function_called(one) in python.GIVES_NUMBER for one in chain):
         return PLAIN
     for one in reversed(chain):
         if isinstance(one, symbols.Item):

@@ -41,7 +41,7 @@ def at_import(m: Machine, module: ir.Module, e: ir.Expr) -> Value | None:
 
     That was before anything in the trace, on the stream that was current then, and is complete.
     """
-    now = {name: getattr(m, name) for name in _OF_NOW}
+    selected = (m.current, m.pushed, m.captures, m.device, m.exact_device, m.device_symbol, m.lane)
     first = len(m.ops)
     m.current, m.pushed, m.captures = {}, [], Captures()
     m.device, m.exact_device, m.device_symbol = CURRENT_DEVICE, CURRENT_DEVICE, None
@@ -49,10 +49,5 @@ def at_import(m: Machine, module: ir.Module, e: ir.Expr) -> Value | None:
     try:
         return at_module_level(m, module, e)
     finally:
-        for name, value in now.items():
-            setattr(m, name, value)
+        m.current, m.pushed, m.captures, m.device, m.exact_device, m.device_symbol, m.lane = selected
         m.forget_ops(first)
-
-
-_OF_NOW = ("current", "pushed", "captures", "device", "exact_device", "device_symbol", "lane")
-"""What a machine has selected at a time."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.facts.kinds import PLAIN, Fact, Kind
+from streamlint.models import torch
 from streamlint.trace import Evidence, Space
 
 if TYPE_CHECKING:
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
 GPU = Fact(Kind.PLAIN, Evidence.SHOWN, Space.DEVICE, Evidence.SHOWN)
 HOST = Fact(Kind.PLAIN, Evidence.SHOWN, Space.PAGEABLE, Evidence.SHOWN)
-
-GIVES_GPU = ("torch.cuda.current_device", "torch.cuda.device")
 
 
 def of_text(text: str) -> Fact:
@@ -46,7 +45,7 @@ def of_memory(memory: Fact) -> Fact:
 
 def of_call(path: str, call: ir.Call, of: Callable[[ir.Expr], Fact]) -> Fact:
     """A call that gives a device; any other gives what nothing is known of but that it is plain."""
-    if path in GIVES_GPU:
+    if path in torch.GIVES_GPU:
         return GPU
     if path != "torch.device" or not call.args:
         return PLAIN

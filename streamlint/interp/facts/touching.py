@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.state.kept import Kept
-from streamlint.models import vocabulary
+from streamlint.models import python, vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,7 +131,7 @@ def _plain(module: ir.Module) -> list[tuple[str, frozenset[str]]]:
     elsewhere = {
         imported.name
         for imported in module.imports
-        if imported.attribute is None and imported.module.partition(".")[0] in _PYTHONS
+        if imported.attribute is None and imported.module.partition(".")[0] in python.HAVE_EVENTS
     }
     return [
         (name, frozenset(last for source in sources if (last := _last(source, elsewhere))))
@@ -161,12 +161,8 @@ def _foreign(module: ir.Module) -> frozenset[str]:
     return frozenset(
         imported.name
         for imported in module.imports
-        if imported.attribute is not None and imported.module.partition(".")[0] in _PYTHONS
+        if imported.attribute is not None and imported.module.partition(".")[0] in python.HAVE_EVENTS
     )
-
-
-_PYTHONS = frozenset({"threading", "multiprocessing", "asyncio"})
-"""Packages that have an ``Event`` too."""
 
 
 def _gifts(module: ir.Module) -> Iterator[tuple[str, frozenset[str]]]:

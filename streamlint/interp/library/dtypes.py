@@ -6,30 +6,13 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.state import forms, symbols
 from streamlint.interp.state.values import ApiV, BufferV, Value
+from streamlint.models.operands import DTYPES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from streamlint.interp.state.machine import Machine
 
-BY_METHOD = {
-    "float": "torch.float32",
-    "double": "torch.float64",
-    "half": "torch.float16",
-    "bfloat16": "torch.bfloat16",
-    "long": "torch.int64",
-    "int": "torch.int32",
-    "bool": "torch.bool",
-}
-"""What ``x.float()`` and its kin convert to."""
-
-_SAME = {
-    "torch.float": "torch.float32",
-    "torch.double": "torch.float64",
-    "torch.half": "torch.float16",
-    "torch.long": "torch.int64",
-    "torch.int": "torch.int32",
-}
 _UNEQUAL = 1
 
 
@@ -43,7 +26,7 @@ def made(m: Machine, view: BufferV, options: Mapping[str, Value]) -> None:
 def named(value: Value | None) -> str | None:
     match value:
         case ApiV(path):
-            return _SAME.get(path, path)
+            return DTYPES.get(path, path)
         case _:
             return None
 

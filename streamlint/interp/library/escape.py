@@ -19,6 +19,7 @@ from streamlint.interp.state.values import (
     TupleV,
     Value,
 )
+from streamlint.models import python, vocabulary
 from streamlint.models.schema import Lib
 from streamlint.trace import (
     Barrier,
@@ -42,9 +43,7 @@ if TYPE_CHECKING:
 
 _ESCAPED = frozenset({Doubt.ESCAPE})
 
-WAITING = frozenset(
-    {"synchronize", "wait", "result", "join", "get", "block_until_ready", "sync", "wait_and_get"}
-)
+WAITING = vocabulary.HOST_WAITS | python.JOINS
 """Methods that wait for something, whatever has them."""
 
 

@@ -32,12 +32,8 @@ if TYPE_CHECKING:
     from streamlint.source import Span
 
 
-_SIZED = frozenset({"empty", "zeros", "ones", "rand", "randn"})
-"""Factories whose plain arguments are the sizes."""
-
-
 def _takes_sizes(name: str) -> bool:
-    return name.removeprefix("new_") in _SIZED
+    return name.removeprefix("new_") in model.SIZED
 
 
 def _has_other_defaults(m: Machine) -> bool:

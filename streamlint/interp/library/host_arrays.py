@@ -69,7 +69,7 @@ def view(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
             return source
         if isinstance(source, SymV):
             made = tensors.as_buffer(m, source, Flavor.ARRAY, Evidence.SHOWN)
-            if path in _OF_HOST_MEMORY:
+            if path in host.OF_HOST_MEMORY:
                 m.is_host_array(made)
             return BufferV(made.id, (), Flavor.TORCH if path == "torch.from_numpy" else Flavor.ARRAY)
         return m.new_buffer("", Space.PAGEABLE, Origin.ALLOCATED, Flavor.ARRAY, span)
@@ -82,7 +82,7 @@ def view(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
     if given is not None and known.of_value(m, given).space.on_host:
         # An annotation says so: ``page: np.ndarray``, and then torch.from_dlpack(page).
         m.is_host_array(seen)
-    if path in _OF_HOST_MEMORY or (path.startswith("numpy.") and seen.flavor is Flavor.OPAQUE):
+    if path in host.OF_HOST_MEMORY or (path.startswith("numpy.") and seen.flavor is Flavor.OPAQUE):
         # np.asarray(pool.take(n)): what NumPy sees is on the host, and nothing says that a stream fills it.
         m.is_host_array(seen)
     on_device = m.space(seen) is Space.DEVICE and seen.flavor is not Flavor.ARRAY
@@ -96,10 +96,6 @@ def view(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
         handoffs.by_interface(m, seen, Lib.TORCH, span, "as_tensor")
     flavor = Flavor.TORCH if path.startswith("torch.") else Flavor.ARRAY
     return BufferV(seen.id, seen.region, flavor)
-
-
-_OF_HOST_MEMORY = frozenset({"torch.from_numpy", "ctypes.byref", "ctypes.pointer", "ctypes.addressof"})
-"""Views that there are of memory of the host only: ``byref(c_int())``. A cast may be of any address."""
 
 
 def allocate(m: Machine, name: str, args: list[Value], span: Span) -> Value:

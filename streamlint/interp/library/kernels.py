@@ -6,10 +6,9 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from streamlint import ir
+from streamlint import ir, models
 from streamlint.frozen import frozen
 from streamlint.interp.state.kept import Kept
-from streamlint.interp.state.project import FRAMEWORK_ROOTS
 from streamlint.interp.state.values import ApiV, FuncV
 from streamlint.models import numba as numba_model
 from streamlint.models.schema import Lib
@@ -47,7 +46,7 @@ def is_foreign(m: Machine, func: FuncV) -> bool:
         text = decorator if isinstance(decorator, str) else ir.dotted(decorator)
         path = _resolved(m, func.function.module, text.partition("(")[0])
         root, dot, _ = path.partition(".")
-        if dot and path.rpartition(".")[2] in ("jit", "kernel") and root not in FRAMEWORK_ROOTS:
+        if dot and path.rpartition(".")[2] in ("jit", "kernel") and root not in models.ROOTS:
             return True
     return False
 

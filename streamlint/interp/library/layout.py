@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.library import dtypes
 from streamlint.interp.state import forms, symbols
-from streamlint.interp.state.lifetime import MAY_RETURN_OPERAND
 from streamlint.interp.state.values import BufferV, ConstV, Value, symbol_of, told
 from streamlint.models import torch as model
+from streamlint.models.operands import CONVERTS_TO, MAY_RETURN_OPERAND
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -51,7 +51,7 @@ def may_return_operand(m: Machine, view: BufferV, name: str) -> bool:
         asked = symbols.Call(symbols.Attr(symbol_of(view), QUESTION), ())
         has_gaps = view.id in m.forms.turned or len(view.region) > 1 or m.oracle.memo.get(asked) == _NO
         return not has_gaps
-    return not dtypes.is_other(m, view, dtypes.BY_METHOD.get(name))
+    return not dtypes.is_other(m, view, CONVERTS_TO.get(name))
 
 
 def answer(m: Machine, view: BufferV, options: Collection[object]) -> ConstV | None:

@@ -31,6 +31,7 @@ from streamlint.interp.state.values import (
     Value,
     symbol_of,
 )
+from streamlint.models import members
 from streamlint.models import schema as fx
 from streamlint.trace import (
     Access,
@@ -58,9 +59,6 @@ if TYPE_CHECKING:
 
 OBSERVED = frozenset({Doubt.OBSERVED})
 _OPAQUE = frozenset({Doubt.OPAQUE})
-
-ADDRESS_ATTRIBUTES = frozenset({"handle", "ptr", "data_ptr"})
-"""What is passed as a kernel argument under such a name is memory: ``buffer.handle``."""
 
 
 def copy(call: Call, effect: fx.Copies) -> Value | None:
@@ -312,7 +310,7 @@ def _pointed_to(m: Machine, views: list[BufferV], addressed: bool) -> list[Buffe
 
 def _address(call: Call, item: SymV) -> list[BufferV]:
     match item.symbol:
-        case symbols.Attr(base, name) if name in ADDRESS_ATTRIBUTES:
+        case symbols.Attr(base, name) if name in members.ADDRESSES:
             if symbols.is_computed(base) or symbols.is_made(base):
                 return []
             flavor = flavors.flavor_of(call.lib, Space.DEVICE)

@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
 
-SIZES = frozenset({"size", "_size", "nbytes", "__len__"})
-"""Methods of a storage that tell how much memory it has."""
-GETTERS = frozenset({"untyped_storage", "storage", "_typed_storage"})
-
 _WHOLE = (Symbol(".storage"),)
 
 

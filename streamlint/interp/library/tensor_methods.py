@@ -41,6 +41,7 @@ from streamlint.interp.state.values import (
 )
 from streamlint.models import host, members
 from streamlint.models import torch as model
+from streamlint.models.operands import CONVERTS_TO, MAY_RETURN_OPERAND
 from streamlint.models.schema import Lib, Role
 from streamlint.trace import (
     Evidence,
@@ -52,11 +53,6 @@ from streamlint.trace import (
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
-
-
-_ARRAY_ATTRIBUTES = host.ARRAY_VIEWS - frozenset(
-    "reshape view ravel squeeze transpose swapaxes data_as".split()
-)
 
 
 def place_of(view: BufferV, name: str) -> symbols.Attr:
@@ -93,7 +89,7 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
         return BufferV(view.id, view.region, Flavor.POINTER)
     if view.flavor is Flavor.ARRAY and name == "__array_interface__":
         return MethodV(view, name)
-    if view.flavor is Flavor.ARRAY and name in _ARRAY_ATTRIBUTES:
+    if view.flavor is Flavor.ARRAY and name in host.ARRAY_VIEW_ATTRIBUTES:
         return view
     if view.flavor is Flavor.ARRAY and name == "value":
         tensors.read_on_host(m, view, span, "read")
@@ -193,9 +189,9 @@ def method(
     if name == "view" and args and isinstance(given := names.settle(m, args[0]), StreamV):
         # A proxy of cuda.core's args_viewable_as_strided_memory.
         return handoffs.adopted(m, view, Lib.CORE, given, span, "view")
-    if name in storage.GETTERS:
+    if name in model.GIVES_STORAGE:
         return storage.of(view)
-    if name in storage.SIZES and storage.is_storage(view):
+    if name in model.STORAGE_SIZES and storage.is_storage(view):
         return storage.size(m, view)
     if name == "resize_" and storage.is_storage(view) and args:
         return storage.resized(m, view, args[0], span)
@@ -229,11 +225,11 @@ def method(
         return m.result(name, span)
     if name in model.NEW_METHODS:
         return factories.make(m, name, args, kwargs, span, like=view)
-    if name in lifetime.MAY_RETURN_OPERAND and name != "to" and m.space(view).on_host:
+    if name in MAY_RETURN_OPERAND and name != "to" and m.space(view).on_host:
         # The tensor itself, unless it is strided or of another type. Who looks at it next reads it anyway.
         return view
     is_dense = name == "contiguous" and layout.answer(m, view, [*args, *kwargs]) is not None
-    if is_dense or (not kwargs and dtypes.is_same(m, view, dtypes.BY_METHOD.get(name))):
+    if is_dense or (not kwargs and dtypes.is_same(m, view, CONVERTS_TO.get(name))):
         return view
     if name == "clone" and m.space(view) is Space.PINNED:
         tensors.operate(m, span, name, [view])

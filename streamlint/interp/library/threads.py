@@ -12,6 +12,7 @@ from streamlint.interp.facts import classes
 from streamlint.interp.library import devices, escape, tensors
 from streamlint.interp.state import arguments, elements, lifetime
 from streamlint.interp.state.ends import PathEnds, Returned
+from streamlint.interp.state.project import FRAMEWORKS
 from streamlint.interp.state.put_off import Sleeper
 from streamlint.interp.state.values import (
     NONE,
@@ -29,6 +30,7 @@ from streamlint.interp.state.values import (
     TupleV,
     Value,
 )
+from streamlint.models import python
 from streamlint.trace import MAIN_LANE, Callback, Join, LaneId, Spawn
 
 if TYPE_CHECKING:
@@ -38,14 +40,8 @@ if TYPE_CHECKING:
 _THREAD = "thread"
 _RESULT = "(result)"
 """Where a future keeps what its function returned: not a name that code can ask for."""
-_METHODS = frozenset({"start", "join", "is_alive"})
-_THREAD_CLASSES = frozenset({"threading.Thread", "multiprocessing.Process"})
-_LIBRARIES = ("torch.", "cupy.", "numpy.")
 MOST_WAKES = 3
 """Times that a thread is seen to take something from a queue that was empty when it came there."""
-_JOINS = frozenset({"join", "result", "get", "exception"})
-_ENDS = {"done": True, "is_alive": False}
-"""Methods that ask whether a thread has ended, and what they answer if it has."""
 
 
 def make(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> HeapV:
@@ -65,12 +61,12 @@ def is_thread(m: Machine, value: HeapV) -> bool:
 def is_method(m: Machine, value: HeapV, name: str) -> bool:
     """Whether a method is that of ``threading.Thread``, from which the class is derived."""
     cls = m.heap[value.id].cls
-    if cls is None or name not in _METHODS:
+    if cls is None or name not in python.THREAD_METHODS:
         return False
     bases = ((one.module, *base.partition(".")) for one in m.project.ancestors(cls)[0] for base in one.bases)
     for module, head, dot, rest in bases:
         match m.project.member(module, head):
-            case ApiV(path) if f"{path}{dot}{rest}" in _THREAD_CLASSES:
+            case ApiV(path) if f"{path}{dot}{rest}" in python.THREADS:
                 return True
             case _:
                 pass
@@ -79,7 +75,7 @@ def is_method(m: Machine, value: HeapV, name: str) -> bool:
 
 def runs_code(value: Value) -> bool:
     """Whether a value given to ``submit`` is code that can be followed."""
-    known = isinstance(value, ApiV) and value.path.startswith(_LIBRARIES)
+    known = isinstance(value, ApiV) and value.path.startswith(FRAMEWORKS)
     return known or isinstance(value, (FuncV, PartialV, MethodV, ClassV))
 
 
@@ -88,10 +84,6 @@ def submit(m: Machine, args: list[Value], kwargs: dict[str, Value], span: Span) 
     made = m.new_object(Shape.INSTANCE, role=_THREAD)
     m.heap[made.id].attrs[_RESULT] = _run(m, made, args[0], args[1:], kwargs, span)
     return made
-
-
-_HANDS_ON = frozenset({"create_task", "ensure_future", "wait_for", "shield", "run", "run_until_complete"})
-"""Calls of asyncio that give what the coroutine gives. A coroutine is run where it is made."""
 
 
 def of_asyncio(
@@ -105,7 +97,7 @@ def of_asyncio(
             return submit(m, [target, *rest], kwargs, span)
         case "gather", [_, *_] if not any(arguments.is_rest(arg) for arg in args):
             return TupleV(tuple(args))
-        case _, [first, *_] if name in _HANDS_ON:
+        case _, [first, *_] if name in python.GIVES_RESULT:
             return first
         case _:
             return None
@@ -140,9 +132,9 @@ def method(m: Machine, thread: HeapV, name: str, span: Span) -> Value:
         listed = elements.listed(m, held.attrs.get("args", NONE)) or []
         kwargs = _named(m, held.attrs.get("kwargs"))
         _run(m, thread, held.attrs["target"], listed, kwargs, span)
-    elif name in _ENDS and "lane" in held.attrs:
-        return QueryV(thread, negated=not _ENDS[name])
-    elif name in _JOINS:
+    elif name in python.HAS_ENDED and "lane" in held.attrs:
+        return QueryV(thread, negated=not python.HAS_ENDED[name])
+    elif name in python.JOINS:
         joined(m, thread, span)
     return held.attrs.get(_RESULT, NONE)
 

@@ -112,8 +112,6 @@ def given(m: Machine, owner: Symbol, name: str, args: list[Value], *, layer: boo
     return SymV(symbols.Item(symbols.Attr(owner, model.MODULE_PARTS[name]), asked))
 
 
-LAYER_PARTS = ("weight", "bias")
-"""The parameters of layers."""
 MOST_LISTED = 6
 """Parameters that are told apart: more than a loop has passes."""
 
@@ -125,9 +123,9 @@ def listed(m: Machine, owner: Symbol, name: str, *, layer: bool = False) -> Heap
     """
     kind, named = model.MODULE_LISTINGS[name]
     if layer and kind == "parameters":
-        whole = [SymV(symbols.Attr(owner, part)) for part in LAYER_PARTS]
+        whole = [SymV(symbols.Attr(owner, part)) for part in model.LAYER_PARTS]
         return m.new_list(
-            [TupleV((ConstV(part), held)) for part, held in zip(LAYER_PARTS, whole, strict=True)]
+            [TupleV((ConstV(part), held)) for part, held in zip(model.LAYER_PARTS, whole, strict=True)]
             if named
             else whole
         )
@@ -199,7 +197,7 @@ def _is_owned(owner: Symbol, symbol: Symbol, *, layer: bool) -> bool:
         case symbols.Attr(symbols.Attr(of) as held, "data") if of is owner:
             return _is_owned(owner, held, layer=layer)
         case symbols.Attr(of, name) if of is owner:
-            return name in LAYER_PARTS if layer else True
+            return name in model.LAYER_PARTS if layer else True
         case _:
             above = (symbol, *symbols.owners(symbol))
             return any(isinstance(one, symbols.Item) and _lists(owner, one.of) for one in above)

@@ -14,6 +14,7 @@ from streamlint.interp.library.kernels import Use, mode_of
 from streamlint.interp.state import arguments, symbols
 from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.values import ConstV, FuncV, SymV, Value
+from streamlint.models import triton
 from streamlint.trace import Mode
 
 if TYPE_CHECKING:
@@ -26,10 +27,6 @@ _DEEP = 3
 """How many device functions deep a pointer is followed."""
 _PASSES = 2
 """A pointer that a loop moves shows in the second: ``load(ptr)`` at its start, ``ptr = other`` at its end."""
-_MAKES_POINTER = frozenset(
-    "make_block_ptr make_tensor_descriptor advance to broadcast_to expand_dims multiple_of "
-    "max_contiguous".split()
-)
 
 
 _USES: Kept[tuple[Span, int, tuple[tuple[str, object], ...]], dict[str, Use] | None] = Kept()
@@ -217,7 +214,7 @@ class _Body:
                 return self._bases(body) | self._bases(orelse)
             case ir.Index(value=value):
                 return self._bases(value)
-            case ir.Call(func=called, args=args) if _last(called) in _MAKES_POINTER:
+            case ir.Call(func=called, args=args) if _last(called) in triton.MAKES_POINTER:
                 receiver = self._bases(called.value) if isinstance(called, ir.Attr) else frozenset()
                 return receiver.union(*(self._bases(arg.value) for arg in args))
             case _:
@@ -246,7 +243,7 @@ class _Body:
         found = self.m.project.member(self.module, name)
         inner = self._uses_of(found, call) if isinstance(found, FuncV) and self.depth else None
         if inner is None:
-            self.lost = self.lost or name not in _HARMLESS
+            self.lost = self.lost or name not in triton.HARMLESS
             return
         order = list(inner)
         for i, (keyword, bases) in enumerate(given):
@@ -272,6 +269,3 @@ def _as_value(found: object) -> Value:
 
 def _last(called: ir.Expr) -> str:
     return called.name if isinstance(called, ir.Attr) else called.id if isinstance(called, ir.Name) else ""
-
-
-_HARMLESS = frozenset("range min max int float bool len abs print static_range".split())

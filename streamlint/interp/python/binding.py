@@ -9,7 +9,6 @@ from streamlint import ir
 from streamlint.interp.python import containers, objects, variables
 from streamlint.interp.state import elements, names, naming, symbols
 from streamlint.interp.state.values import (
-    NONE,
     ApiV,
     BufferV,
     ConstV,
@@ -26,8 +25,6 @@ from streamlint.models import members
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
-
-BUILTIN_CONSTANTS = {"True": ConstV(True), "False": ConstV(False), "None": NONE, "__debug__": ConstV(True)}
 
 
 def load(m: Machine, name: str) -> Value:
@@ -55,7 +52,7 @@ def module_name(m: Machine, module: str, name: str) -> Value:
         m.globals[module, name] = variables.first_value(m, declared, name)
         naming.rename(m, m.globals[module, name], name)
         return m.globals[module, name]
-    return BUILTIN_CONSTANTS.get(name, ApiV(name))
+    return ConstV(True) if name == "__debug__" else ApiV(name)
 
 
 def store(m: Machine, name: str, value: Value) -> None:

@@ -46,15 +46,13 @@ from streamlint.interp.state.values import (
     given_by,
     symbol_of,
 )
-from streamlint.models import host
+from streamlint.models import host, python
 from streamlint.trace import MonitorKind
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.values import HeapObject
     from streamlint.source import Span
-
-_NULL_CONTEXTS = frozenset({"nullcontext", "suppress"})
 
 
 def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value | None:
@@ -70,7 +68,7 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
     monitor = monitors.make(m, path, span)
     if monitor is not None:
         return monitor
-    if last in _NULL_CONTEXTS:
+    if last in python.NULL_CONTEXTS:
         return ContextV(ContextKind.NULL, args[0] if args else NONE)
     if path == "contextlib.closing" and args:
         return ContextV(ContextKind.CLOSING, args[0])

@@ -9,13 +9,12 @@ from streamlint import ir
 from streamlint.interp.python import keys
 from streamlint.interp.state import naming, symbols
 from streamlint.interp.state.values import FuncV, StreamV, Value, symbol_of
+from streamlint.models.python import CACHES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from streamlint.interp.state.machine import Machine
-
-_CACHES = frozenset({"cache", "lru_cache", "cached_property", "lazy_property", "memoize", "cached"})
 
 
 def remembered(
@@ -53,4 +52,4 @@ def _note_choice(m: Machine, stream: StreamV, place: symbols.Call) -> None:
 def is_cached(func: FuncV) -> bool:
     if not isinstance(func.function, ir.FunctionDecl):
         return False
-    return any(name.partition("(")[0].rpartition(".")[2] in _CACHES for name in func.function.decorators)
+    return any(name.partition("(")[0].rpartition(".")[2] in CACHES for name in func.function.decorators)

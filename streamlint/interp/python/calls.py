@@ -160,13 +160,9 @@ def _behind(m: Machine, cls: ir.ClassDecl, receiver: Value) -> list[ir.ClassDecl
     return order[order.index(cls) + 1 :]
 
 
-_CALLED = ("__call__", "forward")
-"""What runs where an object is called."""
-
-
 def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
     """Calls a value."""
-    func = given_objects.settled(m, names.settle(m, func), *_CALLED)
+    func = given_objects.settled(m, names.settle(m, func), *torch_model.CALLED)
     match func:
         case FuncV():
             return functions.call_function(m, func, args, kwargs, span)
@@ -183,7 +179,7 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
         case CallbackV(func=wrapped):
             return call(m, wrapped, args, kwargs, span)
         case HeapV() if m.heap[func.id].shape is Shape.INSTANCE:
-            for name in _CALLED:
+            for name in torch_model.CALLED:
                 method = classes.method(m, func, name)
                 if method is not None:
                     return call(m, method, args, kwargs, span)

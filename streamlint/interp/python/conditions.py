@@ -31,6 +31,7 @@ from streamlint.interp.state.values import (
 )
 from streamlint.models import torch as torch_model
 from streamlint.models.cuda_runtime import SUCCESS_NAMES
+from streamlint.models.python import GIVES_NUMBER
 from streamlint.trace import StreamKind, SyncEvent, SyncStream
 
 if TYPE_CHECKING:
@@ -173,17 +174,14 @@ def known_comparison(m: Machine, op: str, left: Value, right: Value) -> bool | N
     return answer if answer is None or base == op else not answer
 
 
-_NEVER_NONE = frozenset({"len", "id", "hash", "int", "float", "str"})
-"""Calls that never return ``None``: ``n = len(xs)``, then ``if n is None``."""
-
-
 _NO_HANDLES = (-1, 1, 2)
 """What DLPack passes for no stream, and for the default streams; other handles are addresses, or 0."""
 
 
 def _known(m: Machine, op: str, left: Value, right: Value) -> bool | None:
     match op, left, right:
-        case "is" | "==", SymV(symbols.Call(symbols.Name(called))), ConstV(None) if called in _NEVER_NONE:
+        case "is" | "==", SymV(symbols.Call(symbols.Name(called))), ConstV(None) if called in GIVES_NUMBER:
+            # n = len(xs), then if n is None
             return False
         case "is" | "==", ConstV(None), _ if not isinstance(right, SymV):
             return isinstance(right, ConstV) and right.value is None

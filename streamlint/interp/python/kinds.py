@@ -24,6 +24,7 @@ from streamlint.interp.state.values import (
     Value,
     given_by,
 )
+from streamlint.models import python, torch
 from streamlint.models.schema import NewEvent, NewStream
 from streamlint.trace import BufferId, Evidence, Origin, Space
 
@@ -32,28 +33,7 @@ if TYPE_CHECKING:
     from streamlint.interp.state.symbols import Symbol
     from streamlint.ir import ClassDecl
 
-_SEQUENCE = ("Sequence", "Collection", "Sized", "Container", "Iterable", "Reversible")
-_MAPPING = ("Mapping", "MutableMapping", "Collection", "Sized", "Container", "Iterable", "Reversible")
-_SET = ("Set", "Collection", "Sized", "Container", "Iterable")
-_BASES: dict[str, tuple[str, ...]] = {
-    "list": ("MutableSequence", *_SEQUENCE),
-    "deque": ("MutableSequence", *_SEQUENCE),
-    "tuple": _SEQUENCE,
-    "str": _SEQUENCE,
-    "bytes": ("ByteString", *_SEQUENCE),
-    "dict": _MAPPING,
-    "OrderedDict": ("dict", *_MAPPING),
-    "defaultdict": ("dict", *_MAPPING),
-    "set": ("MutableSet", *_SET),
-    "frozenset": _SET,
-    "bool": ("int", "Integral", "Rational", "Real", "Complex", "Number"),
-    "int": ("Integral", "Rational", "Real", "Complex", "Number"),
-    "float": ("Real", "Complex", "Number"),
-    "complex": ("Complex", "Number"),
-    "NoneType": (),
-}
-"""Python's own classes, with those that they are instances of besides ``object``."""
-_OF_SHAPE = {Shape.LIST: "list", Shape.DICT: "dict", Shape.SET: "set"}
+_OF_SHAPE = {shape: cls.__name__ for shape, cls in ((Shape.LIST, list), (Shape.DICT, dict), (Shape.SET, set))}
 
 
 def isinstance_of(m: Machine, args: list[Value]) -> Value:
@@ -84,9 +64,9 @@ def _is_a(m: Machine, value: Value, option: Value) -> bool | None:
             return None if _is_protocol(decl) else False
         case _, ApiV(path):
             own, name = _class_of(m, value), path.rpartition(".")[2]
-            if own is None or not (path == name or path.startswith(_PYTHON)):
+            if own is None or not (path == name or path.startswith(python.CLASS_MODULES)):
                 return False if own is not None and models.find_function(path) is not None else None
-            return name in (own, "object", *_BASES[own])
+            return name in python.BASES[own]
         case _:
             return None
 
@@ -104,7 +84,7 @@ def shown_by(m: Machine, test: Symbol) -> None:
             classes = {option.path if isinstance(option, symbols.Name) else "" for option in options}
         case _:
             return
-    if classes <= _NUMBERS:
+    if classes <= python.PLAIN_CLASSES:
         annotated.is_plain(m, names.settle(m, SymV(thing)))
     elif classes == {"numpy.ndarray"}:
         view = tensors.as_buffer(m, SymV(thing), Flavor.ARRAY, Evidence.SHOWN)
@@ -112,10 +92,6 @@ def shown_by(m: Machine, test: Symbol) -> None:
     elif classes == {"cupy.ndarray"}:
         view = tensors.as_buffer(m, SymV(thing), Flavor.DEVICE_ARRAY, Evidence.SHOWN)
         m.lives(view, Space.DEVICE, Evidence.SHOWN)
-
-
-_NUMBERS = frozenset({"int", "float", "bool", "complex", "str", "bytes"})
-_PYTHON = ("collections.", "typing.", "types.", "numbers.", "builtins.", "typing_extensions.")
 
 
 def _is_protocol(decl: ClassDecl) -> bool:
@@ -134,7 +110,7 @@ def _class_of(m: Machine, value: Value) -> str | None:
             if held.shape is Shape.INSTANCE:
                 return None
             name = held.kind or _OF_SHAPE[held.shape]
-            return name if name in _BASES else None
+            return name if name in python.BASES else None
         case _:
             return None
 
@@ -174,9 +150,6 @@ def _is_declared(m: Machine, value: Value) -> bool:
     return buffer is not None and buffer.origin is Origin.ARGUMENT and m.given.get(buffer.id) not in m.roles
 
 
-_OTHER_ACCELERATORS = ("torch.xpu.", "torch.npu.", "torch.musa.", "torch.mtia.", "torch_npu.")
-
-
 def _is_made_by(value: StreamV | EventV, cls: Value) -> bool | None:
     """Whether a stream or event is of a library's class; None for other classes and for bare handles.
 
@@ -191,5 +164,5 @@ def _is_made_by(value: StreamV | EventV, cls: Value) -> bool | None:
     made = NewStream if isinstance(value, StreamV) else NewEvent
     if any(isinstance(effect, made) for effect in api.effects):
         of_same = framework.lib is value.lib
-        return None if of_same and cls.path.startswith(_OTHER_ACCELERATORS) else of_same
+        return None if of_same and cls.path.startswith(torch.OTHER_ACCELERATORS) else of_same
     return False if any(isinstance(effect, (NewStream, NewEvent)) for effect in api.effects) else None

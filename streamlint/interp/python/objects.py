@@ -43,6 +43,7 @@ from streamlint.interp.state.values import (
     Value,
     symbol_of,
 )
+from streamlint.models import python
 from streamlint.models.cuda_runtime import SUCCESS_NAMES
 from streamlint.models.schema import Role
 from streamlint.models.torch import GIVES_OF_MODULE, MODULE_RETURNS_SELF, MODULE_STATE
@@ -183,7 +184,7 @@ def _instance_attribute(m: Machine, value: HeapV, name: str, span: Span) -> Valu
         return member
     if threads.is_method(m, value, name) or torch_modules.inherits(m, value, name):
         return MethodV(value, name)
-    if name in classes.OF_MAPPINGS and classes.is_mapping(m, value):
+    if name in python.OF_MAPPINGS and classes.is_mapping(m, value):
         return MethodV(value, name)
     held.attrs[name] = unknown_attribute(m, value, name)
     made = variables.stream_attribute(m, value, held.cls, name)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from streamlint.interp.library import tensors
 from streamlint.interp.state import bounded, elements, symbols
 from streamlint.interp.state.values import BufferV, ConstV, SymV, TupleV, Value, symbol_of
+from streamlint.models import python
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -20,14 +21,6 @@ if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
 
-_METHODS = frozenset(
-    """
-    encode decode format upper lower title capitalize casefold swapcase strip lstrip rstrip removeprefix
-    removesuffix startswith endswith replace split rsplit splitlines partition rpartition find rfind index
-    count isdigit isalpha isalnum isidentifier isupper islower isspace isnumeric isdecimal hex join
-    """.split()
-)
-"""Methods of ``str`` and ``bytes`` whose result depends on nothing else, and is hardly larger."""
 MOST = 2_000
 """Characters of a text that is computed."""
 _WIDTH = re.compile(r"[%{][^%{]*?\d{4}|%[-+ #0]*\*")
@@ -55,7 +48,8 @@ def method(
 ) -> Value:
     """A method of a constant text."""
     of, given = receiver.value, constants([*args, *kwargs.values()])
-    if name in _METHODS and isinstance(of, (str, bytes)) and given is not None and hasattr(of, name):
+    is_known = isinstance(of, (str, bytes)) and name in python.TEXT_METHODS and hasattr(of, name)
+    if is_known and given is not None:
         options = dict(zip(kwargs, given[len(args) :], strict=True))
         found = folded(lambda: getattr(of, name)(*given[: len(args)], **options), of, *given)
         if isinstance(found, TupleV) and "split" in name:
@@ -84,28 +78,10 @@ def filled(template: Value, items: Sequence[Value]) -> Value | None:
 
 def converted(name: str, args: Sequence[Value]) -> Value | None:
     """``int("3")``, ``bytes(name, "ascii")``, ``str(b"x", "utf-8")``, ``ord("a")`` of constants."""
-    given, make = constants(args), _CONVERSIONS.get(name)
+    given, make = constants(args), python.CONVERSIONS.get(name)
     if not given or make is None or (name == "bytes" and isinstance(given[0], int)):
         return None
     return folded(lambda: make(*given), *given)
-
-
-_CONVERSIONS: dict[str, Callable[..., object]] = {
-    "int": int,
-    "float": float,
-    "bool": bool,
-    "complex": complex,
-    "str": str,
-    "bytes": bytes,
-    "repr": repr,
-    "ord": ord,
-    "chr": chr,
-    "abs": abs,
-    "round": round,
-    "len": len,
-    "hex": hex,
-    "bin": bin,
-}
 
 
 def constants(values: Iterable[Value]) -> list[object] | None:

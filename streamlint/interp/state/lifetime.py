@@ -26,6 +26,7 @@ from streamlint.interp.state.values import (
     TupleV,
     Value,
 )
+from streamlint.models.operands import CONVERSIONS, MAY_RETURN_OPERAND, SAVES_NOTHING
 from streamlint.models.schema import Lib
 from streamlint.models.torch import WITHOUT_GRADIENTS
 from streamlint.trace import (
@@ -57,21 +58,6 @@ if TYPE_CHECKING:
     from streamlint.interp.state.symbols import Symbol
     from streamlint.source import Span
     from streamlint.trace import Buffer
-
-CONVERSIONS = frozenset("to(dtype) float half bfloat16 double long int bool type type_as".split())
-"""Operators that give back their operand where it is of that type already: ``x.half() is x``."""
-
-MAY_RETURN_OPERAND = CONVERSIONS | frozenset(
-    "contiguous to cuda cpu expand_as reshape flatten ravel asarray asanyarray ascontiguousarray "
-    "broadcast_to conj resolve_conj astype(copy=False)".split()
-)
-"""Operators that give back their operand where there is nothing to do: ``x.contiguous() is x``."""
-
-SAVES_NOTHING = frozenset(
-    "add sub sum mean cat stack clone copy_ neg zeros_like ones_like empty_like empty full_like roll flip "
-    "indexing repeat index_select gather split backward".split()
-) | {"operator +", "operator -", "operator ==", "operator <", "operator >", "operator !="}
-"""Operators whose backward needs no operand, so that autograd keeps none alive."""
 
 USES_LOOKED_AT = 24
 """The last ops before an allocation: what they used may be what it gets."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from streamlint import ir, models
 from streamlint.interp.state.budgets import LIMITS, Budgets
 from streamlint.interp.state.values import ApiV, ClassV, FuncV, ModuleV, Value
+from streamlint.models import python, torch
 from streamlint.models.schema import Lib
 
 if TYPE_CHECKING:
@@ -17,10 +18,9 @@ if TYPE_CHECKING:
 
     from streamlint.interp.state.kept import K, Kept, V
 
-FRAMEWORK_ROOTS = frozenset(
-    {"torch", "cupy", "cupyx", "numba", "cuda", "numpy", "ctypes", "pycuda", "warp", "rmm", "kvikio"}
-)
-FRAMEWORKS = tuple(f"{root}." for root in sorted(FRAMEWORK_ROOTS))
+FRAMEWORKS = tuple(f"{root}." for root in sorted(models.ROOTS))
+_PLAIN_BASES = python.PLAIN_BASES | torch.PLAIN_BASES
+"""Outside bases that neither set stream attributes nor call back into the class in an order of their own."""
 
 
 @dataclass(slots=True)
@@ -113,7 +113,7 @@ class Project:
         Frameworks come first, so that analyzing PyTorch's own sources still sees
         ``torch.cuda.Stream`` as the API and not as Python code.
         """
-        if models.find_function(dotted) or dotted in models.MODULES or dotted in FRAMEWORK_ROOTS:
+        if models.find_function(dotted) or dotted in models.MODULES or dotted in models.ROOTS:
             return ApiV(dotted)
         if dotted.count(".") == 1 and dotted.startswith("torch."):
             module = self.module(dotted)
@@ -228,7 +228,7 @@ class Project:
         bases = self._bases(cls)
         parents = [base for base in bases if base is not None]
         complete = all(self._ancestors[parent][1] for parent in parents) and all(
-            base is not None or name.rpartition(".")[2] in PLAIN_BASES
+            base is not None or name.rpartition(".")[2] in _PLAIN_BASES
             for base, name in zip(bases, cls.bases, strict=True)
         )
         merged = _merged([*(self._ancestors[parent][0] for parent in parents), parents])
@@ -256,10 +256,3 @@ def _merged(lines: Sequence[Sequence[ir.ClassDecl]]) -> Iterator[ir.ClassDecl]:
                 line.remove(taken)
                 later[taken] -= 1
         waiting = [line for line in waiting if line]
-
-
-PLAIN_BASES = frozenset(
-    "object Module ABC Generic Protocol NamedTuple Enum Exception Thread Dataset Function Optimizer "
-    "TypedDict IterableDataset".split()
-)
-"""Outside bases that neither set stream attributes nor call back into the class in an order of their own."""

@@ -1,0 +1,44 @@
+"""What operators of PyTorch do with their operand: give it back as it is, convert it, keep it for backward.
+
+https://docs.pytorch.org/docs/stable/tensor_attributes.html and the pages of the operators.
+"""
+
+from __future__ import annotations
+
+CONVERTS_TO = {
+    "float": "torch.float32",
+    "double": "torch.float64",
+    "half": "torch.float16",
+    "bfloat16": "torch.bfloat16",
+    "long": "torch.int64",
+    "int": "torch.int32",
+    "bool": "torch.bool",
+}
+"""What ``x.float()`` and its kin convert to."""
+
+DTYPES = {
+    "torch.float": "torch.float32",
+    "torch.double": "torch.float64",
+    "torch.half": "torch.float16",
+    "torch.long": "torch.int64",
+    "torch.int": "torch.int32",
+}
+"""Types of elements that have two names."""
+
+CONVERSIONS = frozenset({*CONVERTS_TO, "to(dtype)", "type", "type_as"})
+"""Operators that give back their operand where it is of that type already: ``x.half() is x``."""
+
+MAY_RETURN_OPERAND = CONVERSIONS | frozenset(
+    "contiguous to cuda cpu expand_as reshape flatten ravel asarray asanyarray ascontiguousarray "
+    "broadcast_to conj resolve_conj astype(copy=False)".split()
+)
+"""Operators that give back their operand where there is nothing to do: ``x.contiguous() is x``."""
+
+MOVES = MAY_RETURN_OPERAND | {"clone", "pin_memory", "detach"}
+"""Operators that may be the beginning of an upload."""
+
+SAVES_NOTHING = frozenset(
+    "add sub sum mean cat stack clone copy_ neg zeros_like ones_like empty_like empty full_like roll flip "
+    "indexing repeat index_select gather split backward".split()
+) | {"operator +", "operator -", "operator ==", "operator <", "operator >", "operator !="}
+"""Operators whose backward needs no operand, so that autograd keeps none alive."""

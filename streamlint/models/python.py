@@ -1,0 +1,89 @@
+"""Python itself, told by its own classes where they can tell: no name here is that of a library.
+
+What the host does with memory through NumPy, ctypes and builtins is in ``host``.
+"""
+
+from __future__ import annotations
+
+import collections
+import collections.abc
+import contextlib
+import functools
+import numbers
+from collections.abc import Callable, Mapping, MutableMapping
+from types import NoneType
+
+_PLAIN_CLASSES = (bool, int, float, complex, str, bytes)
+_CLASSES = (
+    *(list, collections.deque, tuple, dict, collections.OrderedDict, collections.defaultdict, set, frozenset),
+    *(*_PLAIN_CLASSES, NoneType),
+)
+_ABSTRACT = tuple(
+    one for module in (collections.abc, numbers) for one in vars(module).values() if isinstance(one, type)
+)
+
+PLAIN_CLASSES = frozenset(cls.__name__ for cls in _PLAIN_CLASSES)
+"""Classes of numbers and texts."""
+
+BASES = {
+    cls.__name__: frozenset(one.__name__ for one in (*_ABSTRACT, *cls.__mro__) if issubclass(cls, one))
+    for cls in _CLASSES
+}
+"""Python's own classes, with those that their objects are instances of."""
+
+CLASS_MODULES = ("collections.", "typing.", "types.", "numbers.", "builtins.", "typing_extensions.")
+"""Where these classes are named."""
+
+CONVERSIONS: dict[str, Callable[..., object]] = {
+    one.__name__: one for one in (*_PLAIN_CLASSES, repr, ord, chr, abs, round, len, hex, bin)
+}
+"""Builtins whose result depends on the value that they are given, and on nothing else."""
+
+GIVES_NUMBER = frozenset(
+    one.__name__ for one in (int, float, bool, str, len, range, round, abs, ord, hash, repr, id)
+)
+"""``int(rate * seconds)`` is a number or a text, whatever it was computed from; it is never ``None``."""
+
+TEXT_METHODS = frozenset(
+    name for cls in (str, bytes) for name in dir(cls) if not name.startswith("_")
+) - frozenset(("center", "ljust", "rjust", "zfill", "expandtabs"))
+"""Methods of texts whose result depends on nothing else, and is hardly larger: those take any width."""
+
+HOLDS = {
+    **dict.fromkeys(("tuple", "Tuple", "Union"), True),
+    **dict.fromkeys("list dict set frozenset deque List Dict Set FrozenSet Deque".split(), False),
+    **dict.fromkeys(("Sequence", "Iterable", "Mapping"), False),
+}
+"""Annotations that say what something holds: each place by itself, or, of others, all keys and all values."""
+
+PLAIN_TYPES = PLAIN_CLASSES | {"slice", "range", "Callable", "Path", "Generator"}
+"""Annotations of what is no memory, and holds none."""
+
+PLAIN_BASES = frozenset("object ABC Generic Protocol NamedTuple TypedDict Enum Exception Thread".split())
+"""Bases that call back into a class in no order of their own."""
+
+MAPPINGS = frozenset((Mapping.__name__, MutableMapping.__name__))
+OF_MAPPINGS = frozenset(name for name in dir(Mapping) if not name.startswith("_"))
+"""What ``collections.abc`` gives to a class that says how to walk and to ask it."""
+
+HAVE_EVENTS = frozenset({"threading", "multiprocessing", "asyncio"})
+"""Packages that have an ``Event`` of their own."""
+
+CACHES = frozenset(one.__name__ for one in (functools.cache, functools.lru_cache, functools.cached_property))
+"""Decorators by which a function gives the same each time."""
+
+NULL_CONTEXTS = frozenset(one.__name__ for one in (contextlib.nullcontext, contextlib.suppress))
+
+THREADS = frozenset({"threading.Thread", "multiprocessing.Process"})
+THREAD_METHODS = frozenset({"start", "join", "is_alive"})
+JOINS = frozenset({"join", "result", "get", "exception"})
+"""Methods of threads, futures and results of a pool that wait until the function has returned."""
+HAS_ENDED = {"done": True, "is_alive": False}
+"""Methods that ask whether a thread has ended, and what they answer if it has."""
+GIVES_RESULT = frozenset({"create_task", "ensure_future", "wait_for", "shield", "run", "run_until_complete"})
+"""Calls of asyncio that give what the coroutine gives. A coroutine is run where it is made."""
+
+PUBLIC_SPECIALS = frozenset(
+    {"__call__", "__next__", "__iter__", "__getitem__", "__enter__", "__exit__", "__len__"}
+)
+"""Special methods by which code outside of a class uses its objects, and not only Python itself."""

@@ -1,0 +1,15 @@
+"""Triton's language: what its functions do with pointers.
+
+https://triton-lang.org/main/python-api/triton.language.html
+"""
+
+from __future__ import annotations
+
+MAKES_POINTER = frozenset(
+    "make_block_ptr make_tensor_descriptor advance to broadcast_to expand_dims multiple_of "
+    "max_contiguous".split()
+)
+"""Functions and methods that make a pointer of others."""
+
+HARMLESS = frozenset("range min max int float bool len abs print static_range".split())
+"""Functions by plain names, of Python and of Triton, that touch no memory."""
