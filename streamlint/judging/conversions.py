@@ -6,41 +6,48 @@ memory that it made, is one only if there was a copy, or if what is unordered th
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.judging import evidence
+from streamlint.judging.responsibility import answered
 from streamlint.models.operands import CONVERSIONS
 from streamlint.order.hb import Verdict
-from streamlint.rules.base import part
+from streamlint.rules.base import is_return, part
 from streamlint.trace import Alloc, Copy, Doubt, Free, HostEffect, KeepAlive, Launch, Mode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from streamlint.interp.entries.runs import Entry
     from streamlint.rules.base import Judged, Problem
     from streamlint.trace import BufferId, OpId
 
 _NONE = frozenset[Doubt]()
 _ALIAS = frozenset({Doubt.ALIAS})
 _PATH = frozenset({Doubt.PATH})
+_RESULT = frozenset({Doubt.RESULT})
 
 
-def doubts_of(judged: Judged, problem: Problem) -> frozenset[Doubt]:
+def doubts_of(judged: Judged, problem: Problem, entry: Entry) -> frozenset[Doubt]:
     """The doubt about a problem that there is only if a call has copied what it may have given back."""
     if problem.earlier is None:
         return _NONE
     found = [
-        _of_copy(judged, problem.earlier, problem.later, buffer)
+        _of_copy(judged, problem, problem.earlier, buffer, entry)
         for buffer in evidence.memory_of(judged, problem)
     ]
     return min(found, key=_order, default=_NONE)
 
 
 def _order(doubts: frozenset[Doubt]) -> int:
-    return (_NONE, _PATH, _ALIAS).index(doubts)
+    return (_NONE, _PATH, _RESULT, _ALIAS).index(doubts)
 
 
-def _of_copy(judged: Judged, first: OpId, second: OpId, buffer: BufferId) -> frozenset[Doubt]:
+def _of_copy(
+    judged: Judged, problem: Problem, first: OpId, buffer: BufferId, entry: Entry
+) -> frozenset[Doubt]:
+    second = problem.later
     known = judged.trace.buffers
     source = known[buffer].instead_of
     later = judged.op(second)
@@ -62,7 +69,11 @@ def _of_copy(judged: Judged, first: OpId, second: OpId, buffer: BufferId) -> fro
         return _ALIAS
     if made is not None:
         # side: y = x.contiguous(); y * 2. If the first one reads nothing, the second one does.
-        return _NONE if _is_used_early(judged, first, second, made) else _doubt(judged, second)
+        early = _early_uses(judged, first, second, made)
+        if early and all(is_return(judged.op(number)) for number in early):
+            # return x.contiguous(): x itself would be handed back, which may be the caller's business.
+            return _RESULT - answered(judged, replace(problem, later=early[0]), entry)
+        return _NONE if early else _doubt(judged, second)
     if source is not None and _made_from(judged, first, source) == buffer and not _is_upload(judged, first):
         # side: y = (x * 2).contiguous(), and another stream reads y: the product is not waited for either.
         return _NONE if _is_written_late(judged, first, second, source) else _doubt(judged, first)
@@ -98,17 +109,17 @@ def _is_upload(judged: Judged, number: OpId) -> bool:
     return isinstance(op, Copy) and op.host is HostEffect.ASYNC
 
 
-def _is_used_early(judged: Judged, first: OpId, conversion: OpId, made: BufferId) -> bool:
-    """Whether what a conversion gives is used before ``first`` is known to be complete."""
+def _early_uses(judged: Judged, first: OpId, conversion: OpId, made: BufferId) -> list[OpId]:
+    """Where what a conversion gives is used before ``first`` is known to be complete."""
+    found: list[OpId] = []
     later = conversion + 1
     uses = (*judged.uses(made, later), *part(judged.index.by_host.get(made, []), later))
     for number in uses:
         if judged.hb.ordered(first, number).verdict is Verdict.YES:
             continue
         further = _made_from(judged, number, made)
-        if further is None or _is_used_early(judged, first, number, further):
-            return True
-    return False
+        found += [number] if further is None else _early_uses(judged, first, number, further)
+    return found
 
 
 def _is_written_late(judged: Judged, conversion: OpId, second: OpId, source: BufferId) -> bool:

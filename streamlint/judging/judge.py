@@ -133,7 +133,7 @@ def _settled(candidate: Candidate, run: Run, paths: Sequence[Judged]) -> Problem
     """The problem with everything that speaks against it."""
     judged = candidate.judged
     settled = settle(candidate.problem, judged, run, paths)
-    known = evidence.doubts_of(judged, settled) | conversions.doubts_of(judged, settled)
+    known = evidence.doubts_of(judged, settled) | conversions.doubts_of(judged, settled, run.entry)
     against = odds.doubts_of(judged, settled, candidate.rule, paths)
     return replace(settled, doubts=settled.doubts | known | against)
 

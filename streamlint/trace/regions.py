@@ -39,6 +39,16 @@ class SymbolSlice:
 
 
 @frozen()
+class Shifted:
+    """What a kernel works on from a place that numbers tell: ``x[first + i]``.
+
+    It begins at the same place where the numbers are the same, and may share none where they are not.
+    """
+
+    by: str
+
+
+@frozen()
 class Picked:
     """Stands first: an expression of unknown value chooses the buffer among several, as in ``slots[k]``.
 
@@ -48,7 +58,7 @@ class Picked:
     by: str
 
 
-Selector: TypeAlias = Interval | Symbol | SymbolSlice | Picked
+Selector: TypeAlias = Interval | Symbol | SymbolSlice | Shifted | Picked
 Region: TypeAlias = tuple[Selector, ...]
 """Selectors from the outermost axis inwards; the empty tuple is the whole buffer."""
 

@@ -12,6 +12,7 @@ from streamlint.interp.library import (
     devices,
     handoffs,
     in_place,
+    kernel_places,
     kernels,
     operations,
     stream_values,
@@ -364,7 +365,7 @@ def launch_triton(
         return unresolved.launch_kernel(m, kernel.function.name, args, kwargs, span)
     given = dict(zip(uses, args, strict=False)) | kwargs
     accesses = [
-        Access(view.id, mode, view.region)
+        Access(view.id, mode, kernel_places.placed(view, use.place, given).region)
         for name, use in uses.items()
         if (mode := use.mode) is not None
         for view in tensors.buffers_in(m, [given.get(name, NONE)])
@@ -387,6 +388,7 @@ def launch(
     stream = _launch_stream(m, given, lib, span)
     uses = kernels.python_uses(m, kernel) if isinstance(kernel, FuncV) else None
     by_place = list(uses.values()) if uses is not None else []
+    given_by_name = dict(zip(uses or (), args, strict=False))
     accesses: list[Access] = []
     host: list[Access] = []
     for i, arg in enumerate(args):
@@ -398,7 +400,9 @@ def launch(
                 # What a kernel indexes is an array on the device, or numba would copy it there and back.
                 m.set_space(view, Space.DEVICE)
             target = host if m.space(view) is Space.PAGEABLE else accesses
-            target.append(Access(view.id, use.mode, view.region))
+            target.append(
+                Access(view.id, use.mode, kernel_places.placed(view, use.place, given_by_name).region)
+            )
             if lib is Lib.NUMBA:
                 handoffs.to_numba_kernel(m, view, stream.id, span)
     name = kernel.function.name if isinstance(kernel, FuncV) else _field(kernel) or "kernel"

@@ -1,13 +1,13 @@
-"""What a kernel does to its parameters, from its Python body or its C++ signature."""
+"""What a kernel does to its parameters, from its Python body."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from streamlint import ir, models
 from streamlint.frozen import frozen
+from streamlint.interp.library import kernel_places
 from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.values import ApiV, FuncV
 from streamlint.models import numba as numba_model
@@ -17,6 +17,7 @@ from streamlint.trace import Mode
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from streamlint.interp.library.kernel_places import Place
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
 
@@ -70,6 +71,8 @@ class Use:
     mode: Mode | None
     indexed: bool = False
     """Indexed in code that was seen, so that it must be an array."""
+    place: Place | None = None
+    """What tells where in it the kernel works; None if it may be anywhere."""
 
 
 _USES: Kept[tuple[Span, int], dict[str, Use] | None] = Kept()
@@ -89,7 +92,11 @@ def _uses(m: Machine, func: FuncV, depth: int) -> dict[str, Use] | None:
     body = _Body(m, function, [param.name for param in function.params], depth)
     for statement in function.body:
         body.scan(statement)
-    return {name: Use(mode_of(name, body.reads, body.writes), name in body.indexed) for name in body.names}
+    places = kernel_places.in_python(function, frozenset(body.reads | body.writes))
+    return {
+        name: Use(mode_of(name, body.reads, body.writes), name in body.indexed, places.get(name))
+        for name in body.names
+    }
 
 
 def mode_of(name: str, reads: set[str], writes: set[str]) -> Mode | None:
@@ -195,42 +202,3 @@ _HARMLESS = frozenset(
     "len min max range abs float int bool round float32 float64 int32 int64 uint32 uint8 grid gridsize "
     "sqrt exp log sin cos floor ceil isnan isinf".split()
 )
-
-
-# ----------------------------------------------------------------------------- C++ kernels
-
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-
-
-def as_text(source: str | bytes) -> str:
-    return source if isinstance(source, str) else source.decode("utf-8", "replace")
-
-
-def modes_by_name(m: Machine, name: str) -> tuple[Mode | None, ...] | None:
-    """By position, for a kernel known by name only, if its source is a literal of a module at work.
-
-    ``SOURCE = b'extern "C" __global__ void scale(...)'``, compiled with NVRTC and loaded as binary.
-    """
-    for module in dict.fromkeys(frame.env.module for frame in reversed(m.frames)):
-        for source in m.project.kernel_sources(module):
-            modes = c_modes(source, name)
-            if modes is not None:
-                return modes
-    return None
-
-
-def c_modes(code: str, name: str) -> tuple[Mode | None, ...] | None:
-    """By position, from ``__global__ void name(const float* x, float* y, int n)``; None if not found."""
-    text = _COMMENT.sub(" ", code)
-    plain = name.partition("<")[0].rpartition("::")[2]
-    found = re.search(rf"\b{re.escape(plain)}\s*\(([^)]*)\)\s*\{{", text)
-    if found is None:
-        return None
-    return tuple(_c_mode(part) for part in found.group(1).split(",") if part.strip() not in ("", "void"))
-
-
-def _c_mode(parameter: str) -> Mode | None:
-    if "*" not in parameter and "[" not in parameter:
-        return None
-    pointee = parameter.partition("*")[0]
-    return Mode.READ if re.search(r"\bconst\b", pointee) else Mode.UPDATE

@@ -10,7 +10,9 @@ from streamlint.interp.library import (
     copies,
     devices,
     handoffs,
+    kernel_places,
     kernels,
+    kernels_in_cpp,
     making,
     stream_values,
     tensors,
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
 
 OBSERVED = frozenset({Doubt.OBSERVED})
 _OPAQUE = frozenset({Doubt.OPAQUE})
+_UNSEEN = kernels.Use(Mode.UPDATE)
 
 
 def copy(call: Call, effect: fx.Copies) -> Value | None:
@@ -201,14 +204,14 @@ def use(call: Call, effect: fx.Uses) -> None:
             for view in call.buffers(name):
                 part = call.sized(view, effect.count)
                 accesses.append(Access(part.id, mode, part.region))
-    modes = _source_modes(call, effect.kernel, effect.code)
+    uses = _source_uses(call, effect.kernel, effect.code)
     for name in effect.packed:
-        accesses += packed(call, call.value(name), modes)
+        accesses += packed(call, call.value(name), uses)
     if effect.bound:
         accesses += bound(call, "self")
     stream = stream_of(call, effect.stream).id
     # A kernel whose source is not seen may only read what it is given.
-    doubts = _OPAQUE if effect.packed and modes is None else frozenset()
+    doubts = _OPAQUE if effect.packed and uses is None else frozenset()
     m.emit(
         Launch(
             m.site(call.span),
@@ -237,7 +240,7 @@ def _choice(call: Call, effect: fx.Copies | fx.Uses) -> StreamChoice:
     )
 
 
-def _source_modes(call: Call, kernel: str, source: str) -> tuple[Mode | None, ...] | None:
+def _source_uses(call: Call, kernel: str, source: str) -> dict[str, kernels.Use] | None:
     """What the kernel's C++ source says about its parameters, where the source is a literal."""
     known = dict(call.bound)
     given = known.get(kernel)
@@ -245,32 +248,34 @@ def _source_modes(call: Call, kernel: str, source: str) -> tuple[Mode | None, ..
         known |= given.kwargs
     match known.get(source), known.get("name"):
         case ConstV(str() | bytes() as code), ConstV(str() | bytes() as name):
-            return kernels.c_modes(kernels.as_text(code), kernels.as_text(name))
+            return kernels_in_cpp.uses(kernels_in_cpp.as_text(code), kernels_in_cpp.as_text(name))
         case _, ConstV(str() | bytes() as name):
-            return kernels.modes_by_name(call.m, kernels.as_text(name))
+            return kernels_in_cpp.uses_by_name(call.m, kernels_in_cpp.as_text(name))
         case _:
             return None
 
 
-def packed(call: Call, value: Value, modes: tuple[Mode | None, ...] | None) -> list[Access]:
+def packed(call: Call, value: Value, uses: dict[str, kernels.Use] | None) -> list[Access]:
     """The accesses of kernel arguments; without the kernel's source all memory is read and written."""
     m = call.m
     accesses: list[Access] = []
     items, addressed = _parameters(m, value)
-    known = modes if modes is not None and len(modes) == len(items) else None
+    known = list(uses.values()) if uses is not None and len(uses) == len(items) else None
+    given = dict(zip(uses or (), items, strict=False))
     for position, item in enumerate(items):
-        mode = known[position] if known is not None else Mode.UPDATE
+        use = known[position] if known is not None else _UNSEEN
         if isinstance(item, HeapV) and m.heap[item.id].shape is Shape.INSTANCE:
             # A record passed by value: the kernel may use what its fields point to.
             held = tensors.buffers_in(m, m.heap[item.id].attrs.values(), unknown=False)
             accesses += [Access(view.id, Mode.UPDATE, view.region, _OPAQUE) for view in held]
             continue
-        if mode is None:
+        if use.mode is None:
             continue
         found = _pointed_to(m, tensors.buffers_in(m, [item], unknown=known is not None, depth=4), addressed)
         if not found and isinstance(item, SymV):
             found = _address(call, item)
-        accesses += [Access(view.id, mode, view.region) for view in found]
+        parts = (kernel_places.placed(view, use.place, given) for view in found)
+        accesses += [Access(part.id, use.mode, part.region) for part in parts]
     return accesses
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from streamlint import ir
+from streamlint.interp.library import kernel_places
 from streamlint.interp.library.kernels import Use, mode_of
 from streamlint.interp.state import arguments, symbols
 from streamlint.interp.state.kept import Kept
@@ -57,7 +58,15 @@ def _uses(m: Machine, function: ir.Function, known: dict[str, object], depth: in
     if body.lost:
         return None
     touched = body.reads | body.writes
-    return {name: Use(mode_of(name, body.reads, body.writes), name in touched) for name in names}
+    places = kernel_places.in_python(
+        function,
+        frozenset(touched),
+        addresses=True,
+        fixed=frozenset(param.name for param in function.params if _is_constexpr(param)),
+    )
+    return {
+        name: Use(mode_of(name, body.reads, body.writes), name in touched, places.get(name)) for name in names
+    }
 
 
 # ----------------------------------------------------------------------------- what is compiled
@@ -206,7 +215,8 @@ class _Body:
             case ir.Name(id=name):
                 return self.pointers.get(name, frozenset())
             case ir.Binary(op="+" | "-", left=left, right=right):
-                return self._bases(left) | self._bases(right)
+                # One pointer, which stands first, and what it is moved by: x_ptr + first + columns.
+                return self._bases(left) or self._bases(right)
             case ir.Choice(test=test, body=body, orelse=orelse):
                 taken = folded(test, self.known)
                 if taken is not _UNKNOWN:

@@ -76,7 +76,8 @@ def _turns(m: Machine, s: ir.For, source: Value) -> Iterator[Value]:
     turns = INDEXED_TURNS if by_number and m.loops == 1 else turns_for(m, s)
     asked = walks.asked_for(m, source, s.iter.span)[:SURE_TURNS]
     # Beside what is known to be there stands what nothing is known of.
-    turns = 0 if walks.is_filled(m, source) else max(turns, len(asked) + 1)
+    known = min(walks.known_by_number(m, source), SURE_TURNS)
+    turns = 0 if walks.is_filled(m, source) else max(turns, len(asked) + max(known, 1))
     done = 0
     for turn in _passes(m, max(turns, len(asked))):
         done += 1

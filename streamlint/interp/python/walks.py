@@ -64,6 +64,25 @@ def asked_for(m: Machine, value: Value, span: Span) -> list[Value]:
             return []
 
 
+def known_by_number(m: Machine, value: Value) -> int:
+    """How many elements an open list has at least, since code has used them by their number.
+
+    ``for i, s in enumerate(streams)`` makes a pass more than other loops, and ``for s in streams: wait(s)``
+    behind it comes by the same streams.
+    """
+    held = m.heap[value.id] if isinstance(value, HeapV) else None
+    match held:
+        case HeapObject(role="enumerate", items=[_, inner]):
+            return known_by_number(m, inner)
+        case HeapObject(role="zip", items=parts):
+            return max((known_by_number(m, part) for part in parts), default=0)
+        case HeapObject(shape=Shape.LIST, open=True, role="", extra=extra):
+            numbers = (symbols.number(at) for at, item in extra.items() if isinstance(item, _KEPT))
+            return max((at + 1 for at in numbers if at is not None), default=0)
+        case _:
+            return 0
+
+
 def _asked_of_any(m: Machine, parts: list[Value]) -> list[Symbol]:
     """The unknown indices by which some of several lists were asked: ``zip(self.lanes, frames)``."""
     lists = [m.heap[part.id] for part in parts if isinstance(part, HeapV)]
