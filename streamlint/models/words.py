@@ -16,7 +16,7 @@ from streamlint.models.schema import (
     StreamWaitsEvent,
     StreamWaitsStream,
 )
-from streamlint.trace import Words
+from streamlint.trace import CURRENT_DEVICE, DeviceId, StreamKind, Words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -64,3 +64,15 @@ def _row(rows: Iterable[Api], kind: type[Effect], of_stream: str | None = None) 
             if isinstance(effect, kind) and of_stream in (None, getattr(effect, "stream", None)):
                 return api
     return None
+
+
+_DEFAULTS = {
+    StreamKind.CURRENT: "the current stream",
+    StreamKind.PER_THREAD: "the per-thread default stream",
+}
+
+
+def of_default_stream(kind: StreamKind, device: DeviceId) -> str:
+    """What a default stream of a device is called."""
+    name = _DEFAULTS.get(kind, "the default stream")
+    return name if device == CURRENT_DEVICE else f"{name} of device {device}"

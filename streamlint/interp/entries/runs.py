@@ -17,6 +17,7 @@ from streamlint.interp.state.decisions import Exploration, Oracle
 from streamlint.interp.state.ends import Cut, Jumped, PathEnds, Returned
 from streamlint.interp.state.frames import Driven, Frame
 from streamlint.interp.state.machine import Machine
+from streamlint.interp.state.result import trace_of
 from streamlint.interp.state.values import Env
 from streamlint.trace import (
     Alloc,
@@ -127,7 +128,7 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
     project.budgets.entry = entry.label
 
     exploration = Exploration(
-        lambda oracle: _run_path(Machine(project, PYTHON, oracle, entry.label, default_stream), entry),
+        lambda oracle: _run_path(_machine(project, entry, default_stream, oracle), entry),
         entry.paths,
         PREPARING_PATHS if entry.prepared else QUIET_PATHS,
         is_busy=lambda m: is_busy(m.ops),
@@ -146,7 +147,7 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
         run.covered |= machine.covered
         run.driven |= machine.driven
         run.closures |= closures.left(machine).keys()
-        trace = one_stream.merged(machine, machine.trace())
+        trace = one_stream.merged(machine, trace_of(machine))
         alike = told.setdefault(machine.did, [])
         if not any(is_same(trace, other) for other in alike):
             alike.append(trace)
@@ -156,6 +157,12 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
     cuts = {budget for trace in run.traces for budget in trace.cut}
     run.left_out = project.budgets.taken() | cuts | ({"paths"} if run.cut else set())
     return run
+
+
+def _machine(project: Project, entry: Entry, default_stream: StreamKind, oracle: Oracle) -> Machine:
+    return Machine(
+        project=project, python=PYTHON, oracle=oracle, entry=entry.label, default_stream=default_stream
+    )
 
 
 def _run_path(m: Machine, entry: Entry) -> Machine:
@@ -180,8 +187,9 @@ def replayed(
     project: Project, entry: Entry, default_stream: StreamKind, decided: tuple[int, ...], watch: Watch
 ) -> Trace:
     """Runs one path again, and lets somebody look on."""
-    m = Machine(project, PYTHON, Oracle(decided), entry.label, default_stream, watch=watch)
-    return one_stream.merged(_run_path(m, entry), m.trace())
+    m = _machine(project, entry, default_stream, Oracle(decided))
+    m.watch = watch
+    return one_stream.merged(_run_path(m, entry), trace_of(m))
 
 
 def is_busy(ops: Sequence[Op]) -> bool:

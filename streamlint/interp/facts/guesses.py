@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import company, known, no_memory
 from streamlint.interp.facts.kinds import NO_MEMORY, Kind
-from streamlint.interp.state import flavors, symbols
+from streamlint.interp.state import flavors, outside, symbols
 from streamlint.interp.state.put_off import Guess
 from streamlint.interp.state.values import (
     BufferV,
@@ -199,7 +199,7 @@ def _operands_are_tensors(m: Machine, guess: Guess) -> None:
         fact = known.of_value(m, value.symbol)
         only = len(unknown) == 1 and not symbols.is_computed(value.symbol) and fact.kind not in NO_MEMORY
         if value.symbol not in m.roles and (only or fact.kind is Kind.MEMORY):
-            view = m.roles[value.symbol] = m.argument(value.symbol, kind=fact.by)
+            view = m.roles[value.symbol] = outside.memory(m, value.symbol, kind=fact.by)
             m.lives(view, fact.space, fact.residence)
 
 

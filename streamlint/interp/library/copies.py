@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 from streamlint.interp.facts import answers, flags
 from streamlint.interp.library import addresses, devices, dtypes, tensors
-from streamlint.interp.state import flavors, names, symbols
+from streamlint.interp.state import flavors, names, outside, symbols
 from streamlint.interp.state.ends import PathEnds
 from streamlint.interp.state.values import (
     NONE,
@@ -156,7 +156,7 @@ def _copy_in(m: Machine, view: BufferV, source: Value, span: Span, *, blocking: 
     elif blocking:
         tensors.write_on_host(m, view, span, "copy_")
     else:
-        unknown = m.argument(symbol_of(source), Space.DEVICE)
+        unknown = outside.memory(m, symbol_of(source), Space.DEVICE)
         copy(m, view, unknown, span, blocking=False, name="copy_")
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.state import forms, symbols
+from streamlint.interp.library import forms
+from streamlint.interp.state import symbols
 from streamlint.interp.state.values import ApiV, BufferV, Value
 from streamlint.models.operands import DTYPES
 

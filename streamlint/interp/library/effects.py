@@ -10,6 +10,7 @@ from typing_extensions import assert_never
 from streamlint.interp.library import (
     background,
     callbacks,
+    capturing,
     collectives,
     devices,
     escape,
@@ -20,7 +21,7 @@ from streamlint.interp.library import (
     stream_values,
 )
 from streamlint.interp.library.call import Call
-from streamlint.interp.state import captures, elements, names, symbols
+from streamlint.interp.state import elements, names, symbols
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -273,9 +274,9 @@ def _carry_out(call: Call, effect: fx.Effect) -> Value | None:
         case fx.Pure():
             if call.name() == "current_device":
                 return devices.current(m)
-            capturing = captures.predicate(m, call.name(), call.value("self"), call.lib)
-            if capturing is not None:
-                return ConstV(capturing)
+            answer = capturing.predicate(m, call.name(), call.value("self"), call.lib)
+            if answer is not None:
+                return ConstV(answer)
             given = (symbol_of(value) for name, value in call.bound.items() if name != "self")
             return SymV(symbols.call(call.name(), *given))
         case _:
@@ -305,7 +306,7 @@ def _emit_wait(call: Call, stream: StreamId, event: EventV, flags: str = "flags"
     m = call.m
     escape.by_outside_event(m, event, stream, call.span, call.name())
     wait = Wait(m.site(call.span), m.lane, stream=stream, event=event.id, name=call.name())
-    if captures.is_external(call.value(flags)) and m.captures.has(stream):
+    if capturing.is_external(call.value(flags)) and m.captures.has(stream):
         m.captures.add_node(wait)
     else:
         m.emit(wait)
@@ -362,7 +363,7 @@ def _record(call: Call, effect: fx.Records) -> Value:
         # PyTorch makes the event when it is first recorded; cuda.core makes it for the stream.
         m.events[made.id] = replace(known, made_on=making.event_device(call) or where)
     recorded = Record(m.site(call.span), m.lane, stream=on.id, event=made.id, issued_on=where)
-    if captures.is_external(call.value(effect.flags)) and m.captures.has(on.id):
+    if capturing.is_external(call.value(effect.flags)) and m.captures.has(on.id):
         m.captures.add_node(recorded)
     else:
         m.emit(recorded)

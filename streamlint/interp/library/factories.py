@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import touching
-from streamlint.interp.library import addresses, copies, devices, dtypes, layout, storage, tensors
-from streamlint.interp.state import forms, lifetime, names
+from streamlint.interp.library import addresses, copies, devices, dtypes, forms, layout, storage, tensors
+from streamlint.interp.state import lifetime, names
 from streamlint.interp.state.values import (
     NONE,
     BufferV,

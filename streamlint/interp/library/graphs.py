@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import assert_never
 
-from streamlint.interp.library import escape, stream_values, tensors
-from streamlint.interp.state import captures, elements, names, symbols
+from streamlint.interp.library import capturing, escape, stream_values, tensors
+from streamlint.interp.state import elements, names, symbols
 from streamlint.interp.state.values import (
     NONE,
     BufferV,
@@ -64,7 +64,7 @@ def carry_out(call: Call, effect: fx.GraphEffect) -> Value | None:
         case fx.CaptureStarts(stream, graph):
             if isinstance(target := call.value(graph), GraphV):
                 m.captures.into[call.stream(stream).id] = target.id
-            captures.begin(m, call.stream(stream), call.lib, call.value("mode"), span)
+            capturing.begin(m, call.stream(stream), call.lib, call.value("mode"), span)
             return None
         case fx.SplitsCapture(count):
             return _split(call, call.value(count))
@@ -256,7 +256,7 @@ def by_hand(
     if begins:
         mode = kwargs.get("capture_error_mode", args[1] if len(args) > 1 else NONE)
         pool = kwargs.get("pool", args[0] if args else NONE)
-        captures.begin(m, stream, Lib.TORCH, mode, span, pool=pool)
+        capturing.begin(m, stream, Lib.TORCH, mode, span, pool=pool)
     else:
         end(m, stream.id, names.settle(m, graph), span, Lib.TORCH)
     return NONE

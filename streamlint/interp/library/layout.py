@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.library import dtypes
-from streamlint.interp.state import forms, symbols
+from streamlint.interp.library import dtypes, forms
+from streamlint.interp.state import symbols
 from streamlint.interp.state.values import BufferV, ConstV, Value, symbol_of, told
 from streamlint.models import torch as model
 from streamlint.models.operands import CONVERTS_TO, MAY_RETURN_OPERAND

@@ -11,6 +11,7 @@ from streamlint.interp.library import (
     copies,
     devices,
     factories,
+    forms,
     hooks,
     in_place,
     layers,
@@ -22,7 +23,7 @@ from streamlint.interp.library import (
     tensors,
     unresolved,
 )
-from streamlint.interp.state import forms, names
+from streamlint.interp.state import names
 from streamlint.interp.state.values import (
     FALSE,
     NONE,

@@ -6,7 +6,8 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamlint.interp.state import forms, giving_up, lifetime, symbols
+from streamlint.interp.library import forms
+from streamlint.interp.state import giving_up, lifetime, outside, symbols
 from streamlint.interp.state.values import (
     NONE,
     BufferV,
@@ -133,7 +134,7 @@ def gradient(m: Machine, symbol: symbols.Symbol, name: str = "") -> BufferV:
     """``p.grad``: written by the last ``backward()``, on the stream that was current there."""
     backward = m.ops[m.last_backward] if m.last_backward is not None else None
     if m.last_backward is None or not isinstance(backward, Launch):
-        return m.argument(symbol, Space.DEVICE, kind=Evidence.INFERRED, name=name)
+        return outside.memory(m, symbol, Space.DEVICE, kind=Evidence.INFERRED, name=name)
     made = m.new_buffer(name or symbols.text_of(symbol), Space.DEVICE, Origin.RESULT, Flavor.TORCH, None)
     m.life.gradients.add(made.id)
     written = Access(made.id, Mode.WRITE)

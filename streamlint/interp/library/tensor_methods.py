@@ -14,6 +14,7 @@ from streamlint.interp.library import (
     dtypes,
     effects,
     factories,
+    forms,
     handoffs,
     hooks,
     host_arrays,
@@ -25,7 +26,7 @@ from streamlint.interp.library import (
     torch_modules,
     unresolved,
 )
-from streamlint.interp.state import elements, flavors, forms, lifetime, names, symbols
+from streamlint.interp.state import elements, flavors, lifetime, names, symbols
 from streamlint.interp.state.values import (
     BufferV,
     ConstV,

@@ -12,8 +12,9 @@ from streamlint.interp.library import (
     layout,
     saved_hooks,
     storage,
+    stored,
 )
-from streamlint.interp.state import flavors, names, stored, symbols
+from streamlint.interp.state import flavors, names, outside, symbols
 from streamlint.interp.state.values import (
     BufferV,
     Flavor,
@@ -80,7 +81,7 @@ def _as_buffer(m: Machine, value: SymV, flavor: Flavor) -> BufferV:
     elif isinstance(symbol, symbols.Attr) and symbol.name == "grad":
         view = storage.gradient(m, symbol)
     else:
-        view = m.argument(symbol, flavor=flavor)
+        view = outside.memory(m, symbol, flavor=flavor)
         told = known.of_value(m, symbol)
         # x: np.ndarray, and x.sum(out=page) with a page of a device: then x is none of NumPy's.
         if told.kind is Kind.MEMORY and not (told.space.on_host and flavor is Flavor.DEVICE_ARRAY):
@@ -93,7 +94,7 @@ def _as_buffer(m: Machine, value: SymV, flavor: Flavor) -> BufferV:
 def _moved_pointer(m: Machine, guess: Guess) -> BufferV:
     """``dst + offset`` where a call takes an address: a part of what ``dst`` points to."""
     base = next((value for value in guess.operands if isinstance(value, SymV)), None)
-    view = as_buffer(m, base, Flavor.POINTER) if base is not None else m.argument(guess.result)
+    view = as_buffer(m, base, Flavor.POINTER) if base is not None else outside.memory(m, guess.result)
     return BufferV(view.id, (*view.region, Symbol(symbols.text_of(guess.result))), Flavor.POINTER)
 
 

@@ -18,7 +18,7 @@ from streamlint.interp.python import (
     objects,
     text,
 )
-from streamlint.interp.state import bounded, elements, flavors, names, symbols
+from streamlint.interp.state import elements, flavors, names, symbols
 from streamlint.interp.state.ends import PathEnds
 from streamlint.interp.state.numbers import behind, linear
 from streamlint.interp.state.values import (
@@ -160,7 +160,7 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
             start = args[1] if len(args) > 1 else kwargs.get("start", ConstV(0))
             begin = start.value if isinstance(start, ConstV) and isinstance(start.value, int) else 0
             if items is not None:
-                return m.new_list(bounded.new_tuple(m, (ConstV(begin + i), x)) for i, x in enumerate(items))
+                return m.new_list(m.new_tuple((ConstV(begin + i), x)) for i, x in enumerate(items))
             return containers.lazy(m, "enumerate", [ConstV(begin), first])
         case "zip":
             return _zipped(m, args, span)
@@ -296,7 +296,7 @@ def _zipped(m: Machine, args: list[Value], span: Span) -> Value:
         ]
         for at in range(min(known, default=0))
     ]
-    return m.new_list(bounded.new_tuple(m, row) for row in rows)
+    return m.new_list(m.new_tuple(row) for row in rows)
 
 
 def _is_plain_sequence(m: Machine, value: Value) -> bool:
@@ -372,7 +372,7 @@ def container(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value]
     if name == "reversed":
         items.reverse()
     if name == "tuple":
-        return bounded.new_tuple(m, items)
+        return m.new_tuple(items)
     if name == "iter":
         return iterators.over(m, items)
     return m.new_list(items, shape=shape, kind=kind)

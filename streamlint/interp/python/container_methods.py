@@ -9,7 +9,7 @@ from streamlint.interp.library import monitors
 from streamlint.interp.python import keys
 from streamlint.interp.python.alike import like
 from streamlint.interp.python.containers import SLICE, extra, lazy, of_its_own, put
-from streamlint.interp.state import bounded, symbols
+from streamlint.interp.state import symbols
 from streamlint.interp.state.elements import listed
 from streamlint.interp.state.values import (
     FALSE,
@@ -122,7 +122,7 @@ def method(
         case "keys", _:
             return _like_list(m, held, list(held.keys.values()), sample=_any_key(m, receiver))
         case "items", _:
-            pairs = [bounded.new_tuple(m, (held.keys[key], held.entries[key])) for key in held.entries]
+            pairs = [m.new_tuple((held.keys[key], held.entries[key])) for key in held.entries]
             sample = TupleV((_any_key(m, receiver), held.sample)) if held.sample is not None else None
             listed_pairs = _like_list(m, held, pairs, sample=sample)
             m.heap[listed_pairs.id].extra = {
@@ -213,7 +213,7 @@ def _extend(m: Machine, receiver: HeapV, source: Value) -> Value:
             if isinstance(pair, TupleV):
                 put(m, held, *pair.items)
     else:
-        bounded.fill(m, receiver, items)
+        m.fill(receiver, items)
     return NONE
 
 

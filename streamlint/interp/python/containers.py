@@ -12,9 +12,18 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.facts import classes
-from streamlint.interp.library import arrays, devices, handoffs, in_place, sizes, stream_values, tensors
+from streamlint.interp.library import (
+    arrays,
+    devices,
+    handoffs,
+    in_place,
+    sizes,
+    stored,
+    stream_values,
+    tensors,
+)
 from streamlint.interp.python import alike, keys
-from streamlint.interp.state import counted, elements, names, rings, stored, symbols
+from streamlint.interp.state import counted, elements, names, rings, symbols
 from streamlint.interp.state.numbers import behind, linear
 from streamlint.interp.state.values import (
     NONE,

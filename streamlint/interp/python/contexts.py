@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import models
-from streamlint.interp.library import arrays, devices, graphs, stream_values
-from streamlint.interp.state import captures, flavors, names, symbols
+from streamlint.interp.library import arrays, capturing, devices, graphs, stream_values
+from streamlint.interp.state import flavors, names, symbols
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -109,7 +109,7 @@ def enter(m: Machine, value: Value, span: Span) -> tuple[Value, _Restore]:
                 m.emit(SyncDevice(m.site(span), m.lane, device=m.device, name="torch.cuda.graph"))
             if isinstance(context.value, StreamV):
                 stream_values.select(m, context.value, lib)
-                captures.begin(m, context.value, lib, context.mode, span, pool=context.pool or NONE)
+                capturing.begin(m, context.value, lib, context.mode, span, pool=context.pool or NONE)
             return value, restore
         case ContextKind.NULL | ContextKind.CLOSING:
             return context.value, restore

@@ -11,7 +11,7 @@ from typing_extensions import assert_never
 from streamlint import ir
 from streamlint.interp.facts import answers, classes, guesses, known
 from streamlint.interp.facts.kinds import Kind
-from streamlint.interp.library import sizes, tensor_methods, tensors, threads
+from streamlint.interp.library import forms, sizes, tensor_methods, tensors, threads
 from streamlint.interp.python import (
     alike,
     binding,
@@ -28,7 +28,6 @@ from streamlint.interp.python import (
 from streamlint.interp.state import (
     bounded,
     elements,
-    forms,
     lifetime,
     loop_steps,
     names,
@@ -102,7 +101,7 @@ def evaluate(m: Machine, e: ir.Expr, *, called: bool = False) -> Value:
         case ir.Seq():
             items = sequence(m, e.items)
             if e.kind == "tuple":
-                return bounded.new_tuple(m, items)
+                return m.new_tuple(items)
             return m.new_list(items, shape=Shape.SET if e.kind == "set" else Shape.LIST)
         case ir.DictDisplay():
             return dictionary(m, e)
@@ -215,7 +214,7 @@ def binary(m: Machine, op: str, left: Value, right: Value, e: ir.Binary | ir.Aug
         case (HeapV() as a, HeapV() as b) if op == "+" and m.heap[a.id].shape is Shape.LIST:
             return container_methods.joined(m, a, b)
         case (TupleV(a), TupleV(b)) if op == "+":
-            return bounded.new_tuple(m, a + b)
+            return m.new_tuple(a + b)
         case (HeapV() as a, ConstV(int() as times)) if (
             op == "*" and m.heap[a.id].shape is Shape.LIST and times <= 64
         ):

@@ -9,7 +9,7 @@ from streamlint import ir
 from streamlint.interp.facts import classes, kinds, known, modules, patches, touching
 from streamlint.interp.library import annotated, arrays, escape, kernels, tensors, unresolved
 from streamlint.interp.python import caching, calls, containers, stmt
-from streamlint.interp.state import arguments, bounded, callers, names, symbols
+from streamlint.interp.state import arguments, callers, names, symbols
 from streamlint.interp.state.budgets import LIMITS
 from streamlint.interp.state.ends import Returned
 from streamlint.interp.state.frames import Driven, Frame
@@ -261,7 +261,7 @@ def bind(
     for param in function.params:
         match param.kind:
             case "*":
-                env.names[param.name] = bounded.new_tuple(m, rest)
+                env.names[param.name] = m.new_tuple(rest)
                 rest = []
             case "**":
                 made = m.new_object(Shape.DICT)

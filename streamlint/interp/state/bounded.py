@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.state import symbols
 from streamlint.interp.state.budgets import LIMITS
-from streamlint.interp.state.values import ConstV, HeapV, SymV, TupleV, Value, each_of, symbol_of
+from streamlint.interp.state.values import ConstV, SymV, TupleV, Value, symbol_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Plain
+    from streamlint.interp.state.values import HeapObject
 
 _HELD = 64
 """Parts of a value too large that are kept, so that unknown code may order the streams among them."""
@@ -51,12 +51,11 @@ def is_too_much(op: str, a: object, b: object) -> bool:
             return not fits(a) or not fits(b)
 
 
-def new_tuple(m: Machine, items: Iterable[Value]) -> Value:
+def tuple_of(items: Iterable[Value]) -> TupleV | SymV:
     """A tuple; ``a = (a, a)`` forty times is one value of which only streams and the like are kept."""
     made = TupleV(tuple(islice(items, LIMITS.elements + 1)))
     if made.size <= LIMITS.elements:
         return made
-    m.project.budgets.left_out.add("elements of a tuple")
     return SymV(symbol_of(made), tuple(islice(dict.fromkeys(_leaves(made)), _HELD)))
 
 
@@ -68,15 +67,9 @@ def _leaves(value: TupleV) -> Iterator[Value]:
             yield item
 
 
-def fill(m: Machine, made: HeapV, items: Iterable[Value]) -> None:
-    """Adds to a list; past the limit there are more elements than those listed."""
-    held = m.heap[made.id]
+def fill(held: HeapObject, items: Iterable[Value]) -> tuple[int, bool]:
+    """Adds to a list: how many, and whether there are more than fit."""
     room = max(LIMITS.elements - len(held.items), 0)
     added = list(islice(items, room + 1))
-    # Adding many is work like evaluating a few expressions.
-    m.steps += len(added) // 16
     held.items.extend(added[:room])
-    if len(added) > room:
-        m.project.budgets.left_out.add("elements of a list")
-        held.open = True
-        held.sample = held.sample or each_of(made)
+    return len(added), len(added) > room

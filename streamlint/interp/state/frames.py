@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from streamlint.interp.state.values import HeapV
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from streamlint import ir
-    from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.values import Env, Value
     from streamlint.source import Span
 
@@ -59,9 +56,3 @@ class Driven(NamedTuple):
     """Whether a loop of unknown length calls it."""
     step: bool
     """Whether another method of the object does, as ``next`` calls ``self.preload()``."""
-
-
-def call_of_maker(m: Machine) -> int | None:
-    """The call in which an object makes something for itself; None for what a module may keep."""
-    owner = m.frames[-1].receiver if m.frames else None
-    return m.call if isinstance(owner, HeapV) and owner not in m.globals.values() else None

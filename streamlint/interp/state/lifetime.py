@@ -14,7 +14,6 @@ gone. In doubt a buffer is alive: a missed drop costs less than an invented one.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from streamlint.interp.state import reach
@@ -27,7 +26,6 @@ from streamlint.interp.state.values import (
     Value,
 )
 from streamlint.models.operands import CONVERSIONS, MAY_RETURN_OPERAND, SAVES_NOTHING
-from streamlint.models.schema import Lib
 from streamlint.models.torch import WITHOUT_GRADIENTS
 from streamlint.trace import (
     BufferId,
@@ -39,7 +37,6 @@ from streamlint.trace import (
     FreeKind,
     HostEffect,
     HostWait,
-    LaneId,
     Launch,
     Mode,
     MonitorId,
@@ -55,9 +52,7 @@ if TYPE_CHECKING:
 
     from streamlint.interp.state.captures import Recording
     from streamlint.interp.state.machine import Machine
-    from streamlint.interp.state.symbols import Symbol
     from streamlint.source import Span
-    from streamlint.trace import Buffer
 
 USES_LOOKED_AT = 24
 """The last ops before an allocation: what they used may be what it gets."""
@@ -66,64 +61,6 @@ _ALIAS = frozenset({Doubt.ALIAS})
 _UNSEEN = frozenset({Doubt.ESCAPE})
 _CALLS = frozenset({Doubt.CALLS})
 _PATH = frozenset({Doubt.PATH})
-
-
-@dataclass(slots=True)
-class Lifetimes:
-    """What is known about references on one path."""
-
-    read: int = 0
-    """Ops looked at so far."""
-    candidates: set[BufferId] = field(default_factory=set)
-    """Buffers used on a stream that is not their own and not known to be gone."""
-    escaped: dict[BufferId, set[Span]] = field(default_factory=dict)
-    """Buffers that unresolved code received and may keep, with the calls that gave them to it."""
-    saved: dict[BufferId, set[Span]] = field(default_factory=dict)
-    """Operands that autograd may keep for the backward pass, with the operators."""
-    captured: set[BufferId] = field(default_factory=set)
-    """Buffers that were allocated during a capture."""
-    flavors: dict[BufferId, Flavor] = field(default_factory=dict)
-    """What each buffer was made as: it decides who frees it."""
-    same: dict[BufferId, set[BufferId]] = field(default_factory=dict)
-    """Results that may be their operand."""
-    converted: set[BufferId] = field(default_factory=set)
-    """Those of them that were to get another type, which they mostly do."""
-    numbers: set[BufferId] = field(default_factory=set)
-    """Memory of which somebody has the address as a number, which holds nothing."""
-    kept: list[Value] = field(default_factory=list)
-    """What a library keeps until a host function that it has queued has run: for the whole path."""
-    held: list[Value] = field(default_factory=list)
-    """What running statements hold without a name: the list a loop walks, the context of a ``with``."""
-    outside: list[Value] = field(default_factory=list)
-    """What was returned or yielded to code that is not seen."""
-    lent: list[Value] = field(default_factory=list)
-    """What was handed out last of what a side stream made: its consumer holds it until it gets the next."""
-    handed_out: set[BufferId] = field(default_factory=set)
-    """All memory that was lent in this way."""
-    given_up: set[BufferId] = field(default_factory=set)
-    """Memory from outside that the code lets go of."""
-    grown: set[BufferId] = field(default_factory=set)
-    """Memory that a tensor gave back for more, if that was more."""
-    freed_on: dict[BufferId, StreamId] = field(default_factory=dict)
-    """On which streams memory is to be freed that was allocated on another one."""
-    outputs: dict[BufferId, str] = field(default_factory=dict)
-    """Memory that code has allocated for unseen functions to fill, with the names of these."""
-    elements: dict[BufferId, int] = field(default_factory=dict)
-    """How many elements tensors were allocated with."""
-    let_go: dict[BufferId, tuple[MonitorId, LaneId]] = field(default_factory=dict)
-    """Memory in an attribute to which another thread has assigned something else, and who tells of it."""
-    moved: dict[BufferId, BufferV] = field(default_factory=dict)
-    """What names of a buffer stand for since ``p.data = other``."""
-    put_into: dict[Symbol | BufferId, BufferV] = field(default_factory=dict)
-    """Memory by the tensors of others that it was put into, until these are seen to use it."""
-    gradients: set[BufferId] = field(default_factory=set)
-    """Gradients of a backward pass in sight: autograd has allocated them."""
-    weak: dict[Symbol, Value] = field(default_factory=dict)
-    """What weak references lead to, which they do not hold."""
-    scans: int = 0
-
-
-# ----------------------------------------------------------------------------- hooks
 
 
 def after_statement(m: Machine, span: Span) -> None:
@@ -325,14 +262,6 @@ def _note_uses(m: Machine, op: Launch | Copy) -> None:
         # A copy between devices orders the current streams of both (measured), so it is no use aside.
         if buffer.alloc_stream != op.stream and buffer.device == where:
             m.life.candidates.add(buffer.id)
-
-
-def in_pinned_pool(buffer: Buffer) -> Buffer:
-    """Page-locked memory of PyTorch: its pool delays the reuse of a block until its own copies are done.
-
-    Of ``driver.cuMemcpyHtoDAsync(target, page.data_ptr(), size, stream)`` it knows nothing (measured).
-    """
-    return replace(buffer, pool="PyTorch's pool of pinned memory", pool_awaits=Lib.TORCH.product)
 
 
 def _note_captured(m: Machine, recording: Recording) -> None:

@@ -5,34 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NoReturn
 
-from streamlint.interp.state import arguments, bounded, naming, selected, spelling, symbols
-from streamlint.interp.state.budgets import LIMITS
-from streamlint.interp.state.captures import Captures, Recording
+from streamlint.interp.state import bounded, selected, symbols
 from streamlint.interp.state.ends import Cut
-from streamlint.interp.state.forms import Forms
-from streamlint.interp.state.frames import call_of_maker
-from streamlint.interp.state.lifetime import Lifetimes, in_pinned_pool
-from streamlint.interp.state.numbers import Numbers
-from streamlint.interp.state.stored import Stores
+from streamlint.interp.state.lives import in_pinned_pool
+from streamlint.interp.state.path import Path
 from streamlint.interp.state.values import (
-    NONE,
-    Born,
     BufferV,
-    Comparison,
-    ContextV,
-    DeviceV,
-    Env,
     EventV,
     Flavor,
-    FuncV,
     GraphV,
     HeapObject,
     HeapV,
-    PartialV,
     Shape,
     StreamV,
     SymV,
+    TupleV,
     Value,
+    each_of,
     symbol_of,
 )
 from streamlint.models import words
@@ -41,20 +30,15 @@ from streamlint.trace import (
     CURRENT_DEVICE,
     MAIN_LANE,
     WHOLE,
-    Access,
     Alloc,
     Buffer,
     BufferId,
     DeviceId,
-    Doubt,
     Event,
     EventId,
     Evidence,
     Graph,
     GraphId,
-    LaneId,
-    Mode,
-    Monitor,
     Op,
     Origin,
     Passed,
@@ -63,177 +47,32 @@ from streamlint.trace import (
     Stream,
     StreamId,
     StreamKind,
-    Trace,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from streamlint import ir
     from streamlint.interp.state.decisions import Oracle
-    from streamlint.interp.state.frames import Driven, Frame
+    from streamlint.interp.state.frames import Frame
     from streamlint.interp.state.project import Project
-    from streamlint.interp.state.put_off import Applied, Guess, Sleeper
     from streamlint.interp.state.python import Python
-    from streamlint.interp.state.scope import Scope, Target
     from streamlint.interp.state.symbols import Symbol
     from streamlint.interp.state.watch import Watch
     from streamlint.source import Span
 
 
-@dataclass(slots=True)
-class Machine:
-    """Everything a path owns. Functions of this package take it as their first argument."""
+@dataclass(slots=True, kw_only=True)
+class Machine(Path):
+    """A path that runs. Functions of this package take it as their first argument."""
 
     project: Project
     python: Python
     oracle: Oracle
     entry: str
     default_stream: StreamKind = StreamKind.LEGACY
-    ops: list[Op] = field(default_factory=list)
-    streams: dict[StreamId, Stream] = field(default_factory=dict)
-    events: dict[EventId, Event] = field(default_factory=dict)
-    buffers: dict[BufferId, Buffer] = field(default_factory=dict)
-    heap: dict[int, HeapObject] = field(default_factory=dict)
-    roles: dict[Symbol, Value] = field(default_factory=dict)
-    """What a symbolic value turned out to be: a stream, an event, a buffer or an object."""
-    globals: dict[tuple[str, str], Value] = field(default_factory=dict)
-    remembered: dict[Symbol, Value] = field(default_factory=dict)
-    """What functions gave that remember it: see ``python/caching.py``."""
-    current: dict[tuple[Lib, DeviceId, LaneId], StreamV] = field(default_factory=dict)
-    defaults: dict[tuple[StreamKind, DeviceId], StreamV] = field(default_factory=dict)
-    device: DeviceId = CURRENT_DEVICE
-    exact_device: DeviceId | None = CURRENT_DEVICE
-    """The current device as the code says it: see ``DeviceV.exact``."""
-    device_symbol: Symbol | None = None
-    """What names it, where that is not known: see ``DeviceV.symbol``."""
-    selected_on: dict[StreamId, Symbol | None] = field(default_factory=dict)
-    """What named the device when CuPy's current stream was chosen: see ``interp/state/selected.py``."""
-    pushed: list[DeviceV] = field(default_factory=list)
-    """Devices whose contexts were pushed aside (``cuCtxPushCurrent``)."""
-    lane: LaneId = MAIN_LANE
     frames: list[Frame] = field(default_factory=list)
-    calls: list[Span] = field(default_factory=list)
-    call: int = 0
-    steps: int = 0
-    activations: int = 0
-    lanes: int = 1
-    turns: dict[Span, int] = field(default_factory=dict)
-    cut: list[str] = field(default_factory=list)
-    pending: dict[int, list[Access]] = field(default_factory=dict)
-    """Arguments that may still be written on the current stream when a call from outside starts, by the op
-    that stands for what its caller did before."""
-    before_call: dict[int, int] = field(default_factory=dict)
-    """That op, by call number."""
-    flat: set[BufferId] = field(default_factory=set)
-    """Buffers known to have one axis: indexing a host view of them with an integer reads."""
-    applied: list[Applied] = field(default_factory=list)
-    """Functions of autograd that the next backward pass runs, the last one first."""
-    made_in: dict[ir.ClassDecl, Env] = field(default_factory=dict)
-    """The variables that classes inside of functions see: those of the last call that made each."""
-    closures: dict[str, FuncV] = field(default_factory=dict)
-    """Functions defined inside of others, by module and qualified name: see ``entries/closures.py``."""
-    parameters: dict[Symbol, tuple[Scope, str]] = field(default_factory=dict)
-    """What unseen callers pass: the function and the parameter."""
-    plain: set[Symbol] = field(default_factory=set)
-    """Unknown values that were passed where an annotation wants a number or the like."""
-    objects: set[BufferId] = field(default_factory=set)
-    """What was taken for a tensor and turned out to be a module: ``build().cuda().eval()``."""
-    spread: set[Span] = field(default_factory=set)
-    """Calls with keywords that are not all known: ``DataLoader(dataset, **options)``."""
-    device_modules: set[Symbol] = field(default_factory=set)
-    """Unknown values whose methods have shown that they are device modules, like ``torch.cuda``."""
-    bound: dict[Symbol, dict[Symbol, Value]] = field(default_factory=dict)
-    """Addresses that objects keep for their later work, by the object and by name."""
-    addresses: dict[BufferId, tuple[Value, ...]] = field(default_factory=dict)
-    """What host arrays were made of that hold addresses: ``np.array([int(pointer)], dtype=np.uint64)``."""
-    assumed_device: bool = False
-    """As in ``Trace``."""
-    default_device: Value = NONE
-    """Where PyTorch makes tensors that no device is named for, where the code has said so ..."""
-    by_default: set[BufferId] = field(default_factory=set)
-    """... and those it made where nothing was said: on the host, unless the caller chose another default."""
-    sizes: dict[BufferId, Symbol] = field(default_factory=dict)
-    """Sizes of allocations in bytes, as keys of the values given."""
-    forms: Forms = field(default_factory=Forms)
-    """Shapes, types and gaps of tensors."""
-    given: dict[BufferId, Symbol] = field(default_factory=dict)
-    """What memory from outside was, before it was used as memory."""
-    made_of: dict[BufferId, BufferId] = field(default_factory=dict)
-    """What was computed from one operand: what shows that one is a tensor shows it of the other."""
-    makers: dict[Symbol, str] = field(default_factory=dict)
-    """The path of the unseen function that gave a value."""
-    last_backward: int | None = None
-    last_return: Span | None = None
-    life: Lifetimes = field(default_factory=Lifetimes)
-    covered: set[str] = field(default_factory=set)
-    """Qualified names of functions that were run."""
-    constructed: set[int] = field(default_factory=set)
-    """Objects, by their numbers on the heap, that the code that runs constructs by itself."""
-    driven: set[Driven] = field(default_factory=set)
-    """Methods called on these."""
-    constructing: bool = False
-    """Whether the object that the entry is about is being made; its branches are explored last."""
-    did: object = None
-    """What the path did, as ``runs.outline`` tells it."""
-    whole: bool = False
-    """Whether the path came to the end of its entry."""
-    rebound: bool = False
-    """Whether a ``nonlocal`` variable of a function that has returned was assigned."""
-    loops: int = 0
-    loops_end: int = 0
-    """How many loops are open, and the step after which those of known length make no further pass."""
-    endless: int = 0
-    """How many of the loops are of unknown length."""
-    filling: Born | None = None
-    """What there was before the outermost loop of unknown length that is open ..."""
-    filled: dict[int, Symbol] = field(default_factory=dict)
-    """... and the dicts that it fills, with a key that a pass puts there."""
-    stores: Stores = field(default_factory=Stores)
-    guesses: dict[Symbol, Guess] = field(default_factory=dict)
-    """Operators on unknown values, by their result: see ``interp/facts/guesses.py``."""
-    captures: Captures = field(default_factory=Captures)
-    entered: dict[ContextV, Callable[[], None]] = field(default_factory=dict)
-    """What leaving a context does that was entered by hand."""
-    stacks: dict[ContextV, list[Callable[[], object]]] = field(default_factory=dict)
-    """What leaving an ``ExitStack`` that is open does."""
-    handed: set[tuple[BufferId, str]] = field(default_factory=set)
-    """Memory that was handed to a library without an order: see ``interp/library/handoffs.py``."""
-    graphs: dict[GraphId, Graph] = field(default_factory=dict)
-    recordings: dict[GraphId, Recording] = field(default_factory=dict)
-    """What was captured into each graph; none for one that nothing was captured into, as far as was seen."""
-    graphed: dict[GraphId, BufferV] = field(default_factory=dict)
-    """The static output of graphs that are called like the function that was captured."""
-    asleep: dict[int, list[Sleeper]] = field(default_factory=dict)
-    """Threads that wait for what is put into a queue, by its number on the heap."""
-    hooks: dict[tuple[str, Symbol], list[FuncV | PartialV]] = field(default_factory=dict)
-    """Functions that PyTorch calls, by the method that took them and what it was called on."""
-    saving: tuple[Value, Value] | None = None
-    """Hooks of saved tensors of the block that runs ..."""
-    saved: list[tuple[BufferId, Value, Value]] = field(default_factory=list)
-    """... and what went through some: the memory, what gives it back, and what it was packed into."""
-    monitors: dict[int, Monitor] = field(default_factory=dict)
-    """Locks, flags and queues among the objects of the heap."""
-    targets: dict[int, Target] = field(default_factory=dict)
-    """What outside code calls, by call number; 0 is the constructor, if there is one."""
-    owners: dict[Symbol, tuple[ir.ClassDecl, str]] = field(default_factory=dict)
-    """Class and name of the attributes of which nothing is known."""
-    comparisons: dict[Symbol, Comparison] = field(default_factory=dict)
-    """The sides of open comparisons, whatever is compared."""
-    numbers: Numbers = field(default_factory=Numbers)
-    compared: dict[Symbol, tuple[Symbol, Symbol]] = field(default_factory=dict)
-    equal: dict[Symbol, Symbol] = field(default_factory=dict)
-    """What the path took to be equal, of the open comparisons with constants."""
-    named: dict[tuple[str, int] | Symbol, int] = field(default_factory=dict)
-    held_as: dict[Symbol, str] = field(default_factory=dict)
-    """The rank of the name that something has, and the variables of unknown values: ``state/naming.py``."""
-    written: dict[tuple[str, Value | Symbol], list[tuple[int, ir.Expr]]] = field(default_factory=dict)
-    """How each function writes it, and at which op: ``state/spelling.py``."""
-    replaced: dict[tuple[str, str], Value | None] = field(default_factory=dict)
-    """What variables of modules and classes were before the path first assigned to them."""
     watch: Watch | None = None
-    most_steps: int = LIMITS.path_steps
-    most_ops: int = LIMITS.path_ops
 
     # ------------------------------------------------------------------ budgets and places
 
@@ -266,7 +105,7 @@ class Machine:
         )
 
     def emit(self, op: Op) -> int:
-        self.ops.extend(self.captures.recorded(selected.doubted(self, op)))
+        self.ops.extend(self.captures.recorded(selected.doubted(op, self.device_symbol, self.selected_on)))
         if self.watch is not None:
             self.watch.issued(self, len(self.ops) - 1)
         return len(self.ops) - 1
@@ -291,9 +130,14 @@ class Machine:
     ) -> StreamV:
         number = StreamId(len(self.streams))
         where = device if device is not None else self.device
-        made = Stream(number, kind, where, name, span, made_on, passed, call=call_of_maker(self))
+        made = Stream(number, kind, where, name, span, made_on, passed, call=self._call_of_maker())
         self.streams[number] = replace(made, words=words.of(lib)) if lib is not None else made
         return StreamV(number, lib)
+
+    def _call_of_maker(self) -> int | None:
+        """The call in which an object makes something for itself; None for what a module may keep."""
+        owner = self.frames[-1].receiver if self.frames else None
+        return self.call if isinstance(owner, HeapV) and owner not in self.globals.values() else None
 
     def new_event(self, name: str, span: Span | None, lib: Lib | None) -> EventV:
         number = EventId(len(self.events))
@@ -317,7 +161,7 @@ class Machine:
         where = device if device is not None else self.device
         found = self.defaults.get((kind, where))
         if found is None:
-            name = naming.of_default(kind, where)
+            name = words.of_default_stream(kind, where)
             found = self.defaults[kind, where] = self.new_stream(kind, name, None, lib, where)
         return StreamV(found.id, lib) if lib is not None else found
 
@@ -370,26 +214,6 @@ class Machine:
         if origin is not Origin.ARGUMENT and span is not None:
             self.emit(Alloc(self.site(span), self.lane, buffer=number, stream=alloc_stream, name=by))
         return BufferV(number, WHOLE, flavor)
-
-    def argument(
-        self,
-        symbol: Symbol,
-        space: Space = Space.UNKNOWN,
-        flavor: Flavor = Flavor.TORCH,
-        kind: Evidence = Evidence.ASSUMED,
-        name: str = "",
-    ) -> BufferV:
-        """The buffer behind an unknown value; it may still be pending on the entry's current stream."""
-        view = self.new_buffer(name or naming.called(self, symbol), space, Origin.ARGUMENT, flavor, None)
-        given = arguments.passed(symbol)
-        self.given[view.id] = symbol
-        self.buffers[view.id] = replace(
-            self.buffers[view.id], kind=kind, residence=Evidence.ASSUMED, passed=given
-        )
-        op = self.before_call.get(given.call if given is not None else 0, 0)
-        access = Access(view.id, Mode.WRITE, WHOLE, frozenset({Doubt.ARGUMENT}))
-        self.pending.setdefault(op, []).append(access)
-        return view
 
     def space(self, view: BufferV) -> Space:
         return self.buffers[view.id].space
@@ -451,7 +275,24 @@ class Machine:
     def new_list(self, items: Iterable[Value], *, shape: Shape = Shape.LIST, kind: str = "") -> HeapV:
         made = HeapV(len(self.heap))
         self.heap[made.id] = HeapObject(shape, kind=kind)
-        bounded.fill(self, made, items)
+        self.fill(made, items)
+        return made
+
+    def fill(self, made: HeapV, items: Iterable[Value]) -> None:
+        """Adds to a list; past the limit there are more elements than those listed."""
+        held = self.heap[made.id]
+        added, rest = bounded.fill(held, items)
+        # Adding many is work like evaluating a few expressions.
+        self.steps += added // 16
+        if rest:
+            self.project.budgets.left_out.add("elements of a list")
+            held.open, held.sample = True, held.sample or each_of(made)
+
+    def new_tuple(self, items: Iterable[Value]) -> Value:
+        """A tuple; one too large is a value of which only streams and the like are kept."""
+        made = bounded.tuple_of(items)
+        if not isinstance(made, TupleV):
+            self.project.budgets.left_out.add("elements of a tuple")
         return made
 
     def fresh(self, what: str, span: Span | None = None, holds: tuple[Value, ...] = ()) -> SymV:
@@ -474,21 +315,3 @@ class Machine:
         """Assigns to a variable of a module or a class."""
         self.replaced.setdefault((owner, name), self.globals.get((owner, name)))
         self.globals[owner, name] = value
-
-    # ------------------------------------------------------------------ result
-
-    def trace(self) -> Trace:
-        """The finished trace, led by the pending writes of its arguments."""
-        return Trace(
-            ops=tuple(self.ops),
-            streams=dict(self.streams),
-            events=dict(self.events),
-            buffers=dict(self.buffers),
-            graphs=dict(self.graphs),
-            monitors={monitor.id: monitor for monitor in self.monitors.values()},
-            entry=self.entry,
-            path=self.oracle.path,
-            cut=(*self.cut, "lifetimes") if self.life.scans >= LIMITS.scans else tuple(self.cut),
-            assumed_device=self.assumed_device,
-            spelled=spelling.of(self),
-        )

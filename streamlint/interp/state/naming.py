@@ -20,25 +20,12 @@ from streamlint.interp.state.values import (
     Value,
     symbol_of,
 )
-from streamlint.trace import CURRENT_DEVICE, BufferId, Origin, StreamKind
+from streamlint.trace import BufferId, Origin
 from streamlint.trace import Symbol as Part
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
-    from streamlint.trace import DeviceId
-
-
-_DEFAULTS = {
-    StreamKind.CURRENT: "the current stream",
-    StreamKind.PER_THREAD: "the per-thread default stream",
-}
-
-
-def of_default(kind: StreamKind, device: DeviceId) -> str:
-    """What a default stream of a device is called."""
-    name = _DEFAULTS.get(kind, "the default stream")
-    return name if device == CURRENT_DEVICE else f"{name} of device {device}"
 
 
 def rename(m: Machine, value: Value, name: str, depth: int = 3) -> None:

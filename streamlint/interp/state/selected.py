@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING
 from streamlint.trace import Copy, Doubt, Launch, Op, StreamChoice
 
 if TYPE_CHECKING:
-    from streamlint.interp.state.machine import Machine
+    from collections.abc import Mapping
+
+    from streamlint.interp.state.symbols import Symbol
+    from streamlint.trace import StreamId
 
 
-def doubted(m: Machine, op: Op) -> Op:
+def doubted(op: Op, device: Symbol | None, selected_on: Mapping[StreamId, Symbol | None]) -> Op:
     """Work on the current stream, in doubt where that was selected while something else named the device."""
-    if m.device_symbol is None or not isinstance(op, (Launch, Copy)) or op.choice is StreamChoice.NAMED:
+    if device is None or not isinstance(op, (Launch, Copy)) or op.choice is StreamChoice.NAMED:
         return op
-    if m.selected_on.get(op.stream, m.device_symbol) is m.device_symbol:
+    if selected_on.get(op.stream, device) is device:
         return op
     return replace(op, doubts=op.doubts | {Doubt.DEVICE})

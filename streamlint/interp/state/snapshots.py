@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamlint.interp.state.captures import Captures, Recording
 from streamlint.interp.state.forms import Forms
-from streamlint.interp.state.lifetime import Lifetimes
-from streamlint.interp.state.machine import Machine
+from streamlint.interp.state.lives import Lifetimes
+from streamlint.interp.state.path import Path
 from streamlint.interp.state.stored import Stores
 from streamlint.interp.state.values import HeapObject
+
+if TYPE_CHECKING:
+    from streamlint.interp.state.machine import Machine
 
 
 def take(m: Machine) -> dict[str, object]:
@@ -30,11 +33,7 @@ def restore(m: Machine, state: dict[str, object]) -> None:
     m.ops[0] = first
 
 
-_STATE = tuple(
-    f.name
-    for f in fields(Machine)
-    if f.name not in ("project", "python", "oracle", "entry", "default_stream", "frames", "watch")
-)
+_STATE = tuple(f.name for f in fields(Path))
 
 
 def _copied(value: object) -> object:

@@ -10,13 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from streamlint.interp.state import symbols
-from streamlint.interp.state.values import BufferV, TupleV, Value
-from streamlint.trace import Origin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
 
 
@@ -51,60 +46,3 @@ def owned(symbol: Symbol) -> Symbol | None:
     above = whole(symbol)
     is_own = isinstance(above, symbols.Fresh) and symbols.function_called(above) == "next"
     return above if is_own and above is not symbol else None
-
-
-def memory_in(m: Machine, symbol: Symbol) -> list[BufferV]:
-    """The memory that code has made and put into an unknown object."""
-    return [
-        view
-        for place, value in m.roles.items()
-        if isinstance(value, (BufferV, TupleV)) and _is_in(place, symbol)
-        for view in _made(m, value)
-    ]
-
-
-def _is_in(place: Symbol, symbol: Symbol) -> bool:
-    while isinstance(place, (symbols.Attr, symbols.Item)):
-        place = place.of
-        if place is symbol:
-            return True
-    return False
-
-
-def _made(m: Machine, value: Value) -> Iterator[BufferV]:
-    match value:
-        case BufferV(number) if m.buffers[number].origin is not Origin.ARGUMENT:
-            yield value
-        case TupleV(items):
-            for item in items:
-                yield from _made(m, item)
-        case _:
-            pass
-
-
-def at(m: Machine, place: symbols.Item) -> Value | None:
-    """What code has put at a place, or at each: a loop over the keys of a dict has come by all of them.
-
-    While it runs it has not: ``for name, value in state.items(): state[name] = offload(value)`` finds at the
-    second name what was there before, which is of the same kind as what was at the first.
-    """
-    found = m.roles.get(place)
-    if found is not None:
-        return found
-    first = symbols.Item(place.of, symbols.Item(place.of, symbols.constant(0)))
-    if place is first:
-        return None
-    if m.stores.is_walked(first):
-        _ask_alike(m, first, place)
-        return None
-    return m.roles.get(first)
-
-
-def _ask_alike(m: Machine, first: symbols.Item, place: symbols.Item) -> None:
-    """What the path took one thing to be, another is too: ``isinstance(state[name], torch.Tensor)``."""
-    for key, answer in tuple(m.oracle.memo.items()):
-        match key:
-            case symbols.Call(func, (asked, *options)) if asked is first:
-                m.oracle.answer(symbols.Call(func, (place, *options)), answer)
-            case _:
-                pass

@@ -1,0 +1,44 @@
+"""Memory that was there before a path: what is behind values of which nothing else is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from streamlint.interp.state import arguments, naming
+from streamlint.interp.state.values import (
+    BufferV,
+    Flavor,
+)
+from streamlint.trace import (
+    WHOLE,
+    Access,
+    Doubt,
+    Evidence,
+    Mode,
+    Origin,
+    Space,
+)
+
+if TYPE_CHECKING:
+    from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.symbols import Symbol
+
+
+def memory(
+    m: Machine,
+    symbol: Symbol,
+    space: Space = Space.UNKNOWN,
+    flavor: Flavor = Flavor.TORCH,
+    kind: Evidence = Evidence.ASSUMED,
+    name: str = "",
+) -> BufferV:
+    """The buffer behind an unknown value; it may still be pending on the entry's current stream."""
+    view = m.new_buffer(name or naming.called(m, symbol), space, Origin.ARGUMENT, flavor, None)
+    given = arguments.passed(symbol)
+    m.given[view.id] = symbol
+    m.buffers[view.id] = replace(m.buffers[view.id], kind=kind, residence=Evidence.ASSUMED, passed=given)
+    op = m.before_call.get(given.call if given is not None else 0, 0)
+    access = Access(view.id, Mode.WRITE, WHOLE, frozenset({Doubt.ARGUMENT}))
+    m.pending.setdefault(op, []).append(access)
+    return view

@@ -1,0 +1,204 @@
+"""What a path has done so far, as data: all that is copied where another path goes on from there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from streamlint.interp.state.budgets import LIMITS
+from streamlint.interp.state.captures import Captures, Recording
+from streamlint.interp.state.forms import Forms
+from streamlint.interp.state.lives import Lifetimes
+from streamlint.interp.state.numbers import Numbers
+from streamlint.interp.state.stored import Stores
+from streamlint.interp.state.values import (
+    NONE,
+    Born,
+    BufferV,
+    Comparison,
+    ContextV,
+    DeviceV,
+    Env,
+    FuncV,
+    HeapObject,
+    PartialV,
+    StreamV,
+    Value,
+)
+from streamlint.trace import (
+    CURRENT_DEVICE,
+    MAIN_LANE,
+    Access,
+    Buffer,
+    BufferId,
+    DeviceId,
+    Event,
+    EventId,
+    Graph,
+    GraphId,
+    LaneId,
+    Monitor,
+    Op,
+    Stream,
+    StreamId,
+    StreamKind,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from streamlint import ir
+    from streamlint.interp.state.frames import Driven
+    from streamlint.interp.state.put_off import Applied, Guess, Sleeper
+    from streamlint.interp.state.scope import Scope, Target
+    from streamlint.interp.state.symbols import Symbol
+    from streamlint.models.schema import Lib
+    from streamlint.source import Span
+
+
+@dataclass(slots=True)
+class Path:
+    """Streams, events and memory, the operations issued, and what the code has shown of its values."""
+
+    ops: list[Op] = field(default_factory=list)
+    streams: dict[StreamId, Stream] = field(default_factory=dict)
+    events: dict[EventId, Event] = field(default_factory=dict)
+    buffers: dict[BufferId, Buffer] = field(default_factory=dict)
+    heap: dict[int, HeapObject] = field(default_factory=dict)
+    roles: dict[Symbol, Value] = field(default_factory=dict)
+    """What a symbolic value turned out to be: a stream, an event, a buffer or an object."""
+    globals: dict[tuple[str, str], Value] = field(default_factory=dict)
+    remembered: dict[Symbol, Value] = field(default_factory=dict)
+    """What functions gave that remember it: see ``python/caching.py``."""
+    current: dict[tuple[Lib, DeviceId, LaneId], StreamV] = field(default_factory=dict)
+    defaults: dict[tuple[StreamKind, DeviceId], StreamV] = field(default_factory=dict)
+    device: DeviceId = CURRENT_DEVICE
+    exact_device: DeviceId | None = CURRENT_DEVICE
+    """The current device as the code says it: see ``DeviceV.exact``."""
+    device_symbol: Symbol | None = None
+    """What names it, where that is not known: see ``DeviceV.symbol``."""
+    selected_on: dict[StreamId, Symbol | None] = field(default_factory=dict)
+    """What named the device when CuPy's current stream was chosen: see ``interp/state/selected.py``."""
+    pushed: list[DeviceV] = field(default_factory=list)
+    """Devices whose contexts were pushed aside (``cuCtxPushCurrent``)."""
+    lane: LaneId = MAIN_LANE
+    calls: list[Span] = field(default_factory=list)
+    call: int = 0
+    steps: int = 0
+    activations: int = 0
+    lanes: int = 1
+    turns: dict[Span, int] = field(default_factory=dict)
+    cut: list[str] = field(default_factory=list)
+    pending: dict[int, list[Access]] = field(default_factory=dict)
+    """Arguments that may still be written on the current stream when a call from outside starts, by the op
+    that stands for what its caller did before."""
+    before_call: dict[int, int] = field(default_factory=dict)
+    """That op, by call number."""
+    flat: set[BufferId] = field(default_factory=set)
+    """Buffers known to have one axis: indexing a host view of them with an integer reads."""
+    applied: list[Applied] = field(default_factory=list)
+    """Functions of autograd that the next backward pass runs, the last one first."""
+    made_in: dict[ir.ClassDecl, Env] = field(default_factory=dict)
+    """The variables that classes inside of functions see: those of the last call that made each."""
+    closures: dict[str, FuncV] = field(default_factory=dict)
+    """Functions defined inside of others, by module and qualified name: see ``entries/closures.py``."""
+    parameters: dict[Symbol, tuple[Scope, str]] = field(default_factory=dict)
+    """What unseen callers pass: the function and the parameter."""
+    plain: set[Symbol] = field(default_factory=set)
+    """Unknown values that were passed where an annotation wants a number or the like."""
+    objects: set[BufferId] = field(default_factory=set)
+    """What was taken for a tensor and turned out to be a module: ``build().cuda().eval()``."""
+    spread: set[Span] = field(default_factory=set)
+    """Calls with keywords that are not all known: ``DataLoader(dataset, **options)``."""
+    device_modules: set[Symbol] = field(default_factory=set)
+    """Unknown values whose methods have shown that they are device modules, like ``torch.cuda``."""
+    bound: dict[Symbol, dict[Symbol, Value]] = field(default_factory=dict)
+    """Addresses that objects keep for their later work, by the object and by name."""
+    addresses: dict[BufferId, tuple[Value, ...]] = field(default_factory=dict)
+    """What host arrays were made of that hold addresses: ``np.array([int(pointer)], dtype=np.uint64)``."""
+    assumed_device: bool = False
+    """As in ``Trace``."""
+    default_device: Value = NONE
+    """Where PyTorch makes tensors that no device is named for, where the code has said so ..."""
+    by_default: set[BufferId] = field(default_factory=set)
+    """... and those it made where nothing was said: on the host, unless the caller chose another default."""
+    sizes: dict[BufferId, Symbol] = field(default_factory=dict)
+    """Sizes of allocations in bytes, as keys of the values given."""
+    forms: Forms = field(default_factory=Forms)
+    """Shapes, types and gaps of tensors."""
+    given: dict[BufferId, Symbol] = field(default_factory=dict)
+    """What memory from outside was, before it was used as memory."""
+    made_of: dict[BufferId, BufferId] = field(default_factory=dict)
+    """What was computed from one operand: what shows that one is a tensor shows it of the other."""
+    makers: dict[Symbol, str] = field(default_factory=dict)
+    """The path of the unseen function that gave a value."""
+    last_backward: int | None = None
+    last_return: Span | None = None
+    life: Lifetimes = field(default_factory=Lifetimes)
+    covered: set[str] = field(default_factory=set)
+    """Qualified names of functions that were run."""
+    constructed: set[int] = field(default_factory=set)
+    """Objects, by their numbers on the heap, that the code that runs constructs by itself."""
+    driven: set[Driven] = field(default_factory=set)
+    """Methods called on these."""
+    constructing: bool = False
+    """Whether the object that the entry is about is being made; its branches are explored last."""
+    did: object = None
+    """What the path did, as ``runs.outline`` tells it."""
+    whole: bool = False
+    """Whether the path came to the end of its entry."""
+    rebound: bool = False
+    """Whether a ``nonlocal`` variable of a function that has returned was assigned."""
+    loops: int = 0
+    loops_end: int = 0
+    """How many loops are open, and the step after which those of known length make no further pass."""
+    endless: int = 0
+    """How many of the loops are of unknown length."""
+    filling: Born | None = None
+    """What there was before the outermost loop of unknown length that is open ..."""
+    filled: dict[int, Symbol] = field(default_factory=dict)
+    """... and the dicts that it fills, with a key that a pass puts there."""
+    stores: Stores = field(default_factory=Stores)
+    guesses: dict[Symbol, Guess] = field(default_factory=dict)
+    """Operators on unknown values, by their result: see ``interp/facts/guesses.py``."""
+    captures: Captures = field(default_factory=Captures)
+    entered: dict[ContextV, Callable[[], None]] = field(default_factory=dict)
+    """What leaving a context does that was entered by hand."""
+    stacks: dict[ContextV, list[Callable[[], object]]] = field(default_factory=dict)
+    """What leaving an ``ExitStack`` that is open does."""
+    handed: set[tuple[BufferId, str]] = field(default_factory=set)
+    """Memory that was handed to a library without an order: see ``interp/library/handoffs.py``."""
+    graphs: dict[GraphId, Graph] = field(default_factory=dict)
+    recordings: dict[GraphId, Recording] = field(default_factory=dict)
+    """What was captured into each graph; none for one that nothing was captured into, as far as was seen."""
+    graphed: dict[GraphId, BufferV] = field(default_factory=dict)
+    """The static output of graphs that are called like the function that was captured."""
+    asleep: dict[int, list[Sleeper]] = field(default_factory=dict)
+    """Threads that wait for what is put into a queue, by its number on the heap."""
+    hooks: dict[tuple[str, Symbol], list[FuncV | PartialV]] = field(default_factory=dict)
+    """Functions that PyTorch calls, by the method that took them and what it was called on."""
+    saving: tuple[Value, Value] | None = None
+    """Hooks of saved tensors of the block that runs ..."""
+    saved: list[tuple[BufferId, Value, Value]] = field(default_factory=list)
+    """... and what went through some: the memory, what gives it back, and what it was packed into."""
+    monitors: dict[int, Monitor] = field(default_factory=dict)
+    """Locks, flags and queues among the objects of the heap."""
+    targets: dict[int, Target] = field(default_factory=dict)
+    """What outside code calls, by call number; 0 is the constructor, if there is one."""
+    owners: dict[Symbol, tuple[ir.ClassDecl, str]] = field(default_factory=dict)
+    """Class and name of the attributes of which nothing is known."""
+    comparisons: dict[Symbol, Comparison] = field(default_factory=dict)
+    """The sides of open comparisons, whatever is compared."""
+    numbers: Numbers = field(default_factory=Numbers)
+    compared: dict[Symbol, tuple[Symbol, Symbol]] = field(default_factory=dict)
+    equal: dict[Symbol, Symbol] = field(default_factory=dict)
+    """What the path took to be equal, of the open comparisons with constants."""
+    named: dict[tuple[str, int] | Symbol, int] = field(default_factory=dict)
+    held_as: dict[Symbol, str] = field(default_factory=dict)
+    """The rank of the name that something has, and the variables of unknown values: ``state/naming.py``."""
+    written: dict[tuple[str, Value | Symbol], list[tuple[int, ir.Expr]]] = field(default_factory=dict)
+    """How each function writes it, and at which op: ``state/spelling.py``."""
+    replaced: dict[tuple[str, str], Value | None] = field(default_factory=dict)
+    """What variables of modules and classes were before the path first assigned to them."""
+    most_steps: int = LIMITS.path_steps
+    most_ops: int = LIMITS.path_ops
