@@ -132,7 +132,7 @@ def _told(finding: Finding, sources: SourceFiles, style: Style) -> str:
     if finding.evidence is not None:
         parts += _sections(story(scene_of(finding.evidence, sources), finding), style)
     else:  # a comment that suppresses nothing
-        parts += _section("What would mend it", [finding.help], style)
+        parts += _section("What would mend it", [finding.advice], style)
     return "\n".join(parts) + "\n"
 
 

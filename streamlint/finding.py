@@ -60,6 +60,17 @@ class Edit:
     span: Span
     text: str
 
+    @property
+    def is_insertion(self) -> bool:
+        span = self.span
+        return (span.line, span.col) == (span.end_line, span.end_col)
+
+    def told(self, path: str) -> str:
+        """What is put in, and where, for a reader who looks at one file."""
+        code = "; ".join(line.strip() for line in self.text.strip().splitlines())
+        elsewhere = "" if self.span.path == path else f" of {self.span.path}"
+        return f"`{code}` before line {self.span.line}{elsewhere}"
+
 
 @frozen()
 class Fix:
@@ -93,7 +104,7 @@ class Finding:
     """One problem at one pair of places.
 
     ``message`` names what is unordered in the user's own names, without advice; ``help`` says
-    how to fix it. ``fingerprint`` is stable when lines move.
+    how to fix it, and ``advice`` the same with the line to put in. ``fingerprint`` is stable when lines move.
     """
 
     code: str
@@ -122,6 +133,16 @@ class Finding:
     """The earlier operation is what an unseen caller may have queued before its call."""
     fixes: tuple[Fix, ...] = ()
     """What would mend it, the best first."""
+    statement: str = ""
+    """``"PyTorch: `side.wait_stream(main)`"``: how a library says it, where no fix knows the line."""
+
+    @property
+    def advice(self) -> str:
+        """How to mend it, with the lines to put in if it is known where they go."""
+        edits = self.fixes[0].edits if self.fixes else ()
+        if edits and all(edit.is_insertion for edit in edits):
+            return f"{self.help}; for example {', and '.join(edit.told(self.primary.path) for edit in edits)}"
+        return f"{self.help} ({self.statement})" if self.statement else self.help
 
     @property
     def elsewhere(self) -> tuple[Related, ...]:

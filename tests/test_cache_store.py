@@ -304,6 +304,7 @@ def test_all_of_a_report_is_kept() -> None:
         seen=Seen.BOTH,
         at_call=True,
         fixes=(Fix("title", (Edit(spans[3], "text"),), safe=True),),
+        statement="statement",
     )
     left_out = LeftOut(path="p", function="f", what="w", count=2)
     numbers = Statistics(4, 5, 6, (left_out,))

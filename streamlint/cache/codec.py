@@ -83,12 +83,13 @@ def _finding(finding: Finding) -> list[object]:
             [fix.title, [[_span(edit.span), edit.text] for edit in fix.edits], fix.safe]
             for fix in finding.fixes
         ],
+        finding.statement,
     ]
 
 
 def _read_finding(content: list[Any]) -> Finding:
     code, name, message, advice, confidence, severity, primary, label, function, *rest = content
-    related, fingerprint, earlier, follows, edge, seen, at_call, fixes = rest
+    related, fingerprint, earlier, follows, edge, seen, at_call, fixes, statement = rest
     return Finding(
         code=_text(code),
         name=_text(name),
@@ -110,6 +111,7 @@ def _read_finding(content: list[Any]) -> Finding:
             Fix(_text(title), tuple(Edit(_read_place(span), _text(text)) for span, text in edits), bool(safe))
             for title, edits, safe in fixes
         ),
+        statement=_text(statement),
     )
 
 

@@ -362,6 +362,7 @@ def _finding(candidate: Candidate, follows: tuple[Pair, ...] = ()) -> Finding:
         name=rule.name,
         message=problem.message,
         help=problem.help,
+        statement=problem.statement,
         confidence=confidence(problem, judged.trace),
         severity=rule.severity,
         primary=later.at.span,

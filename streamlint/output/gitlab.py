@@ -41,7 +41,7 @@ def _description(finding: Finding) -> str:
     """Say all of it: GitLab shows one place and one text."""
     parts = [f"{finding.message} [{finding.confidence.value}]"]
     parts += [f"{related.message} ({related.span.path}:{related.span.line})" for related in finding.elsewhere]
-    parts += [f"help: {finding.help}"] if finding.help else []
+    parts += [f"help: {finding.advice}"] if finding.advice else []
     return "; ".join(parts)
 
 

@@ -86,8 +86,8 @@ def _section(number: int, finding: Finding, outcome: Outcome, scene: Scene | Non
         yield from page.steps(told)
         letters = scene.letters_in(span.path)
     yield from page.listing(span.path, outcome.sources.lines(span.path), letters or {span.line: "*"})
-    if finding.help:
-        yield f'<p class="help"><b>Help:</b> {page.marked(finding.help)}</p>'
+    if finding.advice:
+        yield f'<p class="help"><b>Help:</b> {page.marked(finding.advice)}</p>'
     yield "</section>"
 
 

@@ -51,7 +51,7 @@ def fields(finding: Finding) -> dict[str, object]:
         "code": finding.code,
         "name": finding.name,
         "message": finding.message,
-        "help": finding.help,
+        "help": finding.advice,
         "confidence": finding.confidence.value,
         "severity": finding.severity.value,
         **_place(finding.primary),

@@ -182,7 +182,7 @@ def _result(finding: Finding, index: dict[str, int]) -> Json:
         "message": {"text": _message(finding)},
         "locations": [_primary(finding)],
         "partialFingerprints": {FINGERPRINT: finding.fingerprint},
-        "properties": {"confidence": finding.confidence.value, "help": finding.help},
+        "properties": {"confidence": finding.confidence.value, "help": finding.advice},
     }
     if finding.seen is not Seen.PREDICTED:
         result["properties"]["seen"] = finding.seen.value
@@ -215,7 +215,7 @@ def _message(finding: Finding) -> str:
         for number, each in enumerate(finding.elsewhere[:MOST_PLACES], 1)
     ]
     text = _literal(finding.message) + (f" ({'; '.join(links)})" if links else "")
-    return f"{text}.\n\nHelp: {_literal(finding.help)}" if finding.help else f"{text}."
+    return f"{text}.\n\nHelp: {_literal(finding.advice)}" if finding.advice else f"{text}."
 
 
 def _literal(text: str) -> str:

@@ -55,8 +55,8 @@ def _block(finding: Finding, outcome: Outcome, style: Style) -> Iterator[str]:
         yield f"{'':{gutter}}{style.gutter(arrow)} {plain(str(here[0].span))}"
         yield from frame(here, outcome.sources.lines(path), gutter, style)
         arrow = ":::"
-    if finding.help:
-        first, *more = finding.help.splitlines()
+    if finding.advice:
+        first, *more = finding.advice.splitlines()
         yield bar
         yield f"{style.gutter(f'{chr(32):{gutter}} =')} {style.help('help:')} {plain(first)}"
         yield from (f"{'':{gutter}}         {plain(line)}" for line in more)
@@ -66,7 +66,7 @@ def told(finding: Finding) -> list[str]:
     """Return a finding without its source, in lines: the message, the other places, the help."""
     lines = [f"{finding.message} [{finding.confidence.value}]"]
     lines += [f"{related.span}: {related.message}" for related in finding.elsewhere]
-    return [*lines, f"help: {finding.help}"] if finding.help else lines
+    return [*lines, f"help: {finding.advice}"] if finding.advice else lines
 
 
 def summary(outcome: Outcome, style: Style) -> str:

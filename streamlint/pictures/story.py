@@ -52,7 +52,7 @@ def story(scene: Scene, finding: Finding) -> Story:
         wrong=tuple(_wrong(scene, finding, pair)),
         heading="What is issued, in order" if pair is None else "How it goes wrong",
         steps=tuple(steps),
-        remedy=sentence(finding.help),
+        remedy=sentence(finding.advice),
         assumed=tuple(_assumed(scene, pair)),
     )
 

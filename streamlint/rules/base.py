@@ -200,6 +200,14 @@ class Note:
 
 
 @frozen()
+class Remedy:
+    """What is missing, in words, and how a library writes it: see ``Finding.statement``."""
+
+    help: str
+    statement: str = ""
+
+
+@frozen()
 class Problem:
     """What a rule found on one path, before confidence and duplicates are settled.
 
@@ -225,6 +233,8 @@ class Problem:
     """There is a problem only if no path of the module needs the place: see ``sl905_redundant_sync``."""
     circle: OpId | None = None
     """The wait of the other side, if the two wait for each other: a host that holds what a callback wants."""
+    statement: str = ""
+    """How the library writes what ``help`` says: see ``Finding.statement``."""
     settled_by: Callable[[Judged], bool] | None = None
     """Whether another path does at the same place what is missing on this one: a condition decides."""
 

@@ -9,6 +9,7 @@ from streamlint.order.conflicts import Conflict, ConflictKind
 from streamlint.rules.base import (
     Judged,
     Note,
+    Remedy,
     early_record,
     insufficient_record,
     is_entry,
@@ -19,7 +20,7 @@ from streamlint.rules.base import (
     what,
 )
 from streamlint.rules.handed_over import between_defaults
-from streamlint.trace import Copy, HostAccess, Launch, Mode, Op, Role, Space, Symbol
+from streamlint.trace import Copy, HostAccess, Launch, Mode, Op, Role, Space, StreamChoice, Symbol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,14 +66,18 @@ def notes(judged: Judged, conflict: Conflict) -> tuple[Note, ...]:
     verb = "written" if conflict.earlier_access.mode is not Mode.READ else "read"
     told = f"{verb} {on(judged, earlier)} here{_when(earlier, judged.op(conflict.later))}"
     found = (
-        Note(earlier.at.span, PENDING if is_entry(earlier) else told),
+        Note(earlier.at.span, _pending(judged, conflict) if is_entry(earlier) else told),
         insufficient_record(judged, conflict.earlier, conflict.later),
         last_barrier(judged, conflict.earlier, conflict.later),
     )
     return tuple(note for note in found if note is not None)
 
 
-PENDING = "may still be pending when the function is called"
+def _pending(judged: Judged, conflict: Conflict) -> str:
+    """What an unseen caller may have queued: no statement of the code in sight does it."""
+    doing = "reading" if conflict.earlier_access.mode is Mode.READ else "writing"
+    user = on(judged, judged.op(conflict.earlier))
+    return f"what was queued {user} before this call may still be {doing} {subject(judged, conflict)}"
 
 
 def _when(earlier: Op, later: Op) -> str:
@@ -103,36 +108,35 @@ def place(judged: Judged, conflict: Conflict) -> Space:
     return judged.trace.buffers[conflict.buffer].space
 
 
-def order_help(judged: Judged, conflict: Conflict) -> str:
+def order_help(judged: Judged, conflict: Conflict) -> Remedy:
     """How to add the missing edge between two streams, in the user's names."""
-    earlier = judged.stream_at(judged.op(conflict.earlier))
-    later = judged.stream_at(judged.op(conflict.later))
-    if earlier is None or later is None:
-        return "order the two operations"
-    first, second = (quoted(judged.stream_name(stream)) for stream in (earlier, later))
-    at = what(judged.op(conflict.later))
-    if judged.trace.streams[later].by_call and not is_entry(judged.op(conflict.earlier)):
-        done = what(judged.op(conflict.earlier))
-        return (
-            f"make the host wait for the {done} before the {at}: synchronize {first}, or an event behind it"
+    earlier, later = (judged.op(one) for one in (conflict.earlier, conflict.later))
+    waited, waiter = judged.stream_at(earlier), judged.stream_at(later)
+    if waited is None or waiter is None:
+        return Remedy("order the two operations")
+    first, second = (quoted(judged.stream_name(stream)) for stream in (waited, waiter))
+    done, at = what(earlier), what(later)
+    if judged.trace.streams[waiter].by_call and not is_entry(earlier):
+        by = f"synchronize {first}, or an event behind it"
+        return Remedy(f"make the host wait for the {done} before the {at}: {by}")
+    if judged.trace.streams[waiter].behind_current and not is_entry(earlier):
+        return Remedy(
+            f"call {at} on a stream that has waited for {first}: it waits for the one that is current then"
         )
-    if judged.trace.streams[later].behind_current and not is_entry(judged.op(conflict.earlier)):
-        return f"call {at} on a stream that has waited for {first}: it waits for the one that is current then"
-    if judged.trace.streams[earlier].by_call:
-        return f"wait for the {what(judged.op(conflict.earlier))} before the {at}, by what it gave back"
-    if is_entry(judged.op(conflict.earlier)):
-        fix = f"make {second} wait for {first} before the {at}, here or in the callers"
-        return fix + _in_words(judged, conflict, earlier, later)
-    done = what(judged.op(conflict.earlier))
+    if judged.trace.streams[waited].by_call:
+        return Remedy(f"wait for the {done} before the {at}, by what it gave back")
+    statement = _in_words(judged, conflict, waited, waiter)
+    if is_entry(earlier):
+        return Remedy(f"make {second} wait for {first} before the {at}, here or in the callers", statement)
     record = early_record(judged, conflict.earlier, conflict.later)
     if record is not None:
         if is_named(judged.trace.events[record.event]):
-            return f"record {judged.event_name(record.event)} later, after the {done}"
-        return f"make {second} wait for {first} later, after the {done}"
+            return Remedy(f"record {judged.event_name(record.event)} later, after the {done}")
+        return Remedy(f"make {second} wait for {first} later, after the {done}")
     if done == at:
-        done, at = _told_apart(judged.op(conflict.earlier), judged.op(conflict.later), done)
-    fix = f"record an event on {first} after the {done} and make {second} wait for it before the {at}"
-    return fix + _in_words(judged, conflict, earlier, later)
+        done, at = _told_apart(earlier, later, done)
+    both = f"record an event on {first} after the {done} and make {second} wait for it before the {at}"
+    return Remedy(both, statement)
 
 
 def _told_apart(earlier: Op, later: Op, name: str) -> tuple[str, str]:
@@ -155,20 +159,24 @@ def host_help(judged: Judged, conflict: Conflict) -> str:
 
 
 def _in_words(judged: Judged, conflict: Conflict, waited: StreamId, waiter: StreamId) -> str:
-    """The statement in the words of the library, if the code at one of the two places has names for both."""
+    """The statement in the words of the library, if the code at the place has names for both streams."""
     both = [judged.trace.streams[stream] for stream in (waiter, waited)]
     told = {stream.words for stream in both if stream.words is not None or not stream.is_default}
     said = told.pop() if len(told) == 1 else None
     if said is None:
         return ""
+    later = judged.op(conflict.later)
     if all(stream.is_default for stream in both):
         # Default streams are nobody's: the calls tell the library.
-        calls = (judged.op(conflict.earlier), judged.op(conflict.later))
+        calls = (judged.op(conflict.earlier), later)
         if any(isinstance(op, (Launch, Copy)) and op.library not in ("", said.library) for op in calls):
             return ""
-    for number in judged.seen:
-        here = judged.seen_from(number)
+    function = judged.op(judged.seen[0]).at.function
+    for here in (judged.seen_from(number) for number in judged.seen):
         first, second = (here.written_stream(stream, said) for stream in (waited, waiter))
-        if first and second:
-            return f" ({said.library}: `{said.wait.format(first=first, second=second)}`)"
+        if first and second and judged.op(here.seen[0]).at.function == function:
+            statement = f"{said.library}: `{said.wait.format(first=first, second=second)}`"
+            # with torch.cuda.stream(side): y = x * 2    in the block, current_stream() is side itself.
+            inside = first == said.current and getattr(later, "choice", None) is StreamChoice.IMPLIED
+            return f"{statement} before `{second}` becomes the current stream" if inside else statement
     return ""

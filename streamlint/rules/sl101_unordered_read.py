@@ -10,6 +10,7 @@ from streamlint.rules.base import (
     About,
     Judged,
     Problem,
+    Remedy,
     Rule,
     is_return,
     on,
@@ -38,13 +39,15 @@ def check(judged: Judged) -> Iterator[Problem]:
         if place is not None:
             here = judged.seen_from(place, conflict.later)
         notes = pairs.notes(here, conflict)
+        remedy = Remedy(pairs.host_help(here, conflict)) if staged else pairs.order_help(here, conflict)
         yield Problem(
             later=conflict.later,
             earlier=conflict.earlier,
             buffer=conflict.buffer,
             message=(f"{name} {read} while {_stream(here, writer)} may still be writing it"),
             label=read.removeprefix("is ").rstrip(",") if place is None else "still running on return",
-            help=pairs.host_help(here, conflict) if staged else pairs.order_help(here, conflict),
+            help=remedy.help,
+            statement=remedy.statement,
             notes=notes if place is None else notes[1:],
             doubts=conflict.doubts,
             primary=place,

@@ -28,6 +28,7 @@ def check(judged: Judged) -> Iterator[Problem]:
         user = here.stream_at(earlier)
         if user is None:
             continue
+        remedy = pairs.order_help(here, conflict)
         doing = "reading" if conflict.kind is ConflictKind.WRITE_AFTER_READ else "writing"
         yield Problem(
             later=conflict.later,
@@ -38,7 +39,8 @@ def check(judged: Judged) -> Iterator[Problem]:
                 f"while {quoted(here.stream_name(user))} may still be {doing} it"
             ),
             label=f"overwritten {on(here, later)}",
-            help=pairs.order_help(here, conflict),
+            help=remedy.help,
+            statement=remedy.statement,
             notes=pairs.notes(here, conflict),
             doubts=conflict.doubts,
         )

@@ -12,6 +12,7 @@ from streamlint.rules.base import (
     Judged,
     Note,
     Problem,
+    Remedy,
     Rule,
     on,
     quoted,
@@ -59,6 +60,7 @@ def _race(judged: Judged, conflict: Conflict) -> Problem:
     earlier, later = judged.op(conflict.earlier), judged.op(conflict.later)
     name = pairs.subject(judged, conflict)
     reads = conflict.kind is ConflictKind.READ_AFTER_WRITE
+    remedy = _remedy(judged, conflict)
     doing = "reading" if conflict.kind is ConflictKind.WRITE_AFTER_READ else "writing"
     return Problem(
         later=conflict.later,
@@ -69,7 +71,8 @@ def _race(judged: Judged, conflict: Conflict) -> Problem:
             f"while {_actor(judged, earlier)} may still be {doing} it"
         ),
         label="launched too early" if _is_launch(later) else f"{'read' if reads else 'written'} too early",
-        help=_help(judged, conflict),
+        help=remedy.help,
+        statement=remedy.statement,
         notes=pairs.notes(judged, conflict),
         doubts=conflict.doubts | _more_doubts(judged, conflict),
         explains=frozenset({(conflict.earlier, conflict.later)}),
@@ -84,12 +87,12 @@ def _actor(judged: Judged, op: Op) -> str:
     return "the host" if stream is None else quoted(judged.stream_name(stream))
 
 
-def _help(judged: Judged, conflict: Conflict) -> str:
+def _remedy(judged: Judged, conflict: Conflict) -> Remedy:
     earlier, later = judged.op(conflict.earlier), judged.op(conflict.later)
     stream = stream_of(earlier)
     if isinstance(later, HostAccess) and stream is not None:
         name = quoted(judged.stream_name(stream))
-        return f"synchronize {name}, or an event recorded on it after the {what(earlier)}, first"
+        return Remedy(f"synchronize {name}, or an event recorded on it after the {what(earlier)}, first")
     return pairs.order_help(judged, conflict)
 
 

@@ -11,6 +11,7 @@ from streamlint.rules.base import (
     Judged,
     Note,
     Problem,
+    Remedy,
     Rule,
     on,
     quoted,
@@ -34,13 +35,15 @@ def check(judged: Judged) -> Iterator[Problem]:
             both = handed_over.libraries(judged, conflict)
             if handoff is None or both is None:
                 continue
+            remedy = _remedy(judged.seen_from(conflict.later, conflict.earlier), conflict, handoff, both)
             yield Problem(
                 later=conflict.later,
                 earlier=conflict.earlier,
                 buffer=conflict.buffer,
                 message=_message(judged.seen_from(conflict.later, conflict.earlier), conflict, both),
                 label=f"used by {both[1]}",
-                help=_help(judged.seen_from(conflict.later, conflict.earlier), conflict, handoff, both),
+                help=remedy.help,
+                statement=remedy.statement,
                 notes=(
                     *pairs.notes(judged.seen_from(conflict.later, conflict.earlier), conflict),
                     _note(handoff),
@@ -69,11 +72,12 @@ def _note(handoff: HandOff) -> Note:
     return Note(handoff.at.span, f"its address is taken here (`{handoff.name}`), which orders no streams")
 
 
-def _help(judged: Judged, conflict: Conflict, handoff: HandOff, both: tuple[str, str]) -> str:
-    other = f"use one stream in both libraries, or {pairs.order_help(judged, conflict)}"
+def _remedy(judged: Judged, conflict: Conflict, handoff: HandOff, both: tuple[str, str]) -> Remedy:
+    wait = pairs.order_help(judged, conflict)
+    other = f"use one stream in both libraries, or {wait.help}"
     if handoff.taker in ("PyTorch", "CuPy") and set(both) == {"PyTorch", "CuPy"}:
-        return f"hand it over with `from_dlpack`, which orders the current streams of both; or {other}"
-    return other
+        other = f"hand it over with `from_dlpack`, which orders the current streams of both; or {other}"
+    return Remedy(other, wait.statement)
 
 
 RULE = Rule(

@@ -57,7 +57,7 @@ class Translator:
         message = f"{finding.message} [{finding.confidence.value}]"
         return types.Diagnostic(
             range=self._range(finding.primary),
-            message=f"{message}\nhelp: {finding.help}" if finding.help else message,
+            message=f"{message}\nhelp: {finding.advice}" if finding.advice else message,
             severity=types.DiagnosticSeverity.Hint if advice else _SEVERITY[finding.confidence],
             code=finding.code,
             source=SOURCE,

@@ -96,7 +96,7 @@ def _card(number: int, each: Confirmation, finding: Finding | None, delay_ms: fl
     yield from _measured(each)
     yield from _source(plan, plan.earlier, plan.later)
     if finding is not None:
-        yield f'<p class="help"><b>Help:</b> {marked(finding.help)}</p>'
+        yield f'<p class="help"><b>Help:</b> {marked(finding.advice)}</p>'
         yield f'<p class="muted">Fingerprint {escaped(finding.fingerprint)}</p>'
     yield "</section>"
 

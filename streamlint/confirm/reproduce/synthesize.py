@@ -55,7 +55,7 @@ def _docstring(finding: Finding, piece: Slice) -> str:
         f"Synthetic reproducer of a finding of streamlint: {finding.code} in {finding.function}, {place}.",
         "",
         f"{finding.message} ({finding.confidence.value})",
-        f"Help: {finding.help}",
+        f"Help: {finding.advice}",
         *([f"\nPath through the program:{path}"] if path else []),
         "",
         "It replays what streamlint predicts: memsets and copies stand for the program's own work. A value",
