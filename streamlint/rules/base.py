@@ -312,9 +312,18 @@ def confidence(problem: Problem, trace: Trace) -> Confidence:
     doubts = problem.doubts
     if doubts & _DOUBTFUL:
         return Confidence.POSSIBLE
-    if doubts or trace.path or trace.cut:
+    if doubts or trace.path or trace.cut or _has_unseen_between(problem, trace):
         return Confidence.LIKELY
     return Confidence.CERTAIN
+
+
+def _has_unseen_between(problem: Problem, trace: Trace) -> bool:
+    """Whether a call of unseen code stands between the two operations, which is made for what it does.
+
+    ``host.copy_(x, non_blocking=True)``, then ``self.backend.finish()``, which may wait.
+    """
+    first = problem.earlier if problem.earlier is not None else problem.later
+    return any(first < at <= problem.later for at in trace.unseen)
 
 
 # ----------------------------------------------------------------------------- words for messages

@@ -348,5 +348,7 @@ class Trace:
     """Budgets that ran out while the trace was made; empty if it is complete."""
     assumed_device: bool = False
     """Whether something that names a device without telling which was taken to name the current one."""
+    unseen: tuple[int, ...] = ()
+    """In front of which ops calls of unseen code stand, made for what they do: ``backend.finish()``."""
     spelled: Spellings = field(default_factory=Spellings)
     """How the functions that it comes by write its streams, events and memory."""

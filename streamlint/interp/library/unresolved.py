@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,18 @@ from streamlint.interp.state.values import (
 from streamlint.models import cuda_driver, cuda_runtime, host
 from streamlint.models import torch as torch_model
 from streamlint.models.schema import Lib
-from streamlint.trace import Access, Alloc, Copy, CudaCall, Doubt, HandOff, HostAccess, Launch, Mode, Origin
+from streamlint.trace import (
+    Access,
+    Alloc,
+    Copy,
+    CudaCall,
+    Doubt,
+    HandOff,
+    HostAccess,
+    Launch,
+    Mode,
+    Origin,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,6 +94,8 @@ def opaque(
     keeps = last in host.HANDOFF_METHODS or _is_class(last) or _is_getter(m, last, values)
     # comm.send(x.data.ptr, n, dtype, peer, stream.ptr): who gets an address and a handle launches work.
     keeps = keeps and not (launched and any(isinstance(value, StreamV) and value.raw for value in values))
+    if not tensors_given and _is_made_for_effect(m, function, of_python=of_python):
+        m.unseen.append(len(m.ops))
     if not tensors_given or (keeps and not registered):
         return m.result(
             function,
@@ -134,6 +148,14 @@ def _is_untouched(m: Machine, number: BufferId) -> bool:
             case _:
                 pass
     return False
+
+
+def _is_made_for_effect(m: Machine, function: str | Symbol, *, of_python: bool) -> bool:
+    """Whether nobody uses what a call gives: ``backend.finish()``, not ``log.info("x")`` of Python itself."""
+    came_from = () if isinstance(function, str) else map(symbols.function_called, symbols.owners(function))
+    if of_python or any(path.partition(".")[0] in sys.stdlib_module_names for path in came_from):
+        return False
+    return m.frame.calling is not None and m.frame.calling is m.frame.unused
 
 
 def _is_registered(m: Machine, function: str | Symbol) -> bool:

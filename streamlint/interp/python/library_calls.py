@@ -9,6 +9,7 @@ from streamlint import models
 from streamlint.interp.library import (
     arrays,
     effects,
+    escape,
     host_arrays,
     kernels,
     operations,
@@ -18,6 +19,7 @@ from streamlint.interp.library import (
 from streamlint.interp.python import builtin, module_containers
 from streamlint.interp.state.values import ApiV, FuncV, Value, symbol_of
 from streamlint.models import torch as torch_model
+from streamlint.models import vocabulary
 from streamlint.models.schema import Lib
 
 if TYPE_CHECKING:
@@ -56,6 +58,9 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
     if last.startswith("cu") and path.startswith("cuda."):
         return unresolved.unknown_runtime_call(m, path, args, span)
     of_python = path.partition(".")[0] in sys.stdlib_module_names
+    if last in vocabulary.HOST_WAITS and not of_python:
+        # platform.synchronize() of a package that is not in sight: it may wait for any of them.
+        escape.barrier(m, escape.all_streams(m), span, path)
     made = unresolved.opaque(m, path, args, kwargs, span, of_python=of_python)
     m.makers[symbol_of(made)] = path
     return made

@@ -117,7 +117,8 @@ class Path:
     addresses: dict[BufferId, tuple[Value, ...]] = field(default_factory=dict)
     """What host arrays were made of that hold addresses: ``np.array([int(pointer)], dtype=np.uint64)``."""
     assumed_device: bool = False
-    """As in ``Trace``."""
+    """As in ``Trace``, and so is ..."""
+    unseen: list[int] = field(default_factory=list)
     default_device: Value = NONE
     """Where PyTorch makes tensors that no device is named for, where the code has said so ..."""
     by_default: set[BufferId] = field(default_factory=set)

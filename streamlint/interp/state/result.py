@@ -25,5 +25,6 @@ def trace_of(m: Machine) -> Trace:
         path=m.oracle.path,
         cut=(*m.cut, "lifetimes") if m.life.scans >= LIMITS.scans else tuple(m.cut),
         assumed_device=m.assumed_device,
+        unseen=tuple(m.unseen),
         spelled=spelling.of(m),
     )
