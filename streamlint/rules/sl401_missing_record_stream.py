@@ -18,7 +18,7 @@ from streamlint.rules.base import (
     quoted,
     stream_of,
 )
-from streamlint.trace import Copy, FreeKind, Launch
+from streamlint.trace import Copy, FreeKind, Launch, Space
 from streamlint.witness import ByReuse
 
 if TYPE_CHECKING:
@@ -97,7 +97,12 @@ def _holds(whole: Span, part: Span) -> bool:
 
 
 def _is_awaited(op: Op, buffer: Buffer) -> bool:
-    """Whether the pool of a block waits for the op before it hands the block out again."""
+    """Whether the pool of a block waits for the op before it hands the block out again.
+
+    So does PyTorch's of pinned memory, and ``p.data.to("cuda")`` copies only what is not on the device.
+    """
+    if isinstance(op, Copy) and op.name == "to device" and buffer.space is Space.UNKNOWN:
+        return True
     return bool(buffer.pool_awaits) and isinstance(op, (Launch, Copy)) and op.library == buffer.pool_awaits
 
 

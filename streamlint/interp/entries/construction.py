@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from streamlint import ir
 from streamlint.frozen import frozen
 from streamlint.interp.entries import repetition
 from streamlint.interp.facts import classes
@@ -18,12 +20,19 @@ from streamlint.interp.state.values import (
 from streamlint.trace import Copy, HostEffect, Role, Space, SyncDevice
 
 if TYPE_CHECKING:
-    from streamlint import ir
+    from collections.abc import Iterator
+
     from streamlint.interp.entries.repetition import State
     from streamlint.interp.state.decisions import Decision
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
     from streamlint.trace import Op
+
+
+MOST_CONSTRUCTIONS = 12
+"""Times that a constructor which does not come to its end is run again, with other answers ..."""
+CONSTRUCTION_STEPS = 4_000
+"""... and expressions and statements evaluated for it, over all of them."""
 
 
 @frozen()
@@ -46,9 +55,10 @@ class _Kept:
 class Construction:
     """Makes objects of one class as outside code does, with unknown arguments.
 
-    The constructor runs in the first path. Later paths that decide alike in it continue from a copy of
-    what it left: the constructor of a large class costs more than most of its methods. So do those that also
-    begin with the same call of a method.
+    The constructor runs in the first path, and where it does not come to its end (``if self.layers is None:
+    return``) again with other answers, until it does. Later paths that decide alike in it continue from a
+    copy of what it left: the constructor of a large class costs more than most of its methods. So do those
+    that also begin with the same call of a method.
     """
 
     cls: ir.ClassDecl
@@ -86,7 +96,10 @@ class Construction:
         kept = self._again(m, None)
         if kept is not None:
             return kept.made
-        made = _construct(m, self.cls)
+        before = snapshots.take(m)
+        made, whole = _construct(m, self.cls)
+        if not whole and not m.oracle.forced:
+            made = _with_other_answers(m, self.cls, before)
         m.rebound = False
         self._keep(m, None, made, repetition.state(m, made))
         return made
@@ -112,25 +125,72 @@ class Construction:
         return kept
 
 
-def _construct(m: Machine, cls: ir.ClassDecl) -> HeapV:
-    """Runs the constructor.
+def _construct(m: Machine, cls: ir.ClassDecl) -> tuple[HeapV, bool]:
+    """Runs the constructor, and says whether it came to its end.
 
-    The methods that are called next show that it came to its end. Where it does not with unknown arguments
-    (``raise`` in a helper), the object has what it got so far, and other attributes are unknown.
+    Where it does not with unknown arguments (``raise`` in a helper), the object has what it got so far, and
+    other attributes are unknown.
     """
     args, kwargs = unseen_caller.constructor_arguments(m, cls, 0)
     made = classes.new(m, cls)
-    m.constructing = True
+    m.constructing, m.last_return = True, None
+    whole = True
     try:
         instances.initialize(m, made, cls, args, kwargs, cls.span)
     except PathEnds:
-        pass
+        whole = False
     finally:
         m.constructing = False
     m.heap[made.id].symbol = symbols.SELF
     # Between the calls only the outside caller holds the object, and with it all that it keeps alive.
     m.life.outside.append(made)
-    return made
+    return made, whole and not _returned_early(m, cls)
+
+
+def _returned_early(m: Machine, cls: ir.ClassDecl) -> bool:
+    """Whether a ``return`` of the constructor itself ended it: the methods of such an object do little."""
+    constructor = classes.lookup(m, cls, "__init__")
+    if m.last_return is None or not (
+        isinstance(constructor, FuncV) and isinstance(constructor.function, ir.FunctionDecl)
+    ):
+        return False
+    body = constructor.function.load().body
+    return any(isinstance(node, ir.Return) and node.span == m.last_return for node in ir.walk(body))
+
+
+def _with_other_answers(m: Machine, cls: ir.ClassDecl, before: dict[str, object]) -> HeapV:
+    """An object whose constructor came to its end by other answers, nearest first; as it was if none does.
+
+    ``self.layers = found_in(model)``, and ``if self.layers is None: return``.
+    """
+    waiting = deque(_flipped(m, ()))
+    steps = 0
+    for _ in range(MOST_CONSTRUCTIONS):
+        if not waiting or steps > CONSTRUCTION_STEPS:
+            break
+        forced = waiting.popleft()
+        made, whole = _begin_again(m, cls, before, forced)
+        if whole:
+            return made
+        steps += m.steps
+        waiting += _flipped(m, forced)
+    return _begin_again(m, cls, before, ())[0]
+
+
+def _flipped(m: Machine, forced: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """The answers of the path with one of its own turned."""
+    chosen = tuple(decision.chosen for decision in m.oracle.taken)
+    return ((*chosen[:position], int(not chosen[position])) for position in range(len(forced), len(chosen)))
+
+
+def _begin_again(
+    m: Machine, cls: ir.ClassDecl, before: dict[str, object], forced: tuple[int, ...]
+) -> tuple[HeapV, bool]:
+    snapshots.restore(m, before)
+    m.oracle.begin(forced)
+    constructed = _construct(m, cls)
+    m.oracle.forced = ()
+    return constructed
 
 
 def _complete(m: Machine, cls: ir.ClassDecl) -> None:

@@ -253,7 +253,9 @@ def _to_device(m: Machine, view: BufferV, device: DeviceV, span: Span, *, blocki
 def copy(
     m: Machine, dst: BufferV, src: BufferV, span: Span, *, blocking: bool = True, name: str = "copy"
 ) -> None:
-    """PyTorch's copy on the current stream of the device involved."""
+    """PyTorch's copy on the current stream of the device involved. One of memory onto itself does nothing."""
+    if (dst.id, dst.region) == (src.id, src.region):
+        return
     addresses.copied(m, dst, src)
     to, of = m.space(dst), m.space(src)
     read = Access(src.id, Mode.READ, src.region)

@@ -368,7 +368,7 @@ def container(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value]
         return _drain(m, source, span)
     items = elements.listed(m, source)
     if items is None:
-        return _of_unknown_length(m, source, name, kind)
+        return _of_unknown_length(m, source, name, shape, kind, span)
     if name == "reversed":
         items.reverse()
     if name == "tuple":
@@ -378,19 +378,24 @@ def container(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value]
     return m.new_list(items, shape=shape, kind=kind)
 
 
-def _of_unknown_length(m: Machine, source: Value, name: str, kind: str) -> Value:
+def _of_unknown_length(m: Machine, source: Value, name: str, shape: Shape, kind: str, span: Span) -> Value:
     """``list(xs)``: other lists of the same elements are told apart by what is put into them."""
     held = m.heap[source.id] if isinstance(source, HeapV) else None
+    if held is not None and held.role == "range" and shape is Shape.SET:
+        return containers.set_of_range(m, source, span)
     match held.items if held is not None and held.role == "range" and name == "reversed" else ():
         case [ConstV(int() as start), ConstV(1), SymV(end)]:
             # In ``for i in reversed(range(n))`` the last number comes first.
             base, far = linear(end)
             return containers.lazy(m, "range", [SymV(behind(base, far - 1)), ConstV(-1), ConstV(start - 1)])
     if held is not None and (
-        name in ("iter", "chain", "reversed") or held.shape is not Shape.LIST or held.role or held.symbol
+        name in ("iter", "chain", "reversed")
+        or held.shape not in (Shape.LIST, Shape.SET)
+        or held.role
+        or held.symbol
     ):
         return source
-    made = m.new_list(held.items if held is not None else (), kind=kind)
+    made = m.new_list(held.items if held is not None else (), shape=shape, kind=kind)
     copy = m.heap[made.id]
     copy.open = True
     if held is not None:

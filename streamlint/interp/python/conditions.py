@@ -227,6 +227,8 @@ def _known(m: Machine, op: str, left: Value, right: Value) -> bool | None:
             held = m.heap[right.id]
             if held.shape is Shape.DICT and symbol_of(left) in held.entries:
                 return True
+            if not isinstance(left, BufferV) and left in held.items and not held.role:
+                return True
             if held.open or held.shape is Shape.INSTANCE:
                 return None
             if isinstance(left, ConstV) and held.shape is Shape.DICT:

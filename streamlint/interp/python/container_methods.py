@@ -81,6 +81,8 @@ def method(
     held = m.heap[receiver.id]
     of_its_own(m, held, span)
     match name, args:
+        case "add", [item, *_] if held.shape is Shape.SET and item in held.items:
+            return NONE
         case (("append" | "appendleft" | "add" | "put" | "put_nowait"), [item, *_]):
             if name == "appendleft":
                 held.items.insert(0, item)
@@ -144,6 +146,8 @@ def method(
         case (("remove" | "discard"), [item, *_]):
             if item in held.items:
                 held.items.remove(item)
+            if held.shape is Shape.SET:
+                m.oracle.answer(symbols.Compare("in", symbol_of(item), symbol_of(receiver)), 1)
             return NONE
         case (("rotate" | "reverse" | "sort"), _):
             if name != "sort":

@@ -160,6 +160,13 @@ def lazy(m: Machine, kind: str, items: list[Value]) -> HeapV:
     return made
 
 
+def set_of_range(m: Machine, numbers: Value, span: Span) -> HeapV:
+    """``set(range(n))``: the first numbers stand for all of them."""
+    made = m.new_list((nth(m, numbers, turn, span) for turn in range(2)), shape=Shape.SET)
+    m.heap[made.id].open = m.heap[made.id].filled = True
+    return made
+
+
 def extra(m: Machine, held: HeapObject, owner: HeapV, at: Symbol) -> Value:
     if at not in held.extra:
         if at is FIRST and symbols.EACH in held.extra:

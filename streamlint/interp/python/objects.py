@@ -18,7 +18,7 @@ from streamlint.interp.library import (
 )
 from streamlint.interp.library.hooks import OF_MODULES
 from streamlint.interp.python import given_objects, variables
-from streamlint.interp.state import arguments, elements, giving_up, lifetime, names, naming, symbols
+from streamlint.interp.state import arguments, elements, giving_up, names, naming, symbols
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -47,7 +47,6 @@ from streamlint.models import python
 from streamlint.models.cuda_runtime import SUCCESS_NAMES
 from streamlint.models.schema import Role
 from streamlint.models.torch import GIVES_OF_MODULE, MODULE_RETURNS_SELF, MODULE_STATE
-from streamlint.trace import Origin
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -260,21 +259,14 @@ def set_attribute(m: Machine, value: Value, name: str, new: Value, span: Span) -
         case ModuleV(module):
             m.set_global(module, name, new)
         case BufferV(region=()) if name == "data" and isinstance(new, BufferV):
-            # p.data = other: the tensor object now stands for other memory.
-            lifetime.move(m, value, new)
-            giving_up.give_up(m, value)
-            if m.buffers[value.id].origin is Origin.ARGUMENT:
-                giving_up.put_into(m, value.id, m.buffers[value.id].name, new)
+            giving_up.assign_data(m, value, new)
         case BufferV() if elements.selector_of(symbols.EACH) in value.region:
             # for name, p in layer.named_parameters(): p.data = page. The next one is another tensor.
             pass
         case BufferV():
             _replace(m, tensor_methods.place_of(value, name), new)
         case SymV(of) if name == "data" and isinstance(new, BufferV):
-            m.roles[of] = new
-            giving_up.give_up(m, m.roles.pop(symbols.Attr(of, name), None))
-            if arguments.passed(of) is not None:
-                giving_up.put_into(m, of, symbols.text_of(of), new)
+            giving_up.assign_data_of(m, of, new)
         case SymV(of):
             _replace(m, symbols.Attr(of, name), new)
         case _:

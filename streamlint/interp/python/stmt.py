@@ -124,15 +124,24 @@ def run(m: Machine, s: ir.Stmt) -> None:
 def _if(m: Machine, s: ir.If) -> bool:
     """An open test does not go into an arm that only raises: ``if x.dim() != 2: raise ...``.
 
-    An arm that only leaves (``if not batch: return``) is explored after what it leaves out.
+    An arm that only leaves (``if not batch: return``) is explored after what it leaves out, and so is one
+    that leaves a constructor, whatever it did: the methods want an object that is whole.
     """
     want: bool | None = None
     if s.body and isinstance(s.body[-1], ir.Raise):
         want = False
     elif s.orelse and isinstance(s.orelse[-1], ir.Raise):
         want = True
-    leaves = len(s.body) == 1 and isinstance(s.body[0], (ir.Return, ir.Jump)) and not s.orelse
+    leaves = not s.orelse and (_only_leaves(s.body) or (m.constructing and _leaves_constructor(m, s.body)))
     return conditions.holds(m, s.test, want, lasting=True, first=False if leaves else None)
+
+
+def _only_leaves(body: Sequence[ir.Stmt]) -> bool:
+    return len(body) == 1 and isinstance(body[0], (ir.Return, ir.Jump))
+
+
+def _leaves_constructor(m: Machine, body: Sequence[ir.Stmt]) -> bool:
+    return bool(body) and isinstance(body[-1], ir.Return) and m.frame.function.endswith(".__init__")
 
 
 def _augment(m: Machine, s: ir.AugAssign) -> None:

@@ -49,7 +49,7 @@ def asked_for(m: Machine, value: Value, span: Span) -> list[Value]:
                 TupleV(tuple(containers.element(m, part, at, span) for part in parts))
                 for at in _asked_of_any(m, parts)
             ]
-        case HeapObject(shape=Shape.LIST, open=True, extra=extra):
+        case HeapObject(shape=Shape.LIST | Shape.SET, open=True, extra=extra):
             unknown = (item for at, item in extra.items() if symbols.number(at) is None)
             asked: list[Value] = [item for item in unknown if isinstance(item, _KEPT)]
             beside = held.filled or (held.sample is not None and not held.role)

@@ -49,6 +49,12 @@ class Oracle:
     flipped: dict[tuple[Symbol, int], int] = field(default_factory=dict)
     """What a forced answer says of other elements, passes and calls, by what they would answer without it."""
 
+    def begin(self, forced: tuple[int, ...]) -> None:
+        """Starts the path anew with other answers."""
+        self.forced = forced
+        for kept in (self.taken, self.memo, self.absent, self.flipped):
+            kept.clear()
+
     def choose(
         self,
         key: Symbol,

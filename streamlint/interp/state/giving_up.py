@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamlint.interp.state import lifetime, naming
+from streamlint.interp.state import arguments, lifetime, naming, symbols
 from streamlint.interp.state.values import BufferV, Flavor, Value
 from streamlint.trace import (
     Access,
@@ -56,6 +56,27 @@ def give_up(m: Machine, value: Value | None) -> BufferV | None:
         m.life.given_up.add(value.id)
         m.life.candidates.add(value.id)
     return value
+
+
+def assign_data(m: Machine, value: BufferV, new: BufferV) -> None:
+    """``p.data = other`` of a tensor whose memory is known."""
+    for tensor in lifetime.move(m, value, new):
+        if isinstance(tensor, int) and m.buffers[tensor].origin is Origin.ARGUMENT:
+            put_into(m, tensor, m.buffers[tensor].name, new)
+        elif not isinstance(tensor, int) and arguments.passed(tensor) is not None:
+            put_into(m, tensor, symbols.text_of(tensor), new)
+    give_up(m, value)
+    m.life.given.add(new.id)
+
+
+def assign_data_of(m: Machine, tensor: Symbol, new: BufferV) -> None:
+    """The same of a tensor of unseen code."""
+    m.roles[tensor] = new
+    give_up(m, m.roles.pop(symbols.Attr(tensor, "data"), None))
+    if arguments.passed(tensor) is not None:
+        put_into(m, tensor, symbols.text_of(tensor), new)
+    m.life.given.add(new.id)
+    m.life.given_to[tensor] = None
 
 
 def put_into(m: Machine, tensor: Symbol | BufferId, name: str, new: BufferV) -> None:

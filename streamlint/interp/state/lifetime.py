@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
     from streamlint.interp.state.captures import Recording
     from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.symbols import Symbol
     from streamlint.source import Span
 
 USES_LOOKED_AT = 24
@@ -214,12 +215,19 @@ def backward_ran(m: Machine, loss: BufferV) -> None:
                     held.get(access.buffer, set()).discard(op.at.span)
 
 
-def move(m: Machine, view: BufferV, new: BufferV) -> None:
-    """A tensor object, and all that stands for it by now, means other memory."""
-    for number, moved in m.life.moved.items():
-        if moved.id == view.id:
-            m.life.moved[number] = new
-    m.life.moved[view.id] = new
+def move(m: Machine, view: BufferV, new: BufferV) -> list[Symbol | BufferId]:
+    """A tensor object, and all that stands for it by now, means other memory; gives the objects meant.
+
+    After ``p.data = page`` it is ``p`` that ``p.data = other`` means, and ``page`` stays what it is.
+    """
+    objects = [number for number, moved in m.life.moved.items() if moved.id == view.id]
+    tensors = [symbol for symbol in m.life.given_to if m.roles.get(symbol) == view]
+    m.life.moved.update(dict.fromkeys(objects, new))
+    m.roles.update(dict.fromkeys(tensors, new))
+    if view.id not in m.life.given or not (objects or tensors):
+        m.life.moved[view.id] = new
+        objects.append(view.id)
+    return [*objects, *tensors]
 
 
 # ----------------------------------------------------------------------------- what the ops show

@@ -79,6 +79,10 @@ class Lifetimes:
     """Memory in an attribute to which another thread has assigned something else, and who tells of it."""
     moved: dict[BufferId, BufferV] = field(default_factory=dict)
     """What names of a buffer stand for since ``p.data = other``."""
+    given: set[BufferId] = field(default_factory=set)
+    """Memory that tensors got in this way: ``page`` in ``p.data = page`` is a tensor too."""
+    given_to: dict[Symbol, None] = field(default_factory=dict)
+    """Tensors of unseen code that got some."""
     put_into: dict[Symbol | BufferId, BufferV] = field(default_factory=dict)
     """Memory by the tensors of others that it was put into, until these are seen to use it."""
     gradients: set[BufferId] = field(default_factory=set)
