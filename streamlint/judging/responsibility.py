@@ -65,7 +65,7 @@ def answered(judged: Judged, problem: Problem, entry: Entry) -> frozenset[Doubt]
         settled.add(Doubt.ARGUMENT)
     if is_return(judged.op(problem.later)) and not entry.is_step and _forgot_the_end(judged, problem, entry):
         settled.add(Doubt.RESULT)
-    if _is_handed_on(judged, problem, entry):
+    if _is_handed_on(judged, problem, entry) or _is_filled_again(judged, problem, entry):
         settled.add(Doubt.RESULT)
     return frozenset(settled)
 
@@ -111,6 +111,37 @@ def _is_handed_on(judged: Judged, problem: Problem, entry: Entry) -> bool:
         isinstance(op, Wait) and op.stream == current and _source(judged, OpId(number)) == waited_for
         for number, op in enumerate(judged.trace.ops[: problem.earlier])
         if op.at.call == use.at.call
+    )
+
+
+def _is_filled_again(judged: Judged, problem: Problem, entry: Entry) -> bool:
+    """Whether a call lets the current stream wait for what it hands out, and then has it filled again.
+
+    ``[self.next_batch() for _ in range(n)]`` of a ring with two slots: who gets the list uses it after that.
+    """
+    assert problem.earlier is not None
+    refill, end = judged.op(problem.earlier), judged.op(problem.later)
+    side, current = stream_of(refill), stream_of(end)
+    if not is_return(end) or refill.at.call != end.at.call or problem.buffer is None or side is None:
+        return False
+    if (
+        not _is_own(judged.trace, side, entry)
+        or judged.trace.buffers[problem.buffer].origin is Origin.ARGUMENT
+    ):
+        return False
+    if _plain_name(judged.trace.streams[side]) in entry.joined_elsewhere:
+        return False
+    filled = [
+        number
+        for number in judged.uses(problem.buffer, before=problem.earlier)
+        if stream_of(judged.op(number)) == side and judged.op(number).at.call == end.at.call
+    ]
+    return bool(filled) and any(
+        stream_of(judged.op(wait)) == current
+        and (record := judged.hb.record_seen_by(wait)) is not None
+        and stream_of(judged.op(record)) == side
+        and record > filled[0]
+        for wait in judged.numbers(Wait, first=filled[0], before=problem.earlier)
     )
 
 

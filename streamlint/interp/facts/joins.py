@@ -47,7 +47,9 @@ def _waiting_names(module: ir.Module) -> dict[str, Counter[str]]:
             names = _within_reach(module, decl)
             for cls in decorated.get(decl.name) or (_class_of(module, decl),):
                 own = names & _given_by(cls) if cls is not None else frozenset()
-                counts[cls.qualname if cls is not None else ""].update(own)
+                if decl.name != "__init__":
+                    # What a constructor waits for is what it has begun itself.
+                    counts[cls.qualname if cls is not None else ""].update(own)
                 counts[""].update(names - own)
     return counts
 

@@ -152,7 +152,7 @@ def buffers_in(
                 )
             ):
                 held = m.heap[number]
-                inside = [*held.items, *held.named] + (
+                inside = [*held.items, *held.named, *held.extra.values()] + (
                     [held.sample] if held.open and held.sample is not None else []
                 )
                 found += within(inside, depth=depth - 1)

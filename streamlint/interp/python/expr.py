@@ -299,13 +299,14 @@ def comprehension(m: Machine, e: ir.Comprehension) -> Value:
     outer = m.frame.env
     m.frame.env = scope
     collected: list[tuple[Value | None, Value]] = []
+    further: list[Value] = []
     born = alike.now(m)
     loop_steps.enter(m)
     endless = m.endless
     # What consumes a generator does so between its elements.
     m.endless += e.kind == "generator"
     try:
-        opened = _clause(m, e, 0, collected)
+        opened = _clause(m, e, 0, collected, further)
     finally:
         m.loops -= 1
         m.endless = endless
@@ -329,6 +330,8 @@ def comprehension(m: Machine, e: ir.Comprehension) -> Value:
         if len(collected) > 1 or containers.only_chooses(e, collected):
             for turn, (_, value) in enumerate(collected):
                 m.heap[made.id].extra[symbols.constant(turn)] = value
+        for turn, value in enumerate(further, len(collected)):
+            m.heap[made.id].extra[symbols.constant(turn)] = value
     return made
 
 
@@ -345,8 +348,14 @@ def _walked(e: ir.Comprehension, scope: Env) -> tuple[symbols.Item, ...]:
     )
 
 
-def _clause(m: Machine, e: ir.Comprehension, depth: int, out: list[tuple[Value | None, Value]]) -> bool:
-    """Runs clause ``depth``; true if the number of elements is not known."""
+def _clause(
+    m: Machine,
+    e: ir.Comprehension,
+    depth: int,
+    out: list[tuple[Value | None, Value]],
+    further: list[Value] | None = None,
+) -> bool:
+    """Runs clause ``depth``; true if the number of elements is not known. ``further`` gets the others."""
     if depth == len(e.generators):
         made_before = len(m.buffers)
         key = evaluate(m, e.key) if e.key is not None else None
@@ -381,8 +390,8 @@ def _clause(m: Machine, e: ir.Comprehension, depth: int, out: list[tuple[Value |
             opened = opened or known is None
         if taken:
             opened = _clause(m, e, depth + 1, out) or opened
-    if elements.listed(m, source) is None and _meets_next(m, e, begin):
-        _again(m, e, source)
+    if further is not None and elements.listed(m, source) is None and _meets_next(m, e, begin):
+        further += _again(m, e, source)
     return opened
 
 
@@ -398,19 +407,25 @@ def _meets_next(m: Machine, e: ir.Comprehension, begin: int) -> bool:
     )
 
 
-def _again(m: Machine, e: ir.Comprehension, source: Value) -> None:
+def _again(m: Machine, e: ir.Comprehension, source: Value) -> list[Value]:
     """Further elements, for what one does to the next: ``[runner.step(batch) for batch in batches]``.
 
-    Of a list of unknown length one element stands for all. The others are held, as the list does.
+    Who gets the list uses them too: ``[self.next_batch() for _ in range(n)]`` of a ring with two slots.
     """
+    m.oracle.choose(
+        m.fresh("several", e.span).symbol, "there are several elements", options=1, relevant=False
+    )
     clause = e.generators[0]
+    made: list[Value] = []
     for turn in (1, 2):
         further: list[tuple[Value | None, Value]] = []
         binding.assign(m, clause.target, containers.nth(m, source, turn, clause.iter.span))
         for condition in clause.tests:
             evaluate(m, condition)
         _clause(m, e, 1, further)
-        m.life.kept += [value for _, value in further]
+        made += [value for _, value in further]
+    m.life.kept += made
+    return made
 
 
 def _clause_over_generator(
