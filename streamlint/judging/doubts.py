@@ -11,7 +11,7 @@ from streamlint.judging.edges import stream_key
 from streamlint.judging.responsibility import answered, is_of_caller
 from streamlint.order.hb import Verdict
 from streamlint.rules import lifetimes
-from streamlint.rules.base import is_entry, place_of, readable, stream_of
+from streamlint.rules.base import is_entry, is_return, place_of, readable, stream_of
 from streamlint.trace import (
     Alloc,
     Barrier,
@@ -89,7 +89,7 @@ def guessed(judged: Judged, problem: Problem) -> set[Doubt]:
     if problem.earlier is None:
         return set()
     both = judged.op(problem.earlier).doubts & judged.op(problem.later).doubts
-    if Doubt.OPAQUE in both:
+    if Doubt.OPAQUE in both or _is_sent_and_kept(judged, problem):
         return {Doubt.GUESSED}
     if judged.trace.provenance is Provenance.OBSERVED:
         return set()
@@ -99,6 +99,18 @@ def guessed(judged: Judged, problem: Problem) -> set[Doubt]:
     used = evidence.memory_of(judged, problem) if any(isinstance(op, Launch) for op in calls) else []
     on_host = bool(used) and all(judged.trace.buffers[number].space.on_host for number in used)
     return {Doubt.GUESSED} if on_host else set()
+
+
+def _is_sent_and_kept(judged: Judged, problem: Problem) -> bool:
+    """Whether an unresolved call only may write an argument, which the caller only may read next.
+
+    ``comm.send(x.data_ptr(), n, peer, self.stream.ptr)``: it may as well read it, and who sends reads on.
+    """
+    assert problem.earlier is not None
+    call, later = judged.op(problem.earlier), judged.op(problem.later)
+    if Doubt.OPAQUE not in call.doubts or not is_return(later) or problem.buffer is None:
+        return False
+    return judged.trace.buffers[problem.buffer].origin is Origin.ARGUMENT
 
 
 def _is_waited_for_behind(judged: Judged, first: OpId, second: OpId) -> bool:

@@ -73,9 +73,12 @@ def _as_buffer(m: Machine, value: SymV, flavor: Flavor) -> BufferV:
         return _moved_pointer(m, guess)
     if guess is not None:
         return guesses.buffer(m, guess)
+    symbol = value.symbol
     if flavor is Flavor.TORCH:
         flavor = flavors.of_arrays(m.project.arrays_of(m.frame.env.module))
-    symbol = value.symbol
+        if flavor is Flavor.DEVICE_ARRAY and known.of_value(m, symbol).space.on_host:
+            # rows: np.ndarray, where only CuPy is imported beside NumPy: np.split(rows, n) is none of CuPy's.
+            flavor = Flavor.ARRAY
     if _is_on_host(symbol):
         view = m.new_buffer(symbols.text_of(symbol), Space.PAGEABLE, Origin.RESULT, flavor, None)
     elif isinstance(symbol, symbols.Attr) and symbol.name == "grad":

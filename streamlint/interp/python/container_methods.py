@@ -97,14 +97,11 @@ def method(
             return extended
         case (("get" | "get_nowait"), _) if held.items and receiver.id in m.monitors:
             # A queue of threads.
-            return held.items.pop(0)
+            return _seen(m, held, held.items.pop(0), span)
         case "popitem", _ if held.shape is Shape.DICT:
             return _pop_item(m, held, receiver, from_front=kwargs.get("last", NONE) == FALSE)
         case (("pop" | "popleft" | "get_nowait"), _):
-            taken = _pop(m, held, receiver, name, args)
-            if symbol_of(taken) in held.told:
-                monitors.see(m, held, symbol_of(taken), span)
-            return taken
+            return _seen(m, held, _pop(m, held, receiver, name, args), span)
         case "get", [at, *rest] if held.shape is Shape.DICT:
             found = held.entries.get(symbol_of(at))
             if found is not None:
@@ -230,6 +227,13 @@ def _sample_of_pairs(items: Sequence[Value]) -> Value | None:
     }
     owner = owners.pop() if len(owners) == 1 and len(values) == len(items) else None
     return None if owner is None else SymV(owner)
+
+
+def _seen(m: Machine, held: HeapObject, taken: Value, span: Span) -> Value:
+    """Who takes what another thread or a host function has put there knows what that knew."""
+    if symbol_of(taken) in held.told:
+        monitors.see(m, held, symbol_of(taken), span)
+    return taken
 
 
 def _pop_item(m: Machine, held: HeapObject, receiver: HeapV, *, from_front: bool) -> Value:
