@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import time
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,11 +20,11 @@ from streamlint.run import engine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from streamlint.finding import Report
     from streamlint.trace import Op, OpId
 
+PACKAGE = Path(__file__).parent.parent / "streamlint"
 HEAD = "import functools, torch\nside = torch.cuda.Stream()\ndef f(x: torch.Tensor, s, t):\n"
 RACE = "    with torch.cuda.stream(side):\n        y = x * 2\n    return y + 1\n"
 
@@ -76,6 +79,40 @@ def test_a_value_is_bounded_where_it_is_made(tmp_path: Path, lines: str) -> None
     assert report.errors == ()
     assert "SL101" in {finding.code for finding in report.findings}, "the rest goes on"
     assert time.process_time() - started < 6
+
+
+NAMES_A_BOUND = re.compile(r"MOST_[A-Z]")
+SAID_BY = {"allows", "allows_entries", "cut"}
+
+
+def bounds_used(path: Path) -> Iterator[tuple[str, bool]]:
+    """The bounds that a module names, and whether it asks ``Budgets`` for them there."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    told = {
+        arg
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in SAID_BY
+        for arg in node.args
+    }
+    for node in ast.walk(tree):
+        name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+        if NAMES_A_BOUND.match(name) and isinstance(getattr(node, "ctx", None), ast.Load):
+            yield name, node in told
+
+
+@pytest.mark.parametrize("part", ["interp", "judging", "order"])
+def test_no_bound_cuts_in_silence(part: str) -> None:
+    """What ends somewhere by itself is a ``Most``, and who asks ``Budgets`` for it has it said."""
+    told: dict[str, bool] = {}
+    for path in sorted((PACKAGE / part).rglob("*.py")):
+        for statement in ast.parse(path.read_text(encoding="utf-8")).body:
+            match statement:
+                case ast.Assign(targets=[ast.Name(id=name)], value=value) if NAMES_A_BOUND.match(name):
+                    assert ast.unparse(value).startswith("Most("), f"{path.name}: {name} has no words"
+                    told.setdefault(name, False)
+        for name, is_said in bounds_used(path):
+            told[name] = told.get(name, False) or is_said
+    assert [name for name, is_told in told.items() if not is_told] == []
 
 
 def test_what_was_left_out_is_named(tmp_path: Path) -> None:

@@ -151,12 +151,12 @@ def test_statistics(project: Path, engine: FakeEngine, capsys: Capture) -> None:
 
 def test_work_that_was_cut_short_is_never_silent(project: Path, engine: FakeEngine, capsys: Capture) -> None:
     engine.statistics = Statistics(exact=5, cut=1, skipped=2)
-    note = "3 functions were too large or too deep to follow to the end.\n"
+    note = "3 functions were too large, too deep or too widely called to follow to the end.\n"
     assert note in run(capsys, "train.py").out
     assert note in run(capsys, "train.py", "--output-format", "json").err
     left = tuple(LeftOut("train.py", name, "paths", 1) for name in "ab")
     engine.statistics = Statistics(exact=5, cut=1, left_out=left)
-    assert "2 functions were too large or too deep" in run(capsys, "train.py").out
+    assert "2 functions were too large, too deep or" in run(capsys, "train.py").out
 
 
 def test_standard_input_stands_in_for_a_file(

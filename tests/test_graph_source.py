@@ -108,7 +108,7 @@ def test_work_of_a_graph_that_waits_for_an_event_from_outside_is_no_graph(tmp_pa
     assert [code for code, _ in codes(tmp_path, body)] == ["SL503"]
 
 
-@pytest.mark.parametrize(("slots", "sure"), [(3, "certain"), (MOST_REGIONS + 1, "possible")])
+@pytest.mark.parametrize(("slots", "sure"), [(3, "certain"), (MOST_REGIONS.number + 1, "possible")])
 def test_many_places_of_one_buffer_are_summed_up(tmp_path: Path, slots: int, sure: str) -> None:
     lines = [f"    out[{i}].copy_(x[{i}])" for i in range(slots)]
     body = "with torch.cuda.graph(graph):\n" + "\n".join(lines) + REFILL.replace("x.fill_", "x[0].fill_")

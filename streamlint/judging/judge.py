@@ -18,7 +18,7 @@ from streamlint.order.conflicts import conflicts
 from streamlint.order.hb import HappensBefore, Verdict
 from streamlint.rules import RULES, sl905_redundant_sync
 from streamlint.rules.base import (
-    MOST_ASSUMPTIONS,
+    BELIEVABLE,
     Judged,
     Place,
     Problem,
@@ -105,7 +105,7 @@ def findings_of(run: Run) -> Iterator[Conditional]:
             for candidate in _candidates(judged, RULES)
             if not evidence.is_hearsay(judged, candidate.problem)
         ]
-        candidates = [one for one in settled if assumptions(one.problem) <= MOST_ASSUMPTIONS]
+        candidates = [one for one in settled if assumptions(one.problem) <= BELIEVABLE]
         for candidate, leader in _leaders(judged, candidates):
             follows = (_finding(leader).pair,) if leader is not None else ()
             problem = candidate.problem

@@ -99,7 +99,9 @@ def summary(outcome: Outcome, style: Style) -> str:
         names = _left_out(outcome)
         cut = max(entries, len(names))  # one that is run may come by several that are left
         were = "function was" if cut == 1 else "functions were"
-        lines.append(f"{cut} {were} too large or too deep to follow to the end{_first(names)}.")
+        lines.append(
+            f"{cut} {were} too large, too deep or too widely called to follow to the end{_first(names)}."
+        )
     if outcome.errors:
         lines.append(f"{counted(len(outcome.errors), 'file')} could not be analyzed; see above.")
     if outcome.stop is not None:

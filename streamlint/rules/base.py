@@ -298,7 +298,7 @@ _ASSUMPTIONS = frozenset(
 _DOUBTFUL = _ASSUMPTIONS | {Doubt.FAR, Doubt.REPORTED}
 
 
-MOST_ASSUMPTIONS = 2
+BELIEVABLE = 2
 """What needs more of them at once is no finding: of such hardly any was true."""
 
 

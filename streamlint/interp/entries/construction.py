@@ -12,6 +12,7 @@ from streamlint.interp.entries import repetition
 from streamlint.interp.facts import classes
 from streamlint.interp.python import instances, unseen_caller
 from streamlint.interp.state import snapshots, symbols
+from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.ends import PathEnds
 from streamlint.interp.state.values import (
     FuncV,
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
     from streamlint.trace import Op
 
 
-MOST_CONSTRUCTIONS = 12
+MOST_CONSTRUCTIONS = Most(12, "constructions")
 """Times that a constructor which does not come to its end is run again, with other answers ..."""
-CONSTRUCTION_STEPS = 4_000
+CONSTRUCTION_STEPS = Most(4_000, "constructions")
 """... and expressions and statements evaluated for it, over all of them."""
 
 
@@ -164,10 +165,9 @@ def _with_other_answers(m: Machine, cls: ir.ClassDecl, before: dict[str, object]
     ``self.layers = found_in(model)``, and ``if self.layers is None: return``.
     """
     waiting = deque(_flipped(m, ()))
-    steps = 0
-    for _ in range(MOST_CONSTRUCTIONS):
-        if not waiting or steps > CONSTRUCTION_STEPS:
-            break
+    allows, runs, steps = m.project.budgets.allows, 0, 0
+    while waiting and allows(MOST_CONSTRUCTIONS, runs + 1) and allows(CONSTRUCTION_STEPS, steps):
+        runs += 1
         forced = waiting.popleft()
         made, whole = _begin_again(m, cls, before, forced)
         if whole:

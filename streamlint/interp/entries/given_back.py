@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.entries.pairs import is_public
 from streamlint.interp.facts import joins
+from streamlint.interp.state.budgets import Most
 from streamlint.trace import Alloc, Copy, Free, KeepAlive, Launch
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from streamlint.interp.entries.runs import Run
     from streamlint.trace import Trace
 
-MOST_GIVING_BACK = 6
+MOST_GIVING_BACK = Most(6, "calls that give memory back")
 """Such sequences of a class."""
 
 
@@ -55,7 +56,6 @@ def sequences(
     Another method that has to do with the same attributes may drop it too: ``load, step, evict, load``. One
     that lets streams wait is for the caller to call where it belongs.
     """
-    number = 0
     for calls in sorted(leaving, key=len):
         first = calls[0]
         if not methods.steps.isdisjoint(calls):
@@ -70,7 +70,4 @@ def sequences(
             and not state.isdisjoint(methods.own[decl.name])
         )
         for dropping in (*([first] if len(calls) > 1 else []), *others):
-            number += 1
-            if number > MOST_GIVING_BACK:
-                return
             yield [methods.by_name[name] for name in (*calls, dropping, first)]

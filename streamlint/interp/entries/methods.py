@@ -24,10 +24,10 @@ from streamlint.interp.entries.pairs import (
     pairs,
     steps_of,
 )
-from streamlint.interp.entries.replaced import sequences
+from streamlint.interp.entries.replaced import MOST_REPLACING, sequences
 from streamlint.interp.entries.runs import PAIR_PATHS, PATHS, PREPARING_PATHS, Entry
 from streamlint.interp.facts import classes, joins, several, touching
-from streamlint.interp.facts.call_needs import Histories
+from streamlint.interp.facts.call_needs import MOST_EARLIER, Histories
 from streamlint.interp.facts.relevance import (
     all_classes,
     callers_first,
@@ -35,6 +35,7 @@ from streamlint.interp.facts.relevance import (
     mentioned_in,
 )
 from streamlint.interp.python import unseen_caller
+from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.values import ClassV, FuncV, HeapV
 from streamlint.models import vocabulary
 
@@ -49,9 +50,9 @@ if TYPE_CHECKING:
 THEN = ", then "
 """Between the calls in the label of an entry that makes several."""
 QUEUED_CALLS = 3
-MOST_PREPARING = 40
+MOST_PREPARING = Most(40, "prepared calls")
 """Public methods of a class that are called after others; of larger ones nobody calls a few only."""
-MOST_QUIET = 6
+MOST_QUIET = Most(6, "prepared calls")
 """Such sequences of a class, one after the other, that may end without anything on a second stream."""
 
 
@@ -81,16 +82,15 @@ def alone_and_in_pairs(
         if (decl not in own or _label(cls, [decl]) in told.plain)
         and not touching.surely(project, module, methods.reach[decl.name])
     ]
-    if len(methods.by_name) > MOST_PAIRED:
-        project.budgets.never_run.add((cls.qualname, "pairs of methods"))
+    project.budgets.allows_entries(MOST_PAIRED, len(methods.by_name), cls.qualname)
     found = pairs(project, module, cls.qualname, public, methods, told)
     histories = _histories(project, module, cls, _called_from_outside(methods))
-    for number, pair in enumerate(found[:MOST_PAIRS], 1):
+    for number, pair in enumerate(found, 1):
+        if not project.budgets.allows_entries(MOST_PAIRS, number, cls.qualname):
+            return
         first, second = pair.first, pair.second
         if first in quiet and second in quiet and not pair.of_module:
             continue
-        if number == MOST_PAIRS < len(found):
-            project.budgets.left_out.add("pairs of methods")
         # A queue that the second method takes from may have to hold more than one element.
         queues = not ir.PUTS.isdisjoint(methods.reach[first.name]) and "len" in second.called
         times = QUEUED_CALLS if queues else 1
@@ -208,15 +208,17 @@ def prepared(project: Project, module: ir.Module, construction: Construction, to
     cls = construction.cls
     methods = methods_of(project, cls)
     public = _called_from_outside(methods)
-    if len(public) > MOST_PREPARING:
+    if not project.budgets.allows_entries(MOST_PREPARING, len(public), cls.qualname):
         return
     histories = _histories(project, module, cls, public)
     quiet = 0
     for decl in callers_first(list(cls.methods.values())):
-        if decl.name not in public or decl.qualname in told.busy or quiet >= MOST_QUIET:
+        if decl.name not in public or decl.qualname in told.busy:
             continue
         if not touching.surely(project, module, histories.reach(decl.name)):
             continue
+        if not project.budgets.allows_entries(MOST_QUIET, quiet + 1, cls.qualname):
+            return
         for every in (False, True):
             before = histories.before(decl.name, every=every)
             entry = _sequence(
@@ -250,7 +252,13 @@ def _histories(project: Project, module: ir.Module, cls: ir.ClassDecl, public: f
         for decl in other.methods.values()
         if any(name for name, _ in decl.given)
     )
-    return Histories(inherited, public, fillers, partial(classes.names_enumeration, project, module))
+    return Histories(
+        inherited,
+        public,
+        fillers,
+        partial(classes.names_enumeration, project, module),
+        lambda count: project.budgets.allows_entries(MOST_EARLIER, count, cls.qualname),
+    )
 
 
 def replaced(project: Project, module: ir.Module, construction: Construction, told: Told) -> Iterator[Entry]:
@@ -262,7 +270,9 @@ def replaced(project: Project, module: ir.Module, construction: Construction, to
     methods = methods_of(project, cls)
     public = _called_from_outside(methods)
     histories = _histories(project, module, cls, public)
-    for order in sequences(module, methods, launching, histories):
+    for number, order in enumerate(sequences(module, methods, launching, histories), 1):
+        if not project.budgets.allows_entries(MOST_REPLACING, number, cls.qualname):
+            return
         entry = _sequence(project, module, construction, order, methods, repeat=False)
         if not told.was_run(entry.label):
             shown = told.shows_order(cls, [decl.name for decl in order])
@@ -276,7 +286,9 @@ def dropping(project: Project, module: ir.Module, construction: Construction, to
     if not leaving:
         return
     methods = methods_of(project, cls)
-    for order in given_back.sequences(module, methods, leaving):
+    for number, order in enumerate(given_back.sequences(module, methods, leaving), 1):
+        if not project.budgets.allows_entries(given_back.MOST_GIVING_BACK, number, cls.qualname):
+            return
         entry = _sequence(project, module, construction, order, methods, repeat=False)
         shown = told.shows_order(cls, [decl.name for decl in order])
         yield replace(entry, order_in_sight=shown)

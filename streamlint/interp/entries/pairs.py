@@ -12,6 +12,7 @@ from streamlint import ir
 from streamlint.frozen import frozen
 from streamlint.interp.facts.relevance import queues_work
 from streamlint.interp.library import hooks
+from streamlint.interp.state.budgets import Most
 from streamlint.models.torch import SAVED_TENSORS_HOOKS
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from streamlint.interp.entries.progress import Told
     from streamlint.interp.state.project import Project
 
-MOST_PAIRS = 12
+MOST_PAIRS = Most(12, "pairs of methods")
 
 PUBLIC_SPECIALS = frozenset(
     {"__call__", "__next__", "__iter__", "__getitem__", "__enter__", "__exit__", "__len__"}
@@ -165,7 +166,7 @@ def called_of(methods: Mapping[str, ir.FunctionDecl]) -> frozenset[str]:
     return frozenset().union(*(decl.called & decl.members & methods.keys() - {decl.name} for decl in callers))
 
 
-MOST_PAIRED = 200
+MOST_PAIRED = Most(200, "pairs of methods")
 """Public methods of a class that are looked at for pairs: of a generated class there are millions."""
 
 
@@ -183,7 +184,7 @@ def pairs(
     """
     chosen = set(public)
     others = [decl for decl in methods.by_name.values() if is_public(decl) and decl not in chosen]
-    public, others = public[:MOST_PAIRED], others[:MOST_PAIRED]
+    public, others = public[: MOST_PAIRED.number], others[: MOST_PAIRED.number]
     wide = {name: through_functions(module, names) for name, names in methods.reach.items()}
     state = state_of(module)
     found: list[Pair] = []

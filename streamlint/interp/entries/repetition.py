@@ -38,7 +38,8 @@ class State:
         return self.numbers, arrangement.moved(self.stands, before.stands)
 
 
-MOST_CALLS = 6
+CALLS = 6
+"""Calls in a row of what never comes back to the state in which it was."""
 
 
 def state(m: Machine, made: HeapV | None, born: int | None = None) -> State:
@@ -98,7 +99,7 @@ def until_repeated(
     """
     seen = [before.since(before)]
     number = first + 1
-    while (now := state(m, made, before.born).since(before)) not in seen and number < first + MOST_CALLS:
+    while (now := state(m, made, before.born).since(before)) not in seen and number < first + CALLS:
         seen.append(now)
         call(number)
         number += 1

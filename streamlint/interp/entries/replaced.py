@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.interp.entries.pairs import is_public, state_of, through_functions
+from streamlint.interp.state.budgets import Most
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from streamlint.interp.entries.pairs import Methods
     from streamlint.interp.facts.call_needs import Histories
 
-MOST_REPLACING = 6
+MOST_REPLACING = Most(6, "calls between a capture and its launch")
 """Such sequences of a class."""
 
 
@@ -30,7 +31,6 @@ def sequences(
     captured. What the capture itself needs comes before it: ``allocate(rows)``, ``capture()``.
     """
     variables = state_of(module)
-    number = 0
     for *before, last in sorted(launching, key=len):
         own = frozenset().union(*(methods.own[name] for name in ("__init__", *before) if name in methods.own))
         wide = frozenset().union(*(through_functions(module, methods.reach[name]) for name in before))
@@ -41,9 +41,6 @@ def sequences(
             reached = through_functions(module, methods.reach[decl.name])
             if own.isdisjoint(_given(methods, decl)) and not reached & wide & variables:
                 continue
-            number += 1
-            if number > MOST_REPLACING:
-                return
             yield [*(methods.by_name[name] for name in before), decl, methods.by_name[last]]
 
 

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from streamlint import ir
+from streamlint.interp.state.budgets import Most
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-MOST_EARLIER = 5
+MOST_EARLIER = Most(5, "prepared calls")
 """Calls before the one in question."""
 
 
@@ -55,13 +56,16 @@ class Histories:
         public: frozenset[str],
         fillers: frozenset[str],
         is_enumeration: Callable[[str], bool],
+        fits: Callable[[int], bool],
     ) -> None:
+        """``fits``: whether so many calls before another one are within ``MOST_EARLIER``."""
         self._inherited = inherited
         self._methods = {name: decls[0] for name, decls in inherited.items()}
         self._public = public
         # self.queue.append(x), and self.groups[-1].push(x) of a class that keeps it
         self._fillers = ir.FILLS | fillers
         self._is_enumeration = is_enumeration
+        self._fits = fits
         self._known: dict[str, Uses] = {}
         self._reached_names: dict[str, frozenset[str]] = {}
 
@@ -80,7 +84,7 @@ class Histories:
                 if wanted and other not in asked and not any(self._is_step(o, other) for o in (name, *order)):
                     self._require(other, order, asked)
             order.append(name)
-        return tuple(order[:-1]) if len(order) <= MOST_EARLIER + 1 else ()
+        return tuple(order[:-1]) if self._fits(len(order) - 1) else ()
 
     def needs(self, name: str, earlier: str) -> bool:
         """Whether a method uses what only another one has set: by itself it works with what is not known.

@@ -17,6 +17,7 @@ from streamlint import ir
 from streamlint.frozen import frozen
 from streamlint.interp.facts import classes, kinds, scopes, touching, writes
 from streamlint.interp.facts.relevance import all_classes
+from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.scope import Target
 from streamlint.interp.state.values import ClassV
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from streamlint.interp.state.scope import Scope
     from streamlint.source import Span
 
-MOST_STEPS = 6
+MOST_STEPS = Most(6, "the class of what is passed")
 """Names, attributes and parameters that are followed from an argument to the call that makes it."""
 FEWEST_WORDS = 2
 """Members that code uses, and arguments that it passes to one, before they tell the class of an object."""
@@ -59,7 +60,7 @@ def of_parameter(project: Project, target: Target, param: str) -> Given | None:
     return _kept(
         project,
         (target.span, param),
-        lambda: _shown(project, target, param, MOST_STEPS),
+        lambda: _shown(project, target, param, MOST_STEPS.number),
         lambda: _guessed_parameter(project, target, param),
     )
 
@@ -169,6 +170,7 @@ def _calls(project: Project, target: Target) -> Iterator[tuple[Scope, ir.Call]]:
 def _of_expression(project: Project, scope: Scope, e: ir.Expr, steps: int) -> ir.ClassDecl | None:
     """The class of what an expression stands for: a call of the class, or what holds the object it made."""
     if steps <= 0:
+        project.budgets.cut(MOST_STEPS)
         return None
     match e:
         case ir.Call(func=ir.Name() | ir.Attr() as func):

@@ -16,6 +16,7 @@ from streamlint.interp.facts import classes, flags, kinds, places, scopes, write
 from streamlint.interp.facts.kinds import NOTHING, PLAIN, Fact, Kind, joined, surest
 from streamlint.interp.facts.relevance import all_classes
 from streamlint.interp.state import symbols
+from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.scope import Scope, Target
 from streamlint.interp.state.values import ApiV, ClassV, FuncV
@@ -63,7 +64,7 @@ class Facts:
         known = self._answers.get(question)
         if known is not None:
             return known
-        if question in self._open or len(self._open) > _DEEPEST:
+        if question in self._open or not self.project.budgets.allows(MOST_OPEN, len(self._open)):
             self._cut |= self._open & {question} or self._open
             return NOTHING
         self._open.add(question)
@@ -390,7 +391,8 @@ class Facts:
         return places.meant(e, lambda inner: self.of_expression(scope, inner))
 
 
-_DEEPEST = 24
+MOST_OPEN = Most(24, "what values are")
+"""Questions that lead to each other."""
 
 
 def _is_none(e: ir.Expr) -> bool:

@@ -38,10 +38,7 @@ def relevant_names(project: Project, module: ir.Module) -> frozenset[str]:
         for cls in all_classes(module)
         if any(touching.touches(project, d) for d in cls.methods.values())
     }
-    for _ in range(3):
-        more = {decl.name for decl in decls if not hot.isdisjoint(decl.names)} - {"__init__"}
-        if more <= hot:
-            break
+    while more := {decl.name for decl in decls if not hot.isdisjoint(decl.names)} - {"__init__"} - hot:
         hot |= more
     return frozenset(hot)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 from streamlint.interp.facts import touching
 from streamlint.interp.facts.relevance import all_classes
+from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.scope import Scope, Target
 from streamlint.interp.state.values import ClassV, FuncV, ModuleV
@@ -36,7 +37,7 @@ def calls_of(project: Project, target: Target) -> list[tuple[Scope, ir.Call]]:
     return project.once(_CALLS, target.span, lambda: list(calls_in(project, target, module)))
 
 
-MOST_MODULES = 12
+MOST_MODULES = Most(12, "callers in other modules")
 """Other modules that are searched for calls: what more of them call is passed all kinds of things."""
 
 
@@ -48,7 +49,7 @@ def calls_elsewhere(project: Project, target: Target) -> list[tuple[Scope, ir.Ca
 def _elsewhere(project: Project, target: Target) -> Iterator[tuple[Scope, ir.Call]]:
     nested = "." in target.called.qualname
     others = [name for name in project.calling(target.name) if name != target.module and not nested]
-    for name in others if len(others) <= MOST_MODULES else ():
+    for name in others if project.budgets.allows(MOST_MODULES, len(others)) else ():
         module = project.module(name)
         if module is not None:
             yield from calls_in(project, target, module)

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from streamlint.interp.state.project import Project
 
-_ROUNDS = 4
-"""How often a value is handed on from one name to another."""
 _HOLDS = vocabulary.MAKES_STREAM | vocabulary.MAKES_EVENT | vocabulary.MAKES_GRAPH | vocabulary.GIVES_STREAM
 
 
@@ -118,10 +116,7 @@ def _holders(module: ir.Module) -> frozenset[str]:
     makers = vocabulary.known_to(module.roots, _HOLDS) - _foreign(module)
     known = frozenset[str]()
     gifts = _plain(module)
-    for _ in range(_ROUNDS):
-        more = {name for name, sources in gifts if not sources.isdisjoint(makers | known)}
-        if more <= known:
-            break
+    while more := {name for name, sources in gifts if not sources.isdisjoint(makers | known)} - known:
         known |= more
     return known
 

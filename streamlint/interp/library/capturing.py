@@ -14,12 +14,6 @@ if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
 
-MOST_REGIONS = 32
-"""Places of one buffer that a graph keeps apart."""
-_RELAXED_HANDLE = 2
-_DEFAULT_RELAXED = frozenset({Lib.CUPY, Lib.CORE})
-"""``Stream.begin_capture()`` and ``begin_building()`` are relaxed unless told otherwise."""
-
 _RELAXED_HANDLE = 2
 _DEFAULT_RELAXED = frozenset({Lib.CUPY, Lib.CORE})
 """``Stream.begin_capture()`` and ``begin_building()`` are relaxed unless told otherwise."""

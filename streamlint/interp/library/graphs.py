@@ -151,7 +151,7 @@ def end(
     m.emit(EndCapture(m.site(span), m.lane, doubts, stream=stream, graph=made))
     recording = m.captures.ended.get(stream)
     if isinstance(graph, GraphV) and recording is not None:
-        recording.sum_up(m.buffers)
+        recording.sum_up(m.buffers, m.project.budgets)
         if recording.pool is not None and any(buffer in m.life.captured for buffer, _, _ in recording.modes):
             recording.modes[_pool(m, graph, recording.pool)] = Mode.WRITE
         m.recordings[graph.id] = recording

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from streamlint import ir, models
 from streamlint.frozen import frozen
 from streamlint.interp.library import kernel_places
+from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.values import ApiV, FuncV
 from streamlint.models import numba as numba_model
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
 
-_DEEP = 3
+MOST_DEEP = Most(3, "device functions that call others")
 """How many device functions deep a parameter is followed."""
 
 
@@ -78,7 +79,7 @@ class Use:
 _USES: Kept[tuple[Span, int], dict[str, Use] | None] = Kept()
 
 
-def python_uses(m: Machine, func: FuncV, depth: int = _DEEP) -> dict[str, Use] | None:
+def python_uses(m: Machine, func: FuncV, depth: int = MOST_DEEP.number) -> dict[str, Use] | None:
     """By parameter, in order: what the kernel's body does with it. None if there is no body."""
     asked = (func.function.span, depth)
     return m.project.once(_USES, asked, lambda: _uses(m, func, depth))
@@ -176,14 +177,19 @@ class _Body:
         if last.removeprefix("atomic_") in _ATOMICS and isinstance(called, ir.Attr):
             self._note(given[0][1] if given and given[0][0] == 0 else "", Mode.UPDATE)
             return
-        plain = isinstance(called, ir.Name) and self.depth
-        inner = self.m.project.member(self.function.module, last) if plain else None
-        uses = python_uses(self.m, inner, self.depth - 1) if isinstance(inner, FuncV) else None
+        inner = self.m.project.member(self.function.module, last) if isinstance(called, ir.Name) else None
+        uses = self._of_device_function(inner) if isinstance(inner, FuncV) else None
         known = list(uses.values()) if uses is not None else []
         for i, name in given:
             use = known[i] if i < len(known) else Use(Mode.UPDATE)
             if use.mode is not None:
                 self._note(name, use.mode, indexed=use.indexed)
+
+    def _of_device_function(self, func: FuncV) -> dict[str, Use] | None:
+        if not self.depth:
+            self.m.project.budgets.cut(MOST_DEEP)
+            return None
+        return python_uses(self.m, func, self.depth - 1)
 
 
 def _base(e: ir.Expr) -> str:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from streamlint.interp.state import flavors
+from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.values import Flavor, FuncV, HeapV, PartialV, Shape, Value
 from streamlint.models.torch import SAVED_TENSORS_HOOKS
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from streamlint.interp.state.values import BufferV
     from streamlint.source import Span
 
-MOST_SAVED = 4
+MOST_SAVED = Most(4, "saved tensors of a block")
 """Tensors of one block that are followed into its hooks."""
 _PACK, _UNPACK = "pack_hook", "unpack_hook"
 
@@ -73,7 +74,9 @@ def saves(m: Machine, operands: Sequence[BufferV], span: Span) -> None:
         for view in operands:
             tensor = view.flavor in (Flavor.TORCH, Flavor.OPAQUE) and flavors.library(view) is not None
             known = any(view.id == saved for saved, _, _ in m.saved)
-            if tensor and not known and not m.space(view).on_host and len(m.saved) < MOST_SAVED:
+            if not tensor or known or m.space(view).on_host:
+                continue
+            if m.project.budgets.allows(MOST_SAVED, len(m.saved) + 1):
                 m.saved.append((view.id, unpack, m.python.call(m, pack, [view], {}, span)))
     finally:
         m.saving = (pack, unpack)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from streamlint.interp.facts import classes
 from streamlint.interp.library import devices, escape, tensors
 from streamlint.interp.state import arguments, elements, lifetime
+from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.ends import PathEnds, Returned
 from streamlint.interp.state.project import FRAMEWORKS
 from streamlint.interp.state.put_off import Sleeper
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 _THREAD = "thread"
 _RESULT = "(result)"
 """Where a future keeps what its function returned: not a name that code can ask for."""
-MOST_WAKES = 3
+MOST_WAKES = Most(3, "wakes of a thread")
 """Times that a thread is seen to take something from a queue that was empty when it came there."""
 
 
@@ -179,7 +180,7 @@ def wake(m: Machine, queue: HeapV, name: str, span: Span) -> None:
         # The thread holds what it takes until it is done with it: self.tasks.put(Task(page, done))
         taken = tensors.buffers_in(m, m.heap[queue.id].items, unknown=False, objects=True)
         lifetime.escapes(m, taken, span)
-        if sleeper.wakes < MOST_WAKES:
+        if m.project.budgets.allows(MOST_WAKES, sleeper.wakes + 1):
             _run(m, sleeper.thread, sleeper.target, sleeper.args, sleeper.kwargs, span, sleeper.wakes + 1)
 
 

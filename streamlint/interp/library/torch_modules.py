@@ -112,8 +112,8 @@ def given(m: Machine, owner: Symbol, name: str, args: list[Value], *, layer: boo
     return SymV(symbols.Item(symbols.Attr(owner, model.MODULE_PARTS[name]), asked))
 
 
-MOST_LISTED = 6
-"""Parameters that are told apart: more than a loop has passes."""
+LISTED = 6
+"""Parameters that are told apart: as many as a loop over them has passes."""
 
 
 def listed(m: Machine, owner: Symbol, name: str, *, layer: bool = False) -> HeapV:
@@ -130,7 +130,7 @@ def listed(m: Machine, owner: Symbol, name: str, *, layer: bool = False) -> Heap
             else whole
         )
     all_of = symbols.Attr(owner, kind)
-    owned = [SymV(_nth(all_of, number)) for number in range(MOST_LISTED)]
+    owned = [SymV(_nth(all_of, number)) for number in range(LISTED)]
     items: list[Value] = list(owned)
     if named:
         named_so = symbols.Attr(all_of, "name")

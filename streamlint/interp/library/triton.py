@@ -13,6 +13,7 @@ from streamlint import ir
 from streamlint.interp.library import kernel_places
 from streamlint.interp.library.kernels import Use, mode_of
 from streamlint.interp.state import arguments, symbols
+from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.values import ConstV, FuncV, SymV, Value
 from streamlint.models import triton
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
 
-_DEEP = 3
+MOST_DEEP = Most(3, "device functions that call others")
 """How many device functions deep a pointer is followed."""
 _PASSES = 2
 """A pointer that a loop moves shows in the second: ``load(ptr)`` at its start, ``ptr = other`` at its end."""
@@ -38,7 +39,7 @@ def uses(
     func: FuncV,
     args: Sequence[Value] = (),
     kwargs: Mapping[str, Value] | None = None,
-    depth: int = _DEEP,
+    depth: int = MOST_DEEP.number,
 ) -> dict[str, Use] | None:
     """By parameter, in order. None if the body cannot be read, or a pointer goes where it is not followed."""
     try:
@@ -251,7 +252,7 @@ class _Body:
         if not any(bases for _, bases in given):
             return
         found = self.m.project.member(self.module, name)
-        inner = self._uses_of(found, call) if isinstance(found, FuncV) and self.depth else None
+        inner = self._uses_of(found, call) if isinstance(found, FuncV) else None
         if inner is None:
             self.lost = self.lost or name not in triton.HARMLESS
             return
@@ -265,6 +266,9 @@ class _Body:
 
     def _uses_of(self, helper: FuncV, call: ir.Call) -> dict[str, Use] | None:
         """What a device function does, for the constants that it is given here."""
+        if not self.depth:
+            self.m.project.budgets.cut(MOST_DEEP)
+            return None
         values = [(arg.keyword, _as_value(folded(arg.value, self.known))) for arg in call.args]
         args = [value for keyword, value in values if keyword is None]
         kwargs = {keyword: value for keyword, value in values if keyword is not None}

@@ -98,9 +98,7 @@ def opaque(
         m.unseen.append(len(m.ops))
     if not tensors_given or (keeps and not registered):
         return m.result(
-            function,
-            span,
-            tuple(value for value in (*values, *holds) if not isinstance(value, ConstV))[:6],
+            function, span, tuple(value for value in (*values, *holds) if not isinstance(value, ConstV))
         )
     if launched:
         return _takes_pointers(m, name, values, launched, span)
@@ -109,7 +107,7 @@ def opaque(
             tensors.read_on_host(m, view, span, last, opaque=True)
         return m.result(function, span)
     if escape.carries_order(m, values):
-        return m.result(function, span, tuple(values[:6]))
+        return m.result(function, span, tuple(values))
     fills = _filled(m, function, tensors_given) if isinstance(function, str) else ()
     # self.experts[key](x): no end of a key is what it is called
     told = last if last.isidentifier() else spelling.called(m, span) or last
@@ -218,7 +216,7 @@ def _takes_pointers(m: Machine, name: str, values: list[Value], views: list[Buff
         m.emit(Launch(m.site(span), m.lane, _ASSUMED, stream=streams[0].id, accesses=accesses, name=name))
     else:
         escape.through(m, values, span, name)
-    return m.result(name, span, tuple(values[:6]))
+    return m.result(name, span, tuple(values))
 
 
 def _status_check(values: list[Value]) -> Value | None:

@@ -333,7 +333,7 @@ def _text(m: Machine, name: str, args: list[Value], span: Span) -> Value:
             return m.fresh(name, span)
 
 
-MOST_LISTED = 512
+LISTED = 512
 """Numbers of a range that are listed; a longer one counts like one of unknown length."""
 
 
@@ -341,8 +341,8 @@ def _range(m: Machine, args: list[Value], span: Span) -> Value:
     del span
     numbers = [a.value for a in args if isinstance(a, ConstV) and isinstance(a.value, int)]
     if len(numbers) == len(args) and numbers and not (len(numbers) == 3 and numbers[2] == 0):
-        counted = range(*numbers)[: MOST_LISTED + 1]
-        if len(counted) <= MOST_LISTED:
+        counted = range(*numbers)[: LISTED + 1]
+        if len(counted) <= LISTED:
             return m.new_list((ConstV(i) for i in counted), kind="range")
     start = args[0] if len(args) > 1 else ConstV(0)
     step = args[2] if len(args) > 2 else ConstV(1)

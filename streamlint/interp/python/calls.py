@@ -203,7 +203,7 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
             return weakly.referred(m, func)
         case SymV(symbol) if m.makers.get(symbol) in host.MAKE_CLASSES:
             # Handle = namedtuple("Handle", "ptr"): an object that keeps what it is given.
-            return m.fresh("object", span, (*args, *kwargs.values())[:6])
+            return m.fresh("object", span, (*args, *kwargs.values()))
         case SymV(symbol):
             torch_modules.is_given(m, func, args)
             hooks.before_call(m, func, args, span)
@@ -427,7 +427,7 @@ def _symbolic_method(
         return tensor_methods.method(m, view, name, args, kwargs, span)
     # worker = object.__new__(Worker); worker.event = e: what was stored in it goes along.
     stored = [value for key, value in m.roles.items() if symbols.is_under(key, receiver.symbol)]
-    holds = (*receiver.holds, *stored[:8])
+    holds = (*receiver.holds, *stored)
     return unresolved.opaque(m, symbols.Attr(receiver.symbol, name), args, kwargs, span, holds=holds)
 
 

@@ -15,6 +15,7 @@ from streamlint import ir
 from streamlint.interp.facts import classes, modules, scopes, touching, writes
 from streamlint.interp.python import containers
 from streamlint.interp.state import arguments, naming, symbols
+from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.decisions import Oracle
 from streamlint.interp.state.ends import PathEnds
 from streamlint.interp.state.kept import Kept
@@ -41,10 +42,10 @@ if TYPE_CHECKING:
     from streamlint.interp.state.symbols import Symbol
     from streamlint.source import Span
 
-MOST_STEPS = 10
+MOST_STEPS = Most(10, "where a stream comes from")
 """Names, attributes and calls that are followed from an expression to what makes the stream."""
 
-MOST_ATTEMPTS = 4
+MOST_ATTEMPTS = Most(4, "where a stream comes from")
 """Paths tried through the code that makes a stream."""
 
 
@@ -87,7 +88,7 @@ def element(m: Machine, owner: ir.ClassDecl | ir.Module, name: str) -> Value | N
         return None
 
     def find() -> Value | None:
-        return next((v for scope, e in put if (v := _value(m, scope, e, MOST_STEPS)) is not None), None)
+        return next((v for scope, e in put if (v := _value(m, scope, e)) is not None), None)
 
     where = owner.name if isinstance(owner, ir.Module) else f"{owner.module}:{owner.qualname}"
     value = _once(m, f"element of {name} of {where}", find)
@@ -116,9 +117,9 @@ def _origin(m: Machine, symbol: Symbol) -> Value | None:
     given = arguments.passed(symbol)
     target = m.targets.get(given.call) if given is not None and given.is_argument else None
     if given is not None and target is not None:
-        return _passed(m, target, given.name, MOST_STEPS) or _of_annotated_class(m, target, given.name)
+        return _passed(m, target, given.name) or _of_annotated_class(m, target, given.name)
     owner = m.owners.get(symbol)
-    return _attribute(m, *owner, MOST_STEPS) if owner is not None else None
+    return _attribute(m, *owner) if owner is not None else None
 
 
 def _of_annotated_class(m: Machine, target: Target, param: str) -> Value | None:
@@ -143,9 +144,7 @@ def _part(m: Machine, value: Value, part: symbols.Attr | symbols.Item) -> Value 
         if not isinstance(found, SymV) or cls is None:
             return found
         # Ring(stream=torch.cuda.Stream()), where Ring is a dataclass
-        made = _attribute(m, cls, part.name, MOST_STEPS) or _passed(
-            m, Target(None, cls), part.name, MOST_STEPS
-        )
+        made = _attribute(m, cls, part.name) or _passed(m, Target(None, cls), part.name)
         return made if made is not None else found
     index = _index(part.at)
     return containers.index(m, value, index, span) if index is not None else None
@@ -162,7 +161,7 @@ def _index(at: Symbol) -> Value | None:
             return None
 
 
-def _passed(m: Machine, target: Target, param: str, steps: int) -> Value | None:
+def _passed(m: Machine, target: Target, param: str, steps: int = MOST_STEPS.number) -> Value | None:
     """What the calls in the module of a function or class pass for a parameter, if that is known."""
 
     def find() -> Value | None:
@@ -193,9 +192,10 @@ def _once(m: Machine, what: str, find: Callable[[], Value | None]) -> Value | No
 # ----------------------------------------------------------------------------- expressions
 
 
-def _value(m: Machine, scope: Scope, e: ir.Expr, steps: int) -> Value | None:
+def _value(m: Machine, scope: Scope, e: ir.Expr, steps: int = MOST_STEPS.number) -> Value | None:
     """The stream or event that an expression stands for, or a container of some; None if that is not seen."""
     if steps <= 0:
+        m.project.budgets.cut(MOST_STEPS)
         return None
     match e:
         case ir.Name(id=name):
@@ -250,7 +250,7 @@ def _name(m: Machine, scope: Scope, name: str, steps: int) -> Value | None:
     return value if _holds_order(m, value) else None
 
 
-def _attribute(m: Machine, cls: ir.ClassDecl, name: str, steps: int) -> Value | None:
+def _attribute(m: Machine, cls: ir.ClassDecl, name: str, steps: int = MOST_STEPS.number) -> Value | None:
     """What a method of a class puts into an attribute of its object."""
 
     def find() -> Value | None:
@@ -275,7 +275,7 @@ def given_by_others(m: Machine, cls: ir.ClassDecl, name: str) -> Value | None:
         for other in m.project.mentioning(name):
             module = m.project.module(other) if other != cls.module else None
             for scope, e in scopes.put_on_others(m.project, module, name) if module is not None else ():
-                value = _value(m, scope, e, MOST_STEPS)
+                value = _value(m, scope, e)
                 if value is not None:
                     return value
         return None
@@ -327,7 +327,8 @@ def _made(m: Machine, scope: Scope, e: ir.Call | ir.Comprehension) -> Value | No
             name: SymV(symbols.Local(scope.name, name)) for name in scopes.local_names(scope.function)
         }
         waiting: list[tuple[int, ...]] = [()]
-        for attempt in range(MOST_ATTEMPTS):
+        attempt = 0
+        while waiting and m.project.budgets.allows(MOST_ATTEMPTS, attempt + 1):
             oracle = Oracle(waiting.pop(0))
             value = _evaluated(m, scope, e, local, oracle)
             if value is not None and _holds_order(m, value):
@@ -336,8 +337,7 @@ def _made(m: Machine, scope: Scope, e: ir.Call | ir.Comprehension) -> Value | No
             if not attempt:
                 # return None, nullcontext() on another path
                 waiting += [(*chosen[:at], 1 - choice) for at, choice in enumerate(chosen)]
-            if not waiting:
-                break
+            attempt += 1
         return None
 
     return _once(m, f"{e.span.path}:{e.span.line}:{e.span.col}", find) if _may_make(m, scope, e) else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.values import BufferV, EventV, HeapV, Shape, StreamV, TupleV, Value
 
 if TYPE_CHECKING:
@@ -18,10 +19,9 @@ if TYPE_CHECKING:
 Arrangement: TypeAlias = "tuple[tuple[str, object], ...]"
 """Places, and what stands there."""
 
-MOST_SLOTS = 8
+LARGEST_RING = 8
 """A longer list is no ring of slots."""
-MOST_PLACES = 200
-"""Of more nobody knows what they are for."""
+MOST_PLACES = Most(200, "places at which streams and memory stand")
 
 
 def of(m: Machine, roots: Iterable[tuple[str, Value]], before: int) -> Arrangement:
@@ -32,19 +32,19 @@ def of(m: Machine, roots: Iterable[tuple[str, Value]], before: int) -> Arrangeme
     found: list[tuple[str, object]] = []
     seen: set[int] = set()
     waiting = list(roots)
-    while waiting and len(found) < MOST_PLACES:
+    while waiting and m.project.budgets.allows(MOST_PLACES, len(found) + 1):
         place, value = waiting.pop()
         match value:
             case BufferV(number, region) if number < before:
                 found.append((place, ("memory", number, region)))
             case StreamV(number) | EventV(number):
                 found.append((place, (type(value).__name__, number)))
-            case TupleV(items) if len(items) <= MOST_SLOTS:
+            case TupleV(items) if len(items) <= LARGEST_RING:
                 waiting += [(f"{place}.{i}", item) for i, item in enumerate(items)]
             case HeapV(number) if number not in seen:
                 seen.add(number)
                 held = m.heap[number]
-                if held.shape is Shape.LIST and not held.open and len(held.items) <= MOST_SLOTS:
+                if held.shape is Shape.LIST and not held.open and len(held.items) <= LARGEST_RING:
                     waiting += [(f"{place}.{i}", item) for i, item in enumerate(held.items)]
                 elif held.shape is Shape.INSTANCE:
                     waiting += [(f"{place}.{name}", item) for name, item in sorted(held.attrs.items())]

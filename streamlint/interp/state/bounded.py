@@ -6,7 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from streamlint.interp.state import symbols
-from streamlint.interp.state.budgets import LIMITS
+from streamlint.interp.state.budgets import LIMITS, Most
 from streamlint.interp.state.values import ConstV, SymV, TupleV, Value, symbol_of
 
 if TYPE_CHECKING:
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from streamlint.interp.state.symbols import Plain
     from streamlint.interp.state.values import HeapObject
 
-_HELD = 64
-"""Parts of a value too large that are kept, so that unknown code may order the streams among them."""
+MOST_HELD = Most(64, "parts of an unknown value")
+"""Parts that are kept, so that unknown code may order the streams among them."""
 
 
 def constant(value: Plain) -> Value:
@@ -56,7 +56,7 @@ def tuple_of(items: Iterable[Value]) -> TupleV | SymV:
     made = TupleV(tuple(islice(items, LIMITS.elements + 1)))
     if made.size <= LIMITS.elements:
         return made
-    return SymV(symbol_of(made), tuple(islice(dict.fromkeys(_leaves(made)), _HELD)))
+    return SymV(symbol_of(made), tuple(islice(dict.fromkeys(_leaves(made)), MOST_HELD.number)))
 
 
 def _leaves(value: TupleV) -> Iterator[Value]:

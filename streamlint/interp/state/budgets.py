@@ -60,6 +60,18 @@ class Limits:
 LIMITS = Limits()
 
 
+@frozen()
+class Most:
+    """A bound of its own, where what is bounded is done: ``MOST_WAKES = Most(3, "wakes of a thread")``.
+
+    It is asked of ``Budgets`` only, so that none cuts anything in silence.
+    """
+
+    number: int
+    what: str
+    """What is left out beyond it, for the summary."""
+
+
 class FileCut(Exception):
     """The budget of the whole file ran out: what was found so far stands, and the rest is left out."""
 
@@ -92,6 +104,22 @@ class Budgets:
     """Classes and functions some of whose entries were not run at all, with what these are."""
     _started: float = field(default_factory=time.process_time)
     _size: int = field(default_factory=resident)
+
+    def allows(self, most: Most, count: int) -> bool:
+        """Whether so many are within a bound; if not, the running entry leaves something out."""
+        if count > most.number:
+            self.cut(most)
+        return count <= most.number
+
+    def cut(self, most: Most) -> None:
+        """A bound is reached, and the running entry leaves something out."""
+        self.left_out.add(most.what)
+
+    def allows_entries(self, most: Most, count: int, owner: str) -> bool:
+        """The same where the entries of a class or a function are chosen: some are not run at all."""
+        if count > most.number:
+            self.never_run.add((owner, most.what))
+        return count <= most.number
 
     def taken(self) -> frozenset[str]:
         """What was left out since the last call."""

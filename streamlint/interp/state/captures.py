@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from streamlint.interp.state.budgets import Budgets, Most
 from streamlint.trace import (
     WHOLE,
     Access,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
     from streamlint.interp.state.values import Value
 
-MOST_REGIONS = 32
+MOST_REGIONS = Most(32, "places of what was captured")
 """Places of one buffer that a graph keeps apart."""
 
 
@@ -65,7 +66,7 @@ class Recording:
             # What the graph itself writes first, it does not read from before.
             self.modes[place] = access.mode if known in (None, access.mode) else _both(known)
 
-    def sum_up(self, buffers: Mapping[BufferId, Buffer]) -> None:
+    def sum_up(self, buffers: Mapping[BufferId, Buffer], budgets: Budgets) -> None:
         """Called when the capture ends: a launch then costs a few accesses a buffer, whatever was captured.
 
         What is copied from pageable memory is read when the copy is captured, or not to be captured at all.
@@ -77,7 +78,7 @@ class Recording:
         for (buffer, region, doubts), mode in known.items():
             if self.lost or buffers[buffer].space is Space.PAGEABLE:
                 continue
-            many = regions[buffer] > MOST_REGIONS
+            many = not budgets.allows(MOST_REGIONS, regions[buffer])
             place = (buffer, WHOLE, doubts | {Doubt.ALIAS}) if many else (buffer, region, doubts)
             old = self.modes.get(place, mode)
             self.modes[place] = mode if old is mode else Mode.UPDATE

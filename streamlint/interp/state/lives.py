@@ -5,32 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from streamlint.interp.state.values import (
-    BufferV,
-    Flavor,
-    Value,
-)
 from streamlint.models.schema import Lib
-from streamlint.trace import (
-    BufferId,
-    Doubt,
-    LaneId,
-    MonitorId,
-    StreamId,
-)
 
 if TYPE_CHECKING:
     from streamlint.interp.state.symbols import Symbol
+    from streamlint.interp.state.values import (
+        BufferV,
+        Flavor,
+        Value,
+    )
     from streamlint.source import Span
-    from streamlint.trace import Buffer
-
-USES_LOOKED_AT = 24
-"""The last ops before an allocation: what they used may be what it gets."""
-_DIFFERENTIABLE = (Flavor.TORCH, Flavor.OPAQUE)
-_ALIAS = frozenset({Doubt.ALIAS})
-_UNSEEN = frozenset({Doubt.ESCAPE})
-_CALLS = frozenset({Doubt.CALLS})
-_PATH = frozenset({Doubt.PATH})
+    from streamlint.trace import (
+        Buffer,
+        BufferId,
+        LaneId,
+        MonitorId,
+        StreamId,
+    )
 
 
 @dataclass(slots=True)

@@ -297,12 +297,16 @@ class Machine(Path):
 
     def fresh(self, what: str, span: Span | None = None, holds: tuple[Value, ...] = ()) -> SymV:
         """An unknown value that equals no other."""
-        return SymV(self.unlike_any(symbols.Name(what), span), holds)
+        return SymV(self.unlike_any(symbols.Name(what), span), self._kept_of(holds))
+
+    def _kept_of(self, holds: tuple[Value, ...]) -> tuple[Value, ...]:
+        fits = self.project.budgets.allows(bounded.MOST_HELD, len(holds))
+        return holds if fits else holds[: bounded.MOST_HELD.number]
 
     def result(self, function: str | Symbol, span: Span | None = None, holds: tuple[Value, ...] = ()) -> SymV:
         """What a call of an unseen function gives: each time something else."""
         called = symbols.Name(function) if isinstance(function, str) else function
-        return SymV(self.unlike_any(symbols.Call(called, ()), span), holds)
+        return SymV(self.unlike_any(symbols.Call(called, ()), span), self._kept_of(holds))
 
     def unlike_any(self, what: Symbol, span: Span | None) -> Symbol:
         turn = self.turns.get(span, 0) if span is not None else 0

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from streamlint.source import Span
     from streamlint.trace import Named
 
-MOST_CHARACTERS = 60
+LONGEST = 60
 """A longer expression is no name."""
 
 _TOLD = frozenset({StreamV, EventV, GraphV, BufferV})
@@ -62,7 +62,7 @@ def of(m: Machine) -> Spellings:
         found = known.setdefault((function, named), [])
         for since, e in written:
             said = text(e)
-            if said and len(said) <= MOST_CHARACTERS:
+            if said and len(said) <= LONGEST:
                 found.append(Spelling(said, OpId(since), isinstance(e, ir.Name), e.span.line))
     for found in known.values():
         found.sort(key=lambda one: one.since)
