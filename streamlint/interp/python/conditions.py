@@ -10,7 +10,7 @@ from streamlint import ir
 from streamlint.interp.facts import answers
 from streamlint.interp.library import tensors, threads
 from streamlint.interp.python import keys, kinds
-from streamlint.interp.state import names, symbols
+from streamlint.interp.state import names, replacing, symbols
 from streamlint.interp.state.values import (
     ApiV,
     BufferV,
@@ -32,9 +32,11 @@ from streamlint.interp.state.values import (
 from streamlint.models import torch as torch_model
 from streamlint.models.cuda_runtime import SUCCESS_NAMES
 from streamlint.models.python import GIVES_NUMBER
-from streamlint.trace import StreamKind, SyncEvent, SyncStream
+from streamlint.trace import BufferId, StreamKind, SyncEvent, SyncStream
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
     from streamlint.source import Span
@@ -134,13 +136,32 @@ def ask(
     leads = m.frame.leads and not m.constructing
     default = _default(m, key) if first is None else int(first == negated)
     label = f"not {text_of(e)}" if negated else text_of(e)
-    answer = m.oracle.choose(key, label, default=default, relevant=relevant, leads=leads) == 0
+    alike = _of_any_call(m, key)
+    answer = m.oracle.choose(key, label, default=default, relevant=relevant, leads=leads, alike=alike) == 0
     if answer and key in m.compared:
         side, other = m.compared[key]
         m.equal[side] = other
     if answer:
         kinds.shown_by(m, key)
     return answer != negated
+
+
+def _of_any_call(m: Machine, key: Symbol) -> Symbol:
+    """What ``x.is_contiguous()`` asks of the argument ``x`` in any call: in each it is other memory."""
+    for memory in _memory_in(key):
+        passed = m.buffers[BufferId(memory.number)].passed
+        if passed is not None:
+            which = (symbols.constant(passed.name + passed.part), symbols.constant(str(memory.region)))
+            key = replacing.replaced(key, memory, symbols.call("argument", *which))
+    return key
+
+
+def _memory_in(symbol: Symbol) -> Iterator[symbols.Memory]:
+    if isinstance(symbol, symbols.Memory):
+        yield symbol
+    elif symbols.has(symbol, symbols.Memory):
+        for part in symbols.parts(symbol):
+            yield from _memory_in(part)
 
 
 def _default(m: Machine, key: Symbol) -> int:

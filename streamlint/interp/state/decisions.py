@@ -64,15 +64,19 @@ class Oracle:
         default: int = 0,
         relevant: bool = True,
         leads: bool = False,
+        alike: Symbol | None = None,
     ) -> int:
-        """The answer for ``key``; asking twice gives the same one."""
+        """The answer for ``key``; asking twice gives the same one.
+
+        ``alike`` is what it asks of any element, and in any pass and call, where the key does not tell.
+        """
         if key in self.memo:
             for position, decision in enumerate(self.taken if relevant else ()):
                 if decision.key is key and not decision.again:
                     self.taken[position] = replace(decision, again=True)
             return self.memo[key]
         position = len(self.taken)
-        asked = symbols.of_any(key), default
+        asked = symbols.of_any(alike or key), default
         if position < len(self.forced):
             chosen = self.flipped[asked] = self.forced[position]
         else:
