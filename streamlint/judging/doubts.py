@@ -54,6 +54,8 @@ _HOST_SYNCS = (SyncStream, SyncEvent, SyncDevice)
 def settle(problem: Problem, judged: Judged, run: Run, paths: Sequence[Judged]) -> Problem:
     """Adds the doubts that need more than one path, or the entry, to be seen."""
     if problem.earlier is None:
+        if Doubt.RESULT in problem.doubts and _returns_results(judged, problem.later, run, paths):
+            problem = replace(problem, doubts=problem.doubts - {Doubt.RESULT})
         settles = problem.settled_by
         if settles is None or not any(settles(other) for other in paths if other is not judged):
             return problem
@@ -77,6 +79,34 @@ def settle(problem: Problem, judged: Judged, run: Run, paths: Sequence[Judged]) 
     if not doubts & {Doubt.SOME_PATHS, Doubt.ESCAPE} and _ordered_elsewhere(problem, judged, paths):
         doubts.add(Doubt.SOME_PATHS)
     return replace(problem, doubts=frozenset(doubts))
+
+
+def _returns_results(judged: Judged, end: OpId, run: Run, paths: Sequence[Judged]) -> bool:
+    """Whether a function that hands out memory at ``end`` hands out elsewhere what a graph has written.
+
+    ``if key in self.graphs: return self.replay(key, x)``, and below it a capture: callers use what they get.
+    What callers in sight do is judged there: the first of them may throw it away.
+    """
+    several = len(set(run.entry.outside_calls)) > 1
+    if several or run.entry.order_in_sight or not is_return(judged.op(end)):
+        return False
+    return any(_returns_launched(path, number) for path in paths for number in path.numbers(Launch))
+
+
+def _returns_launched(judged: Judged, end: OpId) -> bool:
+    op = judged.op(end)
+    if not isinstance(op, Launch) or not is_return(op):
+        return False
+    launches = (
+        judged.op(number)
+        for access in op.accesses
+        for number in judged.uses(access.buffer, before=end)
+        if any(use.mode.writes for use in lifetimes.accesses_to(judged.op(number), access.buffer))
+    )
+    return any(
+        isinstance(launch, Launch) and launch.graph is not None and launch.at.call == op.at.call
+        for launch in launches
+    )
 
 
 def guessed(judged: Judged, problem: Problem) -> set[Doubt]:

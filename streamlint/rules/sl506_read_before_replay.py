@@ -145,7 +145,8 @@ print(y.sum().item())
 
 ## Limits
 What an unseen caller does with a result that is handed out is not known: many capture to warm up and throw it
-away, so that is `possible` only. Memory that was written before the
+away, so that is `possible` only, unless the same function hands out elsewhere what a graph has written: its
+callers use the result. Memory that was written before the
 capture, by a warm-up or because the caller passes it, has a value. Gradients of a captured `backward()` are
 not followed.
 

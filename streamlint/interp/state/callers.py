@@ -73,12 +73,12 @@ def end_call(m: Machine, results: Iterable[BufferV], span: Span, *, uses_argumen
     """The op that stands for what the caller may do next: it uses the results on the current stream.
 
     With ``uses_arguments`` it also reads what the call wrote of the memory that it was given. The op
-    is there if the call used another stream, so that something can be unordered.
+    is there if the call used another stream, so that something can be unordered, or launched a graph.
     """
     stream = _current(m)
     giving_up.used_by_owners(m, stream)
     here = [op for op in m.ops if isinstance(op, (Launch, Copy)) and op.at.call == m.call]
-    if all(op.stream == stream for op in here):
+    if all(op.stream == stream and not (isinstance(op, Launch) and op.graph is not None) for op in here):
         return
     views = list(results)
     if uses_arguments:
