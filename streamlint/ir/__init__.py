@@ -19,6 +19,7 @@ from streamlint.ir.decls import (
     Module,
     Param,
     TooLarge,
+    code_of,
 )
 from streamlint.ir.nodes import (
     Arg,
@@ -130,6 +131,7 @@ __all__ = [
     "Yield",
     "called",
     "children",
+    "code_of",
     "dotted",
     "walk",
 ]

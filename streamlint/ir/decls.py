@@ -90,6 +90,16 @@ class FunctionDecl:
             return error.beginning(), error.message
 
 
+def code_of(function: Function | FunctionDecl) -> Function | None:
+    """A function's code; None if it cannot be read, which is reported where it is run."""
+    if isinstance(function, Function):
+        return function
+    try:
+        return function.load()
+    except LoweringError:
+        return None
+
+
 @frozen(eq=False)
 class ClassDecl:
     """A class: its methods by name and its class-level statements (assignments, declarations),

@@ -13,7 +13,7 @@ from streamlint.judging import evidence
 from streamlint.judging.responsibility import answered
 from streamlint.models.operands import CONVERSIONS
 from streamlint.order.hb import Verdict
-from streamlint.rules.base import is_return, part
+from streamlint.rules.base import is_return
 from streamlint.trace import Alloc, Copy, Doubt, Free, HostEffect, KeepAlive, Launch, Mode
 
 if TYPE_CHECKING:
@@ -113,8 +113,7 @@ def _early_uses(judged: Judged, first: OpId, conversion: OpId, made: BufferId) -
     """Where what a conversion gives is used before ``first`` is known to be complete."""
     found: list[OpId] = []
     later = conversion + 1
-    uses = (*judged.uses(made, later), *part(judged.index.by_host.get(made, []), later))
-    for number in uses:
+    for number in judged.touching(made, later):
         if judged.hb.ordered(first, number).verdict is Verdict.YES:
             continue
         further = _made_from(judged, number, made)

@@ -97,6 +97,10 @@ class Judged:
         """The launches and copies that use a buffer, in order."""
         return part(self.index.of_buffer.get(buffer, []), first, before)
 
+    def touching(self, buffer: BufferId, first: int = 0) -> list[OpId]:
+        """What the device and the host do with a buffer, in order."""
+        return sorted((*self.uses(buffer, first), *part(self.index.by_host.get(buffer, []), first)))
+
     def stream_at(self, op: Op) -> StreamId | None:
         """The stream of device work, and of what a host function does that is queued on one."""
         stream = stream_of(op)
@@ -176,8 +180,7 @@ class Judged:
         name = readable(self.trace.buffers[buffer].name, "")
         if name:
             return name
-        users = sorted([*self.uses(buffer), *self.index.by_host.get(buffer, ())])
-        made = next((op for op in map(self.op, users) if _writes(op, buffer)), None)
+        made = next((op for op in map(self.op, self.touching(buffer)) if _writes(op, buffer)), None)
         if made is None or is_entry(made):
             span = self.trace.buffers[buffer].span
             return f"the memory allocated in line {span.line}" if span is not None else "the buffer"
@@ -458,8 +461,8 @@ UNNAMED_EVENT = "an event"
 """``self.queue[p] = side.record_event()``: the source has no name for it."""
 
 
-def last_barrier(judged: Judged, earlier: OpId, later: OpId) -> Note | None:
-    """An unresolved call between the two that received one of the streams."""
+def last_barrier(judged: Judged, earlier: OpId, later: OpId) -> tuple[Note, ...]:
+    """An unresolved call between the two that received one of the streams, if there is one."""
     for number in reversed(judged.numbers(Barrier, first=earlier + 1, before=later)):
         op = judged.op(number)
         if isinstance(op, Barrier) and op.streams:
@@ -469,5 +472,5 @@ def last_barrier(judged: Judged, earlier: OpId, later: OpId) -> Note | None:
                 else called(op.name.rpartition(".")[2] if "#" in op.name else op.name)
             )
             by = "what is called here" if name == "call" else name
-            return Note(op.at.span, f"{by} received the stream and may order it")
-    return None
+            return (Note(op.at.span, f"{by} received the stream and may order it"),)
+    return ()

@@ -65,12 +65,12 @@ def notes(judged: Judged, conflict: Conflict) -> tuple[Note, ...]:
     earlier = judged.op(conflict.earlier)
     verb = "written" if conflict.earlier_access.mode is not Mode.READ else "read"
     told = f"{verb} {on(judged, earlier)} here{_when(earlier, judged.op(conflict.later))}"
-    found = (
+    record = insufficient_record(judged, conflict.earlier, conflict.later)
+    return (
         Note(earlier.at.span, _pending(judged, conflict) if is_entry(earlier) else told),
-        insufficient_record(judged, conflict.earlier, conflict.later),
-        last_barrier(judged, conflict.earlier, conflict.later),
+        *(() if record is None else (record,)),
+        *last_barrier(judged, conflict.earlier, conflict.later),
     )
-    return tuple(note for note in found if note is not None)
 
 
 def _pending(judged: Judged, conflict: Conflict) -> str:

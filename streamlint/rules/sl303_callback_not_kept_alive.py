@@ -64,7 +64,6 @@ def _judge(judged: Judged, begin: OpId, end: OpId, number: OpId, free: Free) -> 
         return None
     name = quoted(readable(judged.trace.buffers[free.buffer].name, "the callback object"))
     stream = quoted(judged.seen_from(begin).stream_name(callback.stream))
-    barrier = last_barrier(judged, end, number)
     notes = [Note(free.at.span, f"the last reference to {name} goes here")]
     return Problem(
         later=number,
@@ -77,7 +76,7 @@ def _judge(judged: Judged, begin: OpId, end: OpId, number: OpId, free: Free) -> 
             f"keep a reference to {name} until it has run: store it where it outlives the work on {stream}, "
             f"or synchronize {stream} before the reference goes"
         ),
-        notes=tuple(notes if barrier is None else [*notes, barrier]),
+        notes=(*notes, *last_barrier(judged, end, number)),
         doubts=ordering.doubts | free.doubts | callback.doubts,
     )
 

@@ -60,7 +60,6 @@ def _judge(judged: Judged, use: OpId, number: OpId, free: Free) -> Problem | Non
         Note(free.at.span, _dropped(judged, name, free, op)),
         Note(judged.op(alloc).at.span, f"{_what(judged, alloc)} {place} may get the same memory"),
     ]
-    barrier = last_barrier(judged, use, alloc)
     return Problem(
         # What the caller does next is not in the trace: it may begin with the drop.
         later=number if is_return(judged.op(alloc)) else alloc,
@@ -71,7 +70,7 @@ def _judge(judged: Judged, use: OpId, number: OpId, free: Free) -> Problem | Non
         label=f"last use on {user}",
         help=f"keep a reference until the use is done, or {remedy}",
         statement=_kept(judged, buffer, op, stream),
-        notes=tuple(notes if barrier is None else [*notes, barrier]),
+        notes=(*notes, *last_barrier(judged, use, alloc)),
         doubts=doubts | kept | free.doubts | lifetimes.use_doubts(op, free.buffer),
     )
 

@@ -53,7 +53,6 @@ def _judge(judged: Judged, use: OpId, number: OpId, free: Free) -> Problem | Non
         f"(record an event on {user} after the use)"
     )
     notes = [Note(op.at.span, f"used {on(judged, op)} here")]
-    barrier = last_barrier(judged, use, number)
     return Problem(
         later=number,
         earlier=use,
@@ -61,7 +60,7 @@ def _judge(judged: Judged, use: OpId, number: OpId, free: Free) -> Problem | Non
         message=f"{name} is freed{where} while {user} may still be using it",
         label=f"freed{where}",
         help=f"{wait}, or free on {user}",
-        notes=tuple(notes if barrier is None else [*notes, barrier]),
+        notes=(*notes, *last_barrier(judged, use, number)),
         doubts=ordering.doubts | free.doubts | lifetimes.use_doubts(op, free.buffer),
     )
 

@@ -167,7 +167,6 @@ def _judge(judged: Judged, number: OpId, alloc: Alloc, stream: StreamId, use: Op
     op = judged.op(use)
     judged = judged.seen_from(use, number)
     name, owner = quoted(judged.buffer_name(alloc.buffer)), quoted(judged.stream_name(stream))
-    barrier = last_barrier(judged, number, use)
     notes = [Note(alloc.at.span, f"allocated in order of {owner} here")]
     yield Problem(
         later=use,
@@ -176,7 +175,7 @@ def _judge(judged: Judged, number: OpId, alloc: Alloc, stream: StreamId, use: Op
         message=f"{name} is used {on(judged, op)} before its allocation on {owner} may have happened",
         label=f"used {on(judged, op)}",
         help=f"make {_user(judged, op)} wait for {owner} (record an event on {owner} after the allocation)",
-        notes=tuple(notes if barrier is None else [*notes, barrier]),
+        notes=(*notes, *last_barrier(judged, number, use)),
         doubts=ordering.doubts | alloc.doubts | lifetimes.use_doubts(op, alloc.buffer),
     )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from streamlint.finding import Severity
 from streamlint.order.hb import Verdict
 from streamlint.rules import lifetimes
-from streamlint.rules.base import Judged, Note, Problem, Rule, on, part, quoted
+from streamlint.rules.base import Judged, Note, Problem, Rule, on, quoted
 from streamlint.trace import FreeKind, OpId
 from streamlint.witness import ByReuse
 
@@ -72,7 +72,7 @@ def _given_away(judged: Judged, free: OpId, drop: Free, use: OpId) -> tuple[OpId
 def _overwrites(judged: Judged, made: BufferId, since: OpId, use: OpId) -> frozenset[Doubt] | None:
     """The doubts about a write of other contents that does not surely come after the use."""
     found: list[frozenset[Doubt]] = []
-    for number in (*judged.uses(made, since), *part(judged.index.by_host.get(made, []), since)):
+    for number in judged.touching(made, since):
         op = judged.op(number)
         writes = [a for a in getattr(op, "accesses", ()) if a.buffer == made and a.mode.writes]
         if writes and (number <= use or judged.hb.ordered(use, number).verdict is not Verdict.YES):

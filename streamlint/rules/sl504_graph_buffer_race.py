@@ -31,6 +31,7 @@ from streamlint.trace import (
     Op,
     OpId,
     Space,
+    launches_graph,
 )
 from streamlint.witness import ByValue
 
@@ -42,14 +43,10 @@ def check(judged: Judged) -> Iterator[Problem]:
     if not judged.trace.graphs:
         return
     for conflict in judged.conflicts:
-        if _is_launch(judged.op(conflict.earlier)) or _is_launch(judged.op(conflict.later)):
+        if launches_graph(judged.op(conflict.earlier)) or launches_graph(judged.op(conflict.later)):
             yield _race(judged, conflict)
     yield from _freed_before(judged)
     yield from _freed_during(judged)
-
-
-def _is_launch(op: Op) -> bool:
-    return isinstance(op, Launch) and op.graph is not None
 
 
 # ----------------------------------------------------------------------------- unordered use
@@ -70,7 +67,9 @@ def _race(judged: Judged, conflict: Conflict) -> Problem:
             f"{_actor(judged, later)} {'reads' if reads else 'overwrites'} {name} "
             f"while {_actor(judged, earlier)} may still be {doing} it"
         ),
-        label="launched too early" if _is_launch(later) else f"{'read' if reads else 'written'} too early",
+        label="launched too early"
+        if launches_graph(later)
+        else f"{'read' if reads else 'written'} too early",
         help=remedy.help,
         statement=remedy.statement,
         notes=pairs.notes(judged, conflict),
@@ -82,7 +81,7 @@ def _race(judged: Judged, conflict: Conflict) -> Problem:
 def _actor(judged: Judged, op: Op) -> str:
     """Who does the later half: a graph, a stream or the host."""
     stream = stream_of(op)
-    if isinstance(op, Launch) and op.graph is not None:
+    if launches_graph(op):
         return f"{judged.graph_name(op.graph)}, launched {on(judged, op)},"
     return "the host" if stream is None else quoted(judged.stream_name(stream))
 
@@ -122,7 +121,7 @@ def _freed_before(judged: Judged) -> Iterator[Problem]:
     last_use = {
         access.buffer: number
         for number, op in enumerate(judged.trace.ops)
-        if isinstance(op, (Launch, Copy)) and not _is_launch(op)
+        if isinstance(op, (Launch, Copy)) and not launches_graph(op)
         for access in op.accesses
     }
     freed: dict[BufferId, OpId] = {}
@@ -131,7 +130,7 @@ def _freed_before(judged: Judged) -> Iterator[Problem]:
             # What the program itself still uses was not dropped.
             if op.kind is FreeKind.EXPLICIT or last_use.get(op.buffer, -1) < number:
                 freed.setdefault(op.buffer, OpId(number))
-        elif isinstance(op, Launch) and op.graph is not None:
+        elif launches_graph(op):
             for access in op.accesses:
                 if access.buffer in freed:
                     yield _stale(judged, freed[access.buffer], OpId(number), op, access)
@@ -164,7 +163,7 @@ def _freed_during(judged: Judged) -> Iterator[Problem]:
     rules = (sl401_missing_record_stream, sl402_freed_while_in_use)
     for problem in (problem for rule in rules for problem in rule.check(judged)):
         use = judged.op(problem.earlier) if problem.earlier is not None else None
-        if problem.earlier is None or problem.buffer is None or use is None or not _is_launch(use):
+        if problem.earlier is None or problem.buffer is None or use is None or not launches_graph(use):
             continue
         here = judged.seen_from(problem.earlier)
         name = quoted(here.buffer_name(problem.buffer))

@@ -21,6 +21,7 @@ from streamlint.trace import (
     Origin,
     Overlap,
     Space,
+    launches_graph,
     overlap,
 )
 from streamlint.witness import NoWitness
@@ -41,7 +42,7 @@ def check(judged: Judged) -> Iterator[Problem]:
 
 def _first_use(judged: Judged, written: Access, end: OpId) -> OpId | None:
     """What uses the memory next after the capture in the same call from outside, if that reads it."""
-    after = [number for number in _uses(judged, written.buffer) if number > end]
+    after = [number for number in judged.touching(written.buffer) if number > end]
     if not after:
         return None
     first = judged.op(min(after))
@@ -50,7 +51,7 @@ def _first_use(judged: Judged, written: Access, end: OpId) -> OpId | None:
     reads = all(
         access.mode.reads and overlap(access.region, written.region) is not Overlap.NO for access in uses
     )
-    is_own_launch = isinstance(first, Launch) and first.graph is not None and any(u.mode.writes for u in uses)
+    is_own_launch = launches_graph(first) and any(u.mode.writes for u in uses)
     same_call = first.at.call == judged.op(end).at.call
     return min(after) if reads and same_call and not is_own_launch else None
 
@@ -63,12 +64,7 @@ def _is_unwritten(judged: Judged, buffer: BufferId, end: OpId) -> bool:
     known = judged.trace.buffers[buffer]
     if known.origin is Origin.ARGUMENT or known.instead_of is not None or known.space is Space.PAGEABLE:
         return False
-    return all(number > end for number in _uses(judged, buffer))
-
-
-def _uses(judged: Judged, buffer: BufferId) -> tuple[OpId, ...]:
-    """What the device and the host do with the memory."""
-    return (*judged.uses(buffer), *judged.index.by_host.get(buffer, ()))
+    return all(number > end for number in judged.touching(buffer))
 
 
 def _problem(judged: Judged, end: OpId, ended: EndCapture, written: Access, read: OpId) -> Problem:
@@ -101,13 +97,8 @@ def _problem(judged: Judged, end: OpId, ended: EndCapture, written: Access, read
 def _launches_first(read: Place, other: Judged) -> bool:
     """Whether another path launches a graph before it comes to the same place."""
     reads = other.places.get(read, [])
-    launches = (n for n in other.numbers(Launch) if _is_launch(other, n))
+    launches = (n for n in other.numbers(Launch) if launches_graph(other.op(n)))
     return bool(reads) and next(launches, reads[-1]) < reads[-1]
-
-
-def _is_launch(judged: Judged, number: OpId) -> bool:
-    op = judged.op(number)
-    return isinstance(op, Launch) and op.graph is not None
 
 
 RULE = Rule(

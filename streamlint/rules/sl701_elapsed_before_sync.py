@@ -61,7 +61,6 @@ def _incomplete(judged: Judged, number: OpId, event: EventId, record: OpId) -> P
         return None
     recorded = judged.op(record)
     name = judged.event_name(event)
-    barrier = last_barrier(judged, record, number)
     notes = [Note(recorded.at.span, f"{name} is recorded here")]
     return Problem(
         later=number,
@@ -69,7 +68,7 @@ def _incomplete(judged: Judged, number: OpId, event: EventId, record: OpId) -> P
         message=f"the time of {name} is read before the host has waited for it",
         label="may not be complete",
         help=f"synchronize {name}, its stream or the device before the time is read",
-        notes=tuple(notes if barrier is None else [*notes, barrier]),
+        notes=(*notes, *last_barrier(judged, record, number)),
         doubts=ordering.doubts | recorded.doubts | judged.op(number).doubts,
     )
 

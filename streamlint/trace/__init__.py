@@ -38,6 +38,7 @@ from streamlint.trace.ops import (
     SyncStream,
     Trace,
     Wait,
+    launches_graph,
 )
 from streamlint.trace.regions import (
     NOTHING,
@@ -163,5 +164,6 @@ __all__ = [
     "Wait",
     "Words",
     "covers",
+    "launches_graph",
     "overlap",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 from enum import Enum
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 from streamlint.frozen import frozen
 from streamlint.trace.things import (
@@ -68,6 +68,11 @@ class Launch(OpBase):
     """
     graph: GraphId | None = None
     """The graph whose captured work this is; ``accesses`` are then what was captured, summed up."""
+
+
+def launches_graph(op: OpBase) -> TypeGuard[Launch]:
+    """Whether it is a launch of a graph: its accesses are those that were captured."""
+    return isinstance(op, Launch) and op.graph is not None
 
 
 @frozen(kw_only=True)

@@ -94,10 +94,7 @@ def _of_saved_tensors(
     base = SAVED_TENSORS_HOOKS.rpartition(".")[2]
     constructor = methods.get("__init__")
     bases = (one.rpartition(".")[2] for each in project.ancestors(cls)[0] for one in each.bases)
-    try:
-        function = constructor.load() if constructor is not None and base in bases else None
-    except ir.LoweringError:
-        return frozenset()
+    function = ir.code_of(constructor) if constructor is not None and base in bases else None
     calls = ir.walk(function.body) if function is not None else ()
     return frozenset(
         argument.value.name
@@ -112,9 +109,8 @@ def _registered(decl: ir.FunctionDecl, methods: AbstractSet[str]) -> frozenset[s
     """``param.register_post_accumulate_grad_hook(self._on_grad)``"""
     if hooks.REGISTERS.isdisjoint(decl.called) or methods.isdisjoint(decl.members - decl.called):
         return frozenset()
-    try:
-        function = decl.load()
-    except ir.LoweringError:
+    function = ir.code_of(decl)
+    if function is None:
         return frozenset()
     calls = (node for node in ir.walk(function.body) if isinstance(node, ir.Call))
     return frozenset(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.entries import given_back
 from streamlint.interp.entries.runs import is_busy, is_plain
-from streamlint.trace import BeginCapture, Copy, Launch
+from streamlint.trace import BeginCapture, Copy, Launch, launches_graph
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,7 +102,7 @@ class Told:
 def _launches(trace: Trace) -> bool:
     """Whether the last call launches a graph that another call, or the constructor, has captured."""
     captured = {op.at.call for op in trace.ops if isinstance(op, BeginCapture)}
-    launches = {op.at.call for op in trace.ops if isinstance(op, Launch) and op.graph is not None}
+    launches = {op.at.call for op in trace.ops if launches_graph(op)}
     last = max((op.at.call for op in trace.ops), default=0)
     return last in launches and bool(captured) and last not in captured
 

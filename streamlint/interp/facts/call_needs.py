@@ -173,11 +173,8 @@ class Histories:
         return known
 
     def _look(self, decl: ir.FunctionDecl, uses: Uses) -> None:
-        try:
-            function = decl.load()
-        except ir.LoweringError:
-            return
-        if not function.params or "staticmethod" in decl.decorators:
+        function = ir.code_of(decl)
+        if function is None or not function.params or "staticmethod" in decl.decorators:
             return
         receiver = function.params[0].name
         written: set[int] = set()

@@ -282,7 +282,7 @@ def _members(scope: Scope, param: str) -> Iterator[tuple[str, ir.Call | None]]:
         others = (scopes.scope_of(scope.module, decl, scope.cls) for decl in scope.cls.methods.values())
         inside += [other for other in others if other is not None]
     for one in inside:
-        nodes = list(scopes.parts(one.function.body))
+        nodes = list(ir.walk(one.function.body, functions=True))
         called = {id(node.func): node for node in nodes if isinstance(node, ir.Call)}
         for node in nodes:
             match node:
@@ -298,7 +298,7 @@ def _members(scope: Scope, param: str) -> Iterator[tuple[str, ir.Call | None]]:
 
 def _assignments(body: object) -> Iterator[tuple[ir.Expr, ir.Expr]]:
     """What is assigned to what: ``self.table, self.over = table, over`` is two of them."""
-    for node in scopes.parts(body):
+    for node in ir.walk(body, functions=True):
         match node:
             case ir.Assign(targets=(ir.Seq(items=targets),), value=ir.Seq(items=values)):
                 yield from zip(targets, values, strict=False)
@@ -331,7 +331,7 @@ def _attributes(project: Project, cls: ir.ClassDecl) -> set[str]:
             part.name
             for scope in inside
             if scope is not None
-            for node in scopes.parts(scope.function.body)
+            for node in ir.walk(scope.function.body, functions=True)
             if isinstance(node, ir.Assign)
             for part in ir.walk(node.targets)
             if isinstance(part, ir.Attr)

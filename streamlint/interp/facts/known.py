@@ -137,7 +137,7 @@ class Facts:
         if sum(name in cls.methods for cls in all_classes(scope.module)) > 1:
             return
         for caller in self._mentioning(scope.module, name):
-            for node in scopes.parts(caller.function.body):
+            for node in ir.walk(caller.function.body, functions=True):
                 match node:
                     case ir.Call(func=ir.Attr(value=owner, name=called)) if called == name:
                         if not (isinstance(owner, ir.Name) and owner.id == caller.receiver):

@@ -26,10 +26,8 @@ def gives_current_stream(project: Project, decl: ir.FunctionDecl) -> bool:
     kept = {place for replacing in _replacing(project, module) for place in _kept(project, replacing)}
     if not kept:
         return False
-    try:
-        returned = writes.of_function(project, decl.load()).returned
-    except ir.LoweringError:
-        return False
+    function = ir.code_of(decl)
+    returned = writes.of_function(project, function).returned if function is not None else ()
     return bool(returned) and all(writes.written_name(value) in kept for value in returned)
 
 
@@ -49,9 +47,8 @@ def _replacing(project: Project, module: ir.Module) -> Iterator[ir.FunctionDecl]
 
 def _kept(project: Project, decl: ir.FunctionDecl) -> Iterator[tuple[str, ...]]:
     """Where a function puts its first argument."""
-    try:
-        function = decl.load()
-    except ir.LoweringError:
+    function = ir.code_of(decl)
+    if function is None:
         return
     given = function.params[0].name if function.params else None
     found = writes.of_function(project, function)

@@ -65,7 +65,7 @@ def calls_in(project: Project, target: Target, module: ir.Module) -> Iterator[tu
         scope = scope_of(module, decl, cls)
         if scope is None:
             continue
-        for node in parts(scope.function.body):
+        for node in ir.walk(scope.function.body, functions=True):
             if isinstance(node, ir.Call) and _is_call_of(project, node, target, scope, called):
                 yield scope, node
 
@@ -138,7 +138,7 @@ def put_on_others(project: Project, module: ir.Module, name: str) -> Iterator[tu
         scope = scope_of(module, decl, cls)
         if scope is None:
             continue
-        for node in parts(scope.function.body):
+        for node in ir.walk(scope.function.body, functions=True):
             match node:
                 case ir.Assign(targets=(ir.Attr(value=ir.Name(id=owner), name=attribute),), value=value) if (
                     attribute == name and owner != scope.receiver
@@ -193,7 +193,7 @@ def _scopes(project: Project, module: ir.Module, owner: ir.ClassDecl | ir.Module
 
 
 def _puts(scope: Scope) -> Iterator[tuple[str, ir.Expr]]:
-    for node in parts(scope.function.body):
+    for node in ir.walk(scope.function.body, functions=True):
         match node:
             case ir.Assign(targets=(ir.Index(value=container, index=index),), value=value) if not isinstance(
                 index, ir.Const
@@ -253,10 +253,8 @@ def target_of(scope: Scope) -> Target | None:
 
 def scope_of(module: ir.Module, decl: ir.FunctionDecl, cls: ir.ClassDecl | None) -> Scope | None:
     """None if the function cannot be read, which is reported where it is run."""
-    try:
-        return Scope(module, decl.load(), cls)
-    except ir.LoweringError:
-        return None
+    function = ir.code_of(decl)
+    return Scope(module, function, cls) if function is not None else None
 
 
 def methods_and_functions(module: ir.Module) -> Iterator[tuple[ir.FunctionDecl, ir.ClassDecl | None]]:
@@ -266,14 +264,6 @@ def methods_and_functions(module: ir.Module) -> Iterator[tuple[ir.FunctionDecl, 
     for cls in all_classes(module):
         for decl in cls.methods.values():
             yield decl, cls
-
-
-def parts(body: object) -> Iterator[object]:
-    """A piece of code and everything in it, functions inside of it too."""
-    for node in ir.walk(body):
-        yield node
-        if isinstance(node, (ir.FunctionDef, ir.Lambda)):
-            yield from parts(node.function.body)
 
 
 def assigned(owner: ir.Module | ir.ClassDecl, name: str) -> ir.Expr | None:

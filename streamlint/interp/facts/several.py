@@ -24,9 +24,9 @@ def are_made(project: Project, cls: ir.ClassDecl) -> bool:
     return any(
         isinstance(node, (ir.Comprehension, ir.For, ir.While)) and _holds(node, call)
         for scope, call in scopes.calls_of(project, target)
-        for node in scopes.parts(scope.function.body)
+        for node in ir.walk(scope.function.body, functions=True)
     )
 
 
 def _holds(node: object, call: ir.Call) -> bool:
-    return any(part is call for part in scopes.parts(node))
+    return any(part is call for part in ir.walk(node, functions=True))

@@ -42,9 +42,8 @@ def _of_field(project: Project, cls: ir.ClassDecl, name: str) -> Role | None:
         for decl in ancestor.methods.values():
             if name not in decl.own:
                 continue
-            try:
-                function = decl.load()
-            except ir.LoweringError:
+            function = ir.code_of(decl)
+            if function is None:
                 continue
             role = _in_function(project, decl.module, function).get(f"{function.params[0].name}.{name}")
             if role is not None:

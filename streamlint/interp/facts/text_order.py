@@ -127,10 +127,8 @@ class Text:
 
     def _body(self, decl: ir.FunctionDecl) -> _Body:
         if decl not in self._bodies:
-            try:
-                self._bodies[decl] = _Body.of(decl.load().body)
-            except ir.LoweringError:
-                self._bodies[decl] = _Body()
+            function = ir.code_of(decl)
+            self._bodies[decl] = _Body.of(function.body) if function is not None else _Body()
         return self._bodies[decl]
 
 
@@ -146,11 +144,9 @@ _ORDERING = (
 
 def variables(decl: ir.FunctionDecl, names: Collection[str]) -> set[str]:
     """The variables of a function that are given the value of something with one of these names."""
-    try:
-        body = decl.load().body
-    except ir.LoweringError:
-        return set()
-    return {target for target, value in _Body.of(body).copies if _is(names, value)}
+    function = ir.code_of(decl)
+    body = _Body.of(function.body) if function is not None else _Body()
+    return {target for target, value in body.copies if _is(names, value)}
 
 
 def _with_own(module: ir.Module, name: str, made: Span) -> set[str]:
@@ -171,10 +167,11 @@ def may_be_recorded(module: ir.Module, name: str) -> bool:
     """Whether code may record an event of this name: it does more than make it, test it and wait for it."""
     mentions = harmless = 0
     bodies: list[object] = [module.load_body()] if name in module.body_names else []
-    try:
-        bodies += [decl.load().body for decl in all_functions(module) if name in decl.names]
-    except ir.LoweringError:
-        return True
+    for decl in all_functions(module):
+        if name in decl.names:
+            if (function := ir.code_of(decl)) is None:
+                return True
+            bodies.append(function.body)
     for node in (node for body in bodies for node in ir.walk(body, functions=True)):
         if isinstance(node, ir.Unread):
             return True
@@ -193,9 +190,8 @@ def recorded_by_others(module: ir.Module, name: str, owner: str) -> bool:
     for decl in all_functions(module):
         if name not in decl.names or (owner and decl.qualname.startswith(f"{owner}.")):
             continue
-        try:
-            function = decl.load()
-        except ir.LoweringError:
+        function = ir.code_of(decl)
+        if function is None:
             return True
         holds = decl.qualname.rpartition(".")[0] in makers and function.params
         if _does_more(function.body, name, function.params[0].name if holds else None):
@@ -226,7 +222,7 @@ def takes_others(module: ir.Module, name: str, maker: str) -> bool:
     """
     owner = maker.rpartition(".")[0]
     for decl in all_functions(module):
-        if name not in decl.names or decl.qualname == maker or (function := _loaded(decl)) is None:
+        if name not in decl.names or decl.qualname == maker or (function := ir.code_of(decl)) is None:
             continue
         # What a method of another class puts into its own object is another attribute of that name.
         is_other = decl.qualname.rpartition(".")[0] != owner and bool(function.params)
@@ -254,15 +250,8 @@ def _puts_others(body: object, name: str, own: str | None, others: set[str]) -> 
 
 def _statements(module: ir.Module, qualname: str) -> Iterator[object]:
     for decl in all_functions(module):
-        if decl.qualname == qualname and (function := _loaded(decl)) is not None:
+        if decl.qualname == qualname and (function := ir.code_of(decl)) is not None:
             yield from ir.walk(function.body)
-
-
-def _loaded(decl: ir.FunctionDecl) -> ir.Function | None:
-    try:
-        return decl.load()
-    except ir.LoweringError:
-        return None
 
 
 def _makes(decl: ir.FunctionDecl, name: str) -> bool:
@@ -301,13 +290,12 @@ def _is_held(e: ir.Expr, name: str, own: str | None) -> bool:
 
 def may_record(decl: ir.FunctionDecl, name: str) -> bool:
     """Whether a function records an event of this name, or any that it has not just made itself."""
-    try:
-        body = decl.load().body
-    except ir.LoweringError:
+    function = ir.code_of(decl)
+    if function is None:
         return True
     made: set[str] = set()
     recorded: list[tuple[ir.Expr, ...]] = []
-    for node in ir.walk(body):
+    for node in ir.walk(function.body):
         match node:
             case ir.Assign(targets=(target,), value=ir.Call(func=ir.Attr(name=called))) if (
                 called in vocabulary.MAKES_EVENT

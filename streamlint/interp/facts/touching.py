@@ -53,10 +53,7 @@ def leads(project: Project, decl: ir.Function | ir.FunctionDecl) -> bool:
 
 def _names_leading(project: Project, module: ir.Module) -> Iterator[str]:
     """The names of the functions of a module that may touch a stream."""
-    methods = (decl for cls in module.classes.values() for decl in cls.methods.values())
-    for decl in (*module.functions.values(), *methods):
-        if touches(project, decl):
-            yield decl.name
+    return (decl.name for decl in functions_of(module) if touches(project, decl))
 
 
 def may_touch(project: Project, function: ir.Function | ir.FunctionDecl) -> bool:
@@ -69,11 +66,7 @@ def by_others(project: Project, function: ir.Function | ir.FunctionDecl) -> bool
 
     ``def queued(f): return lambda *args: launch(f, *args)``, and ``launch`` asks for the current stream.
     """
-    if may_touch(project, function) or not isinstance(function, ir.FunctionDecl):
-        return may_touch(project, function)
-    module = project.module(function.module)
-    used = (decl for name, decl in module.functions.items() if name in function.names) if module else ()
-    return any(touches(project, decl) for decl in used)
+    return may_touch(project, function) or leads(project, function)
 
 
 def enters_unknown(module: ir.Module, decl: ir.FunctionDecl) -> bool:

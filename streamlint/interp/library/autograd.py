@@ -70,11 +70,11 @@ def go_on(m: Machine, results: list[Value], span: Span) -> None:
 
 def _gradients(m: Machine, function: Applied) -> list[Value]:
     """One for each result; what ``*gradients`` takes is one."""
-    try:
-        decl = function.backward.function
-        params = (decl.load() if isinstance(decl, ir.FunctionDecl) else decl).params[1:]
-    except ir.LoweringError:
+    code = ir.code_of(function.backward.function)
+    if code is None:
         return []
-    given = [param for param in params if param.kind in ("positional", "*") and param.default is None]
+    given = [
+        param for param in code.params[1:] if param.kind in ("positional", "*") and param.default is None
+    ]
     owner = symbols.Attr(function.context.symbol, "gradients")
     return [storage.gradient(m, symbols.Attr(owner, param.name), param.name) for param in given]

@@ -105,13 +105,8 @@ def arguments(function: Value, data: Value, effect: fx.HostCallback, stream: Val
 
 def _parameters(function: FuncV, usual: int) -> int:
     """How many values the function takes; ``usual`` if it takes any number."""
-    try:
-        body = (
-            function.function.load() if isinstance(function.function, ir.FunctionDecl) else function.function
-        )
-    except ir.LoweringError:
-        return usual
-    if any(param.kind == "*" for param in body.params):
+    code = ir.code_of(function.function)
+    if code is None or any(param.kind == "*" for param in code.params):
         return usual
     bound = 1 if function.receiver is not None else 0
-    return sum(1 for p in body.params if p.kind == "positional" and p.default is None) - bound
+    return sum(1 for p in code.params if p.kind == "positional" and p.default is None) - bound

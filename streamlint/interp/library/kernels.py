@@ -86,9 +86,8 @@ def python_uses(m: Machine, func: FuncV, depth: int = MOST_DEEP.number) -> dict[
 
 
 def _uses(m: Machine, func: FuncV, depth: int) -> dict[str, Use] | None:
-    try:
-        function = func.function.load() if isinstance(func.function, ir.FunctionDecl) else func.function
-    except ir.LoweringError:
+    function = ir.code_of(func.function)
+    if function is None:
         return None
     body = _Body(m, function, [param.name for param in function.params], depth)
     for statement in function.body:

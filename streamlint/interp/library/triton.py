@@ -42,9 +42,8 @@ def uses(
     depth: int = MOST_DEEP.number,
 ) -> dict[str, Use] | None:
     """By parameter, in order. None if the body cannot be read, or a pointer goes where it is not followed."""
-    try:
-        function = func.function.load() if isinstance(func.function, ir.FunctionDecl) else func.function
-    except ir.LoweringError:
+    function = ir.code_of(func.function)
+    if function is None:
         return None
     known = _constants(function, args, kwargs or {})
     asked = (function.span, depth, tuple(known.items()))

@@ -50,7 +50,7 @@ from streamlint.interp.state.values import (
     Value,
     symbol_of,
 )
-from streamlint.trace import UNBOUNDED, Copy, Evidence, Interval, Launch, Space, Symbol
+from streamlint.trace import UNBOUNDED, Copy, Evidence, Interval, Launch, Space, Symbol, launches_graph
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -403,7 +403,7 @@ def _meets_next(m: Machine, e: ir.Comprehension, begin: int) -> bool:
     return bool(work) and (
         loop_steps.is_busy(m, begin)
         or any(not m.streams[op.stream].is_default for op in work)
-        or any(isinstance(op, Launch) and op.graph is not None for op in work)
+        or any(launches_graph(op) for op in work)
     )
 
 

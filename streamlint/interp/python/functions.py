@@ -112,12 +112,11 @@ def _wrapper(m: Machine, func: FuncV, span: Span) -> FuncV | None:
     module = m.project.module(func.function.module)
     if module is None or not any(_orders(m, module, text) for text in func.function.decorators):
         return None
-    try:
-        decorators = func.function.load().decorators
-    except ir.LoweringError:
+    function = ir.code_of(func.function)
+    if function is None:
         return None
     made = FuncV(func.function, func.closure, bare=True)
-    for decorator in reversed(decorators):
+    for decorator in reversed(function.decorators):
         if not _orders(m, module, ir.dotted(decorator)):
             continue
         # @on_side_stream, or @on_stream("copy"), which gives the decorator.
@@ -161,11 +160,8 @@ def _decides(project: Project, decl: ir.FunctionDecl) -> bool:
 
 
 def _has_branches(decl: ir.FunctionDecl) -> bool:
-    try:
-        body = decl.load().body
-    except ir.LoweringError:
-        return True
-    return any(isinstance(node, (ir.If, ir.While)) for node in ir.walk(body))
+    function = ir.code_of(decl)
+    return function is None or any(isinstance(node, (ir.If, ir.While)) for node in ir.walk(function.body))
 
 
 def _cut(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:

@@ -110,12 +110,8 @@ def _does_work(m: Machine, cls: ir.ClassDecl, symbol: Symbol, used: tuple[str, .
 
 def _is_left_to_others(function: ir.FunctionDecl | ir.Function) -> bool:
     """Whether classes that are derived do the work: the object is one of those."""
-    if isinstance(function, ir.Function):
-        return classes.is_abstract(function)
-    try:
-        return classes.is_abstract(function.load())
-    except ir.LoweringError:
-        return False
+    code = ir.code_of(function)
+    return code is not None and classes.is_abstract(code)
 
 
 def _place(cls: ir.ClassDecl) -> tuple[str, str]:

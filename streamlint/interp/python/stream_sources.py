@@ -291,9 +291,8 @@ def _returned(m: Machine, cls: ir.ClassDecl, name: str, steps: int) -> Value | N
         decl, module = ancestor.methods.get(name), m.project.module(ancestor.module)
         if decl is None or module is None:
             continue
-        try:
-            scope = Scope(module, decl.load(), ancestor)
-        except ir.LoweringError:
+        scope = scopes.scope_of(module, decl, ancestor)
+        if scope is None:
             return None
         for returned in writes.of_function(m.project, scope.function).returned:
             found = _value(m, scope, returned, steps)
@@ -308,9 +307,8 @@ def _set_in(
 ) -> Value | None:
     if module is None or name not in decl.names:
         return None
-    try:
-        scope = Scope(module, decl.load(), cls)
-    except ir.LoweringError:
+    scope = scopes.scope_of(module, decl, cls)
+    if scope is None:
         return None
     for written in writes.on_receiver(m.project, scope, name):
         found = _value(m, scope, written, steps)

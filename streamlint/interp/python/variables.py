@@ -133,13 +133,8 @@ def _set_by_methods(m: Machine, cls: ir.ClassDecl) -> frozenset[str]:
 
 def _attributes_set(cls: ir.ClassDecl) -> Iterator[str]:
     for decl in cls.methods.values():
-        if decl.name == "__init__":
-            continue
-        try:
-            body = decl.load().body
-        except ir.LoweringError:
-            continue
-        for node in ir.walk(body):
+        function = ir.code_of(decl) if decl.name != "__init__" else None
+        for node in ir.walk(function.body) if function is not None else ():
             if isinstance(node, ir.Assign):
                 yield from (target.name for target in node.targets if isinstance(target, ir.Attr))
 
@@ -196,11 +191,8 @@ def _by_name(cls: ir.ClassDecl) -> dict[str, list[StreamAttribute]]:
 
 
 def _assignments(decl: ir.FunctionDecl) -> Iterator[StreamAttribute]:
-    try:
-        function = decl.load()
-    except ir.LoweringError:
-        return
-    if not function.params or "staticmethod" in decl.decorators:
+    function = ir.code_of(decl)
+    if function is None or not function.params or "staticmethod" in decl.decorators:
         return
     receiver = function.params[0].name
     for node in ir.walk(function.body):

@@ -39,10 +39,8 @@ class Target:
         return found
 
     def params(self) -> tuple[ir.Param, ...]:
-        try:
-            return self.function.load().params if self.function is not None else ()
-        except ir.LoweringError:
-            return ()
+        function = ir.code_of(self.function) if self.function is not None else None
+        return function.params if function is not None else ()
 
     def positional(self) -> list[str]:
         """The parameters that arguments without a keyword are for."""
