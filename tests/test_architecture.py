@@ -134,7 +134,7 @@ WITHIN: dict[str, dict[str, set[str]]] = {
 CIRCLES = {"interp/python": 6}
 """How many files of a folder may import each other in a circle, where that is in the nature of things."""
 
-OF_TYPES = {"interp/state": 3, "interp/python": 6, "interp/entries": 3}
+OF_TYPES = {"interp/state": 3, "interp/python": 6}
 """The same in ``interp``, with what files import for types only: a machine holds what takes a machine."""
 
 HOMES = {
@@ -305,8 +305,6 @@ WORDS: dict[str, dict[str, str]] = {
     "fixes/hazards.py": {"_LANGUAGES": "library", "_MAKES_KERNEL": "library", "_COMPILES": "library"},
     "fixes/plans.py": {"_PLANS": "ours"},
     "fixes/safety.py": {"_DENSE": "library"},
-    "interp/entries/pairs.py": {"PUBLIC_SPECIALS": "Python"},
-    "interp/library/kernels.py": {"_ATOMICS": "library", "_HARMLESS": "library"},
     "interp/library/unresolved.py": {"_GETTERS": "guess"},
     "rules/sl302_blocking_host_callback.py": {"_SET": "ours"},
     "rules/sl403_used_before_allocated.py": {"STREAM_ORDERED": "library"},

@@ -117,3 +117,12 @@ VIEWS = frozenset("reshape view ravel squeeze transpose T gpu_data device_ctypes
 META = frozenset(
     "shape dtype ndim size nbytes itemsize strides flags alloc_size is_c_contiguous is_f_contiguous".split()
 )
+
+ATOMICS = frozenset("add sub and_ or_ xor inc dec exch min max nanmin nanmax cas compare_and_swap".split())
+"""Last names of atomic operations of kernels in Python: ``cuda.atomic.add``, ``wp.atomic_add``."""
+
+HARMLESS = frozenset(
+    "len min max range abs float int bool round float32 float64 int32 int64 uint32 uint8 grid gridsize "
+    "sqrt exp log sin cos floor ceil isnan isinf".split()
+)
+"""Functions that kernels call and that touch no memory."""

@@ -24,22 +24,13 @@ PATHS = 4
 """Paths explored for the closures of an entry."""
 
 
-def left(m: Machine) -> dict[str, FuncV]:
-    """Those that the path did not call."""
-    return {
-        name: made
-        for name, made in m.closures.items()
-        if name not in m.covered and functions.runs_on_host(m, made)
-    }
-
-
 def entry_of(defining: Entry, names: frozenset[str]) -> Entry:
     """An entry that runs another one, and then the closures with these names that it left."""
 
     def body(m: Machine) -> None:
         with suppress(Returned, PathEnds, Jumped):
             defining.body(m)
-        for name, made in left(m).items():
+        for name, made in functions.uncalled(m).items():
             if name in names:
                 _run(m, made)
 

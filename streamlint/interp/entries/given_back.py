@@ -11,41 +11,15 @@ from typing import TYPE_CHECKING
 from streamlint.interp.entries.pairs import is_public
 from streamlint.interp.facts import joins
 from streamlint.interp.state.budgets import Most
-from streamlint.trace import Alloc, Copy, Free, KeepAlive, Launch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from streamlint import ir
     from streamlint.interp.entries.pairs import Methods
-    from streamlint.interp.entries.runs import Run
-    from streamlint.trace import Trace
 
 MOST_GIVING_BACK = Most(6, "calls that give memory back")
 """Such sequences of a class."""
-
-
-def leaves_memory(run: Run) -> bool:
-    """Whether one or two methods leave memory behind that they allocated and that another stream uses."""
-    return len(run.entry.outside_calls) in (1, 2) and any(map(_leaves, run.traces))
-
-
-def _leaves(trace: Trace) -> bool:
-    last = max((op.at.call for op in trace.ops), default=0)
-    allocated = {
-        op.buffer: op.stream
-        for op in trace.ops
-        if isinstance(op, Alloc) and op.stream is not None and op.at.call > 0
-    }
-    for op in trace.ops:
-        if isinstance(op, (Free, KeepAlive)):
-            allocated.pop(op.buffer, None)
-    return any(
-        allocated.get(access.buffer, op.stream) != op.stream
-        for op in trace.ops
-        if isinstance(op, (Launch, Copy)) and op.at.call == last
-        for access in op.accesses
-    )
 
 
 def sequences(

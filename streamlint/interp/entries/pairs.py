@@ -13,6 +13,7 @@ from streamlint.frozen import frozen
 from streamlint.interp.facts.relevance import queues_work
 from streamlint.interp.library import hooks
 from streamlint.interp.state.budgets import Most
+from streamlint.models import python
 from streamlint.models.torch import SAVED_TENSORS_HOOKS
 
 if TYPE_CHECKING:
@@ -24,13 +25,9 @@ if TYPE_CHECKING:
 
 MOST_PAIRS = Most(12, "pairs of methods")
 
-PUBLIC_SPECIALS = frozenset(
-    {"__call__", "__next__", "__iter__", "__getitem__", "__enter__", "__exit__", "__len__"}
-)
-
 
 def is_public(decl: ir.FunctionDecl) -> bool:
-    return not decl.name.startswith("_") or decl.name in PUBLIC_SPECIALS
+    return not decl.name.startswith("_") or decl.name in python.PUBLIC_SPECIALS
 
 
 @frozen()

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from streamlint.interp.entries import given_back
 from streamlint.interp.entries.runs import is_busy, is_plain
-from streamlint.trace import BeginCapture, Copy, Launch, launches_graph
+from streamlint.trace import Alloc, BeginCapture, Copy, Free, KeepAlive, Launch, launches_graph
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,7 +61,7 @@ class Told:
         )
         if any(_launches(trace) for trace in run.traces):
             self.launching.append((run.entry.label, run.entry.outside_calls))
-        if given_back.leaves_memory(run):
+        if _leaves_memory(run):
             self.leaving.append((run.entry.label, run.entry.outside_calls))
         if is_plain(run):
             self.plain.add(run.entry.label)
@@ -97,6 +96,29 @@ class Told:
 
     def is_covered(self, module: ir.Module, decl: ir.FunctionDecl) -> bool:
         return f"{module.name}:{decl.qualname}" in self.covered
+
+
+def _leaves_memory(run: Run) -> bool:
+    """Whether one or two methods leave memory behind that they allocated and that another stream uses."""
+    return len(run.entry.outside_calls) in (1, 2) and any(map(_leaves, run.traces))
+
+
+def _leaves(trace: Trace) -> bool:
+    last = max((op.at.call for op in trace.ops), default=0)
+    allocated = {
+        op.buffer: op.stream
+        for op in trace.ops
+        if isinstance(op, Alloc) and op.stream is not None and op.at.call > 0
+    }
+    for op in trace.ops:
+        if isinstance(op, (Free, KeepAlive)):
+            allocated.pop(op.buffer, None)
+    return any(
+        allocated.get(access.buffer, op.stream) != op.stream
+        for op in trace.ops
+        if isinstance(op, (Launch, Copy)) and op.at.call == last
+        for access in op.accesses
+    )
 
 
 def _launches(trace: Trace) -> bool:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from streamlint.frozen import frozen
-from streamlint.interp.entries import closures
 from streamlint.interp.facts import guesses
 from streamlint.interp.library import one_stream
+from streamlint.interp.python import functions
 from streamlint.interp.python.whole import PYTHON
 from streamlint.interp.state import callers
 from streamlint.interp.state.budgets import LIMITS
@@ -146,7 +146,7 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
             exploration.limit = exploration.quiet_limit = 0
         run.covered |= machine.covered
         run.driven |= machine.driven
-        run.closures |= closures.left(machine).keys()
+        run.closures |= functions.uncalled(machine).keys()
         trace = one_stream.merged(machine, trace_of(machine))
         alike = told.setdefault(machine.did, [])
         if not any(is_same(trace, other) for other in alike):

@@ -171,9 +171,9 @@ class _Body:
         last = (
             called.name if isinstance(called, ir.Attr) else called.id if isinstance(called, ir.Name) else ""
         )
-        if last in _HARMLESS:
+        if last in numba_model.HARMLESS:
             return
-        if last.removeprefix("atomic_") in _ATOMICS and isinstance(called, ir.Attr):
+        if last.removeprefix("atomic_") in numba_model.ATOMICS and isinstance(called, ir.Attr):
             self._note(given[0][1] if given and given[0][0] == 0 else "", Mode.UPDATE)
             return
         inner = self.m.project.member(self.function.module, last) if isinstance(called, ir.Name) else None
@@ -200,10 +200,3 @@ def _base(e: ir.Expr) -> str:
 
 def _has_slice(e: ir.Expr) -> bool:
     return isinstance(e, ir.Slice) or (isinstance(e, ir.Seq) and any(_has_slice(item) for item in e.items))
-
-
-_ATOMICS = frozenset("add sub and_ or_ xor inc dec exch min max nanmin nanmax cas compare_and_swap".split())
-_HARMLESS = frozenset(
-    "len min max range abs float int bool round float32 float64 int32 int64 uint32 uint8 grid gridsize "
-    "sqrt exp log sin cos floor ceil isnan isinf".split()
-)

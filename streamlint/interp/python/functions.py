@@ -131,6 +131,13 @@ def _orders(m: Machine, module: ir.Module, name: str) -> bool:
     return isinstance(found, FuncV) and touching.by_others(m.project, found.function)
 
 
+def uncalled(m: Machine) -> dict[str, FuncV]:
+    """Functions that the path has defined inside of others, and has not called."""
+    return {
+        name: made for name, made in m.closures.items() if name not in m.covered and runs_on_host(m, made)
+    }
+
+
 def runs_on_host(m: Machine, func: FuncV) -> bool:
     """Whether a function is code of the host: no kernel, and none that a compiler takes to the device."""
     return kernels.library(m, func) is None and not kernels.is_foreign(m, func)
