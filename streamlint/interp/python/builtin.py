@@ -17,6 +17,7 @@ from streamlint.interp.python import (
     kinds,
     objects,
     text,
+    walks,
 )
 from streamlint.interp.state import elements, flavors, names, symbols
 from streamlint.interp.state.ends import PathEnds
@@ -172,7 +173,6 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
             | "set"
             | "iter"
             | "frozenset"
-            | "chain"
             | "OrderedDict"
             | "dict"
             | "defaultdict"
@@ -181,6 +181,8 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
             | "LifoQueue"
         ):
             return container(m, name, args, kwargs, span)
+        case "chain":
+            return walks.one_after_the_other(m, [_walked(m, part, span) for part in args])
         case "deque":
             most = args[1] if len(args) > 1 else kwargs.get("maxlen")
             return container_methods.bounded_by(m, container(m, name, args, kwargs, span), most)
@@ -378,6 +380,11 @@ def container(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value]
     return m.new_list(items, shape=shape, kind=kind)
 
 
+def _walked(m: Machine, value: Value, span: Span) -> Value:
+    source = objects.iterated(m, value, span)
+    return _drain(m, source, span) if isinstance(source, GeneratorV) else source
+
+
 def _of_unknown_length(m: Machine, source: Value, name: str, shape: Shape, kind: str, span: Span) -> Value:
     """``list(xs)``: other lists of the same elements are told apart by what is put into them."""
     held = m.heap[source.id] if isinstance(source, HeapV) else None
@@ -389,10 +396,7 @@ def _of_unknown_length(m: Machine, source: Value, name: str, shape: Shape, kind:
             base, far = linear(end)
             return containers.lazy(m, "range", [SymV(behind(base, far - 1)), ConstV(-1), ConstV(start - 1)])
     if held is not None and (
-        name in ("iter", "chain", "reversed")
-        or held.shape not in (Shape.LIST, Shape.SET)
-        or held.role
-        or held.symbol
+        name in ("iter", "reversed") or held.shape not in (Shape.LIST, Shape.SET) or held.role or held.symbol
     ):
         return source
     made = m.new_list(held.items if held is not None else (), shape=shape, kind=kind)

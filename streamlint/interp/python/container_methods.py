@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from streamlint.interp.library import monitors
 from streamlint.interp.python import keys
 from streamlint.interp.python.alike import like
-from streamlint.interp.python.containers import SLICE, extra, lazy, of_its_own, put
+from streamlint.interp.python.containers import CHAIN, SLICE, extra, is_walked_by_key, lazy, of_its_own, put
 from streamlint.interp.state import symbols
 from streamlint.interp.state.elements import listed
 from streamlint.interp.state.values import (
@@ -48,6 +48,8 @@ def with_rest(m: Machine, known: tuple[Value, ...], rest: Value) -> HeapV:
 def joined(m: Machine, a: HeapV, b: HeapV) -> HeapV:
     """``a + b``: ``(hops[1:] + [None])[k]`` is ``hops[k + 1]``, as long as there is one."""
     first = m.heap[a.id]
+    if first.open and m.heap[b.id].open and not first.items and not m.heap[b.id].items:
+        return lazy(m, CHAIN, [a, b])
     if first.open and (first.role == SLICE or not first.items):
         made = lazy(m, SLICE, list(first.items) if first.role == SLICE else [a, ConstV(0)])
         m.heap[made.id].kind, m.heap[made.id].sample = first.kind, first.sample or m.heap[b.id].sample
@@ -116,6 +118,10 @@ def method(
             if symbol_of(at) not in held.entries:
                 put(m, held, at, rest[0] if rest else NONE)
             return held.entries[symbol_of(at)]
+        case "values", [] if is_walked_by_key(held):
+            return lazy(m, "values", [receiver])
+        case "items", [] if is_walked_by_key(held):
+            return lazy(m, "zip", [receiver, lazy(m, "values", [receiver])])
         case "values", _:
             return _like_list(m, held, list(held.entries.values()))
         case "keys", _:
@@ -254,6 +260,10 @@ def _pop(m: Machine, held: HeapObject, receiver: HeapV, name: str, args: list[Va
     if held.items:
         first = name == "popleft" or (bool(args) and args[0] == ConstV(0))
         return held.items.pop(0 if first else -1)
+    known = [at for at in held.extra if symbols.number(at) is not None] if held.open and not args else []
+    if known and name == "pop":
+        # for i in range(n): start(streams[i]), and then: while streams: wait(streams.pop())
+        return held.extra.pop(known[-1])
     if held.open and held.sample is not None:
         return like(m, held.sample, symbols.Thing("pop", m.steps), held.born)
     return SymV(symbols.Fresh(symbols.Attr(symbol_of(receiver), name), 0, 0, m.steps, m.call, len(m.calls)))

@@ -123,9 +123,13 @@ def nth(m: Machine, source: Value, turn: int | None, span: Span) -> Value:
         case HeapObject(role="slice", items=[inner, ConstV(int() as first), *_]):
             return nth(m, inner, None if turn is None else first + turn, span)
         case HeapObject(shape=Shape.DICT, open=True, key_sample=key) if key is not None:
-            return key
+            return _key_at(key, turn)
         case HeapObject(role="values", items=[table]):
             return index(m, table, nth(m, table, turn, span), span)
+        case HeapObject(role="chain", items=parts):
+            # One of each in turn: what stands behind what does not matter for those who wait for all.
+            part = parts[(turn or 0) % len(parts)]
+            return nth(m, part, None if turn is None else turn // len(parts), span)
         case HeapObject(role="zip", items=parts):
             return TupleV(tuple(nth(m, part, turn, span) for part in parts))
         case HeapObject(role="cycle" | "count"):
@@ -135,6 +139,22 @@ def nth(m: Machine, source: Value, turn: int | None, span: Span) -> Value:
             if items is not None:
                 return items[turn or 0] if (turn or 0) < len(items) else m.fresh("item", span)
             return element(m, source, symbols.EACH if turn is None else symbols.constant(turn), span)
+
+
+def _key_at(key: Value, turn: int | None) -> Value:
+    """``for d in table`` comes by what ``{d: Stream(d) for d in devices}`` was made of, one by one."""
+    match key:
+        case SymV(symbols.Item(of, at)) if turn is not None and at is symbols.EACH:
+            return SymV(symbols.Item(of, symbols.constant(turn)))
+        case _:
+            return key
+
+
+def is_walked_by_key(held: HeapObject) -> bool:
+    """Whether an open dict has an element for each element of something else."""
+    key = held.key_sample
+    each = isinstance(key, SymV) and isinstance(key.symbol, symbols.Item) and key.symbol.at is symbols.EACH
+    return each and held.open and not held.filled and not held.entries
 
 
 def around(m: Machine, held: HeapObject, turn: int | None, span: Span) -> Value:
@@ -313,6 +333,8 @@ def _place(m: Machine, held: HeapObject, at: Symbol) -> Symbol:
 
 SLICE = "slice"
 """``hops[1:]`` of a list of unknown length: element ``k`` of it is element ``k + 1`` of the list."""
+CHAIN = "chain"
+"""``firsts + seconds`` of two such lists: what each walk comes by."""
 
 
 def of_its_own(m: Machine, held: HeapObject, span: Span) -> None:

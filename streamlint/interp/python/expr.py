@@ -376,6 +376,10 @@ def _clause(
         items = walks.asked_for(m, source, clause.iter.span)
         if not walks.is_filled(m, source):
             items.append(containers.any_of(m, source, clause.iter.span))
+        # [s.synchronize() for s in streams] comes by all that code has used by their numbers.
+        numbers = range(1, min(walks.known_by_number(m, source), SURE_ELEMENTS))
+        used = [containers.nth(m, source, number, clause.iter.span) for number in numbers]
+        items += [item for item in used if item not in items]
     for done, item in enumerate(items):
         if not loop_steps.may_go_on(m, done, SURE_ELEMENTS):
             return True

@@ -221,7 +221,7 @@ def _while(m: Machine, s: ir.While) -> bool:
     endless = isinstance(s.test, ir.Const)
     if m.lanes > 1 and not endless and _is_idle(s):
         escape.barrier(m, escape.all_streams(m), s.span, "the loop", Doubt.THREADS)
-    turns = _passes(m, turns_for(m, s) if s.body else 1)
+    turns = _passes(m, max(turns_for(m, s), _known_in(m, s.test)) if s.body else 1)
     passes, done = _Passes(m), 0
     while True:
         known = _known_test(m, s.test)
@@ -230,7 +230,8 @@ def _while(m: Machine, s: ir.While) -> bool:
         if known is None or endless:
             if next(turns, None) is None:
                 break
-            if not conditions.holds(m, s.test, want=True if done == 0 and not _polls(s.test) else None):
+            goes_on = _known_in(m, s.test) or (done == 0 and not _polls(s.test))
+            if not conditions.holds(m, s.test, want=True if goes_on else None):
                 return True
         elif not loop_steps.may_go_on(m, done, SURE_TURNS):
             passes.cut(s)
@@ -243,6 +244,12 @@ def _while(m: Machine, s: ir.While) -> bool:
     if not endless and conditions.holds(m, s.test, want=False):
         raise PathEnds
     return True
+
+
+def _known_in(m: Machine, test: ir.Expr) -> int:
+    """How many elements there are to take: ``while streams: wait(streams.pop())``."""
+    known = walks.known_by_number(m, expr.evaluate(m, test)) if isinstance(test, ir.Name) else 0
+    return min(known, SURE_TURNS)
 
 
 def _is_idle(s: ir.While) -> bool:

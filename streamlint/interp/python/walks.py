@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.interp.python import containers
-from streamlint.interp.state import symbols
+from streamlint.interp.state import elements, symbols
 from streamlint.interp.state.values import (
+    ConstV,
     EventV,
     HeapObject,
     HeapV,
@@ -64,6 +65,15 @@ def asked_for(m: Machine, value: Value, span: Span) -> list[Value]:
             return []
 
 
+def one_after_the_other(m: Machine, parts: list[Value]) -> HeapV:
+    """``itertools.chain(firsts, seconds)``"""
+    listed = [elements.listed(m, part) for part in parts]
+    known = [items for items in listed if items is not None]
+    if len(known) == len(parts):
+        return m.new_list((item for items in known for item in items), kind="chain")
+    return containers.lazy(m, containers.CHAIN, parts)
+
+
 def known_by_number(m: Machine, value: Value) -> int:
     """How many elements an open list has at least, since code has used them by their number.
 
@@ -74,10 +84,19 @@ def known_by_number(m: Machine, value: Value) -> int:
     match held:
         case HeapObject(role="enumerate", items=[_, inner]):
             return known_by_number(m, inner)
-        case HeapObject(role="zip", items=parts):
+        case HeapObject(role="zip" | "values", items=parts):
             return max((known_by_number(m, part) for part in parts), default=0)
-        case HeapObject(shape=Shape.LIST, open=True, role="", extra=extra):
-            numbers = (symbols.number(at) for at, item in extra.items() if isinstance(item, _KEPT))
+        case HeapObject(role=containers.CHAIN, items=parts):
+            return len(parts) * max(
+                len(elements.listed(m, one) or ()) or known_by_number(m, one) for one in parts
+            )
+        case HeapObject(role=containers.SLICE, items=[inner, ConstV(int() as first), *_]):
+            return max(known_by_number(m, inner) - first, 0)
+        case HeapObject(shape=Shape.LIST | Shape.DICT, open=True, role="", extra=extra):
+            kept = (at for at, item in extra.items() if isinstance(item, _KEPT))
+            # {d: Stream(d) for d in devices} is asked for what stands at devices[1].
+            places = (at.at if isinstance(at, symbols.Item) else at for at in kept)
+            numbers = (symbols.number(at) for at in places)
             return max((at + 1 for at in numbers if at is not None), default=0)
         case _:
             return 0
