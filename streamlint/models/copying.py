@@ -27,3 +27,11 @@ def explicit_effect(to: Space, of: Space, *, blocking: bool) -> HostEffect:
     if blocking and not to.on_host and not of.on_host and Space.UNKNOWN not in (to, of):
         return HostEffect.ASYNC
     return effect
+
+
+ENDS = {
+    ("DeviceToHost", "DtoH", "copy_to_host"): (Space.UNKNOWN, Space.DEVICE),
+    ("HostToDevice", "HtoD"): (Space.DEVICE, Space.UNKNOWN),
+    ("DeviceToDevice", "DtoD"): (Space.DEVICE, Space.DEVICE),
+}
+"""How names of copies, and of their kinds, end, and where the target and the source are then."""

@@ -224,3 +224,9 @@ CUDA_DRIVER = Framework(
 )
 
 SUCCESS = "cuda.bindings.driver.CUresult.CUDA_SUCCESS"
+
+HANDLE_TYPES = frozenset(
+    "cudaHostFn_t cudaStreamCallback_t CUhostFn CUstreamCallback cudaStream_t cudaEvent_t CUstream CUevent "
+    "CUdeviceptr".split()
+)
+"""Classes of cuda-python that stand for what they wrap: ``cudart.cudaStream_t(handle)``."""

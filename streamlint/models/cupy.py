@@ -338,3 +338,11 @@ QUIET_PARTS = frozenset(
     "errstate memoize clear_memo get_default_memory_pool get_default_pinned_memory_pool set_allocator".split()
 )
 """Parts of the library whose calls queue no work on arrays."""
+
+BARE_ADDRESSES = frozenset({"ptr", "handle"})
+ADDRESSES = frozenset({"device_ctypes_pointer", "device_pointer", "gpu_data", "gpudata"})
+"""Attributes that give the address of a device array, of CuPy and of libraries like it: as a number, or as an
+object that keeps the array."""
+VIEW_ATTRIBUTES = frozenset("T real imag base data mT flat mem".split())
+SCALAR_TYPES = frozenset("float int uint complex bool_ bool dtype".split())
+"""Names of types of elements, without their widths: ``cupy.float32``."""

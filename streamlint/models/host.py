@@ -125,6 +125,11 @@ MAKE_CLASSES = frozenset(
 )
 """Functions whose result is a class of which objects keep what they are given."""
 
+MAKES_FIELDS = frozenset({"define", "s", "frozen"})
+"""Decorators of attrs beside ``dataclass`` by which the declarations of a class are its fields ..."""
+HAVE_FIELDS = frozenset({"NamedTuple", "BaseModel", "Struct"})
+"""... and bases of Python, pydantic and msgspec."""
+
 SAYS_TYPE = frozenset({"typing.cast", "typing_extensions.cast"})
 """Calls whose result is their second argument: ``cast(torch.cuda.Stream, s)`` is ``s``."""
 

@@ -62,5 +62,7 @@ def is_number(attribute: str) -> bool:
 
 ADDRESSES = frozenset({"handle", "ptr", "data_ptr"})
 """What is passed as a kernel argument under such a name is memory: ``buffer.handle``."""
+OF_POINTERS = frozenset({"value", "ptr", "handle", "device_pointer"})
+"""What an address gives again under such a name: ``c_void_p(address).value``."""
 ADDRESS_ENDS = ("ptr", "handle", "address", "offset")
 """Ends of names of what are numbers: ``array.data.ptr + offset``."""

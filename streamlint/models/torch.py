@@ -205,6 +205,12 @@ OPERATOR_MODULES = frozenset(
 """Where PyTorch keeps its operators (https://docs.pytorch.org/docs/stable/torch.html and pages beside it).
 A function of another module may work on anything: ``torch.serialization.location_tag(storage)``."""
 
+OTHER_MODULES = (
+    *("torch.nn.", "torch.optim.", "torch.utils.", "torch.profiler.", "torch.multiprocessing."),
+    *("torch.jit.", "torch.library"),
+)
+"""Where it keeps layers and tools."""
+
 SAVED_TENSORS_HOOKS = "torch.autograd.graph.saved_tensors_hooks"
 KEEPS_GRAPH = ("retain_graph", "create_graph")
 """Flags of ``backward`` by which autograd keeps what it has saved."""
@@ -449,6 +455,8 @@ LIKE_FACTORIES = frozenset(
 SIZED = frozenset({"empty", "zeros", "ones", "rand", "randn"})
 """Factories whose plain arguments are the sizes."""
 NEW_METHODS = frozenset("new_empty new_zeros new_ones new_full new_tensor new_empty_strided".split())
+OVERWRITES = frozenset("zero_ fill_ uniform_ normal_ random_".split())
+"""Methods that write a tensor and do not read it."""
 UNFILLED = frozenset("empty empty_like new_empty empty_strided new_empty_strided empty_permuted".split())
 
 SET_DEFAULT_DEVICE = "torch.set_default_device"

@@ -134,14 +134,12 @@ def dataclass_fields(m: Machine, decl: ir.ClassDecl) -> dict[str, ir.Expr | None
     fields: dict[str, ir.Expr | None] = {}
     order, _ = m.project.ancestors(decl)
     declared = any(
-        "dataclass" in name or name.rpartition(".")[2] in ("define", "s", "frozen")
+        "dataclass" in name or name.rpartition(".")[2] in host.MAKES_FIELDS
         for cls in order
         for name in cls.decorators
     )
     declared = declared or any(
-        base.rpartition(".")[2] in ("NamedTuple", "BaseModel", "Struct")
-        for cls in order
-        for base in cls.bases
+        base.rpartition(".")[2] in host.HAVE_FIELDS for cls in order for base in cls.bases
     )
     if not declared:
         return None

@@ -79,11 +79,11 @@ def guessed_library(m: Machine) -> Lib:
 
 def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
     """``array.name``"""
-    if name in ("ptr", "handle", "device_ctypes_pointer", "device_pointer", "gpu_data", "gpudata"):
-        return handoffs.by_address(m, view, span, name, bare=name in ("ptr", "handle"))
+    if name in cupy_model.BARE_ADDRESSES | cupy_model.ADDRESSES:
+        return handoffs.by_address(m, view, span, name, bare=name in cupy_model.BARE_ADDRESSES)
     if name == "device" and view.flavor in (Flavor.DEVICE_ARRAY, Flavor.WARP_ARRAY):
         return devices.of_memory(m, view)
-    if name in ("T", "real", "imag", "base", "data", "mT", "flat", "mem"):
+    if name in cupy_model.VIEW_ATTRIBUTES:
         return view
     if name in _meta(view):
         return SymV(symbols.Attr(symbol_of(view), name))
@@ -187,7 +187,7 @@ def cupy_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, Va
 
 
 def _is_scalar_type(name: str) -> bool:
-    return name.rstrip("0123456789") in ("float", "int", "uint", "complex", "bool_", "bool", "dtype")
+    return name.rstrip("0123456789") in cupy_model.SCALAR_TYPES
 
 
 def _factory(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:

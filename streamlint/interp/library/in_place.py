@@ -14,6 +14,7 @@ from streamlint.interp.state.values import (
     Flavor,
     Value,
 )
+from streamlint.models import torch as model
 from streamlint.trace import (
     Access,
     HostAccess,
@@ -104,7 +105,7 @@ def method(
     accesses = (
         Access(
             view.id,
-            Mode.WRITE if name in ("zero_", "fill_", "uniform_", "normal_", "random_") else Mode.UPDATE,
+            Mode.WRITE if name in model.OVERWRITES else Mode.UPDATE,
             view.region,
         ),
         *(Access(s.id, Mode.READ, s.region) for s in sources),

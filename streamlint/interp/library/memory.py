@@ -33,7 +33,7 @@ from streamlint.interp.state.values import (
     Value,
     symbol_of,
 )
-from streamlint.models import members
+from streamlint.models import copying, members
 from streamlint.models import schema as fx
 from streamlint.trace import (
     Access,
@@ -177,12 +177,7 @@ def _by_kind(call: Call, dst: BufferV, src: BufferV) -> bool:
     """``cudaMemcpyDeviceToHost`` tells where unknown pointers point; whether the copy goes to the host."""
     kind = call.value("kind")
     text = kind.path if isinstance(kind, ApiV) else call.name().removesuffix("Async")
-    sides = {
-        ("DeviceToHost", "DtoH", "copy_to_host"): (Space.UNKNOWN, Space.DEVICE),
-        ("HostToDevice", "HtoD"): (Space.DEVICE, Space.UNKNOWN),
-        ("DeviceToDevice", "DtoD"): (Space.DEVICE, Space.DEVICE),
-    }
-    for endings, spaces in sides.items():
+    for endings, spaces in copying.ENDS.items():
         if text.endswith(endings):
             for view, space in zip((dst, src), spaces, strict=True):
                 if call.m.space(view) is Space.UNKNOWN and space is not Space.UNKNOWN:

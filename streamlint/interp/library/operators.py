@@ -120,20 +120,7 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
         return given
     if path.startswith(optimizers.CLASSES) and last[:1].isupper():
         return optimizers.made(m, path, args, kwargs, span)
-    if (
-        path.startswith(
-            (
-                "torch.nn.",
-                "torch.optim.",
-                "torch.utils.",
-                "torch.profiler.",
-                "torch.multiprocessing.",
-                "torch.jit.",
-                "torch.library",
-            )
-        )
-        and owner not in model.OPERATOR_MODULES
-    ):
+    if path.startswith(model.OTHER_MODULES) and owner not in model.OPERATOR_MODULES:
         if last[:1].isupper() or not tensors.buffers_in(m, args, unknown=False):
             return layers.made(m, path, args, kwargs, span)
         return unresolved.opaque(m, path, args, kwargs, span)

@@ -71,7 +71,7 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
         return stored
     if view.flavor in flavors.DEVICE_FLAVORS:
         return arrays.attribute(m, view, name, span)
-    if view.flavor is Flavor.POINTER and name in ("value", "ptr", "handle", "device_pointer"):
+    if view.flavor is Flavor.POINTER and name in members.OF_POINTERS:
         return view
     if name == "grad" and view.flavor in (Flavor.TORCH, Flavor.OPAQUE):
         made = storage.gradient(m, place, f"{m.buffers[view.id].name}.grad")

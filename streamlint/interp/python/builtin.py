@@ -48,6 +48,7 @@ from streamlint.interp.state.values import (
     symbol_of,
 )
 from streamlint.models import host, python
+from streamlint.models.cuda_driver import HANDLE_TYPES
 from streamlint.trace import MonitorKind
 
 if TYPE_CHECKING:
@@ -86,17 +87,7 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
     if path in host.TRANSPARENT and not (args or kwargs):
         # ctypes.c_void_p(): what a call is to write an address into.
         return m.fresh(last, span)
-    if path in host.TRANSPARENT or last in (
-        "cudaHostFn_t",
-        "cudaStreamCallback_t",
-        "CUhostFn",
-        "CUstreamCallback",
-        "cudaStream_t",
-        "cudaEvent_t",
-        "CUstream",
-        "CUevent",
-        "CUdeviceptr",
-    ):
+    if path in host.TRANSPARENT or last in HANDLE_TYPES:
         return _transparent(args, kwargs)
     if path in host.SAYS_TYPE and len(args) == 2 and _is_order(args):
         return args[1]
