@@ -52,6 +52,9 @@ PREPARING_PATHS = 12
 PREPARING_STEPS = 4_000
 """Expressions and statements evaluated for such calls, over all paths: there are many ways to call."""
 
+COMBINATIONS = "combinations of paths"
+"""What was left out where each arm of a test was taken on some path, but not with each arm of all others."""
+
 
 @frozen()
 class Entry:
@@ -155,7 +158,8 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
             run.decided.append(tuple(decision.chosen for decision in machine.oracle.taken))
     run.cut = exploration.cut
     cuts = {budget for trace in run.traces for budget in trace.cut}
-    run.left_out = project.budgets.taken() | cuts | ({"paths"} if run.cut else set())
+    paths = {"paths"} if run.cut else {COMBINATIONS} if exploration.combinations else set()
+    run.left_out = project.budgets.taken() | cuts | paths
     return run
 
 

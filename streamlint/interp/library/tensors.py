@@ -387,5 +387,6 @@ def opaque_work(
     # ext.shift(x.data_ptr(), n): which stream it takes is its own business.
     doubts = _GUESSED if any(view.flavor is Flavor.POINTER for view in views) else opaque
     work(m, span, stream.id, (*reads, Access(made.id, Mode.WRITE, doubts=_OPAQUE)), name, doubts)
-    saved_hooks.saves(m, views, span)
+    # self.block(x): what it works out on the way is saved as well, and has just been queued.
+    saved_hooks.saves(m, (*views, made), span)
     return made

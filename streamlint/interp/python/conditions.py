@@ -10,7 +10,7 @@ from streamlint import ir
 from streamlint.interp.facts import answers
 from streamlint.interp.library import tensors, threads
 from streamlint.interp.python import keys, kinds
-from streamlint.interp.state import names, replacing, symbols
+from streamlint.interp.state import elements, names, replacing, symbols
 from streamlint.interp.state.values import (
     ApiV,
     BufferV,
@@ -134,7 +134,7 @@ def ask(
         return want
     relevant = m.frame.touches and not m.constructing
     leads = m.frame.leads and not m.constructing
-    default = _default(m, key) if first is None else int(first == negated)
+    default = _default(m, key, negated=negated) if first is None else int(first == negated)
     label = f"not {text_of(e)}" if negated else text_of(e)
     alike = _of_any_call(m, key)
     answer = m.oracle.choose(key, label, default=default, relevant=relevant, leads=leads, alike=alike) == 0
@@ -164,16 +164,28 @@ def _memory_in(symbol: Symbol) -> Iterator[symbols.Memory]:
             yield from _memory_in(part)
 
 
-def _default(m: Machine, key: Symbol) -> int:
-    """The arm explored first: values are present, streams differ, nothing is being compiled or captured."""
+def _default(m: Machine, key: Symbol, *, negated: bool) -> int:
+    """The arm explored first: values are present, streams differ, nothing is being compiled or captured.
+
+    What is asked of constants holds as it is written: ``if name not in ("mask", "id"):``.
+    """
     match m.comparisons.get(key):
         case Comparison("is", _, ConstV(None)):
             return 1
         case Comparison("==" | "is", StreamV(), _) | Comparison("==" | "is", _, StreamV()):
             return 1
+        case Comparison("==", _, ConstV()):
+            return int(negated)
+        case Comparison("in", _, among) if _are_constants(m, among):
+            return int(negated)
         case _:
             called = symbols.last_called(key)
             return int(called == "isinstance" or called in torch_model.ASKS_FOR_MODE)
+
+
+def _are_constants(m: Machine, value: Value) -> bool:
+    listed = elements.listed(m, value)
+    return bool(listed) and all(isinstance(each, ConstV) for each in listed or ())
 
 
 def negate(m: Machine, e: ir.Unary) -> Value:

@@ -9,7 +9,6 @@ asks again of another element, or in another pass or call, is answered alike.
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -107,14 +106,25 @@ def _told(d: Decision) -> str:
     return f"{d.label} is {('true', 'false')[d.chosen] if d.options == 2 else d.chosen}"
 
 
+@frozen()
+class _Flip:
+    """A path that is known and was not run: its answers up to the one that differs."""
+
+    forced: tuple[int, ...] = ()
+    arm: tuple[Symbol, int] | None = None
+    """The test whose answer that is, whichever element, pass or call asks, and the answer."""
+
+
 @dataclass(slots=True)
 class Exploration(Generic[T]):
-    """Iterates over the results of up to ``limit`` paths, breadth first over flipped decisions.
+    """Iterates over the results of up to ``limit`` paths, over flipped decisions.
+
+    Those with an arm that no path has taken come first, then the nearest.
 
     Decisions that are not relevant are flipped last: those that relevant code asked again, those of code that
     leads to some, and then, if some path was ``busy`` or none was ``whole``, others; of both at most
     ``quiet_limit``. As long as no path was busy, no more than ``quiet_limit`` are run. Afterwards ``cut``
-    tells how many known paths were left out.
+    and ``combinations`` tell how many known paths were left out.
 
     A path that did what an earlier one did (equal ``outcome``) is not combined with the decisions
     that have been asked before: only what its other arm asks for the first time is flipped.
@@ -130,25 +140,31 @@ class Exploration(Generic[T]):
     preparing: bool = False
     """Whether decisions that are not relevant are flipped first, until a path is busy."""
     cut: int = 0
+    """Known paths left out with an arm of a test that no path has taken ..."""
+    combinations: int = 0
+    """... and those that only combine arms which others have taken."""
 
     def __iter__(self) -> Iterator[T]:
-        waiting: deque[tuple[int, ...]] = deque([()])
-        again: deque[tuple[int, ...]] = deque()
-        near: deque[tuple[int, ...]] = deque()
-        later: deque[tuple[int, ...]] = deque()
+        waiting = [_Flip()]
+        again: list[_Flip] = []
+        near: list[_Flip] = []
+        later: list[_Flip] = []
         busy = whole = False
         runs = others = 0
         outcomes: set[object] = set()
         asked: set[Symbol] = set()
+        arms: set[tuple[Symbol, int]] = set()
         while waiting or again or ((near or ((busy or not whole) and later)) and others < self.quiet_limit):
             if runs >= (self.limit if busy else self.quiet_limit):
-                self.cut = len(waiting)
+                self.cut = sum(flip.arm not in arms for flip in waiting)
+                self.combinations = len(waiting) - self.cut
                 return
             queue = (self.preparing and not busy and later) or waiting or again or near or later
             others += queue is near or queue is later
-            forced = queue.popleft()
+            flip = next((each for each in queue if each.arm not in arms), queue[0])
+            queue.remove(flip)
             runs += 1
-            oracle = Oracle(forced)
+            oracle = Oracle(flip.forced)
             result = self.run(oracle)
             busy = busy or self.is_busy(result)
             whole = whole or self.is_whole(result)
@@ -157,7 +173,7 @@ class Exploration(Generic[T]):
             outcomes.add(outcome)
             yield result
             chosen = tuple(decision.chosen for decision in oracle.taken)
-            for position in range(len(forced), len(oracle.taken)):
+            for position in range(len(flip.forced), len(oracle.taken)):
                 decision = oracle.taken[position]
                 if not is_new and decision.key in asked:
                     continue
@@ -165,5 +181,8 @@ class Exploration(Generic[T]):
                 queue = waiting if decision.relevant else aside
                 for other in range(decision.options):
                     if other != decision.chosen:
-                        queue.append((*chosen[:position], other))
+                        queue.append(
+                            _Flip((*chosen[:position], other), (symbols.of_any(decision.key), other))
+                        )
             asked.update(decision.key for decision in oracle.taken)
+            arms.update((symbols.of_any(decision.key), decision.chosen) for decision in oracle.taken)
