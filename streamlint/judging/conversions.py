@@ -13,7 +13,7 @@ from streamlint.judging import evidence
 from streamlint.judging.responsibility import answered
 from streamlint.models.operands import CONVERSIONS
 from streamlint.order.hb import Verdict
-from streamlint.rules.base import is_return
+from streamlint.rules.base import is_return, stream_of
 from streamlint.trace import Alloc, Copy, Doubt, Free, HostEffect, KeepAlive, Launch, Mode
 
 if TYPE_CHECKING:
@@ -56,10 +56,15 @@ def _of_copy(
             # x.contiguous().record_stream(s): what it may be itself was allocated elsewhere.
             elsewhere = any(known[one].alloc_stream != stream for one in _chain(judged, source))
             return _ALIAS if elsewhere else _NONE
-        case Alloc(buffer=allocated):
-            return _ALIAS if allocated == buffer and source is not None else _NONE
-        case Free():
-            return _NONE
+        case Alloc(buffer=allocated) if allocated == buffer:
+            return _ALIAS if source is not None else _NONE
+        case Alloc() | Free():
+            # consume(x.contiguous(), side): x itself may be memory of the stream that uses it.
+            user = stream_of(judged.op(first))
+            made_there = source is not None and any(
+                known[one].alloc_stream == user for one in _chain(judged, source)
+            )
+            return _ALIAS if made_there else _NONE
         case _:
             pass
     made = _made_from(judged, second, buffer)

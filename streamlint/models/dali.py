@@ -2,11 +2,13 @@
 
 The call waits for the copy unless it is told not to
 (https://github.com/NVIDIA/DALI/blob/main/dali/python/backend_impl.cc, ``copy_to_external``).
+What a pipeline is fed is copied on the stream that is named, too
+(documentation of ``nvidia.dali.fn.external_source``).
 """
 
 from __future__ import annotations
 
-from streamlint.models.schema import Api, Copies, Framework, Lib
+from streamlint.models.schema import Api, Copies, Framework, Lib, Uses
 
 _OUT = Copies("arr", "dali_tensor", "cuda_stream", blocking=True, unless="non_blocking")
 
@@ -20,6 +22,13 @@ DALI = Framework(
             "copy_to_external",
             "ptr cuda_stream non_blocking use_copy_kernel",
             (Copies("ptr", "self", "cuda_stream", blocking=True, unless="non_blocking"),),
+            telling=(),
+        ),
+        Api(
+            "feed_input",
+            "data_node data layout cuda_stream use_copy_kernel",
+            # What is on the host is copied before the call returns.
+            (Uses(reads=("data",), stream="cuda_stream", host_waits=True),),
             telling=(),
         ),
     ),
