@@ -157,7 +157,7 @@ def _surer(candidate: Candidate, run: Run, finding: Finding) -> tuple[OpenEnd | 
         if doubt is Doubt.ARGUMENT and (run.entry.order_in_sight or callers_show(judged, problem, run.entry)):
             # stats = MeanStd(); stats.update(reader.next_ready()): what is pending then is seen there.
             return None
-        if doubt is Doubt.RESULT and run.entry.has_callers:
+        if doubt is Doubt.RESULT and (run.entry.has_callers or run.entry.asked_by_others):
             # consume(self.rows(), self.stream): its callers show where a result is used.
             return None
     problem = replace(problem, doubts=doubts - {doubt})

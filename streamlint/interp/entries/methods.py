@@ -152,6 +152,12 @@ def _sequence(
         ),
         is_step=names[0] in methods.steps - methods.hooks,
         has_callers=names[0] in methods.called,
+        asked_by_others=any(
+            names[0] in decl.called & decl.members
+            for other in all_classes(module)
+            if other is not construction.cls
+            for decl in other.methods.values()
+        ),
     )
 
 

@@ -81,6 +81,9 @@ class Entry:
     """Whether another method of the class mentions the first one: it may wait for what that leaves."""
     has_callers: bool = False
     """Whether another method of the class calls the first one: what is pending then is seen there."""
+    asked_by_others: bool = False
+    """Whether methods of other classes of the module call something of its name: what is done with a result
+    is seen there."""
     after_others: bool = False
     """Whether the object is taken to have had calls that are not in the trace."""
     needs_earlier: bool = False
