@@ -121,6 +121,13 @@ def test_what_was_left_out_is_named(tmp_path: Path) -> None:
     assert (left.path, left.function, left.what) == ("program.py", "f", "elements of a tuple")
 
 
+def test_passes_that_are_left_out_are_named(tmp_path: Path) -> None:
+    loop = "    for i in range({}):\n        x.add_(i * 2 + 1).mul_(i - 3).sub_(i + 4)\n"
+    long, short = (checked(tmp_path, HEAD + loop.format(turns) + RACE) for turns in (500, 20))
+    assert [left.what for left in long.statistics.left_out] == ["passes of a loop"]
+    assert short.statistics.left_out == ()
+
+
 def test_what_is_written_once_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What repeats is bounded: a long function is run to its end, a short one with a long loop is cut."""
     monkeypatch.setattr(runs, "LIMITS", Limits(path_steps=600, path_ops=120))
@@ -146,7 +153,8 @@ def test_one_endless_function_leaves_the_others(tmp_path: Path) -> None:
     endless = HEAD.replace("f(", "g(") + LOOPS + " " * 24 + "x.add_(1)\n    side.synchronize()\n"
     report = checked(tmp_path, endless + HEAD.partition("\n")[2] + RACE)
     assert [finding.function for finding in report.findings] == ["f", "f"]
-    assert {(left.function, left.what) for left in report.statistics.left_out} == {("g", "steps")}
+    left_out = {(left.function, left.what) for left in report.statistics.left_out}
+    assert left_out == {("g", "steps"), ("g", "passes of a loop")}
 
 
 def test_a_file_is_cut_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -200,6 +200,7 @@ class _Passes:
 
     def cut(self, s: ir.For | ir.While) -> None:
         """Passes are left out: if each used another stream, they would have ordered those not seen yet."""
+        self.m.project.budgets.left_out.add("passes of a loop")
         if not self.last <= self.earlier:
             escape.barrier(self.m, escape.all_streams(self.m), s.span, "passes left out", Doubt.BUDGET)
 

@@ -233,6 +233,8 @@ class Project:
         )
         merged = _merged([*(self._ancestors[parent][0] for parent in parents), parents])
         order = [cls, *islice(merged, LIMITS.ancestors)]
+        if len(order) > LIMITS.ancestors:
+            self.budgets.left_out.add("classes that a class inherits from")
         return order, complete and len(order) <= LIMITS.ancestors
 
 
