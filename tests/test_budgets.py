@@ -282,6 +282,11 @@ LARGE = {
         f"class L{i}(A{i}):\n    pass\nclass R{i}(A{i}):\n    pass\nclass A{i + 1}(L{i}, R{i}):\n    pass\n"
         for i in range(100)
     ),
+    "a question about a doubled number": (
+        "def doubled(x):\n    side.synchronize()\n    n = x.numel()\n"
+        + "    n = n + n\n" * 60
+        + "    if n > 3:\n        side.query()\n"
+    ),
     "a long line": "def long(x):\n    side.synchronize()\n    y = [" + "x.k(), " * 80_000 + "]\n",
 }
 

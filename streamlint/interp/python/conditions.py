@@ -10,7 +10,7 @@ from streamlint import ir
 from streamlint.interp.facts import answers
 from streamlint.interp.library import tensors, threads
 from streamlint.interp.python import keys, kinds
-from streamlint.interp.state import elements, names, replacing, symbols
+from streamlint.interp.state import elements, names, symbols
 from streamlint.interp.state.values import (
     ApiV,
     BufferV,
@@ -35,8 +35,6 @@ from streamlint.models.python import GIVES_NUMBER
 from streamlint.trace import BufferId, StreamKind, SyncEvent, SyncStream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
     from streamlint.source import Span
@@ -148,20 +146,15 @@ def ask(
 
 def _of_any_call(m: Machine, key: Symbol) -> Symbol:
     """What ``x.is_contiguous()`` asks of the argument ``x`` in any call: in each it is other memory."""
-    for memory in _memory_in(key):
-        passed = m.buffers[BufferId(memory.number)].passed
-        if passed is not None:
-            which = (symbols.constant(passed.name + passed.part), symbols.constant(str(memory.region)))
-            key = replacing.replaced(key, memory, symbols.call("argument", *which))
-    return key
-
-
-def _memory_in(symbol: Symbol) -> Iterator[symbols.Memory]:
-    if isinstance(symbol, symbols.Memory):
-        yield symbol
-    elif symbols.has(symbol, symbols.Memory):
-        for part in symbols.parts(symbol):
-            yield from _memory_in(part)
+    match key:
+        case symbols.Call(symbols.Attr(symbols.Memory(number, region), name), args):
+            passed = m.buffers[BufferId(number)].passed
+            if passed is None:
+                return key
+            which = symbols.constant(passed.name + passed.part), symbols.constant(str(region))
+            return symbols.Call(symbols.Attr(symbols.call("argument", *which), name), args)
+        case _:
+            return key
 
 
 def _default(m: Machine, key: Symbol, *, negated: bool) -> int:
