@@ -367,7 +367,7 @@ def container(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value]
     if name == "tuple":
         return m.new_tuple(items)
     if name == "iter":
-        return iterators.over(m, items)
+        return iterators.over(m, source, items)
     return m.new_list(items, shape=shape, kind=kind)
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from streamlint.source import Span
 
 CYCLE, COUNT, ITER = "cycle", "count", "iter"
-_POSITION = "position"
+_POSITION, _SOURCE = "position", "source"
 
 
 def cycle(m: Machine, source: Value) -> HeapV:
@@ -31,10 +31,11 @@ def _endless(m: Machine, kind: str, items: list[Value]) -> HeapV:
     return made
 
 
-def over(m: Machine, items: list[Value]) -> HeapV:
-    """``iter(slots)``: the elements that are left."""
+def over(m: Machine, source: Value, items: list[Value]) -> HeapV:
+    """``iter(slots)``: the elements that are left; the others live until it has come to their end."""
     made = m.new_list(items)
     m.heap[made.id].role = ITER
+    m.heap[made.id].attrs[_SOURCE] = source
     return made
 
 
@@ -71,6 +72,7 @@ def step(m: Machine, held: HeapObject, default: Value | None, span: Span) -> Val
         return containers.around(m, held, turn, span)
     if held.items:
         return held.items.pop(0)
+    held.attrs.pop(_SOURCE, None)
     if default is None:
         # StopIteration
         raise PathEnds
