@@ -337,7 +337,10 @@ def _forgot_the_end(judged: Judged, problem: Problem, entry: Entry) -> bool:
     if made.at.call != judged.op(problem.later).at.call:
         return False
     waits = part(judged.index.waits.get(side, []), before=problem.earlier)
-    begun = any(_source(judged, wait) == current for wait in waits)
+    # What the constructor let the stream wait for says nothing of what later calls begin.
+    begun = any(
+        _source(judged, wait) == current and judged.op(wait).at.call == made.at.call for wait in waits
+    )
     records = part(judged.index.records.get(side, []), first=problem.earlier, before=problem.later)
     announced = any(
         isinstance(op, Record) and is_named(judged.trace.events[op.event]) for op in map(judged.op, records)
