@@ -177,6 +177,10 @@ def _in_words(judged: Judged, conflict: Conflict, waited: StreamId, waiter: Stre
         if first and second and judged.op(here.seen[0]).at.function == function:
             statement = f"{said.library}: `{said.wait.format(first=first, second=second)}`"
             # with torch.cuda.stream(side): y = x * 2    in the block, current_stream() is side itself.
-            inside = first == said.current and getattr(later, "choice", None) is StreamChoice.IMPLIED
+            inside = first == said.current and _takes_no_stream(later)
             return f"{statement} before `{second}` becomes the current stream" if inside else statement
     return ""
+
+
+def _takes_no_stream(op: Op) -> bool:
+    return isinstance(op, (Launch, Copy)) and op.choice is StreamChoice.IMPLIED

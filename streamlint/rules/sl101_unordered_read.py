@@ -14,6 +14,7 @@ from streamlint.rules.base import (
     Rule,
     is_return,
     on,
+    quoted,
 )
 from streamlint.trace import Copy, HostEffect, Op, Origin
 from streamlint.witness import ByValue
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from streamlint.order.conflicts import Conflict
+    from streamlint.trace import StreamId
 
 
 def check(judged: Judged) -> Iterator[Problem]:
@@ -71,10 +73,8 @@ def _returned(judged: Judged, conflict: Conflict) -> str:
     return _HANDED_BACK if given else "is returned"
 
 
-def _stream(judged: Judged, stream: object) -> str:
-    from streamlint.rules.base import quoted
-
-    return quoted(judged.stream_name(stream)) if stream is not None else "the device"  # type: ignore[arg-type]
+def _stream(judged: Judged, stream: StreamId | None) -> str:
+    return quoted(judged.stream_name(stream)) if stream is not None else "the device"
 
 
 RULE = Rule(

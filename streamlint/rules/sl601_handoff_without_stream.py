@@ -35,17 +35,18 @@ def check(judged: Judged) -> Iterator[Problem]:
             both = handed_over.libraries(judged, conflict)
             if handoff is None or both is None:
                 continue
-            remedy = _remedy(judged.seen_from(conflict.later, conflict.earlier), conflict, handoff, both)
+            here = judged.seen_from(conflict.later, conflict.earlier)
+            remedy = _remedy(here, conflict, handoff, both)
             yield Problem(
                 later=conflict.later,
                 earlier=conflict.earlier,
                 buffer=conflict.buffer,
-                message=_message(judged.seen_from(conflict.later, conflict.earlier), conflict, both),
+                message=_message(here, conflict, both),
                 label=f"used by {both[1]}",
                 help=remedy.help,
                 statement=remedy.statement,
                 notes=(
-                    *pairs.notes(judged.seen_from(conflict.later, conflict.earlier), conflict),
+                    *pairs.notes(here, conflict),
                     _note(handoff),
                 ),
                 doubts=conflict.doubts,

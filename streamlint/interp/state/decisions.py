@@ -173,6 +173,7 @@ class Exploration(Generic[T]):
             outcomes.add(outcome)
             yield result
             chosen = tuple(decision.chosen for decision in oracle.taken)
+            tests = [symbols.of_any(decision.key) for decision in oracle.taken]
             for position in range(len(flip.forced), len(oracle.taken)):
                 decision = oracle.taken[position]
                 if not is_new and decision.key in asked:
@@ -181,8 +182,6 @@ class Exploration(Generic[T]):
                 queue = waiting if decision.relevant else aside
                 for other in range(decision.options):
                     if other != decision.chosen:
-                        queue.append(
-                            _Flip((*chosen[:position], other), (symbols.of_any(decision.key), other))
-                        )
+                        queue.append(_Flip((*chosen[:position], other), (tests[position], other)))
             asked.update(decision.key for decision in oracle.taken)
-            arms.update((symbols.of_any(decision.key), decision.chosen) for decision in oracle.taken)
+            arms.update(zip(tests, chosen, strict=True))
