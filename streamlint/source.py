@@ -19,5 +19,9 @@ class Span:
     end_line: int
     end_col: int
 
+    def has_lines_of(self, other: Span) -> bool:
+        """Whether all lines of another stretch are lines of this one."""
+        return self.path == other.path and self.line <= other.line and other.end_line <= self.end_line
+
     def __str__(self) -> str:
         return f"{self.path}:{self.line}:{self.col + 1}"

@@ -24,7 +24,6 @@ from streamlint.witness import ByReuse
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from streamlint.source import Span
     from streamlint.trace import Buffer, Free, Op, OpId, StreamId
 
 
@@ -83,7 +82,7 @@ def _dropped(judged: Judged, name: str, free: Free, use: Op) -> str:
     if any(is_entry(op) and op.at.span == free.at.span for op in judged.trace.ops):
         return f"the caller may have dropped {name} when it comes here again"
     # return self.sample_tokens(hidden)    what is called here let it go, by its end at the latest.
-    within = any(_holds(free.at.span, span) for span in (use.at.span, *use.at.calls))
+    within = any(free.at.span.has_lines_of(span) for span in (use.at.span, *use.at.calls))
     return (
         f"no reference to {name} is left after this"
         if within
@@ -91,16 +90,12 @@ def _dropped(judged: Judged, name: str, free: Free, use: Op) -> str:
     )
 
 
-def _holds(whole: Span, part: Span) -> bool:
-    return whole.path == part.path and whole.line <= part.line and part.end_line <= whole.end_line
-
-
 def _is_awaited(op: Op, buffer: Buffer) -> bool:
     """Whether the pool of a block waits for the op before it hands the block out again.
 
     So does PyTorch's of pinned memory, and ``p.data.to("cuda")`` copies only what is not on the device.
     """
-    if isinstance(op, Copy) and op.name == "to device" and buffer.space is Space.UNKNOWN:
+    if isinstance(op, Copy) and op.only_if_elsewhere and buffer.space is Space.UNKNOWN:
         return True
     return bool(buffer.pool_awaits) and isinstance(op, (Launch, Copy)) and op.library == buffer.pool_awaits
 

@@ -86,6 +86,8 @@ class Copy(OpBase):
     name: str = "copy"
     library: str = ""
     choice: StreamChoice = StreamChoice.IMPLIED
+    only_if_elsewhere: bool = False
+    """``x.to("cuda")`` copies nothing, and gives the source itself, if that is on the device already."""
 
     @property
     def accesses(self) -> tuple[Access, ...]:

@@ -246,12 +246,19 @@ def _to_device(m: Machine, view: BufferV, device: DeviceV, span: Span, *, blocki
     m.buffers[made.id] = replace(m.buffers[made.id], kind=m.buffers[view.id].kind, residence=residence)
     if space is Space.UNKNOWN:
         tensors.may_be(m, made, view, elsewhere=device.symbol is not None)
-    copy(m, made, view, span, blocking=blocking, name="to device")
+    copy(m, made, view, span, blocking=blocking, name="to device", only_if_elsewhere=True)
     return made
 
 
 def copy(
-    m: Machine, dst: BufferV, src: BufferV, span: Span, *, blocking: bool = True, name: str = "copy"
+    m: Machine,
+    dst: BufferV,
+    src: BufferV,
+    span: Span,
+    *,
+    blocking: bool = True,
+    name: str = "copy",
+    only_if_elsewhere: bool = False,
 ) -> None:
     """PyTorch's copy on the current stream of the device involved. One of memory onto itself does nothing."""
     if (dst.id, dst.region) == (src.id, src.region):
@@ -288,6 +295,7 @@ def copy(
             host=host_effect(to, of, blocking=blocking),
             name=name,
             library=by,
+            only_if_elsewhere=only_if_elsewhere,
         )
     )
 

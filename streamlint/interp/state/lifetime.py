@@ -244,7 +244,7 @@ def catch_up(m: Machine) -> None:
                 _note_launch(m, op)
             case Copy():
                 _note_uses(m, op)
-                if op.name == "to device" and _may_be_source(m, op):
+                if op.only_if_elsewhere and _may_be_source(m, op):
                     life.same.setdefault(op.dst.buffer, set()).add(op.src.buffer)
             case Free(buffer=number):
                 life.candidates.discard(number)
