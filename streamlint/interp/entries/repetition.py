@@ -106,6 +106,11 @@ def until_repeated(
     if now in seen:
         mark = lifetime.mark(m)
         call(number)
+        if lifetime.was_lent(m, mark) and not lifetime.came_back(m, mark):
+            # The caller drops what it got in this one, first of all, when it has got the next.
+            mark = lifetime.mark(m)
+            number += 1
+            call(number)
         if lifetime.came_back(m, mark):
             # Only what the next call allocates may get the memory that this one, or its caller, dropped.
             call(number + 1)

@@ -129,6 +129,22 @@ def is_data(m: Machine, decl: ir.ClassDecl | None) -> bool:
     return decl is not None and dataclass_fields(m, decl) is not None
 
 
+def is_set_by_keyword(m: Machine, cls: ir.ClassDecl, name: str, value: Value) -> bool:
+    """Whether a flag in the body of a class is a field that a constructor out of sight may have set.
+
+    ``class Modifier(Base): offload: bool = False``, where ``Base`` is not there to read: whoever declares
+    types of variables with defaults, and has no ``__init__``, mostly has ``Modifier(offload=True)``.
+    """
+    order, whole = m.project.ancestors(cls)
+    if whole or not (isinstance(value, ConstV) and (value.value is None or isinstance(value.value, bool))):
+        return False
+    if any("__init__" in one.methods for one in order):
+        return False
+    annotations = (said for one in order for said in declared(one).get(name, ())[:1])
+    types = (said.value if isinstance(said, ir.Index) else said for said in annotations)
+    return any(ir.dotted(said).rpartition(".")[2] != "ClassVar" for said in types)
+
+
 def dataclass_fields(m: Machine, decl: ir.ClassDecl) -> dict[str, ir.Expr | None] | None:
     """Field names and defaults of a dataclass, a NamedTuple or a similar class; None for others."""
     fields: dict[str, ir.Expr | None] = {}

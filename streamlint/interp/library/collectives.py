@@ -21,6 +21,7 @@ from streamlint.models.schema import Lib
 from streamlint.trace import (
     Access,
     Doubt,
+    Evidence,
     KeepAlive,
     Launch,
     Mode,
@@ -55,6 +56,8 @@ def run(call: Call, effect: fx.Communicates) -> Value:
         for name in names
         for view in tensors.buffers_in(m, [call.value(name)])
     ]
+    for view, _ in used:
+        m.is_memory(view, Evidence.INFERRED)  # dist.reduce(total): what is sent is a tensor.
     accesses = [Access(view.id, mode, view.region) for view, mode in used]
     aside = effect.flag is None or answers.taken(m, call.value(effect.flag))
     unresolved = m.result(call.name(), call.span)

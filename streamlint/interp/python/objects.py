@@ -32,6 +32,7 @@ from streamlint.interp.state.values import (
     EventV,
     FuncV,
     GraphV,
+    HeapObject,
     HeapV,
     MethodV,
     ModuleV,
@@ -153,6 +154,8 @@ def _instance_attribute(m: Machine, value: HeapV, name: str, span: Span) -> Valu
     if name in held.attrs:
         if name in held.told:
             monitors.see(m, held, name, span)
+        if name in held.chosen and m.frame.touches and not m.constructing:
+            m.oracle.asked_again(held.chosen[name])
         found = names.settle(m, held.attrs[name])
         if isinstance(found, HeapV) and held.cls is not None:
             inside = m.heap[found.id]
@@ -179,7 +182,7 @@ def _instance_attribute(m: Machine, value: HeapV, name: str, span: Span) -> Valu
             if "classmethod" in kinds:
                 return FuncV(member.function, member.closure, ClassV(held.cls))
         return FuncV(member.function, member.closure, value)
-    if member is not None:
+    if member is not None and not classes.is_set_by_keyword(m, held.cls, name, member):
         return member
     if threads.is_method(m, value, name) or torch_modules.inherits(m, value, name):
         return MethodV(value, name)
@@ -253,6 +256,7 @@ def set_attribute(m: Machine, value: Value, name: str, new: Value, span: Span) -
                 return
             monitors.set_aside(m, held, name, new, span)
             held.attrs[name] = new
+            _note_choice(m, held, name, new)
             naming.rename(m, new, f"self.{name}" if m.frame.receiver == value else name)
         case ClassV(decl):
             m.set_global(f"{decl.module}:{decl.qualname}", name, new)
@@ -271,6 +275,19 @@ def set_attribute(m: Machine, value: Value, name: str, new: Value, span: Span) -
             _replace(m, symbols.Attr(of, name), new)
         case _:
             pass
+
+
+def _note_choice(m: Machine, held: HeapObject, name: str, new: Value) -> None:
+    """``self.mode = Mode.PAIR if config.gpus > 1 else Mode.ONE`` of a constructor, and what it asked for it.
+
+    What ``self.mode`` is asks the same again, in the methods.
+    """
+    tests = [key for frame in m.frames for key in frame.under] if m.constructing else []
+    tests += m.asked_by_constructor()
+    if tests and isinstance(new, ConstV):
+        held.chosen[name] = tuple(tests)
+    else:
+        held.chosen.pop(name, None)
 
 
 def _replace(m: Machine, symbol: symbols.Attr, new: Value) -> None:

@@ -49,6 +49,7 @@ def run(m: Machine, s: ir.Stmt) -> None:
     frame = m.frames[-1]
     frame.statement = s.span
     frame.born = len(m.buffers)
+    frame.asked = len(m.oracle.taken)
     if frame.entered < 0:
         frame.entered = frame.born
     if m.watch is not None:
@@ -66,7 +67,12 @@ def run(m: Machine, s: ir.Stmt) -> None:
         case ir.With():
             with_statements.run_with(m, s.items, s.body)
         case ir.If():
-            run_block(m, s.body if _if(m, s) else s.orelse)
+            body, around = s.body if _if(m, s) else s.orelse, frame.under
+            frame.under = (*around, *m.asked_by_constructor())
+            try:
+                run_block(m, body)
+            finally:
+                frame.under = around
         case ir.For():
             loops.run_for(m, s)
         case ir.While():

@@ -70,7 +70,7 @@ def _current(m: Machine) -> StreamId:
 
 
 def end_call(m: Machine, results: Iterable[BufferV], span: Span, *, uses_arguments: bool) -> None:
-    """The op that stands for what the caller may do next: it uses the results on the current stream.
+    """The op that stands for what the caller may do next: it uses the results, mostly on the current stream.
 
     With ``uses_arguments`` it also reads what the call wrote of the memory that it was given. The op
     is there if the call used another stream, so that something can be unordered, or launched a graph.
@@ -93,12 +93,31 @@ def end_call(m: Machine, results: Iterable[BufferV], span: Span, *, uses_argumen
             for a in written
             if m.buffers[a.buffer].passed is not None
         ]
-    used = tuple(
-        Access(view.id, Mode.READ, view.region, _RESULT)
-        for view in dict.fromkeys(views)
-        if not m.space(view).on_host
-    )
-    m.emit(Launch(m.site(span), role=Role.AFTER_CALL, stream=stream, accesses=used, name="after the call"))
+    used: dict[StreamId, list[Access]] = {stream: []}
+    for view in dict.fromkeys(views):
+        if not m.space(view).on_host:
+            of = _consumer(m, view, stream)
+            used.setdefault(of, []).append(Access(view.id, Mode.READ, view.region, _RESULT))
+    for of, accesses in used.items():
+        site = m.site(span)
+        m.emit(Launch(site, role=Role.AFTER_CALL, stream=of, accesses=tuple(accesses), name="after the call"))
+
+
+def _consumer(m: Machine, view: BufferV, current: StreamId) -> StreamId:
+    """The stream on which a result is used: the current one, or the only other one that waits for it.
+
+    ``self.stages[k].wait_event(copied)``, and ``return moved``: the stream of stage ``k`` works with it.
+    """
+    if not _made_aside(m, [view]) or giving_up.waited_for(m, view.id, current) is not None:
+        return current
+    owner = m.buffers[view.id].alloc_stream
+    waiting = {op.stream for op in m.ops if isinstance(op, Wait) and op.at.call == m.call}
+    others = [
+        number
+        for number in sorted(waiting - {current, owner})
+        if _is_made_by_code(m, number) and giving_up.waited_for(m, view.id, number) is not None
+    ]
+    return others[0] if len(others) == 1 else current
 
 
 def hand_out(m: Machine, value: Value, views: Iterable[BufferV], span: Span | None = None) -> None:

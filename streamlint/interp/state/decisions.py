@@ -16,7 +16,7 @@ from streamlint.frozen import frozen
 from streamlint.interp.state import symbols
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Container, Iterator
 
     from streamlint.interp.state.symbols import Symbol
 
@@ -31,7 +31,8 @@ class Decision:
     chosen: int
     relevant: bool
     again: bool = False
-    """Whether a constructor asked first, and code that works with streams asked again."""
+    """Whether a constructor asked first, and code that works with streams asked again, or used what the
+    constructor chose by the answer."""
     leads: bool = False
     """Whether code asked that works with streams through what it calls."""
 
@@ -70,9 +71,8 @@ class Oracle:
         ``alike`` is what it asks of any element, and in any pass and call, where the key does not tell.
         """
         if key in self.memo:
-            for position, decision in enumerate(self.taken if relevant else ()):
-                if decision.key is key and not decision.again:
-                    self.taken[position] = replace(decision, again=True)
+            if relevant:
+                self.asked_again((key,))
             return self.memo[key]
         position = len(self.taken)
         asked = symbols.of_any(alike or key), default
@@ -84,6 +84,12 @@ class Oracle:
         self.taken.append(Decision(key, label, options, chosen, relevant, leads=leads))
         self.answer(key, chosen)
         return chosen
+
+    def asked_again(self, keys: Container[Symbol]) -> None:
+        """Code that works with streams asks what a constructor has asked, or what it chose by that."""
+        for position, decision in enumerate(self.taken):
+            if decision.key in keys and not decision.again:
+                self.taken[position] = replace(decision, again=True)
 
     def answer(self, key: Symbol, chosen: int) -> None:
         """Keeps an answer for the rest of the path."""
@@ -128,6 +134,9 @@ class Exploration(Generic[T]):
 
     A path that did what an earlier one did (equal ``outcome``) is not combined with the decisions
     that have been asked before: only what its other arm asks for the first time is flipped.
+
+    Paths on which a constructor chooses otherwise what relevant code uses do not count as quiet ones:
+    ``self.mode`` may be one on which nothing is done aside. There are ``quiet_limit`` more for them.
     """
 
     run: Callable[[Oracle], T]
@@ -150,17 +159,18 @@ class Exploration(Generic[T]):
         near: list[_Flip] = []
         later: list[_Flip] = []
         busy = whole = False
-        runs = others = 0
+        runs = others = chosen_anew = 0
         outcomes: set[object] = set()
         asked: set[Symbol] = set()
         arms: set[tuple[Symbol, int]] = set()
         while waiting or again or ((near or ((busy or not whole) and later)) and others < self.quiet_limit):
-            if runs >= (self.limit if busy else self.quiet_limit):
+            if runs >= (self.limit if busy else self.quiet_limit + min(chosen_anew, self.quiet_limit)):
                 self.cut = sum(flip.arm not in arms for flip in waiting)
                 self.combinations = len(waiting) - self.cut
                 return
             queue = (self.preparing and not busy and later) or waiting or again or near or later
             others += queue is near or queue is later
+            chosen_anew += queue is again
             flip = next((each for each in queue if each.arm not in arms), queue[0])
             queue.remove(flip)
             runs += 1

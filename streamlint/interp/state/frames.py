@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from streamlint import ir
+    from streamlint.interp.state.symbols import Symbol
     from streamlint.interp.state.values import Env, Value
     from streamlint.source import Span
 
@@ -44,6 +45,10 @@ class Frame:
     """Buffers there were when the running statement began ..."""
     entered: int = -1
     """... and when the first one did."""
+    asked: int = 0
+    """Open tests there had been on the path when the running statement began ..."""
+    under: tuple[Symbol, ...] = ()
+    """... and those of the ``if`` statements around it."""
 
 
 class Driven(NamedTuple):

@@ -91,7 +91,7 @@ def put_into(m: Machine, tensor: Symbol | BufferId, name: str, new: BufferV) -> 
 def used_by_owners(m: Machine, current: StreamId) -> None:
     """Who has a tensor uses what was put into it, once the current stream has waited for its maker."""
     for tensor, view in list(m.life.put_into.items()):
-        waited = _waited_for(m, view.id, current)
+        waited = waited_for(m, view.id, current)
         if waited is not None:
             del m.life.put_into[tensor]
             used = Access(view.id, Mode.READ, view.region, _RESULT)
@@ -106,7 +106,7 @@ def used_by_owners(m: Machine, current: StreamId) -> None:
             )
 
 
-def _waited_for(m: Machine, number: BufferId, stream: StreamId) -> Span | None:
+def waited_for(m: Machine, number: BufferId, stream: StreamId) -> Span | None:
     """Where a stream, or the host, has waited for the one that made memory, since that was last written."""
     owner = m.buffers[number].alloc_stream
     recorded: set[EventId] = set()

@@ -171,6 +171,11 @@ def came_back(m: Machine, since: tuple[int, int]) -> bool:
     )
 
 
+def was_lent(m: Machine, since: tuple[int, int]) -> bool:
+    """Whether memory that was made after a mark is with the caller, who holds one at a time."""
+    return any(number >= since[1] for number in m.life.handed_out)
+
+
 def is_held_over(m: Machine, born: int, since: tuple[int, int]) -> bool:
     """Whether memory that was made after ``born`` and before a mark, and is used aside, is still there."""
     catch_up(m)

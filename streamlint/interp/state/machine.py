@@ -91,6 +91,11 @@ class Machine(Path):
     def frame(self) -> Frame:
         return self.frames[-1]
 
+    def asked_by_constructor(self) -> tuple[Symbol, ...]:
+        """The open tests of a constructor since the running statement of a function began."""
+        taken = self.oracle.taken[self.frame.asked :] if self.constructing else ()
+        return tuple(decision.key for decision in taken)
+
     def site(self, span: Span) -> Site:
         turn = self.turns.get(span, 0)
         self.turns[span] = turn + 1

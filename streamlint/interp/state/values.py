@@ -344,6 +344,8 @@ class HeapObject:
     told: dict[str | Symbol, tuple[HeapV, LaneId]] = field(default_factory=dict)
     """Attributes and elements that a thread or a host function has put there, and nobody else has seen, with
     who tells of it."""
+    chosen: dict[str, tuple[Symbol, ...]] = field(default_factory=dict)
+    """Attributes to which the constructor gave constants, and the open tests by which it chose them."""
 
     @property
     def named(self) -> list[Value]:
