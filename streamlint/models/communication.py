@@ -11,7 +11,7 @@ from streamlint.frozen import frozen
 class Communicates:
     """A collective of ``group``; with ``flag`` true it runs on the group's own stream and returns a handle.
 
-    ``flag`` None: it always does. The handle is an event, recorded after the collective.
+    The handle is an event, recorded after the collective.
     """
 
     reads: tuple[str, ...] = ()
@@ -19,6 +19,8 @@ class Communicates:
     updates: tuple[str, ...] = ()
     group: str = "group"
     flag: str | None = "async_op"
+    """None: there is no such parameter, and ``handle`` says what the call always does."""
+    handle: bool = True
 
 
 @frozen()

@@ -247,6 +247,8 @@ def _uses(one: fx.Uses) -> str:
 
 def _communicates(one: fx.Communicates) -> str:
     what = _accesses(one.reads, one.writes, one.updates)
+    if one.flag is None and not one.handle:
+        return f"{what} on the current stream"
     if one.flag is None:
         return f"{what} on the stream of `{one.group}`; gives the handle to wait for"
     return f"{what} on the current stream, or with `{one.flag}` on the stream of `{one.group}`"

@@ -2,8 +2,9 @@
 
 A collective with ``async_op=True`` runs on a stream of its process group: it starts after what is
 queued on the current stream, and only ``work.wait()`` makes the current stream wait for it. On
-device tensors that does not block the host (docs/semantics). Without the flag the current stream
-has waited when the call returns.
+device tensors that does not block the host (docs/semantics). Without the flag, and after ``send``
+and ``recv``, which wait for the handles of ``isend`` and ``irecv``, the current stream has waited
+when the call returns.
 """
 
 from __future__ import annotations
@@ -81,6 +82,16 @@ DISTRIBUTED = Framework(
             "scatter",
             "tensor scatter_list src group async_op",
             (Communicates(reads=("scatter_list",), writes=("tensor",)),),
+        ),
+        Api(
+            "send",
+            "tensor dst group tag group_dst",
+            (Communicates(reads=("tensor",), flag=None, handle=False),),
+        ),
+        Api(
+            "recv",
+            "tensor src group tag group_src",
+            (Communicates(writes=("tensor",), flag=None, handle=False),),
         ),
         Api("isend", "tensor dst group", (Communicates(reads=("tensor",), flag=None),)),
         Api("irecv", "tensor src group", (Communicates(writes=("tensor",), flag=None),)),

@@ -59,7 +59,7 @@ def run(call: Call, effect: fx.Communicates) -> Value:
     for view, _ in used:
         m.is_memory(view, Evidence.INFERRED)  # dist.reduce(total): what is sent is a tensor.
     accesses = [Access(view.id, mode, view.region) for view, mode in used]
-    aside = effect.flag is None or answers.taken(m, call.value(effect.flag))
+    aside = effect.handle if effect.flag is None else answers.taken(m, call.value(effect.flag))
     unresolved = m.result(call.name(), call.span)
     if aside is None:
         return unresolved
