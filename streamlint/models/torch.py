@@ -291,6 +291,9 @@ MODULE_METHODS = frozenset(
     "register_forward_hook register_forward_pre_hook register_full_backward_hook forward".split()
 )
 """Methods of ``torch.nn.Module`` that tensors do not have (https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html)."""
+FORWARD_HOOKS = frozenset({"register_forward_pre_hook", "register_forward_hook"})
+GRADIENT_HOOKS = frozenset({"register_hook", "register_post_accumulate_grad_hook"})
+"""Which methods register a function that runs when a module is called, or in a backward pass."""
 OPTIMIZER_STEP = "step"
 """What an optimizer of ``torch.optim`` does with its parameters (https://docs.pytorch.org/docs/stable/optim.html)."""
 OPTIMIZER_METHODS = frozenset({OPTIMIZER_STEP, "zero_grad"})

@@ -83,7 +83,7 @@ def alone_and_in_pairs(
         and not touching.surely(project, module, methods.reach[decl.name])
     ]
     project.budgets.allows_entries(MOST_PAIRED, len(methods.by_name), cls.qualname)
-    found = pairs(project, module, cls.qualname, public, methods, told)
+    found = pairs(project, module, cls.qualname, public, methods, relevant, told)
     histories = _histories(project, module, cls, _called_from_outside(methods))
     for number, pair in enumerate(found, 1):
         if not project.budgets.allows_entries(MOST_PAIRS, number, cls.qualname):
@@ -120,6 +120,13 @@ def _sequence(
 
     label = _label(construction.cls, order)
     names = tuple(decl.name for decl in order)
+    # def infer(self): self._capture(): what a step of theirs waits for, they do.
+    mentioned = frozenset().union(*(decl.members for decl in order))
+    steps = [
+        decl
+        for name in sorted(methods.steps & mentioned)
+        if not methods.may_be_called(decl := methods.by_name[name])
+    ]
     elsewhere = frozenset(
         decl.name
         for decl in (() if methods.of_autograd.issuperset(names) else methods.by_name.values())
@@ -140,7 +147,7 @@ def _sequence(
         outside_calls=names,
         # Of two methods each may join what the other leaves.
         joined_elsewhere=frozenset().union(
-            *(joins.joined(project, module, decl) for decl in dict.fromkeys(order))
+            *(joins.joined(project, module, decl, *steps) for decl in dict.fromkeys(order))
         ),
         orders_elsewhere=elsewhere,
         finished_elsewhere=frozenset().union(
@@ -219,7 +226,7 @@ def prepared(project: Project, module: ir.Module, construction: Construction, to
     histories = _histories(project, module, cls, public)
     quiet = 0
     for decl in callers_first(list(cls.methods.values())):
-        if decl.name not in public or decl.qualname in told.busy:
+        if decl.name not in public or told.was_prepared(decl.qualname):
             continue
         if not touching.surely(project, module, histories.reach(decl.name)):
             continue

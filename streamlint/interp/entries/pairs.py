@@ -169,6 +169,7 @@ def pairs(
     label: str,
     public: Sequence[ir.FunctionDecl],
     methods: Methods,
+    relevant: frozenset[str],
     told: Told,
 ) -> list[Pair]:
     """Methods to call one after the other, both public: those that share most come first.
@@ -194,6 +195,8 @@ def pairs(
                 )
                 if own + common + places and (
                     queues_work(project, module, wide[first.name] if common else methods.reach[first.name])
+                    # self._out = Future(x.sum()), whose constructor records an event
+                    or not relevant.isdisjoint(methods.reach[first.name])
                     or firsts is others
                     or places
                 ):

@@ -32,6 +32,8 @@ class Told:
     """Entries that did something on a second stream."""
     quiet: set[str] = field(default_factory=set)
     """All others."""
+    unprepared: set[str] = field(default_factory=set)
+    """Entries that would have raised an error: they use what only another call sets."""
     plain: set[str] = field(default_factory=set)
     """Entries on whose paths there was nothing to order."""
 
@@ -63,6 +65,8 @@ class Told:
             self.launching.append((run.entry.label, run.entry.outside_calls))
         if _leaves_memory(run):
             self.leaving.append((run.entry.label, run.entry.outside_calls))
+        if run.unprepared:
+            self.unprepared.add(run.entry.label)
         if is_plain(run):
             self.plain.add(run.entry.label)
 
@@ -93,6 +97,10 @@ class Told:
 
     def was_run(self, label: str) -> bool:
         return label in self.busy or label in self.quiet
+
+    def was_prepared(self, label: str) -> bool:
+        """Whether an entry did something on a second stream, and had all that it uses."""
+        return label in self.busy and label not in self.unprepared
 
     def is_covered(self, module: ir.Module, decl: ir.FunctionDecl) -> bool:
         return f"{module.name}:{decl.qualname}" in self.covered

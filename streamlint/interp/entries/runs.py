@@ -123,6 +123,8 @@ class Run:
     """Methods that some path calls on objects of its own, as in ``Machine.driven``."""
     at_fault: bool = False
     """Whether something is surely wrong on some path; filled in when the run is judged."""
+    unprepared: bool = False
+    """Whether some path uses a member of ``None``: see ``Path.uses_none``."""
     cut: int = 0
     left_out: frozenset[str] = frozenset()
     """What the entry was cut at, in words."""
@@ -152,6 +154,7 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
             exploration.limit = exploration.quiet_limit = 0
         run.covered |= machine.covered
         run.driven |= machine.driven
+        run.unprepared |= machine.uses_none
         run.closures |= functions.uncalled(machine).keys()
         trace = one_stream.merged(machine, trace_of(machine))
         alike = told.setdefault(machine.did, [])

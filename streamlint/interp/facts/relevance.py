@@ -7,15 +7,20 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 from streamlint.interp.facts import touching
 from streamlint.interp.state.values import ClassV, FuncV
+from streamlint.models.torch import FORWARD_HOOKS, GRADIENT_HOOKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from collections.abc import Set as AbstractSet
 
     from streamlint.interp.state.project import Project
 
 
 def relevant_names(project: Project, module: ir.Module) -> frozenset[str]:
-    """Names of functions and methods of the module that touch streams, directly or through each other."""
+    """Functions and methods of the module that touch streams, directly or through each other.
+
+    By name, and by qualified name where only the class shows it.
+    """
     decls = list(all_functions(module))
     hot = {decl.name for decl in decls if touching.touches(project, decl)}
     for imported in module.imports:
@@ -38,9 +43,47 @@ def relevant_names(project: Project, module: ir.Module) -> frozenset[str]:
         for cls in all_classes(module)
         if any(touching.touches(project, d) for d in cls.methods.values())
     }
-    while more := {decl.name for decl in decls if not hot.isdisjoint(decl.names)} - {"__init__"} - hot:
+    while more := _led_to(module, decls, hot) - {"__init__"} - hot:
         hot |= more
-    return frozenset(hot)
+    return frozenset(hot | _running_hooks(module, hot))
+
+
+def _led_to(module: ir.Module, decls: Sequence[ir.FunctionDecl], hot: AbstractSet[str]) -> set[str]:
+    """The functions that use one of the names, and the attributes that hold what such a function gave.
+
+    ``self.step = captured(self._step)`` holds a function that was defined inside of another one, which
+    ``self.step()`` runs.
+    """
+    functions = hot & module.functions.keys()
+    held = {
+        name
+        for decl in decls
+        if decl.name == "__init__"
+        for name, sources in decl.given
+        if not sources.isdisjoint(functions)
+    }
+    return held | {decl.name for decl in decls if not hot.isdisjoint(decl.names)}
+
+
+def _running_hooks(module: ir.Module, hot: AbstractSet[str]) -> set[str]:
+    """Methods, by qualified names, of classes whose constructor registers hooks that touch streams.
+
+    ``self.hooks = offload(net.blocks)`` registers some, and ``for block in self.net.blocks: x = block(x)``
+    runs them, without the name of one.
+    """
+    registering = {decl.name for decl in all_functions(module) if not _HOOKS.isdisjoint(decl.called)} & hot
+
+    def registers(constructor: ir.FunctionDecl | None) -> bool:
+        if constructor is None:
+            return False
+        itself = not _HOOKS.isdisjoint(constructor.called) and not hot.isdisjoint(constructor.names)
+        return itself or not registering.isdisjoint(constructor.called)
+
+    found = [cls for cls in all_classes(module) if registers(cls.methods.get("__init__"))]
+    return {decl.qualname for cls in found for decl in cls.methods.values() if decl.called}
+
+
+_HOOKS = FORWARD_HOOKS | GRADIENT_HOOKS
 
 
 def _feeders(project: Project, cls: ir.ClassDecl) -> set[str]:
@@ -71,7 +114,8 @@ def queues_work(project: Project, module: ir.Module, names: frozenset[str]) -> b
 
 
 def is_relevant(project: Project, decl: ir.FunctionDecl, relevant: frozenset[str]) -> bool:
-    return touching.touches(project, decl) or decl.name in relevant or not relevant.isdisjoint(decl.names)
+    named = decl.name in relevant or decl.qualname in relevant or not relevant.isdisjoint(decl.names)
+    return named or touching.touches(project, decl)
 
 
 def all_classes(module: ir.Module) -> Iterator[ir.ClassDecl]:

@@ -54,7 +54,7 @@ def run(call: Call, effect: fx.Communicates) -> Value:
             (effect.updates, Mode.UPDATE),
         )
         for name in names
-        for view in tensors.buffers_in(m, [call.value(name)])
+        for view in tensors.buffers_in(m, [call.value(name)], taken=True)
     ]
     for view, _ in used:
         m.is_memory(view, Evidence.INFERRED)  # dist.reduce(total): what is sent is a tensor.

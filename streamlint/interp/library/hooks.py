@@ -22,7 +22,7 @@ from streamlint.interp.state.values import (
     symbol_of,
 )
 from streamlint.models.schema import Lib
-from streamlint.models.torch import OPTIMIZER_STEP
+from streamlint.models.torch import FORWARD_HOOKS, GRADIENT_HOOKS, OPTIMIZER_STEP
 from streamlint.trace import Launch
 
 if TYPE_CHECKING:
@@ -39,10 +39,8 @@ ACCUMULATED = "register_post_accumulate_grad_hook"
 BEFORE_STEP = "register_step_pre_hook"
 AFTER_STEP = "register_step_post_hook"
 AT_END = "queue_callback"
-OF_MODULES = frozenset({BEFORE, AFTER})
-OF_TENSORS = frozenset({GRADIENT, ACCUMULATED})
 OF_OPTIMIZERS = frozenset({BEFORE_STEP, AFTER_STEP})
-REGISTERS = OF_MODULES | OF_TENSORS | OF_OPTIMIZERS
+REGISTERS = FORWARD_HOOKS | GRADIENT_HOOKS | OF_OPTIMIZERS
 
 _ENGINE = SymV(symbols.Name("the engine of autograd"))
 
@@ -100,7 +98,7 @@ def by_autograd(m: Machine, func: FuncV) -> tuple[list[Value], dict[str, Value]]
     That was queued on the stream which is current in the hook. None for other functions.
     """
     for (name, owner), found in m.hooks.items():
-        for hook in found if name in OF_TENSORS else ():
+        for hook in found if name in GRADIENT_HOOKS else ():
             own, given = (hook.func, hook.args) if isinstance(hook, PartialV) else (hook, ())
             if not isinstance(own, FuncV) or own.function is not func.function:
                 continue
@@ -123,7 +121,7 @@ def in_backward(m: Machine, span: Span) -> Value:
     """
     results = [*saved_hooks.given_back(m, span), *autograd.in_backward(m, span)]
     for (name, owner), found in list(m.hooks.items()):
-        for hook in found if name in OF_TENSORS else ():
+        for hook in found if name in GRADIENT_HOOKS else ():
             gradient: list[Value] = [_gradient(m, owner)] if name == GRADIENT else []
             results.append(m.python.call(m, hook, gradient, {}, span))
     autograd.go_on(m, results, span)

@@ -209,7 +209,7 @@ def method(
     if name == "type" and args:
         return copies.method(m, view, name, args, kwargs, span)
     if name in model.META_METHODS:
-        if name in hooks.OF_TENSORS and (taken := hooks.register(m, view, name, args, span)):
+        if name in model.GRADIENT_HOOKS and (taken := hooks.register(m, view, name, args, span)):
             return taken
         if name in ("numel", "nelement") and (count := forms.length(m, view)) is not None:
             return count

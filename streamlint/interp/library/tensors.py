@@ -68,6 +68,10 @@ def _as_buffer(m: Machine, value: SymV, flavor: Flavor) -> BufferV:
     role = m.roles.get(value.symbol)
     if isinstance(role, BufferV):
         return role
+    result = m.called_numbers.get(value.symbol)
+    if result is not None:
+        m.roles[value.symbol] = result
+        return result
     guess = m.guesses.get(value.symbol)
     if guess is not None and flavor is Flavor.POINTER:
         return _moved_pointer(m, guess)
@@ -132,14 +136,16 @@ def buffers_in(
     unknown: bool = True,
     objects: bool = False,
     data: bool = False,
+    taken: bool = False,
     depth: int = 3,
 ) -> list[BufferV]:
     """All memory that a call can reach directly through its arguments.
 
+    ``taken``: the call takes tensors, whatever their names are.
     ``objects``: also that of objects which the code has made, as ``return Batch(image, label)`` hands it out.
     ``data``: of those whose classes are declared as data, a dataclass or its kin.
     """
-    within = partial(buffers_in, m, unknown=unknown, objects=objects, data=data)
+    within = partial(buffers_in, m, unknown=unknown, objects=objects, data=data, taken=taken)
     found: list[BufferV] = []
     for value in values:
         match names.settle(m, value):
@@ -162,6 +168,8 @@ def buffers_in(
             case SymV(symbols.Spread(), (HeapV() as rest, *_)) if depth:
                 # cuda.pinned(*pages), of which is not known how many there are.
                 found += within([rest], depth=depth)
+            case SymV(symbol) as value if taken and symbol in m.called_numbers:
+                found.append(as_buffer(m, value, kind=Evidence.INFERRED))
             case SymV(symbol) if made := stored.memory_in(m, symbol):
                 found += made
             case SymV(symbol) as value if (

@@ -77,7 +77,7 @@ def method(
         return given(m, symbol_of(view), name, args)
     if name in model.FILLS_MODULE:
         fills_own(m, symbol_of(view), span)
-    if name in hooks.OF_MODULES:
+    if name in model.FORWARD_HOOKS:
         hooks.register(m, view, name, args, span)
     return unresolved.opaque(m, f"{m.buffers[view.id].name or 'module'}.{name}", args, kwargs, span)
 

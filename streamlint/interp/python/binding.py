@@ -58,8 +58,10 @@ def module_name(m: Machine, module: str, name: str) -> Value:
 def store(m: Machine, name: str, value: Value) -> None:
     env = m.frame.env
     if isinstance(value, BufferV) and value.flavor is Flavor.OPAQUE and members.is_number(name):
-        # task_id = connector.store(tensor): what unresolved code returned is no tensor.
-        value = given_by(name, value)
+        # task_id = connector.store(tensor): what unresolved code returned is no tensor, as far as is known.
+        number = given_by(name, value)
+        m.called_numbers[number.symbol] = value
+        value = number
     naming.rename(m, value, name)
     if isinstance(value, SymV) and value.symbol in m.guesses:
         guess = m.guesses[value.symbol]

@@ -362,7 +362,7 @@ def _symbolic_method(
         taken = hooks.register(m, receiver, name, args, span)
         if taken is not None:
             return taken
-    if name in hooks.OF_MODULES:
+    if name in torch_model.FORWARD_HOOKS:
         taken = hooks.register(m, receiver, name, args, span)
         if taken is not None and receiver.computes:
             # Of other modules unseen code may call the hook too.

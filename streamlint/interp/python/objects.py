@@ -16,7 +16,6 @@ from streamlint.interp.library import (
     threads,
     torch_modules,
 )
-from streamlint.interp.library.hooks import OF_MODULES
 from streamlint.interp.python import given_objects, variables
 from streamlint.interp.state import arguments, elements, giving_up, names, naming, symbols
 from streamlint.interp.state.values import (
@@ -47,14 +46,14 @@ from streamlint.interp.state.values import (
 from streamlint.models import python
 from streamlint.models.cuda_runtime import SUCCESS_NAMES
 from streamlint.models.schema import Role
-from streamlint.models.torch import GIVES_OF_MODULE, MODULE_RETURNS_SELF, MODULE_STATE
+from streamlint.models.torch import FORWARD_HOOKS, GIVES_OF_MODULE, MODULE_RETURNS_SELF, MODULE_STATE
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.models.schema import Lib
     from streamlint.source import Span
 
-_OF_LAYERS = MODULE_RETURNS_SELF | OF_MODULES | GIVES_OF_MODULE | {MODULE_STATE}
+_OF_LAYERS = MODULE_RETURNS_SELF | FORWARD_HOOKS | GIVES_OF_MODULE | {MODULE_STATE}
 
 
 def attribute(m: Machine, value: Value, name: str, span: Span) -> Value:
@@ -109,9 +108,8 @@ def attribute(m: Machine, value: Value, name: str, span: Span) -> Value:
         case FuncV() | PartialV() | CallbackV() if name in ("value", "contents", "_ptr"):
             # A ctypes wrapper of a callback, as cast(callback, c_void_p) gives it.
             return value
-        case ConstV() | ContextV() | FuncV() | HeapV() | MethodV():
-            return MethodV(value, name)
         case _:
+            m.uses_none |= value == NONE
             return MethodV(value, name)
 
 

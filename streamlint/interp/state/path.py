@@ -67,6 +67,9 @@ class Path:
     heap: dict[int, HeapObject] = field(default_factory=dict)
     roles: dict[Symbol, Value] = field(default_factory=dict)
     """What a symbolic value turned out to be: a stream, an event, a buffer or an object."""
+    called_numbers: dict[Symbol, BufferV] = field(default_factory=dict)
+    """Results of unseen calls that are taken for numbers by the names of their variables, and for memory as
+    soon as code uses them as some: ``value = self.v_proj(x)``, then ``value.record_stream(side)``."""
     globals: dict[tuple[str, str], Value] = field(default_factory=dict)
     remembered: dict[Symbol, Value] = field(default_factory=dict)
     """What functions gave that remember it: see ``python/caching.py``."""
@@ -136,6 +139,8 @@ class Path:
     last_backward: int | None = None
     last_return: Span | None = None
     life: Lifetimes = field(default_factory=Lifetimes)
+    uses_none: bool = False
+    """A member of ``None`` was used: something that sets the variable must have been called before."""
     covered: set[str] = field(default_factory=set)
     """Qualified names of functions that were run."""
     constructed: set[int] = field(default_factory=set)
