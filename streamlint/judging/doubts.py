@@ -18,6 +18,7 @@ from streamlint.trace import (
     Copy,
     CudaCall,
     Doubt,
+    Event,
     Free,
     HostAccess,
     HostSignal,
@@ -188,6 +189,13 @@ def _of_outside_calls(judged: Judged, first: OpId, second: OpId, run: Run) -> se
         many = len(set(run.entry.outside_calls)) > 1
         if (many and _caller_may_order(judged, earlier, later, run)) or _is_of_caller(judged, earlier, later):
             doubts.add(Doubt.SOME_PATHS)
+        if (
+            many
+            and not _waits_itself(judged, later)
+            and any(event.handed for event in _recorded_behind(judged, first))
+        ):
+            # ticket = copier.submit(rows), then copier.use(ticket): who has the ticket has its event.
+            doubts.add(Doubt.SOME_PATHS)
         if not many and (run.entry.one_of_several or _is_finished_elsewhere(judged, first, later, run)):
             doubts.add(Doubt.SOME_PATHS)
         once_more = run.entry.loop_in_sight and later.at.call == earlier.at.call + 1
@@ -211,18 +219,23 @@ def _is_finished_elsewhere(judged: Judged, first: OpId, later: Op, run: Run) -> 
     ``start()`` twice in a row: who calls it may well call ``finish()`` in between. So may who gets the event,
     ``done = upload(rows)``.
     """
-    earlier = judged.op(first)
     if _waits_itself(judged, later):
         return False
-    recorded = [
-        judged.trace.events[op.event]
-        for op in map(judged.op, judged.numbers(Record, first=first + 1))
-        if isinstance(op, Record) and op.at.call == earlier.at.call and op.stream == stream_of(earlier)
-    ]
+    recorded = _recorded_behind(judged, first)
     if any(event.handed for event in recorded):
         return True
     fields = (readable(event.name, "").partition("[")[0].rpartition(".")[2] for event in recorded)
     return any(name in run.entry.finished_elsewhere for name in fields)
+
+
+def _recorded_behind(judged: Judged, first: OpId) -> list[Event]:
+    """The events that the call which queued an op recorded behind it."""
+    earlier = judged.op(first)
+    return [
+        judged.trace.events[op.event]
+        for op in map(judged.op, judged.numbers(Record, first=first + 1))
+        if isinstance(op, Record) and op.at.call == earlier.at.call and op.stream == stream_of(earlier)
+    ]
 
 
 def _is_of_caller(judged: Judged, earlier: Op, later: Op) -> bool:

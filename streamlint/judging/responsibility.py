@@ -163,7 +163,7 @@ def open_end(judged: Judged, problem: Problem) -> tuple[OpenEnd, Doubt] | None:
     if problem.earlier is None:
         return None
     first, later = judged.op(problem.earlier), judged.op(problem.later)
-    if Doubt.RESULT in problem.doubts and is_return(later) and first.at.call == later.at.call:
+    if Doubt.RESULT in problem.doubts and is_return(later) and first.at.call <= later.at.call:
         doubt, stream = Doubt.RESULT, stream_of(first)
     elif Doubt.ARGUMENT in problem.doubts and is_entry(first) and _reads_device_memory(judged, problem):
         doubt, stream = Doubt.ARGUMENT, stream_of(later)

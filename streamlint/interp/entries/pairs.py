@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.frozen import frozen
-from streamlint.interp.facts.relevance import queues_work
+from streamlint.interp.facts import given_classes
+from streamlint.interp.facts.relevance import all_classes, queues_work
 from streamlint.interp.library import hooks
 from streamlint.interp.state.budgets import Most
+from streamlint.interp.state.scope import Target
 from streamlint.models import python
 from streamlint.models.torch import SAVED_TENSORS_HOOKS
 
@@ -181,6 +183,7 @@ def pairs(
     public, others = public[: MOST_PAIRED.number], others[: MOST_PAIRED.number]
     wide = {name: through_functions(module, names) for name, names in methods.reach.items()}
     state = state_of(module)
+    taken = _handed_on(project, module, [*public, *others])
     found: list[Pair] = []
     for firsts in (public, others):
         for first in firsts:
@@ -193,15 +196,37 @@ def pairs(
                 places = sum(
                     place in wide[first.name] for place in _makers(module, told, f"{label}.{second.name}")
                 )
-                if own + common + places and (
+                handed = len(first.called & taken[second.name])
+                if own + common + places + handed and (
                     queues_work(project, module, wide[first.name] if common else methods.reach[first.name])
                     # self._out = Future(x.sum()), whose constructor records an event
                     or not relevant.isdisjoint(methods.reach[first.name])
                     or firsts is others
                     or places
                 ):
-                    found.append(Pair(first, second, own + common + places, not own))
+                    found.append(Pair(first, second, own + common + places + handed, not own))
     return sorted(found, key=lambda pair: (pair.second not in chosen, -pair.shared))
+
+
+def _handed_on(
+    project: Project, module: ir.Module, methods: Sequence[ir.FunctionDecl]
+) -> dict[str, frozenset[str]]:
+    """Classes that some of the methods make and of which a method gets an object, by its name.
+
+    ``def submit(self, rows): return Ticket(...)`` and ``def wait(self, ticket: Ticket)``.
+    """
+    made = {decl.name for decl in all_classes(module)} & frozenset().union(*(one.called for one in methods))
+    if not made:
+        return {decl.name: frozenset() for decl in methods}
+    return {
+        decl.name: frozenset(
+            given.cls.name
+            for param in Target(decl).params()[1:]
+            if (given := given_classes.of_parameter(project, Target(decl), param.name)) is not None
+        )
+        & made
+        for decl in methods
+    }
 
 
 def shared_state(first: ir.FunctionDecl, second: ir.FunctionDecl, methods: Methods) -> set[str]:

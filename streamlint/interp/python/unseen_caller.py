@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.facts import classes, guesses, kinds
+from streamlint.interp.facts import classes, given_classes, guesses, kinds
 from streamlint.interp.library import escape, hooks, tensors
-from streamlint.interp.state import arguments, callers, symbols
+from streamlint.interp.state import arguments, callers, names, symbols
 from streamlint.interp.state.ends import PathEnds, Returned
 from streamlint.interp.state.scope import Scope, Target
 from streamlint.interp.state.values import (
@@ -17,10 +17,13 @@ from streamlint.interp.state.values import (
     HeapV,
     Shape,
     SymV,
+    TupleV,
     Value,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
     from streamlint.source import Span
@@ -153,7 +156,35 @@ def outside_arguments(
     return args, kwargs
 
 
+def _given_back(m: Machine, number: int, param: str) -> HeapV | None:
+    """The object of the parameter's class that an earlier call has handed out, the last one of them.
+
+    ``def wait(self, ticket: Ticket)`` gets what ``submit()`` returned.
+    """
+    handed = [part for value in (*m.life.outside, *m.life.lent) for part in _objects_in(m, value)]
+    if not number or not handed or number not in m.targets:
+        return None
+    given = given_classes.of_parameter(m.project, m.targets[number], param)
+    if given is None:
+        return None
+    return next((one for one in reversed(handed) if m.heap[one.id].cls is given.cls), None)
+
+
+def _objects_in(m: Machine, value: Value) -> Iterator[HeapV]:
+    match names.settle(m, value):
+        case HeapV(number) as made if m.heap[number].cls is not None:
+            yield made
+        case TupleV(items):
+            for item in items:
+                if isinstance(item, HeapV) and m.heap[item.id].cls is not None:
+                    yield item
+        case _:
+            pass
+
+
 def _outside_value(m: Machine, param: ir.Param, number: int, scope: Scope | None) -> Value:
+    if (known := _given_back(m, number, param.name)) is not None:
+        return known
     match param.default:
         case ir.Const(value=value) if (
             value is not None and not isinstance(value, bool) and isinstance(value, (int, str, float))

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import models
-from streamlint.interp.state import giving_up, lifetime, names
+from streamlint.interp.state import giving_up, lifetime, names, symbols
 from streamlint.interp.state.values import BufferV, EventV, HeapV, TupleV, Value
 from streamlint.models.schema import Lib
 from streamlint.trace import (
@@ -73,14 +73,18 @@ def end_call(m: Machine, results: Iterable[BufferV], span: Span, *, uses_argumen
     """The op that stands for what the caller may do next: it uses the results, mostly on the current stream.
 
     With ``uses_arguments`` it also reads what the call wrote of the memory that it was given. The op
-    is there if the call used another stream, so that something can be unordered, or launched a graph.
+    is there if the call used another stream, so that something can be unordered, launched a graph, or hands
+    out what an earlier call wrote aside: ``loader.begin(rows)``, then ``loader.result()``.
     """
     stream = _current(m)
     giving_up.used_by_owners(m, stream)
-    here = [op for op in m.ops if isinstance(op, (Launch, Copy)) and op.at.call == m.call]
-    if all(op.stream == stream and not (isinstance(op, Launch) and op.graph is not None) for op in here):
-        return
+    work = [op for op in m.ops if isinstance(op, (Launch, Copy))]
+    here = [op for op in work if op.at.call == m.call]
     views = list(results)
+    if all(op.stream == stream and not (isinstance(op, Launch) and op.graph is not None) for op in here):
+        views = _written_aside(m, views, work)
+        if not views:
+            return
     if uses_arguments:
         # Who hands in a stream knows what is written on it, and the rank that sends only reads.
         aside = [
@@ -120,6 +124,18 @@ def _consumer(m: Machine, view: BufferV, current: StreamId) -> StreamId:
     return others[0] if len(others) == 1 else current
 
 
+def _written_aside(m: Machine, views: Iterable[BufferV], work: Iterable[Launch | Copy]) -> list[BufferV]:
+    """The memory that streams of the code's own have written in some call."""
+    aside = {
+        access.buffer
+        for op in work
+        if _is_made_by_code(m, op.stream)
+        for access in op.accesses
+        if access.mode.writes
+    }
+    return [view for view in views if view.id in aside]
+
+
 def hand_out(m: Machine, value: Value, views: Iterable[BufferV], span: Span | None = None) -> None:
     """A value goes to the unseen caller, who may keep it; what it does not reach may be gone.
 
@@ -147,7 +163,8 @@ def _events_in(m: Machine, value: Value, depth: int = 3) -> Iterator[EventV]:
                 yield from _events_in(m, item, depth - 1)
         case HeapV(number) if depth:
             held = m.heap[number]
-            for item in (*held.items, *held.named):
+            own = () if held.symbol == symbols.SELF else held.attrs.values()
+            for item in (*held.items, *held.named, *own):
                 yield from _events_in(m, item, depth - 1)
         case _:
             pass
