@@ -61,7 +61,7 @@ def answered(judged: Judged, problem: Problem, entry: Entry) -> frozenset[Doubt]
         return frozenset()
     settled: set[Doubt] = set()
     is_open = is_entry(judged.op(problem.earlier)) and not callers_show(judged, problem, entry)
-    if is_open and _took_responsibility(judged, problem, entry):
+    if is_open and (entry.of_autograd or _took_responsibility(judged, problem, entry)):
         settled.add(Doubt.ARGUMENT)
     if is_return(judged.op(problem.later)) and not entry.is_step and _forgot_the_end(judged, problem, entry):
         settled.add(Doubt.RESULT)
@@ -79,6 +79,7 @@ def called_with_pending(judged: Judged, problem: Problem, entry: Entry) -> str:
     """The name of the function at whose call something is taken to be pending on an argument; or ""."""
     if (
         problem.earlier is None
+        or entry.of_autograd
         or not is_entry(judged.op(problem.earlier))
         or _is_allocated_here(judged, problem)
     ):

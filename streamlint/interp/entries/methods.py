@@ -52,6 +52,8 @@ THEN = ", then "
 QUEUED_CALLS = 3
 MOST_PREPARING = Most(40, "prepared calls")
 """Public methods of a class that are called after others; of larger ones nobody calls a few only."""
+MOST_MET_AGAIN = Most(6, "calls that come back to a copy under way")
+"""Such sequences of a class."""
 MOST_QUIET = Most(6, "prepared calls")
 """Such sequences of a class, one after the other, that may end without anything on a second stream."""
 
@@ -159,6 +161,7 @@ def _sequence(
         ),
         is_step=names[0] in methods.steps - methods.hooks,
         has_callers=names[0] in methods.called,
+        of_autograd=methods.packs.issuperset(names),
         asked_by_others=any(
             names[0] in decl.called & decl.members
             for other in all_classes(module)
@@ -305,6 +308,24 @@ def dropping(project: Project, module: ir.Module, construction: Construction, to
         entry = _sequence(project, module, construction, order, methods, repeat=False)
         shown = told.shows_order(cls, [decl.name for decl in order])
         yield replace(entry, order_in_sight=shown)
+
+
+def met_again(project: Project, module: ir.Module, construction: Construction, told: Told) -> Iterator[Entry]:
+    """The first of several calls once more, where the last one has left a copy under way on what it touches.
+
+    ``buffer.fill(a)``, then ``buffer.device``, which uploads what has changed, then ``buffer.fill(b)``.
+    """
+    cls = construction.cls
+    meeting = [calls for label, calls in told.meeting if label.startswith(f"{cls.qualname}.")]
+    methods = methods_of(project, cls) if meeting else None
+    for number, calls in enumerate(meeting, 1):
+        if methods is None or not project.budgets.allows_entries(MOST_MET_AGAIN, number, cls.qualname):
+            return
+        order = [methods.by_name[name] for name in (*calls, calls[0])]
+        entry = _sequence(project, module, construction, order, methods, repeat=False)
+        if not told.was_run(entry.label):
+            shown = told.shows_order(cls, calls)
+            yield replace(entry, needs_earlier=True, order_in_sight=shown)
 
 
 def waiting(project: Project, module: ir.Module, construction: Construction, told: Told) -> Iterator[Entry]:

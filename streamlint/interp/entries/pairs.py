@@ -50,6 +50,8 @@ class Methods:
 
     of_autograd: frozenset[str]
     """Hooks for saved tensors: autograd calls one of them for each tensor, and nobody anything in between."""
+    packs: frozenset[str]
+    """Those among them that get a tensor when an operator has just made or read it."""
 
     def may_be_called(self, decl: ir.FunctionDecl) -> bool:
         return is_public(decl) or decl.name in self.hooks
@@ -83,41 +85,45 @@ def methods_of(project: Project, cls: ir.ClassDecl) -> Methods:
         },
         hooks=frozenset().union(*(_registered(decl, found.keys()) for decl in found.values())),
         of_autograd=_of_saved_tensors(project, cls, found),
+        packs=_of_saved_tensors(project, cls, found, first="pack_hook"),
     )
 
 
 def _of_saved_tensors(
-    project: Project, cls: ir.ClassDecl, methods: Mapping[str, ir.FunctionDecl]
+    project: Project, cls: ir.ClassDecl, methods: Mapping[str, ir.FunctionDecl], first: str = ""
 ) -> frozenset[str]:
-    """``class Offload(saved_tensors_hooks)``, and ``super().__init__(self.pack, self.unpack)``"""
-    base = SAVED_TENSORS_HOOKS.rpartition(".")[2]
-    constructor = methods.get("__init__")
-    bases = (one.rpartition(".")[2] for each in project.ancestors(cls)[0] for one in each.bases)
-    function = ir.code_of(constructor) if constructor is not None and base in bases else None
-    calls = ir.walk(function.body) if function is not None else ()
-    return frozenset(
-        argument.value.name
-        for call in calls
-        if isinstance(call, ir.Call) and isinstance(call.func, ir.Attr) and call.func.name == "__init__"
-        for argument in call.args
-        if isinstance(argument.value, ir.Attr) and argument.value.name in methods
-    )
+    """``class Offload(saved_tensors_hooks)``, and ``super().__init__(self.pack, self.unpack)``
+
+    Or ``with saved_tensors_hooks(self.pack, self.unpack):`` in a method.
+    """
+    name = SAVED_TENSORS_HOOKS.rpartition(".")[2]
+    bases = {one.rpartition(".")[2] for each in project.ancestors(cls)[0] for one in each.bases}
+    makers = [(decl, name) for decl in methods.values() if name in decl.called]
+    if name in bases and "__init__" in methods:
+        makers.append((methods["__init__"], "__init__"))
+    return frozenset().union(*(_given_to(decl, {called}, methods.keys(), first) for decl, called in makers))
 
 
 def _registered(decl: ir.FunctionDecl, methods: AbstractSet[str]) -> frozenset[str]:
     """``param.register_post_accumulate_grad_hook(self._on_grad)``"""
     if hooks.REGISTERS.isdisjoint(decl.called) or methods.isdisjoint(decl.members - decl.called):
         return frozenset()
+    return _given_to(decl, hooks.REGISTERS, methods)
+
+
+def _given_to(
+    decl: ir.FunctionDecl, functions: AbstractSet[str], methods: AbstractSet[str], first: str = ""
+) -> frozenset[str]:
+    """Methods that code hands to functions of these names; with ``first`` only as that argument."""
     function = ir.code_of(decl)
-    if function is None:
-        return frozenset()
-    calls = (node for node in ir.walk(function.body) if isinstance(node, ir.Call))
+    calls = ir.walk(function.body) if function is not None else ()
     return frozenset(
         argument.value.name
         for call in calls
-        if isinstance(call.func, ir.Attr) and call.func.name in hooks.REGISTERS
-        for argument in call.args
+        if isinstance(call, ir.Call) and ir.called(call) in functions
+        for place, argument in enumerate(call.args)
         if isinstance(argument.value, ir.Attr) and argument.value.name in methods
+        if not first or argument.keyword == first or (place == 0 and not argument.keyword)
     )
 
 

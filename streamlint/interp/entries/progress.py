@@ -6,7 +6,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from streamlint.interp.entries.runs import is_busy, is_plain
-from streamlint.trace import Alloc, BeginCapture, Copy, Free, KeepAlive, Launch, launches_graph
+from streamlint.trace import (
+    Alloc,
+    BeginCapture,
+    Copy,
+    Free,
+    HostAccess,
+    HostEffect,
+    KeepAlive,
+    Launch,
+    launches_graph,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,6 +53,9 @@ class Told:
     """Where the memory was allocated that an entry used."""
     leaving: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     """Entries that leave memory behind which another stream uses, with the methods called."""
+    meeting: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+    """Entries whose last call leaves a copy under way on host memory that the first call touched, with the
+    methods called."""
     launching: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     """Entries whose last call launches a graph that was captured before it, with the methods called."""
 
@@ -67,6 +80,8 @@ class Told:
             self.leaving.append((run.entry.label, run.entry.outside_calls))
         if run.unprepared:
             self.unprepared.add(run.entry.label)
+        if len(set(run.entry.outside_calls)) > 1 and any(map(_meets_the_first, run.traces)):
+            self.meeting.append((run.entry.label, run.entry.outside_calls))
         if is_plain(run):
             self.plain.add(run.entry.label)
 
@@ -125,6 +140,23 @@ def _leaves(trace: Trace) -> bool:
         allocated.get(access.buffer, op.stream) != op.stream
         for op in trace.ops
         if isinstance(op, (Launch, Copy)) and op.at.call == last
+        for access in op.accesses
+    )
+
+
+def _meets_the_first(trace: Trace) -> bool:
+    """Whether the last call leaves a copy under way on host memory that the first one touched."""
+    last = max((op.at.call for op in trace.ops), default=0)
+    touched = {
+        access.buffer
+        for op in trace.ops
+        if isinstance(op, (HostAccess, Launch, Copy)) and op.at.call == 1
+        for access in op.accesses
+    }
+    return any(
+        access.buffer in touched and trace.buffers[access.buffer].space.on_host
+        for op in trace.ops
+        if isinstance(op, Copy) and op.host is HostEffect.ASYNC and op.at.call == last
         for access in op.accesses
     )
 

@@ -98,6 +98,9 @@ class Entry:
     one_of_several: bool = False
     """Whether the object is one of several, of a class that orders nothing: who has them all knows which of
     them is free to be used again."""
+    of_autograd: bool = False
+    """Whether autograd calls it for each tensor that an operator has just queued work on, to save it: nobody
+    comes in between."""
     callers_cut: bool = False
     """Whether functions of the module that mention this one were not followed to their end."""
 
