@@ -87,3 +87,6 @@ PUBLIC_SPECIALS = frozenset(
     {"__call__", "__next__", "__iter__", "__getitem__", "__enter__", "__exit__", "__len__"}
 )
 """Special methods by which code outside of a class uses its objects, and not only Python itself."""
+
+TAKES_KEY = frozenset({"get", "pop", "setdefault", "__getitem__"})
+"""Methods of containers whose first argument is the key of an element."""

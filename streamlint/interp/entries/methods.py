@@ -113,12 +113,13 @@ def _sequence(
     repeat: bool,
 ) -> Entry:
     def body(m: Machine) -> None:
-        first, *others = order
+        first = order[0]
         made, before = construction.make_and_call(m, first)
         if repeat:
-            repetition.until_repeated(m, made, lambda number: _call(m, made, first, number), 1, before)
-        for number, decl in enumerate(others, 2):
-            _call(m, made, decl, number)
+            repetition.until_repeated(m, made, lambda number: _call_anew(m, made, first, number), 1, before)
+        for number, decl in enumerate(() if repeat else order[1:], 2):
+            # load(i), step(i), evict(i): one layer. Who loads again loads another one.
+            (_call_anew if decl in order[: number - 1] else _call)(m, made, decl, number)
 
     label = _label(construction.cls, order)
     names = tuple(decl.name for decl in order)
@@ -180,6 +181,12 @@ def _is_one_of_several(project: Project, module: ir.Module, cls: ir.ClassDecl, m
 
 def _label(cls: ir.ClassDecl, order: Sequence[ir.FunctionDecl]) -> str:
     return f"{cls.qualname}." + THEN.join(name for name, _ in groupby(decl.name for decl in order))
+
+
+def _call_anew(m: Machine, made: HeapV, decl: ir.FunctionDecl, number: int) -> None:
+    """A call with other keys than those before it."""
+    m.keys.clear()
+    _call(m, made, decl, number)
 
 
 def _call(m: Machine, made: HeapV, decl: ir.FunctionDecl, number: int) -> None:

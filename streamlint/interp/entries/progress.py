@@ -134,7 +134,8 @@ def _leaves(trace: Trace) -> bool:
         if isinstance(op, Alloc) and op.stream is not None and op.at.call > 0
     }
     for op in trace.ops:
-        if isinstance(op, (Free, KeepAlive)):
+        # What the last call drops is behind it too: use(name) reads self.pages[name], and takes it out.
+        if isinstance(op, KeepAlive) or (isinstance(op, Free) and op.at.call != last):
             allocated.pop(op.buffer, None)
     return any(
         allocated.get(access.buffer, op.stream) != op.stream

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.facts import classes, given_classes, guesses, kinds
+from streamlint.interp.facts import call_keys, classes, given_classes, guesses, kinds
 from streamlint.interp.library import escape, hooks, tensors
 from streamlint.interp.state import arguments, callers, names, symbols
 from streamlint.interp.state.ends import PathEnds, Returned
 from streamlint.interp.state.scope import Scope, Target
 from streamlint.interp.state.values import (
+    BufferV,
     ConstV,
     FuncV,
     GeneratorV,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 def call_outside(m: Machine, func: FuncV, number: int) -> None:
     """Calls a function as unseen code would: parameters are unknown, or have their default."""
+    callers.come_again(m, func, number)
     m.call = number
     if number:
         callers.begin(m, func.function.span, number)
@@ -141,10 +143,15 @@ def outside_arguments(
     kwargs: dict[str, Value] = {}
     module = m.project.module(function.module)
     scope = Scope(module, function, owner or classes.class_of(m, func, [])) if module is not None else None
+    keys = _keys(m, func)
+    equal = _known_keys(m, keys)
     for position, param in enumerate(function.params):
         if position < skip and param.kind == "positional":
             continue
         value = _outside_value(m, param, number, scope)
+        if isinstance(value, SymV):
+            value = equal.get(param.name, value)
+            m.keys.update(((attribute, param.name), value) for attribute in keys.get(param.name, ()))
         if param.kind == "positional":
             args.append(value)
         elif param.kind == "keyword":
@@ -180,6 +187,31 @@ def _objects_in(m: Machine, value: Value) -> Iterator[HeapV]:
                     yield item
         case _:
             pass
+
+
+def _keys(m: Machine, func: FuncV) -> dict[str, frozenset[str]]:
+    match func:
+        case FuncV(function=ir.FunctionDecl() as decl, receiver=HeapV(number)) if not m.constructing:
+            cls = m.heap[number].cls
+            return call_keys.of(m.project, cls, decl) if cls is not None else {}
+        case _:
+            return {}
+
+
+def _known_keys(m: Machine, keys: dict[str, frozenset[str]]) -> dict[str, SymV]:
+    """Parameters that are keys of what an earlier call had keys of, with the keys that were passed then.
+
+    ``prefetch(layer)``, then ``wait(layer)``. Those of one name come first: ``move(src, dst)`` has two.
+    """
+    found: dict[str, SymV] = {}
+    for by_name in (True, False):
+        for name, attributes in keys.items():
+            for (attribute, other), value in m.keys.items():
+                fits = attribute in attributes and (other == name or not by_name)
+                is_free = value not in found.values() and not isinstance(m.roles.get(value.symbol), BufferV)
+                if fits and is_free and name not in found:
+                    found[name] = value
+    return found
 
 
 def _outside_value(m: Machine, param: ir.Param, number: int, scope: Scope | None) -> Value:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import models
 from streamlint.interp.state import giving_up, lifetime, names, symbols
-from streamlint.interp.state.values import BufferV, EventV, HeapV, TupleV, Value
+from streamlint.interp.state.values import BufferV, EventV, FuncV, HeapV, TupleV, Value
 from streamlint.models.schema import Lib
 from streamlint.trace import (
     Access,
@@ -152,6 +152,13 @@ def hand_out(m: Machine, value: Value, views: Iterable[BufferV], span: Span | No
         m.life.outside.append(value)
     if span is not None:
         lifetime.after_statement(m, span)
+
+
+def come_again(m: Machine, func: FuncV, number: int) -> None:
+    """The caller is done with what it was lent when it calls another method: ``get(i)``, ``evict(i)``."""
+    lender = m.targets.get(number - 1)
+    if m.life.lent and lender is not None and lender.function is not func.function:
+        m.life.lent = []
 
 
 def _events_in(m: Machine, value: Value, depth: int = 3) -> Iterator[EventV]:

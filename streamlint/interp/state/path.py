@@ -23,6 +23,7 @@ from streamlint.interp.state.values import (
     HeapObject,
     PartialV,
     StreamV,
+    SymV,
     Value,
 )
 from streamlint.trace import (
@@ -107,6 +108,8 @@ class Path:
     """Functions defined inside of others, by module and qualified name: see ``entries/closures.py``."""
     parameters: dict[Symbol, tuple[Scope, str]] = field(default_factory=dict)
     """What unseen callers pass: the function and the parameter."""
+    keys: dict[tuple[str, str], SymV] = field(default_factory=dict)
+    """What they pass as keys, by the attribute of the object and the parameter: ``facts/call_keys.py``."""
     plain: set[Symbol] = field(default_factory=set)
     """Unknown values that were passed where an annotation wants a number or the like."""
     objects: set[BufferId] = field(default_factory=set)
