@@ -158,13 +158,13 @@ def _with_kept(own: frozenset[str], kept: Mapping[str, frozenset[str]]) -> froze
 
 
 def steps_of(methods: Mapping[str, ir.FunctionDecl]) -> frozenset[str]:
-    return frozenset().union(*(decl.members & methods.keys() - {decl.name} for decl in methods.values()))
+    return frozenset().union(*(decl.own & methods.keys() - {decl.name} for decl in methods.values()))
 
 
 def called_of(methods: Mapping[str, ir.FunctionDecl]) -> frozenset[str]:
     """As ``steps_of``, but not by ``Thread(target=self.copy)`` or in the constructor alone."""
     callers = [decl for decl in methods.values() if decl.name != "__init__"]
-    return frozenset().union(*(decl.called & decl.members & methods.keys() - {decl.name} for decl in callers))
+    return frozenset().union(*(decl.called & decl.own & methods.keys() - {decl.name} for decl in callers))
 
 
 MOST_PAIRED = Most(200, "pairs of methods")
@@ -195,7 +195,7 @@ def pairs(
         for first in firsts:
             for second in (*public, *others) if firsts is public else public:
                 # A step of the second method is judged where that method calls it.
-                if first is second or first.name in second.members:
+                if first is second or first.name in second.own:
                     continue
                 own = len(shared_state(first, second, methods))
                 common = len(wide[first.name] & wide[second.name] & state)
