@@ -54,6 +54,33 @@ def test_methods_that_have_nothing_to_order_are_not_paired(tmp_path: Path) -> No
     assert {"Table.fill", "Table.total"} == traces(file).keys()
 
 
+PARTS = """\
+import torch
+
+class Encoder:
+    def forward(self, x):
+        return x * 2
+
+class Decoder:
+    def __init__(self):
+        self.side = torch.cuda.Stream()
+
+    def forward(self, x):
+        with torch.cuda.stream(self.side):
+            return x + 1
+
+class Tail(Encoder):
+    def forward(self, x):
+        return super().forward(x) + 1
+"""
+
+
+def test_a_method_is_not_run_for_what_touches_streams_in_another_class(tmp_path: Path) -> None:
+    (file,) = written(tmp_path, {"parts.py": PARTS})
+    # What Tail's calls may be the decoder's, as far as the text tells.
+    assert {"Decoder.forward", "Tail.forward"} == traces(file).keys()
+
+
 def test_a_setter_of_streams_is_paired_with_what_uses_them(tmp_path: Path) -> None:
     (file,) = written(tmp_path, {"table.py": CLASS.format(first=USE, total=ENTER)})
     assert "Table.use, then total" in traces(file)

@@ -430,7 +430,7 @@ def test_what_a_module_gives_its_attributes() -> None:
         "    def lane(self):\n        return self.lanes[0]\n",
     )
     methods = pool.classes["Pool"].methods
-    assert dict(methods["__init__"].given) == {"done": {"threading.Event"}, "lanes": {"Stream"}}
+    assert dict(methods["__init__"].given) == {"done": {"threading.Event()"}, "lanes": {"Stream()"}}
     assert dict(methods["lane"].given) == {"": {"lanes"}}
 
 
@@ -443,4 +443,5 @@ def test_what_is_only_a_variable_is_told_apart() -> None:
         "        run(lane=stream)\n"
     )
     assert feed.functions["feed"].variables == {"local"}, "stream is called, lane a keyword, shared global"
+    assert feed.functions["feed"].keywords == {"lane"}
     assert module("def feed(stream):\n    stream.x = 1\n").functions["feed"].variables == {"stream"}

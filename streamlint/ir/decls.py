@@ -69,13 +69,15 @@ class FunctionDecl:
     """Variables of the module that it sets: names that its text declares ``global`` and assigns."""
     given: tuple[tuple[str, frozenset[str]], ...]
     """Attributes and variables of the module that it sets or appends to, with the last names of what they
-    get; what it returns stands under ``""``."""
+    get, ``"Stream()"`` where that is called; what it returns stands under ``""``."""
     entered: frozenset[str]
     """Last names of what its ``with`` statements enter without a call: not its own variables, which show what
     they are."""
     variables: frozenset[str]
     """Names that it has for nothing but its parameters and variables: ``stream`` of ``def feed(stream)``,
     not where it calls ``torch.cuda.stream`` too."""
+    keywords: frozenset[str]
+    """Names that it has for nothing but keywords of calls, and such variables: ``launch(x, stream=s)``."""
     load: Callable[[], Function] = field(repr=False)
 
     @property

@@ -136,6 +136,7 @@ class _Indexer:
             given=words.given,
             entered=words.entered,
             variables=words.variables,
+            keywords=words.keywords,
             load=self.lowered.functions.get(
                 (prefix, first, text), partial(_lower_function, source, lines, prefix)
             ),

@@ -35,7 +35,9 @@ class Words(NamedTuple):
     entered: frozenset[str] = frozenset()
     """Last names of what ``with`` enters without a call: ``with self.lane:``."""
     variables: frozenset[str] = frozenset()
-    """Names that stand for nothing but parameters and variables that are set here."""
+    """Names that stand for nothing but parameters and variables that are set here ..."""
+    keywords: frozenset[str] = frozenset()
+    """... and those that stand for nothing else but keywords of calls."""
 
 
 def scan(root: ast.AST) -> Words:
@@ -47,6 +49,7 @@ def scan(root: ast.AST) -> Words:
     """
     words: set[str] = set()
     used: set[str] = set()
+    keywords: set[str] = set()
     noted: list[ast.AST] = []
     others: list[ast.AST] = []
     depth = 0
@@ -55,7 +58,7 @@ def scan(root: ast.AST) -> Words:
         depth += 1
         below: list[ast.AST] = []
         for node in level:
-            here = used if type(node) in _VARIABLES else words
+            here = used if type(node) in _VARIABLES else keywords if type(node) is ast.keyword else words
             for value in node.__dict__.values():
                 kind = type(value)
                 if kind is int:  # most are line and column numbers
@@ -78,7 +81,7 @@ def scan(root: ast.AST) -> Words:
     stored = frozenset(_stored(others))
     variables = stored.union(node.arg for node in others if isinstance(node, ast.arg)) - declared
     return Words(
-        frozenset(_identifiers(words | used)),
+        frozenset(_identifiers(words | used | keywords)),
         frozenset(_identifiers(set(_members_of(others)))),
         frozenset(_called_by(noted)),
         frozenset(_own((*others, *noted), root)),
@@ -86,7 +89,8 @@ def scan(root: ast.AST) -> Words:
         depth + longest,
         tuple(pair for node in noted for pair in _given(node, declared, variables)) if depth < _DEEP else (),
         _entered_by(noted).difference(stored),
-        variables - words,
+        variables - words - keywords,
+        frozenset(keywords - words - (used - variables)),
     )
 
 
@@ -183,15 +187,15 @@ def _attributes(
 def _sources(value: ast.expr) -> Iterator[str]:
     """The last names of what a value is, or holds: of variables and attributes, and of what is called.
 
-    What is called on a name keeps it: ``threading.Event()`` is none of a device.
+    What is called is told apart, and keeps a name before it: ``threading.Event()`` is none of a device.
     """
     match value:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             yield name
         case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr=name)):
-            yield f"{owner}.{name}"
+            yield f"{owner}.{name}()"
         case ast.Call(func=func):
-            yield _last_name(func)
+            yield f"{_last_name(func)}()"
         case ast.Subscript(value=inner) | ast.Starred(value=inner) | ast.Await(value=inner):
             yield from _sources(inner)
         case ast.ListComp(elt=inner) | ast.SetComp(elt=inner) | ast.GeneratorExp(elt=inner):

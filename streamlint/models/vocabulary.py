@@ -160,6 +160,34 @@ def known_to(imported: frozenset[str], names: frozenset[str]) -> frozenset[str]:
     )
 
 
+_gives = _tells(
+    *(fx.NewStream, fx.ForeignStream, fx.CurrentStream, fx.DefaultStream, fx.EnterStream),
+    *(fx.NewEvent, graphs.NewGraph, graphs.GraphsCallables),
+)
+_GIVING = tuple(
+    (api.name.rpartition(".")[2], _roots(framework), api.attribute)
+    for framework, api in _rows()
+    if _gives(api)
+)
+
+
+@cache
+def giving(imported: frozenset[str]) -> frozenset[str]:
+    """What gives a stream, an event, a graph or their contexts in a module with these imports.
+
+    As ``FunctionDecl.given`` has it: ``cuda.stream()`` with Numba, ``torch.cuda.stream(s)`` with PyTorch;
+    not ``self.chunks = response.stream``, nor ``client.stream()`` where no library is imported.
+    """
+    mine = imported & ROOTS
+    found: set[str] = set()
+    for name, roots, is_attribute in _GIVING:
+        if _is_compound(name) or (name[:1].isupper() and (not mine or mine & roots)):
+            found |= {name, f"{name}()"}
+        elif mine & roots:
+            found.add(name if is_attribute else f"{name}()")
+    return frozenset(found)
+
+
 _PINNED_BY: dict[str, frozenset[str]] = {}
 for _framework, _api in _rows():
     for _effect in _api.effects:
@@ -193,6 +221,8 @@ def _keywords() -> Iterator[str]:
 
 
 KEYWORDS = frozenset(name for name in _keywords() if _is_compound(name)) | {torch.ASYNC_COPY}
+FLAGS = KEYWORDS | _PINNED_BY.keys()
+"""Parameters that tell by themselves, whatever they are given."""
 _TIED = (
     ORDERS | RECORDS | MAKES_STREAM | MAKES_EVENT | MAKES_GRAPH | GIVES_STREAM | ENTERS_STREAM | CAPTURES
 ) | (KEEPS_ALIVE | CALLS_BACK | READS_TIMES | COPIES_ON_STREAM)

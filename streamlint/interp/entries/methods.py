@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from streamlint.interp.entries.construction import Construction
     from streamlint.interp.entries.progress import Told
+    from streamlint.interp.facts.relevance import Relevant
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.project import Project
 
@@ -59,12 +60,12 @@ MOST_QUIET = Most(6, "prepared calls")
 
 
 def alone_and_in_pairs(
-    project: Project, module: ir.Module, construction: Construction, relevant: frozenset[str], told: Told
+    project: Project, module: ir.Module, construction: Construction, among: Relevant, told: Told
 ) -> Iterator[Entry]:
     """Each public method, and pairs of them."""
     cls = construction.cls
     methods = methods_of(project, cls)
-    own = [decl for decl in methods.by_name.values() if is_relevant(project, decl, relevant)]
+    own = [decl for decl in methods.by_name.values() if is_relevant(project, decl, among)]
     if not own:
         return
     public = [decl for decl in own if methods.may_be_called(decl)]
@@ -85,7 +86,7 @@ def alone_and_in_pairs(
         and not touching.surely(project, module, methods.reach[decl.name])
     ]
     project.budgets.allows_entries(MOST_PAIRED, len(methods.by_name), cls.qualname)
-    found = pairs(project, module, cls.qualname, public, methods, relevant, told)
+    found = pairs(project, module, cls.qualname, public, methods, among.names, told)
     histories = _histories(project, module, cls, _called_from_outside(methods))
     for number, pair in enumerate(found, 1):
         if not project.budgets.allows_entries(MOST_PAIRS, number, cls.qualname):

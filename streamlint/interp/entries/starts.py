@@ -22,7 +22,7 @@ from streamlint.interp.facts.relevance import (
     callers_first,
     is_relevant,
     mentioned_in,
-    relevant_names,
+    relevant,
 )
 from streamlint.interp.python import stmt, unseen_caller
 from streamlint.interp.state.values import FuncV
@@ -30,6 +30,7 @@ from streamlint.interp.state.values import FuncV
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from streamlint.interp.facts.relevance import Relevant
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.project import Project
     from streamlint.trace import StreamKind
@@ -42,7 +43,7 @@ def module_runs(
     only: frozenset[str] | None = None,
 ) -> Iterator[Run]:
     """Runs every entry of a module, callers before helpers; with ``only``, those that have these labels."""
-    relevant = relevant_names(project, module)
+    worth = relevant(project, module)
     told = Told()
 
     def started(entries: Iterator[Entry]) -> Iterator[Run]:
@@ -60,15 +61,15 @@ def module_runs(
                 yield hooks
 
     yield from started(_body_entry(project, module))
-    yield from started(_functions(project, module, relevant, told, called=False))
+    yield from started(_functions(project, module, worth, told, called=False))
     for cls in all_classes(module):
         project.budgets.never_run.update((cls.qualname, why) for why in cls.unread)
     constructions = [
         Construction(cls) for cls in all_classes(module) if only is None or _is_among(cls.qualname, only)
     ]
     for construction in constructions:
-        yield from started(methods.alone_and_in_pairs(project, module, construction, relevant, told))
-    yield from started(_functions(project, module, relevant, told, called=True))
+        yield from started(methods.alone_and_in_pairs(project, module, construction, worth, told))
+    yield from started(_functions(project, module, worth, told, called=True))
     for construction in constructions:
         yield from started(methods.left(project, module, construction, told))
         if only is None or any(methods.THEN in label for label in only):
@@ -121,7 +122,7 @@ def _is_constant(statement: ir.Stmt) -> bool:
 
 
 def _functions(
-    project: Project, module: ir.Module, relevant: frozenset[str], told: Told, *, called: bool
+    project: Project, module: ir.Module, among: Relevant, told: Told, *, called: bool
 ) -> Iterator[Entry]:
     """Functions by themselves: first those that nothing calls, then those that nobody reached."""
     mentions: dict[str, int] = {}
@@ -133,7 +134,7 @@ def _functions(
     for decl in callers_first([decl for decl in waiting if not told.is_covered(module, decl)]):
         if told.is_covered(module, decl):
             continue
-        if not is_relevant(project, decl, relevant):
+        if not is_relevant(project, decl, among):
             continue
         yield replace(function_entry(project, module, decl), callers_cut=mentioned_in(module, decl, told.cut))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir
+from streamlint.frozen import frozen
 from streamlint.interp.facts import touching
 from streamlint.interp.state.values import ClassV, FuncV
 from streamlint.models.torch import FORWARD_HOOKS, GRADIENT_HOOKS
@@ -16,11 +17,19 @@ if TYPE_CHECKING:
     from streamlint.interp.state.project import Project
 
 
-def relevant_names(project: Project, module: ir.Module) -> frozenset[str]:
-    """Functions and methods of the module that touch streams, directly or through each other.
+@frozen()
+class Relevant:
+    """What of a module may queue work on a stream."""
 
-    By name, and by qualified name where only the class shows it.
-    """
+    names: frozenset[str]
+    """Names of functions and methods that touch streams, directly or through each other."""
+    functions: frozenset[ir.FunctionDecl]
+    """Those that matter whatever they name: kernels, methods that put something into a thread's queue, and
+    those that run hooks."""
+
+
+def relevant(project: Project, module: ir.Module) -> Relevant:
+    """What is worth running; ``Encoder.forward`` is not because ``Decoder.forward`` touches streams."""
     decls = list(all_functions(module))
     hot = {decl.name for decl in decls if touching.touches(project, decl)}
     for imported in module.imports:
@@ -30,25 +39,28 @@ def relevant_names(project: Project, module: ir.Module) -> frozenset[str]:
                 case FuncV(function=ir.FunctionDecl() as decl) if touching.touches(project, decl):
                     hot.add(imported.name)
                 case ClassV(cls):
-                    own = {d.name for d in cls.methods.values() if touching.touches(project, d)}
-                    hot |= own | ({imported.name} if own else set())
+                    methods = {d.name for d in cls.methods.values() if touching.touches(project, d)}
+                    hot |= methods | ({imported.name} if methods else set())
                 case _:
                     pass
-    for cls in all_classes(module):
-        hot |= _feeders(project, cls)
+    feeders = (decl for cls in all_classes(module) for decl in _feeders(project, cls))
+    own = {*_kernels(module), *feeders}
+    hot |= {decl.name for decl in own}
     hot -= {"__init__"}
-    hot |= _kernels(module)
     hot |= {
         cls.name
         for cls in all_classes(module)
         if any(touching.touches(project, d) for d in cls.methods.values())
     }
-    while more := _led_to(module, decls, hot) - {"__init__"} - hot:
+    uses = [(decl, _uses(decl)) for decl in decls]
+    while more := _led_to(module, uses, hot) - {"__init__"} - hot:
         hot |= more
-    return frozenset(hot | _running_hooks(module, hot))
+    return Relevant(frozenset(hot), frozenset(own | _running_hooks(module, hot)))
 
 
-def _led_to(module: ir.Module, decls: Sequence[ir.FunctionDecl], hot: AbstractSet[str]) -> set[str]:
+def _led_to(
+    module: ir.Module, uses: Sequence[tuple[ir.FunctionDecl, frozenset[str]]], hot: AbstractSet[str]
+) -> set[str]:
     """The functions that use one of the names, and the attributes that hold what such a function gave.
 
     ``self.step = captured(self._step)`` holds a function that was defined inside of another one, which
@@ -57,16 +69,16 @@ def _led_to(module: ir.Module, decls: Sequence[ir.FunctionDecl], hot: AbstractSe
     functions = hot & module.functions.keys()
     held = {
         name
-        for decl in decls
+        for decl, _ in uses
         if decl.name == "__init__"
         for name, sources in decl.given
-        if not sources.isdisjoint(functions)
+        if any(source.removesuffix("()") in functions for source in sources)
     }
-    return held | {decl.name for decl in decls if not hot.isdisjoint(decl.names)}
+    return held | {decl.name for decl, used in uses if not hot.isdisjoint(used)}
 
 
-def _running_hooks(module: ir.Module, hot: AbstractSet[str]) -> set[str]:
-    """Methods, by qualified names, of classes whose constructor registers hooks that touch streams.
+def _running_hooks(module: ir.Module, hot: AbstractSet[str]) -> set[ir.FunctionDecl]:
+    """Methods of classes whose constructor registers hooks that touch streams.
 
     ``self.hooks = offload(net.blocks)`` registers some, and ``for block in self.net.blocks: x = block(x)``
     runs them, without the name of one.
@@ -80,13 +92,13 @@ def _running_hooks(module: ir.Module, hot: AbstractSet[str]) -> set[str]:
         return itself or not registering.isdisjoint(constructor.called)
 
     found = [cls for cls in all_classes(module) if registers(cls.methods.get("__init__"))]
-    return {decl.qualname for cls in found for decl in cls.methods.values() if decl.called}
+    return {decl for cls in found for decl in cls.methods.values() if decl.called}
 
 
 _HOOKS = FORWARD_HOOKS | GRADIENT_HOOKS
 
 
-def _feeders(project: Project, cls: ir.ClassDecl) -> set[str]:
+def _feeders(project: Project, cls: ir.ClassDecl) -> set[ir.FunctionDecl]:
     """Methods that put something into a queue of a class whose thread works on streams.
 
     ``Thread(target=self._run)``, and ``def launch(self, job): self._jobs.put(job)``.
@@ -96,13 +108,13 @@ def _feeders(project: Project, cls: ir.ClassDecl) -> set[str]:
     }
     if not any(touching.touches(project, cls.methods[name]) for name in handed):
         return set()
-    return {decl.name for decl in cls.methods.values() if not ir.PUTS.isdisjoint(decl.called)}
+    return {decl for decl in cls.methods.values() if not ir.PUTS.isdisjoint(decl.called)}
 
 
-def _kernels(module: ir.Module) -> frozenset[str]:
+def _kernels(module: ir.Module) -> frozenset[ir.FunctionDecl]:
     """Functions of the module that are launched, not called: ``scale[grid, block, self.s](x)``."""
     return frozenset(
-        decl.name
+        decl
         for decl in module.functions.values()
         if any(name.partition("(")[0] in ("cuda.jit", "numba.cuda.jit") for name in decl.decorators)
     )
@@ -110,12 +122,20 @@ def _kernels(module: ir.Module) -> frozenset[str]:
 
 def queues_work(project: Project, module: ir.Module, names: frozenset[str]) -> bool:
     """Whether code with these names may queue work on a stream."""
-    return touching.names_touch(project, module, names) or not names.isdisjoint(_kernels(module))
+    return touching.names_touch(project, module, names) or any(one.name in names for one in _kernels(module))
 
 
-def is_relevant(project: Project, decl: ir.FunctionDecl, relevant: frozenset[str]) -> bool:
-    named = decl.name in relevant or decl.qualname in relevant or not relevant.isdisjoint(decl.names)
-    return named or touching.touches(project, decl)
+def is_relevant(project: Project, decl: ir.FunctionDecl, among: Relevant) -> bool:
+    """Whether a function is worth running: it touches streams, or uses something that does."""
+    return (
+        touching.touches(project, decl) or decl in among.functions or not among.names.isdisjoint(_uses(decl))
+    )
+
+
+def _uses(decl: ir.FunctionDecl) -> frozenset[str]:
+    """What a function may call: not its own name, which stands above it, nor its variables and keywords."""
+    own = {decl.name} - decl.members - decl.called
+    return decl.names - decl.variables - decl.keywords - own
 
 
 def all_classes(module: ir.Module) -> Iterator[ir.ClassDecl]:

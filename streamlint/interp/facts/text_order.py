@@ -257,7 +257,8 @@ def _statements(module: ir.Module, qualname: str) -> Iterator[object]:
 def _makes(decl: ir.FunctionDecl, name: str) -> bool:
     """``self.consumed = torch.cuda.Event()``"""
     return any(
-        given == name and any(source.rpartition(".")[2] in vocabulary.MAKES_EVENT for source in sources)
+        given == name
+        and any(source.rpartition(".")[2].removesuffix("()") in vocabulary.MAKES_EVENT for source in sources)
         for given, sources in decl.given
     )
 

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
     from streamlint.interp.state.project import Project
 
-_HOLDS = vocabulary.MAKES_STREAM | vocabulary.MAKES_EVENT | vocabulary.MAKES_GRAPH | vocabulary.GIVES_STREAM
-
-
 _TOUCHES: Kept[ir.FunctionDecl, bool] = Kept()
 _LEADING: Kept[str, frozenset[str]] = Kept()
 _TELLING: Kept[str, frozenset[str]] = Kept()
@@ -106,12 +103,14 @@ def holders(project: Project, module: ir.Module) -> frozenset[str]:
 
 
 def _holders(module: ir.Module) -> frozenset[str]:
-    makers = vocabulary.known_to(module.roots, _HOLDS) - _foreign(module)
-    known = frozenset[str]()
+    foreign = _foreign(module)
+    known = vocabulary.giving(module.roots) - foreign - {f"{name}()" for name in foreign}
     gifts = _plain(module)
-    while more := {name for name, sources in gifts if not sources.isdisjoint(makers | known)} - known:
-        known |= more
-    return known
+    held = frozenset[str]()
+    while more := {name for name, sources in gifts if not sources.isdisjoint(known)} - held:
+        held |= more
+        known |= more | {f"{name}()" for name in more}
+    return held
 
 
 def _plain(module: ir.Module) -> list[tuple[str, frozenset[str]]]:
@@ -133,9 +132,15 @@ def _last(source: str, elsewhere: set[str]) -> str:
 
 
 def used_by(module: ir.Module) -> Iterator[frozenset[str]]:
-    """The names that the body of a module and each of its functions use."""
+    """The names that the body of a module and each of its functions use.
+
+    Without the functions' own variables, and keywords: ``elapsed_time = time.time() - start`` reads no event,
+    and ``launch(x, stream=s)`` next to ``cuda.Tensor`` enters no stream. A flag tells wherever it stands:
+    ``x.to(device, dtype, non_blocking)``.
+    """
     yield module.body_names
-    yield from (decl.names for decl in functions_of(module))
+    for decl in functions_of(module):
+        yield decl.names - ((decl.variables | decl.keywords) - vocabulary.FLAGS)
 
 
 @lru_cache(maxsize=16)
