@@ -432,6 +432,8 @@ def test_what_a_module_gives_its_attributes() -> None:
     methods = pool.classes["Pool"].methods
     assert dict(methods["__init__"].given) == {"done": {"threading.Event()"}, "lanes": {"Stream()"}}
     assert dict(methods["lane"].given) == {"": {"lanes"}}
+    assert methods["__init__"].stored == {"done", "lanes"}
+    assert not methods["lane"].stored
 
 
 def test_what_is_only_a_variable_is_told_apart() -> None:

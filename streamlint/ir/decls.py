@@ -78,6 +78,8 @@ class FunctionDecl:
     not where it calls ``torch.cuda.stream`` too."""
     keywords: frozenset[str]
     """Names that it has for nothing but keywords of calls, and such variables: ``launch(x, stream=s)``."""
+    stored: frozenset[str]
+    """Attributes that it assigns, of whatever object."""
     load: Callable[[], Function] = field(repr=False)
 
     @property

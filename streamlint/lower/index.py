@@ -137,6 +137,7 @@ class _Indexer:
             entered=words.entered,
             variables=words.variables,
             keywords=words.keywords,
+            stored=words.stored,
             load=self.lowered.functions.get(
                 (prefix, first, text), partial(_lower_function, source, lines, prefix)
             ),

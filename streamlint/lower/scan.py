@@ -38,6 +38,8 @@ class Words(NamedTuple):
     """Names that stand for nothing but parameters and variables that are set here ..."""
     keywords: frozenset[str] = frozenset()
     """... and those that stand for nothing else but keywords of calls."""
+    stored: frozenset[str] = frozenset()
+    """Attributes that are assigned, of whatever."""
 
 
 def scan(root: ast.AST) -> Words:
@@ -91,7 +93,12 @@ def scan(root: ast.AST) -> Words:
         _entered_by(noted).difference(stored),
         variables - words - keywords,
         frozenset(keywords - words - (used - variables)),
+        frozenset(node.attr for node in others if isinstance(node, ast.Attribute) and _is_stored(node)),
     )
+
+
+def _is_stored(node: ast.Attribute | ast.Name) -> bool:
+    return isinstance(node.ctx, ast.Store)
 
 
 def _members_of(nodes: Iterable[ast.AST]) -> Iterator[str]:

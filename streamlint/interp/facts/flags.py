@@ -68,7 +68,7 @@ def stored_by(project: Project, order: Iterable[ir.ClassDecl], name: str) -> Ite
     for owner in order:
         module = project.module(owner.module)
         for decl in owner.methods.values() if module is not None else ():
-            scope = scope_of(module, decl, owner) if module is not None and name in decl.names else None
+            scope = scope_of(module, decl, owner) if module is not None and name in decl.stored else None
             if scope is not None:
                 for value in writes.on_receiver(project, scope, name, inside=False):
                     yield scope, value

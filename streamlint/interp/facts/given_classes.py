@@ -203,7 +203,7 @@ def _of_attribute(
     held = (
         (inside, e)
         for decl in cls.methods.values()
-        if name in decl.names and (inside := scopes.scope_of(scope.module, decl, cls)) is not None
+        if name in decl.stored and (inside := scopes.scope_of(scope.module, decl, cls)) is not None
         for e in writes.on_receiver(project, inside, name)
     )
     return _only({_of_expression(project, inside, e, steps - 1) for inside, e in held})
@@ -236,7 +236,7 @@ def _guessed(project: Project, scope: Scope, name: str) -> ir.ClassDecl | None:
         for one in _classes_in_sight(project, scope.module)
         if one is not scope.cls
         and all(_takes(project, one, call, member) for member, call in used if call is not None)
-        and names <= _methods(project, one) | _attributes(project, one)
+        and _has_members(project, one, names)
     ]
     return fitting[0] if len(fitting) == 1 else None
 
@@ -279,7 +279,8 @@ def _members(scope: Scope, param: str) -> Iterator[tuple[str, ir.Call | None]]:
     }
     inside = [scope]
     if kept and scope.cls is not None:
-        others = (scopes.scope_of(scope.module, decl, scope.cls) for decl in scope.cls.methods.values())
+        using = (decl for decl in scope.cls.methods.values() if not kept.isdisjoint(decl.members))
+        others = (scopes.scope_of(scope.module, decl, scope.cls) for decl in using)
         inside += [other for other in others if other is not None]
     for one in inside:
         nodes = list(ir.walk(one.function.body, functions=True))
@@ -321,19 +322,24 @@ def _methods(project: Project, cls: ir.ClassDecl) -> set[str]:
     return {name for one in project.ancestors(cls)[0] for name in one.methods}
 
 
-def _attributes(project: Project, cls: ir.ClassDecl) -> set[str]:
-    """Names of attributes to which methods of a class assign something."""
-    found: set[str] = set()
-    for one in project.ancestors(cls)[0]:
-        module = project.module(one.module)
-        inside = (scopes.scope_of(module, decl, one) for decl in one.methods.values()) if module else ()
-        found |= {
-            part.name
-            for scope in inside
-            if scope is not None
-            for node in ir.walk(scope.function.body, functions=True)
-            if isinstance(node, ir.Assign)
-            for part in ir.walk(node.targets)
-            if isinstance(part, ir.Attr)
-        }
-    return found
+def _has_members(project: Project, cls: ir.ClassDecl, names: set[str]) -> bool:
+    """Whether an object of a class has all these members. Bodies are read only where it may have them."""
+    missing = names - _methods(project, cls)
+    own = [(one, decl) for one in project.ancestors(cls)[0] for decl in one.methods.values()]
+    if not missing <= frozenset().union(*(decl.members for _, decl in own)):
+        return False
+    return missing <= {
+        name
+        for one, decl in own
+        if not missing.isdisjoint(decl.members)
+        for name in _attributes(project, one, decl)
+    }
+
+
+def _attributes(project: Project, cls: ir.ClassDecl, decl: ir.FunctionDecl) -> Iterator[str]:
+    """Names of attributes to which a method assigns something."""
+    module = project.module(cls.module)
+    scope = scopes.scope_of(module, decl, cls) if module is not None else None
+    for node in ir.walk(scope.function.body, functions=True) if scope is not None else ():
+        if isinstance(node, ir.Assign):
+            yield from (part.name for part in ir.walk(node.targets) if isinstance(part, ir.Attr))

@@ -147,7 +147,7 @@ class Facts:
 
     def _mentioning(self, module: ir.Module, name: str) -> Iterator[Scope]:
         for decl, cls in scopes.methods_and_functions(module):
-            if name in decl.names:
+            if name in decl.members:
                 scope = scopes.scope_of(module, decl, cls)
                 if scope is not None:
                     yield scope

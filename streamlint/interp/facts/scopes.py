@@ -59,8 +59,8 @@ def calls_in(project: Project, target: Target, module: ir.Module) -> Iterator[tu
     """The same in a module, which may be another one."""
     called = frozenset({target.name, *_heirs(project, target, module)})
     for decl, cls in methods_and_functions(module):
-        forwards = decl.name == "__init__" and "super" in decl.names and target.cls is not None
-        if (called.isdisjoint(decl.names) and not forwards) or decl is target.function:
+        forwards = decl.name == "__init__" and "super" in decl.called and _is_first_base(project, target, cls)
+        if (called.isdisjoint(decl.called) and not forwards) or decl is target.function:
             continue
         scope = scope_of(module, decl, cls)
         if scope is None:
@@ -108,10 +108,14 @@ def _is_call_of(
             return owner == scope.receiver and methods.get(name) is target.function
         case ir.Attr(value=ir.Call(func=ir.Name(id="super")), name="__init__") if scope.cls is not None:
             # super().__init__(config, side), in a class derived from the target
-            order, _ = project.ancestors(scope.cls)
-            return scope.function.name == "__init__" and order[1:2] == [target.cls]
+            return scope.function.name == "__init__" and _is_first_base(project, target, scope.cls)
         case _:
             return False
+
+
+def _is_first_base(project: Project, target: Target, cls: ir.ClassDecl | None) -> bool:
+    """Whether ``super()`` in a class stands for the class of the target."""
+    return cls is not None and project.ancestors(cls)[0][1:2] == [target.cls]
 
 
 def argument_of(call: ir.Call, param: str, positional: Iterable[str]) -> ir.Expr | None:
@@ -133,7 +137,7 @@ def argument_of(call: ir.Call, param: str, positional: Iterable[str]) -> ir.Expr
 def put_on_others(project: Project, module: ir.Module, name: str) -> Iterator[tuple[Scope, ir.Expr]]:
     """What functions of a module assign to an attribute of something that is not their own object."""
     for decl, cls in methods_and_functions(module):
-        if name not in decl.names or not touching.touches(project, decl):
+        if name not in decl.stored or not touching.touches(project, decl):
             continue
         scope = scope_of(module, decl, cls)
         if scope is None:

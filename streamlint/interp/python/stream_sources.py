@@ -305,7 +305,7 @@ def _returned(m: Machine, cls: ir.ClassDecl, name: str, steps: int) -> Value | N
 def _set_in(
     m: Machine, module: ir.Module | None, cls: ir.ClassDecl, decl: ir.FunctionDecl, name: str, steps: int
 ) -> Value | None:
-    if module is None or name not in decl.names:
+    if module is None or name not in decl.stored:
         return None
     scope = scopes.scope_of(module, decl, cls)
     if scope is None:
