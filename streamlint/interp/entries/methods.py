@@ -26,7 +26,7 @@ from streamlint.interp.entries.pairs import (
 )
 from streamlint.interp.entries.replaced import MOST_REPLACING, sequences
 from streamlint.interp.entries.runs import PAIR_PATHS, PATHS, PREPARING_PATHS, Entry
-from streamlint.interp.facts import classes, joins, several, touching
+from streamlint.interp.facts import call_keys, classes, joins, several, touching
 from streamlint.interp.facts.call_needs import MOST_EARLIER, Histories
 from streamlint.interp.facts.relevance import (
     all_classes,
@@ -54,6 +54,8 @@ QUEUED_CALLS = 3
 MOST_PREPARING = Most(40, "prepared calls")
 """Public methods of a class that are called after others; of larger ones nobody calls a few only."""
 MOST_MET_AGAIN = Most(6, "calls that come back to a copy under way")
+"""Such sequences of a class."""
+MOST_WALKED = Most(6, "calls for one key after the other")
 """Such sequences of a class."""
 MOST_QUIET = Most(6, "prepared calls")
 """Such sequences of a class, one after the other, that may end without anything on a second stream."""
@@ -112,6 +114,7 @@ def _sequence(
     methods: Methods,
     *,
     repeat: bool,
+    walks: bool = False,
 ) -> Entry:
     def body(m: Machine) -> None:
         first = order[0]
@@ -120,7 +123,8 @@ def _sequence(
             repetition.until_repeated(m, made, lambda number: _call_anew(m, made, first, number), 1, before)
         for number, decl in enumerate(() if repeat else order[1:], 2):
             # load(i), step(i), evict(i): one layer. Who loads again loads another one.
-            (_call_anew if decl in order[: number - 1] else _call)(m, made, decl, number)
+            again = decl is first if walks else decl in order[: number - 1]
+            (_call_anew if again else _call)(m, made, decl, number)
 
     label = _label(construction.cls, order)
     names = tuple(decl.name for decl in order)
@@ -186,7 +190,7 @@ def _label(cls: ir.ClassDecl, order: Sequence[ir.FunctionDecl]) -> str:
 
 def _call_anew(m: Machine, made: HeapV, decl: ir.FunctionDecl, number: int) -> None:
     """A call with other keys than those before it."""
-    m.keys.clear()
+    unseen_caller.go_on(m)
     _call(m, made, decl, number)
 
 
@@ -334,6 +338,33 @@ def met_again(project: Project, module: ir.Module, construction: Construction, t
         if not told.was_run(entry.label):
             shown = told.shows_order(cls, calls)
             yield replace(entry, needs_earlier=True, order_in_sight=shown)
+
+
+def walked(project: Project, module: ir.Module, construction: Construction, told: Told) -> Iterator[Entry]:
+    """Two methods in turn, for one key after the other, where the first one prepares the next.
+
+    ``before(i)`` loads layer ``i + 1``, which ``after(i + 1)`` drops.
+    """
+    cls = construction.cls
+    methods = methods_of(project, cls)
+    public = [decl for decl in methods.by_name.values() if methods.may_be_called(decl)]
+    going_on = [decl for decl in public if call_keys.goes_on(project, cls, decl)]
+    number = 0
+    for first, second in ((one, other) for one in going_on for other in public if other is not one):
+        if not (_keyed(project, cls, first) & _keyed(project, cls, second)):
+            continue
+        number += 1
+        if not project.budgets.allows_entries(MOST_WALKED, number, cls.qualname):
+            return
+        order = [first, second] * 2 + [first]
+        entry = _sequence(project, module, construction, order, methods, repeat=False, walks=True)
+        if not told.was_run(entry.label):
+            yield replace(entry, order_in_sight=told.shows_order(cls, [first.name, second.name]))
+
+
+def _keyed(project: Project, cls: ir.ClassDecl, decl: ir.FunctionDecl) -> frozenset[str]:
+    """The attributes of which a method gets keys."""
+    return frozenset().union(*call_keys.of(project, cls, decl).values())
 
 
 def waiting(project: Project, module: ir.Module, construction: Construction, told: Told) -> Iterator[Entry]:

@@ -77,6 +77,7 @@ def module_runs(
             yield from started(methods.replaced(project, module, construction, told))
             yield from started(methods.dropping(project, module, construction, told))
             yield from started(methods.met_again(project, module, construction, told))
+            yield from started(methods.walked(project, module, construction, told))
         yield from started(methods.waiting(project, module, construction, told))
 
 

@@ -41,6 +41,15 @@ def of(project: Project, cls: ir.ClassDecl, decl: ir.FunctionDecl) -> dict[str, 
     return known[question]
 
 
+def goes_on(project: Project, cls: ir.ClassDecl, decl: ir.FunctionDecl) -> bool:
+    """Whether a method computes another key from the one that it gets: ``self._load(layer + 1)``."""
+    keys, function = of(project, cls, decl), ir.code_of(decl)
+    return function is not None and any(
+        isinstance(node, ir.Binary) and not keys.keys().isdisjoint(_in(node))
+        for node in ir.walk(function.body)
+    )
+
+
 def _sources(function: ir.Function, params: frozenset[str]) -> dict[str, frozenset[str]]:
     """The parameters that a name is computed of: ``slot = layer % 2``."""
     sources = {name: frozenset({name}) for name in params}

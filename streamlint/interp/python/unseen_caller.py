@@ -198,6 +198,29 @@ def _keys(m: Machine, func: FuncV) -> dict[str, frozenset[str]]:
             return {}
 
 
+def go_on(m: Machine) -> None:
+    """The next call gets other keys: those that the last ones have computed of theirs, if they did.
+
+    ``def before(self, layer): self._load(layer + 1)``: who calls it again goes on to that layer.
+    """
+    for place, value in list(m.keys.items()):
+        following = _computed_of(m, value.symbol)
+        if following is None:
+            del m.keys[place]
+        else:
+            m.keys[place] = SymV(following)
+
+
+def _computed_of(m: Machine, key: Symbol) -> Symbol | None:
+    """The only other key of some container that was computed of a key."""
+    used = [at for held in m.heap.values() for at in (*held.entries, *held.extra)]
+    used += [role.at for role in m.roles if isinstance(role, symbols.Item)]
+    found = {
+        at for at in used if isinstance(at, symbols.Binary) and at is not key and symbols.contains(at, key)
+    }
+    return found.pop() if len(found) == 1 else None
+
+
 def _known_keys(m: Machine, keys: dict[str, frozenset[str]]) -> dict[str, SymV]:
     """Parameters that are keys of what an earlier call had keys of, with the keys that were passed then.
 
