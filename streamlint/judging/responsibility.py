@@ -164,6 +164,8 @@ def open_end(judged: Judged, problem: Problem) -> tuple[OpenEnd, Doubt] | None:
     if problem.earlier is None:
         return None
     first, later = judged.op(problem.earlier), judged.op(problem.later)
+    if _has_handle(first):
+        return None
     if Doubt.RESULT in problem.doubts and is_return(later) and first.at.call <= later.at.call:
         doubt, stream = Doubt.RESULT, stream_of(first)
     elif Doubt.ARGUMENT in problem.doubts and is_entry(first) and _reads_device_memory(judged, problem):
@@ -333,7 +335,7 @@ def _forgot_the_end(judged: Judged, problem: Problem, entry: Entry) -> bool:
     assert problem.earlier is not None
     made = judged.op(problem.earlier)
     side, current = stream_of(made), stream_of(judged.op(OpId(0)))
-    if side is None or not _is_own(judged.trace, side, entry):
+    if side is None or not _is_own(judged.trace, side, entry) or _has_handle(made):
         return False
     if made.at.call != judged.op(problem.later).at.call:
         return False
@@ -352,6 +354,11 @@ def _forgot_the_end(judged: Judged, problem: Problem, entry: Entry) -> bool:
     # reduce(), then finish(), which waits for the stream: the end of the first was not forgotten.
     after = judged.numbers(SyncStream, Wait, SyncEvent, first=problem.later)
     return not any(_waits_for(judged, number, side) for number in after)
+
+
+def _has_handle(op: Op) -> bool:
+    """``self.works.append(dist.all_reduce(x, async_op=True))``: the handle is waited for, not the stream."""
+    return isinstance(op, Launch) and op.completes is not None
 
 
 def _waits_for(judged: Judged, number: int, side: StreamId) -> bool:
