@@ -161,7 +161,11 @@ def _surer(candidate: Candidate, run: Run, finding: Finding) -> tuple[OpenEnd | 
             # consume(self.rows(), self.stream): its callers show where a result is used.
             return None
     problem = replace(problem, doubts=doubts - {doubt})
-    return fact, replace(finding, confidence=confidence(problem, judged.trace))
+    sure = confidence(problem, judged.trace)
+    if isinstance(fact, OpenEnd) and sure is Confidence.CERTAIN:
+        # What the module shows of its stream says nothing of a caller that asks the object for it.
+        sure = Confidence.LIKELY
+    return fact, replace(finding, confidence=sure)
 
 
 def _is_local(event: Event, run: Run) -> bool:

@@ -69,7 +69,8 @@ _HANDED_BACK = "is handed back"
 
 
 def _returned(judged: Judged, conflict: Conflict) -> str:
-    given = judged.trace.buffers[conflict.buffer].origin is Origin.ARGUMENT
+    memory = judged.trace.buffers[conflict.buffer]
+    given = memory.origin is Origin.ARGUMENT or memory.handed
     return _HANDED_BACK if given else "is returned"
 
 

@@ -226,6 +226,8 @@ class Buffer:
     of_values: bool = False
     """Whether it was made of Python's values, which are few: ``torch.tensor([step])``."""
     passed: Passed | None = None
+    handed: bool = False
+    """Whether the code put it into an object of its caller's, who has it from there."""
     instead_of: BufferId | None = None
     """What it may be itself: ``y = x.contiguous()`` copies nothing where there is nothing to do ..."""
     elsewhere: bool = False

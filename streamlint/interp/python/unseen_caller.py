@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.facts import call_keys, classes, given_classes, guesses, kinds
 from streamlint.interp.library import escape, hooks, tensors
-from streamlint.interp.state import arguments, callers, names, symbols
+from streamlint.interp.state import arguments, callers, names, stored, symbols
 from streamlint.interp.state.ends import PathEnds, Returned
 from streamlint.interp.state.scope import Scope, Target
 from streamlint.interp.state.values import (
@@ -21,6 +22,7 @@ from streamlint.interp.state.values import (
     TupleV,
     Value,
 )
+from streamlint.trace import Origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,8 +111,29 @@ def _used_by_caller(m: Machine, result: Value, span: Span) -> None:
     orders = escape.carries_order(m, [result])
     guesses.computed_aside(m, result)
     given = [] if orders else tensors.buffers_in(m, [result], unknown=False, objects=True)
+    if not orders:
+        handed = [view for view in _put_into_arguments(m) if view not in given]
+        for view in handed:
+            m.buffers[view.id] = replace(m.buffers[view.id], handed=True)
+        given += handed
     callers.end_call(m, given, m.last_return or span, uses_arguments=not orders)
     escape.handed_back(m, result, span)
+
+
+def _put_into_arguments(m: Machine) -> list[BufferV]:
+    """Memory of the code's own that the call has put into what it was given.
+
+    ``def fetch(self, cache: list, layer): cache[layer] = host.to("cuda", non_blocking=True)``
+    """
+    return [
+        value
+        for place, value in m.roles.items()
+        if isinstance(value, BufferV)
+        and m.buffers[value.id].origin is not Origin.ARGUMENT
+        and isinstance(owner := stored.whole(place), symbols.Param)
+        and owner.call == m.call
+        and owner is not place
+    ]
 
 
 def constructor_arguments(m: Machine, cls: ir.ClassDecl, number: int) -> tuple[list[Value], dict[str, Value]]:
