@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.entries.pairs import is_public
 from streamlint.interp.facts import joins
 from streamlint.interp.state.budgets import Most
 
@@ -39,7 +38,7 @@ def sequences(
             decl.name
             for decl in methods.by_name.values()
             if decl.name not in {*calls, *methods.steps, "__init__"}
-            and is_public(decl)
+            and methods.is_public(decl)
             and not joins.orders(module, methods.reach[decl.name])
             and not state.isdisjoint(methods.own[decl.name])
         )

@@ -19,7 +19,6 @@ from streamlint.interp.entries.pairs import (
     MOST_PAIRS,
     Methods,
     called_of,
-    is_public,
     methods_of,
     pairs,
     steps_of,
@@ -139,7 +138,7 @@ def _sequence(
         decl.name
         for decl in (() if methods.of_autograd.issuperset(names) else methods.by_name.values())
         if (
-            (is_public(decl) and decl.name not in names)
+            (methods.is_public(decl) and decl.name not in names)
             # average() is a step of reduce(), which forks before it and joins after it.
             or (decl.name not in ("__init__", names[0], *order[0].members) and names[0] in decl.members)
         )
@@ -265,7 +264,7 @@ def prepared(project: Project, module: ir.Module, construction: Construction, to
 
 
 def _called_from_outside(methods: Methods) -> frozenset[str]:
-    public = frozenset(name for name, decl in methods.by_name.items() if is_public(decl))
+    public = frozenset(name for name, decl in methods.by_name.items() if methods.is_public(decl))
     return (public - methods.steps) | methods.hooks
 
 

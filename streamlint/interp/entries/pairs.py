@@ -12,7 +12,7 @@ from streamlint import ir
 from streamlint.frozen import frozen
 from streamlint.interp.facts import given_classes
 from streamlint.interp.facts.relevance import all_classes, queues_work
-from streamlint.interp.library import hooks
+from streamlint.interp.library import hooks, threads
 from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.scope import Target
 from streamlint.models import python
@@ -52,9 +52,14 @@ class Methods:
     """Hooks for saved tensors: autograd calls one of them for each tensor, and nobody anything in between."""
     packs: frozenset[str]
     """Those among them that get a tensor when an operator has just made or read it."""
+    of_thread: frozenset[str]
+    """``run`` of a thread that a method starts: nobody else calls it."""
+
+    def is_public(self, decl: ir.FunctionDecl) -> bool:
+        return is_public(decl) and decl.name not in self.of_thread
 
     def may_be_called(self, decl: ir.FunctionDecl) -> bool:
-        return is_public(decl) or decl.name in self.hooks
+        return self.is_public(decl) or decl.name in self.hooks
 
 
 @frozen()
@@ -86,7 +91,14 @@ def methods_of(project: Project, cls: ir.ClassDecl) -> Methods:
         hooks=frozenset().union(*(_registered(decl, found.keys()) for decl in found.values())),
         of_autograd=_of_saved_tensors(project, cls, found),
         packs=_of_saved_tensors(project, cls, found, first="pack_hook"),
+        of_thread=_of_thread(project, cls, found),
     )
+
+
+def _of_thread(project: Project, cls: ir.ClassDecl, methods: Mapping[str, ir.FunctionDecl]) -> frozenset[str]:
+    """``class Loader(Thread)`` whose constructor says ``self.start()``"""
+    starts = any("start" in decl.called & decl.members for decl in methods.values())
+    return frozenset({"run"} if starts and threads.is_thread_class(project, cls) else ())
 
 
 def _of_saved_tensors(
@@ -185,7 +197,7 @@ def pairs(
     One that names no stream may use what the other has left on one: ``load(host)``, ``step(x)``.
     """
     chosen = set(public)
-    others = [decl for decl in methods.by_name.values() if is_public(decl) and decl not in chosen]
+    others = [decl for decl in methods.by_name.values() if methods.is_public(decl) and decl not in chosen]
     public, others = public[: MOST_PAIRED.number], others[: MOST_PAIRED.number]
     wide = {name: through_functions(module, names) for name, names in methods.reach.items()}
     state = state_of(module)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.entries.pairs import is_public, state_of, through_functions
+from streamlint.interp.entries.pairs import state_of, through_functions
 from streamlint.interp.state.budgets import Most
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def sequences(
         wide = frozenset().union(*(through_functions(module, methods.reach[name]) for name in before))
         prepares = frozenset(before).union(*(histories.before(name) for name in before))
         for decl in methods.by_name.values():
-            if decl.name in {*prepares, *methods.steps, last, "__init__"} or not is_public(decl):
+            if decl.name in {*prepares, *methods.steps, last, "__init__"} or not methods.is_public(decl):
                 continue
             reached = through_functions(module, methods.reach[decl.name])
             if own.isdisjoint(_given(methods, decl)) and not reached & wide & variables:

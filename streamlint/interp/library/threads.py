@@ -35,7 +35,9 @@ from streamlint.models import python
 from streamlint.trace import MAIN_LANE, Callback, Join, LaneId, Spawn
 
 if TYPE_CHECKING:
+    from streamlint import ir
     from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.project import Project
     from streamlint.source import Span
 
 _THREAD = "thread"
@@ -62,11 +64,14 @@ def is_thread(m: Machine, value: HeapV) -> bool:
 def is_method(m: Machine, value: HeapV, name: str) -> bool:
     """Whether a method is that of ``threading.Thread``, from which the class is derived."""
     cls = m.heap[value.id].cls
-    if cls is None or name not in python.THREAD_METHODS:
-        return False
-    bases = ((one.module, *base.partition(".")) for one in m.project.ancestors(cls)[0] for base in one.bases)
+    return cls is not None and name in python.THREAD_METHODS and is_thread_class(m.project, cls)
+
+
+def is_thread_class(project: Project, cls: ir.ClassDecl) -> bool:
+    """Whether a class is derived from ``threading.Thread``: a thread calls its ``run``."""
+    bases = ((one.module, *base.partition(".")) for one in project.ancestors(cls)[0] for base in one.bases)
     for module, head, dot, rest in bases:
-        match m.project.member(module, head):
+        match project.member(module, head):
             case ApiV(path) if f"{path}{dot}{rest}" in python.THREADS:
                 return True
             case _:
