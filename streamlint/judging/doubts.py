@@ -124,7 +124,7 @@ def guessed(judged: Judged, problem: Problem) -> set[Doubt]:
         return {Doubt.GUESSED}
     if judged.trace.provenance is Provenance.OBSERVED:
         return set()
-    if _is_waited_for_behind(judged, problem.earlier, problem.later):
+    if _is_waited_for_behind(judged, problem.earlier, problem.later) or _may_only_read(judged, problem):
         return {Doubt.GUESSED}
     calls = [op for op in map(judged.op, (problem.earlier, problem.later)) if Doubt.OPAQUE in op.doubts]
     used = evidence.memory_of(judged, problem) if any(isinstance(op, Launch) for op in calls) else []
@@ -142,6 +142,29 @@ def _is_sent_and_kept(judged: Judged, problem: Problem) -> bool:
     if Doubt.OPAQUE not in call.doubts or not is_return(later) or problem.buffer is None:
         return False
     return judged.trace.buffers[problem.buffer].origin is Origin.ARGUMENT
+
+
+def _may_only_read(judged: Judged, problem: Problem) -> bool:
+    """Whether the later op is an unresolved call of several arrays, not known to write the one at hand.
+
+    ``step(old, new, block=..., stream=kernels)`` while a copy of ``old`` is under way: which of the two it
+    writes is not told. What is read next, before anybody else has written it, it has written.
+    """
+    assert problem.earlier is not None
+    buffer, call = problem.buffer, judged.op(problem.later)
+    if buffer is None or not isinstance(call, Launch) or Doubt.OPAQUE not in call.doubts:
+        return False
+    others = {access.buffer for access in call.accesses} - {buffer}
+    written = any(access.mode.writes for access in lifetimes.accesses_to(judged.op(problem.earlier), buffer))
+    if written or not others:
+        return False
+    following = next(iter(judged.touching(buffer, problem.later + 1)), None)
+    if following is None:
+        return True
+    reader = judged.op(following)
+    return Doubt.OPAQUE in reader.doubts or not any(
+        access.mode.reads for access in lifetimes.accesses_to(reader, buffer)
+    )
 
 
 def _is_waited_for_behind(judged: Judged, first: OpId, second: OpId) -> bool:
