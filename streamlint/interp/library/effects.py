@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from typing_extensions import assert_never
@@ -21,7 +22,7 @@ from streamlint.interp.library import (
     stream_values,
 )
 from streamlint.interp.library.call import Call
-from streamlint.interp.state import elements, names, symbols
+from streamlint.interp.state import arguments, elements, names, symbols
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -63,9 +64,25 @@ from streamlint.trace import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
     from streamlint.trace import StreamId
+
+
+def _placed(api: fx.Api, in_place: Sequence[str], args: Sequence[Value]) -> Iterator[tuple[str, Value]]:
+    """Arguments in place, with the parameters that they stand for.
+
+    A function of C has no parameter that may be left out. So what stands behind arguments of unknown number
+    is known from the end: ``cuLaunchKernel(function, *self.grid, *self.block, 0, stream, args, 0)``.
+    """
+    spread = [at for at, value in enumerate(args) if arguments.is_rest(value)]
+    if not spread or not api.status:
+        return zip(in_place, args, strict=False)
+    last = spread[-1] + 1 - len(args)
+    front = zip(in_place, args[: spread[0]], strict=False)
+    return chain(front, zip(in_place[last:], args[last:], strict=True) if last else ())
 
 
 def apply(
@@ -81,7 +98,7 @@ def apply(
 ) -> Value:
     """Runs a row's effects; the value of the call is the last that one returns. ``told`` is ``Call.told``."""
     in_place = api.names_of(len(args))
-    bound = {name: names.settle(m, value) for name, value in zip(in_place, args, strict=False)}
+    bound = {name: names.settle(m, value) for name, value in _placed(api, in_place, args)}
     bound |= {name: names.settle(m, value) for name, value in kwargs.items()}
     if api.rest is not None:
         bound[api.rest] = TupleV(tuple(args[len(in_place) :]))
