@@ -173,6 +173,14 @@ CUDA_DRIVER = Framework(
         status_call("cuMemFree", "dptr", Frees("dptr", device_wide=True)),
         status_call("cuMemFreeHost", "p", Frees("p", device_wide=True)),
         status_call("cuMemFreeAsync", "dptr hStream", Frees("dptr", "hStream")),
+        # Virtual memory: no call of it is in the order of a stream, nor does taking a mapping away wait for the
+        # device (PyTorch's allocator: cuMemUnmap does "not appear to synchronize in all cases").
+        status_call("cuMemAddressReserve", "size alignment addr flags", Allocates(Space.DEVICE)),
+        status_call("cuMemMap", "ptr size offset handle flags", OrdersNothing()),
+        status_call("cuMemSetAccess", "ptr size desc count", OrdersNothing()),
+        status_call("cuMemUnmap", "ptr size", Frees("ptr")),
+        status_call("cuMemAddressFree", "ptr size", OrdersNothing()),
+        status_call("cuMemRelease", "handle", OrdersNothing()),
         # Copies.
         *_copy("cuMemcpy", "dst", "src"),
         *_copy("cuMemcpyHtoD", "dstDevice", "srcHost"),

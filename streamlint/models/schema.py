@@ -306,7 +306,10 @@ class Allocates:
 
 @frozen()
 class Frees:
-    """``device_wide``: waits for the whole device (observed). ``later``: only says on which stream."""
+    """``device_wide``: waits for the whole device (observed). ``later``: only says on which stream.
+
+    Without a stream and without ``device_wide`` it waits for nothing.
+    """
 
     buffer: str
     stream: str | None = None

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 def check(judged: Judged) -> Iterator[Problem]:
     for number, free in lifetimes.frees(judged, FreeKind.EXPLICIT):
-        if free.stream is None and judged.trace.buffers[free.buffer].alloc_stream is None:
+        known = judged.trace.buffers[free.buffer]
+        if free.stream is None and known.alloc_stream is None and not free.at_once:
             # cudaFree of cudaMalloc memory blocks until the device is idle: slow, not wrong.
             continue
         for use in lifetimes.last_uses(judged, free.buffer, number):
@@ -75,8 +76,8 @@ RULE = Rule(
     doc="""\
 ## What it does
 Reports an explicit free that is not ordered after queued work that uses the memory: `cudaFreeAsync`
-on a stream that does not wait for the stream of the use, or `cudaFree` of memory that came from
-`cudaMallocAsync`.
+on a stream that does not wait for the stream of the use, `cudaFree` of memory that came from
+`cudaMallocAsync`, or `cuMemUnmap` of a mapping, which is in the order of no stream.
 
 ## Why is this bad?
 A stream-ordered free takes effect when its stream gets there. The pool then hands the memory to the

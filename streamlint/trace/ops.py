@@ -179,6 +179,8 @@ class Free(OpBase):
     stream: StreamId | None = None
     kind: FreeKind = FreeKind.EXPLICIT
     name: str = "free"
+    at_once: bool = False
+    """Whether it is known to wait for nothing, as ``cuMemUnmap`` does; ``cudaFree`` waits for the device."""
     known_by_address: bool = False
     """Whether somebody has the address as a number, and may use it after the last reference went."""
 

@@ -388,7 +388,8 @@ def free(call: Call, effect: fx.Frees) -> None:
     if effect.device_wide and m.buffers[freed.id].alloc_stream is None:
         m.emit(SyncDevice(m.site(call.span), m.lane, OBSERVED, device=m.device, name=call.name()))
     on = _freed_on(call, effect.stream, freed)
-    m.emit(Free(m.site(call.span), m.lane, buffer=freed.id, stream=on, name=call.name()))
+    at_once = effect.stream is None and not effect.device_wide
+    m.emit(Free(m.site(call.span), m.lane, buffer=freed.id, stream=on, at_once=at_once, name=call.name()))
 
 
 def _freed_on(call: Call, stream: str | None, freed: BufferV) -> StreamId | None:

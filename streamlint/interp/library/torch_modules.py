@@ -153,6 +153,18 @@ def state(m: Machine, owner: Symbol, *, layer: bool = False) -> HeapV:
     return made
 
 
+def runs_parts(m: Machine, module: Symbol, args: list[Value], span: Span) -> None:
+    """Calling a module that is not in sight calls the parts of it that hooks were registered for, in that order.
+
+    ``for name, layer in net.named_modules(): layer.register_forward_hook(tap)``, then ``net(x)``.
+    """
+    watched = dict.fromkeys(owner for name, owner in m.hooks if name in model.FORWARD_HOOKS)
+    parts = [owner for owner in watched if symbols.is_under(owner, module)]
+    for part in parts:
+        if not any(symbols.is_under(part, other) for other in parts):
+            m.python.call(m, SymV(part), args, {}, span)
+
+
 def reads_own(m: Machine, owner: Symbol, span: Span, *, layer: bool = False) -> None:
     """Calling a module reads what it owns by then, on the current stream: ``net.bias.data = b; net(x)``."""
     # A module of which nothing is known may leave out some of it; it keeps none of it anew.

@@ -185,6 +185,7 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
                     return call(m, method, args, kwargs, span)
             return unresolved.opaque(m, m.symbol_of_object(func), [func, *args], kwargs, span)
         case HeapV() if module_containers.is_sequence(m, func):
+            torch_modules.runs_parts(m, m.symbol_of_object(func), args, span)
             return module_containers.in_turn(m, func, args, span)
         case SymV(symbols.Binary("*", symbols.Name(path))) if path.startswith("ctypes."):
             # (ctypes.c_int32 * 1)(): an array of the host
@@ -193,6 +194,7 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
             return made
         case SymV(computes=function) if function:
             hooks.before_call(m, func, args, span)
+            torch_modules.runs_parts(m, func.symbol, args, span)
             torch_modules.reads_own(m, func.symbol, span, layer=True)
             for operand in tensors.buffers_in(m, args[:1]):
                 # What a layer of torch.nn is given, and what it makes, are tensors by its documentation.
@@ -207,6 +209,7 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
         case SymV(symbol):
             torch_modules.is_given(m, func, args)
             hooks.before_call(m, func, args, span)
+            torch_modules.runs_parts(m, symbol, args, span)
             torch_modules.reads_own(m, symbol, span)
             return hooks.after_call(m, func, args, _call_symbol(m, func, args, kwargs, span), span)
         case BufferV(region=(*owner, Symbol(part))) if part.startswith("."):
@@ -215,6 +218,7 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
         case BufferV():
             torch_modules.called(m, func)
             hooks.before_call(m, func, args, span)
+            torch_modules.runs_parts(m, symbol_of(func), args, span)
             torch_modules.reads_own(m, symbol_of(func), span)
             name = m.buffers[func.id].name or "call"
             output = unresolved.opaque(m, name, [func, *args], kwargs, span)
