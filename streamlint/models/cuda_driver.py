@@ -173,8 +173,8 @@ CUDA_DRIVER = Framework(
         status_call("cuMemFree", "dptr", Frees("dptr", device_wide=True)),
         status_call("cuMemFreeHost", "p", Frees("p", device_wide=True)),
         status_call("cuMemFreeAsync", "dptr hStream", Frees("dptr", "hStream")),
-        # Virtual memory: no call of it is in the order of a stream, nor does taking a mapping away wait for the
-        # device (PyTorch's allocator: cuMemUnmap does "not appear to synchronize in all cases").
+        # Virtual memory: no call of it is in the order of a stream, nor does taking a mapping away wait for
+        # the device (PyTorch's allocator: cuMemUnmap does "not appear to synchronize in all cases").
         status_call("cuMemAddressReserve", "size alignment addr flags", Allocates(Space.DEVICE)),
         status_call("cuMemMap", "ptr size offset handle flags", OrdersNothing()),
         status_call("cuMemSetAccess", "ptr size desc count", OrdersNothing()),

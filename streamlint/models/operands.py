@@ -39,6 +39,9 @@ MOVES = MAY_RETURN_OPERAND | {"clone", "pin_memory", "detach"}
 
 SAVES_NOTHING = frozenset(
     "add sub sum mean cat stack clone copy_ neg zeros_like ones_like empty_like empty full_like roll flip "
-    "indexing repeat index_select gather split backward".split()
+    "pad indexing repeat index_select gather split backward to(copy=True) cumsum tril triu rot90 trace diff "
+    "floor ceil round sign argmax argmin argsort sort topk nonzero isnan isinf isfinite eq ne lt gt le "
+    "ge".split()
 ) | {"operator +", "operator -", "operator ==", "operator <", "operator >", "operator !="}
-"""Operators whose backward needs no operand, so that autograd keeps none alive."""
+"""Operators whose backward needs no operand, so that autograd keeps none alive: what they save are shapes,
+types, indices or nothing (https://github.com/pytorch/pytorch/blob/main/tools/autograd/derivatives.yaml)."""

@@ -154,7 +154,7 @@ def state(m: Machine, owner: Symbol, *, layer: bool = False) -> HeapV:
 
 
 def runs_parts(m: Machine, module: Symbol, args: list[Value], span: Span) -> None:
-    """Calling a module that is not in sight calls the parts of it that hooks were registered for, in that order.
+    """Calling a module that is not in sight calls those parts of it that hooks were registered for, in turn.
 
     ``for name, layer in net.named_modules(): layer.register_forward_hook(tap)``, then ``net(x)``.
     """

@@ -80,7 +80,8 @@ def opaque(
             tensors.write_on_host(m, view, span, last)
         return m.result(function, span)
     tensors_given = tensors.buffers_in(m, values, unknown=not of_python, data=not of_python)
-    lifetime.escapes(m, tensors_given, span)
+    # moe.task(page.data_ptr(), n): who gets an address keeps nothing alive.
+    lifetime.escapes(m, (view for view in tensors_given if not view.bare), span)
     if last == "set_result" and tensors_given:
         # torch.futures.Future: who asks for the result waits for an event of the future's.
         escape.recorded_behind(m, span)

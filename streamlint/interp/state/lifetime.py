@@ -44,6 +44,7 @@ from streamlint.trace import (
     Site,
     Space,
     StreamId,
+    launches_graph,
 )
 
 if TYPE_CHECKING:
@@ -317,7 +318,13 @@ def _note_launch(m: Machine, op: Launch) -> None:
                 life.same.setdefault(result, set()).update(operands)
                 if op.name in CONVERSIONS:
                     life.converted.add(result)
-    elif made and op.name not in SAVES_NOTHING and not (m.frames and m.frame.gradless):
+    elif (
+        made
+        and op.name not in SAVES_NOTHING
+        # What a graph launches is no operator: autograd saw it when it was captured.
+        and not launches_graph(op)
+        and not (m.frames and m.frame.gradless)
+    ):
         kept = (number for number in operands if life.flavors.get(number) in _DIFFERENTIABLE)
         _held_since(life.saved, kept, op.at.span)
 
