@@ -89,10 +89,11 @@ class Histories:
     def needs(self, name: str, earlier: str) -> bool:
         """Whether a method uses what only another one has set: by itself it works with what is not known.
 
-        ``def initialize(self): self.model = Model()`` where there is no constructor, and ``self.model(x)``.
+        ``def initialize(self): self.model = Model()`` where there is no constructor, and ``self.model(x)``; or
+        ``self.parts.append(part)``, and ``self.parts[k]`` of a list that the constructor leaves empty.
         """
         uses = self._uses(name)
-        return bool(self._uses(earlier).sets & uses.reads - uses.fills - self._uses("__init__").fills)
+        return bool(self._uses(earlier).fills & uses.reads - uses.fills - self._uses("__init__").fills)
 
     def _require(self, name: str, order: list[str], asked: set[str]) -> None:
         """Puts a method behind those that it needs."""
