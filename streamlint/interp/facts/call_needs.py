@@ -89,7 +89,7 @@ class Histories:
     def needs(self, name: str, earlier: str) -> bool:
         """Whether a method uses what only another one has set: by itself it works with what is not known.
 
-        ``def initialize(self): self.model = Model()`` where there is no constructor, and ``self.model(x)``; or
+        ``def initialize(self): self.model = Model()`` where no constructor is, and ``self.model(x)``; or
         ``self.parts.append(part)``, and ``self.parts[k]`` of a list that the constructor leaves empty.
         """
         uses = self._uses(name)

@@ -47,6 +47,7 @@ from streamlint.models.schema import Lib
 from streamlint.trace import (
     Access,
     Doubt,
+    Evidence,
     Launch,
     Mode,
     Origin,
@@ -282,6 +283,10 @@ def operator(
         if view.flavor is Flavor.TORCH:
             handoffs.by_interface(m, view, Lib.CUPY, span, name)
     targets = tensors.buffers_in(m, [out])
+    for view in (*targets, *(sources if arity else ())):
+        # cp.add(x, 1.0, out=level.end): kernels of CuPy take arrays of a device only, beside numbers.
+        if m.space(view) is Space.UNKNOWN:
+            m.lives(view, Space.DEVICE, Evidence.INFERRED)
     if not sources and not targets and not any(isinstance(names.settle(m, v), SymV) for v in operands):
         return m.result(name, span)
     other = next((v for v in sources if v.flavor in flavors.DEVICE_FLAVORS - {Flavor.DEVICE_ARRAY}), None)
