@@ -104,9 +104,9 @@ def until_repeated(
         call(number)
         number += 1
     if now in seen:
-        mark = lifetime.mark(m)
+        mark, lent = lifetime.mark(m), frozenset(m.life.handed_out)
         call(number)
-        if lifetime.was_lent(m, mark) and not lifetime.came_back(m, mark):
+        if lifetime.was_lent(m, lent) and not lifetime.came_back(m, mark):
             # The caller drops what it got in this one, first of all, when it has got the next.
             mark = lifetime.mark(m)
             number += 1

@@ -172,9 +172,12 @@ def came_back(m: Machine, since: tuple[int, int]) -> bool:
     )
 
 
-def was_lent(m: Machine, since: tuple[int, int]) -> bool:
-    """Whether memory that was made after a mark is with the caller, who holds one at a time."""
-    return any(number >= since[1] for number in m.life.handed_out)
+def was_lent(m: Machine, before: AbstractSet[BufferId]) -> bool:
+    """Whether other memory than ``before`` went to the caller, who holds one at a time.
+
+    It may have been made in an earlier call: ``batch, self.batch = self.batch, self.fetch(); return batch``.
+    """
+    return not m.life.handed_out <= before
 
 
 def is_held_over(m: Machine, born: int, since: tuple[int, int]) -> bool:
