@@ -104,3 +104,42 @@ def run():
         assert {fix.safe for finding in result.findings for fix in finding.fixes} == {is_safe}
         assert result.reads is not None
         assert result.reads.searches[searches.hazards()] == tuple(others)
+
+
+WAITS = """\
+import torch
+
+
+class Table:
+    def __init__(self):
+        self.filled = torch.cuda.Event()
+        self.side = torch.cuda.Stream()
+
+    def read(self, x: torch.Tensor):
+        self.side.wait_event(self.filled)
+        with torch.cuda.stream(self.side):
+            return x.sum()
+"""
+RECORDS = "import torch\n\n\ndef fill(table):\n    table.filled.record(torch.cuda.Stream())\n"
+
+
+def surest(folder: Path, texts: dict[str, str]) -> set[str]:
+    """How sure a wait for an event is told that no code records in the file itself."""
+    files = tuple(written(folder, texts))
+    result = session.collected(session.Session(folder, files, engine.Settings(), {}), folder / "table.py")
+    return {one.confidence.value for one in result.findings if one.code == "SL103"}
+
+
+def test_scripts_that_lie_in_one_folder_know_nothing_of_each_other(tmp_path: Path) -> None:
+    assert surest(tmp_path / "one", {"table.py": WAITS}) == {"certain"}
+    assert surest(tmp_path / "apart", {"table.py": WAITS, "other.py": RECORDS}) == {"certain"}
+    imports = f"from table import Table\n{RECORDS}"
+    assert surest(tmp_path / "importing", {"table.py": WAITS, "other.py": imports}) == {"possible"}
+    third = "import other\nimport table\n\nother.fill(table.Table())\n"
+    parts = {"table.py": WAITS, "other.py": RECORDS, "main.py": third}
+    assert surest(tmp_path / "together", parts) == {"possible"}
+    packaged = {f"net/{name}": text for name, text in {"table.py": WAITS, "other.py": RECORDS}.items()}
+    files = tuple(written(tmp_path / "package", {"net/__init__.py": "", **packaged}))
+    run = session.Session(tmp_path / "package", files, engine.Settings(), {})
+    found = session.collected(run, tmp_path / "package" / "net" / "table.py").findings
+    assert {one.confidence.value for one in found if one.code == "SL103"} == {"possible"}

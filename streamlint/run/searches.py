@@ -26,6 +26,8 @@ class Kind(Enum):
     """Names the module, and gets at its stream or event: ``loader.copy_stream``."""
     RECORDS = "records"
     """Gets at something of this name, and records events: ``table.consumed.record()``."""
+    NAMES = "names"
+    """Has all of some words, as a file has that imports several modules."""
     HAZARDS = "hazards"
     """Has what is a hazard to a wait that is put in, such as a capture."""
 
@@ -50,6 +52,8 @@ class Search(NamedTuple):
                 return _reaches(module, thing, data)
             case Kind.RECORDS, (name,):
                 return _gets_at(name) in data and _words(Kind.RECORDS).search(data) is not None
+            case Kind.NAMES, names:
+                return all(_word(name.encode("utf-8", "surrogatepass")).search(data) for name in names)
             case Kind.STORES_ANY, ():
                 return _STORES_ANY.search(data) is not None
             case Kind.HAZARDS, ():
@@ -95,6 +99,10 @@ def records(thing: str) -> Search:
     return Search(Kind.RECORDS, (thing,))
 
 
+def names(*words: str) -> Search:
+    return Search(Kind.NAMES, tuple(sorted(words)))
+
+
 def hazards() -> Search:
     return Search(Kind.HAZARDS, ())
 
@@ -130,6 +138,11 @@ def _storing(name: bytes) -> re.Pattern[bytes]:
     targets = rb"\.%s\b\s*(?:[^\s\w=(.]?=(?!=)|:|[,)][^=\n]*=(?!=)|in\b)" % name
     others = rb"\bdel\b[^\n]*\.%s\b|[(,]\s*%s\s*=(?!=)|[\"'](?:[\w.]*\.)?%s[\"']" % (name, name, name)
     return re.compile(targets + b"|" + others)
+
+
+@cache
+def _word(name: bytes) -> re.Pattern[bytes]:
+    return re.compile(rb"(?<![\w\x80-\xff])%s(?![\w\x80-\xff])" % re.escape(name))
 
 
 @cache

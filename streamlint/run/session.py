@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from dataclasses import replace
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from streamlint import ir, notebook
@@ -313,7 +314,9 @@ class Session:
         name = self._name_of(event)
         question = (event.span.path, name)
         if question not in self._recorded:
-            self._recorded[question] = any(self._records(*question))
+            home = self.tree.named.of_places.get(event.span.path)
+            made_in = self.project.module(home) if home is not None else None
+            self._recorded[question] = any(self._records(*question, made_in))
         return self._recorded[question]
 
     def _is_called_elsewhere(self, module: ir.Module, name: str) -> bool:
@@ -325,13 +328,28 @@ class Session:
         return any(
             name in other.body_names or any(name in decl.called for decl in relevance.all_functions(other))
             for other in self.project.others(self._calling(name), module.path)
-            if starts.mentions_streams(self.project, other)
+            if starts.mentions_streams(self.project, other) and self._may_meet(module, other)
         )
 
-    def _records(self, where: str, name: str) -> Iterator[bool]:
+    def _records(self, where: str, name: str, made_in: ir.Module | None) -> Iterator[bool]:
         """Whether files other than ``where`` record an event of this name."""
         for other in self.project.others(self._matching(searches.records(name)), where):
-            yield text_order.recorded_by_others(other, name, "")
+            if text_order.recorded_by_others(other, name, ""):
+                yield made_in is None or self._may_meet(made_in, other)
+
+    def _may_meet(self, module: ir.Module, other: ir.Module) -> bool:
+        """Whether two files may be parts of one program, so that objects of one get into the other.
+
+        They are of one package, or one of them or a third file imports the other. Scripts of one folder
+        (``examples/train.py``, ``examples/serve.py``) know nothing of each other.
+        """
+        mine, its = _imported_as(module), _imported_as(other)
+        return (
+            mine == its
+            or its in _imported_names(module)
+            or mine in _imported_names(other)
+            or bool(self._matching(searches.names(mine, its)))
+        )
 
     def _is_named_elsewhere(self, module: ir.Module, thing: str) -> bool:
         """Whether another file that names the module gets at a stream or event: ``loader.copy_stream``."""
@@ -455,3 +473,14 @@ def _statistics(project: Project, module: ir.Module, covered: set[str], approxim
         else:
             exact += 1
     return Statistics(exact=exact, cut=cut, skipped=skipped)
+
+
+def _imported_as(module: ir.Module) -> str:
+    """What imports of a module begin with: its topmost package, or the name of its file."""
+    return PurePath(module.path).stem if module.name.startswith("<") else module.name.partition(".")[0]
+
+
+def _imported_names(module: ir.Module) -> set[str]:
+    """All parts of what a module imports."""
+    found = {part for imported in module.imports for part in imported.module.split(".")}
+    return found | {imported.attribute for imported in module.imports if imported.attribute is not None}
