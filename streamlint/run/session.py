@@ -328,7 +328,7 @@ class Session:
         return any(
             name in other.body_names or any(name in decl.called for decl in relevance.all_functions(other))
             for other in self.project.others(self._calling(name), module.path)
-            if starts.mentions_streams(self.project, other) and self._may_meet(module, other)
+            if starts.mentions_streams(self.project, other)
         )
 
     def _records(self, where: str, name: str, made_in: ir.Module | None) -> Iterator[bool]:
