@@ -10,7 +10,7 @@ reads inside them are not lost.
 
 from __future__ import annotations
 
-from streamlint.ir.containers import FILLS, PUTS
+from streamlint.ir.containers import FILLS, PUTS, TAKES
 from streamlint.ir.decls import (
     ClassDecl,
     Function,
@@ -75,6 +75,7 @@ from streamlint.ir.walk import called, children, dotted, walk
 __all__ = [
     "FILLS",
     "PUTS",
+    "TAKES",
     "Arg",
     "Assert",
     "Assign",

@@ -6,3 +6,5 @@ PUTS = frozenset({"append", "appendleft", "add", "put", "put_nowait"})
 """The argument becomes an element."""
 FILLS = PUTS | {"insert", "extend", "extendleft", "update", "setdefault"}
 """The last argument does, or what is in it."""
+TAKES = frozenset({"remove", "discard"})
+"""The argument is an element no longer."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from streamlint.rules.base import is_entry, stream_of
 from streamlint.trace import (
     CURRENT_DEVICE,
+    Alloc,
     Copy,
     Doubt,
     Evidence,
@@ -19,6 +20,7 @@ from streamlint.trace import (
     Launch,
     Mode,
     Origin,
+    Space,
     StreamChoice,
 )
 
@@ -39,7 +41,7 @@ def evidence_of(judged: Judged, problem: Problem) -> Evidence:
     numbers = [problem.later] if problem.earlier is None else [problem.earlier, problem.later]
     ops = [judged.op(number) for number in numbers]
     buffers = memory_of(judged, problem)
-    memory = max((_of(judged.trace.buffers, ops, buffer) for buffer in buffers), default=Evidence.SHOWN)
+    memory = max((_of(judged.trace, ops, buffer) for buffer in buffers), default=Evidence.SHOWN)
     return min(memory, _of_streams(judged.trace, ops), _of_devices(judged.trace, ops))
 
 
@@ -73,10 +75,15 @@ def memory_of(judged: Judged, problem: Problem) -> list[BufferId]:
     return [problem.buffer] if problem.buffer is not None else _shared([judged.op(n) for n in numbers])
 
 
-def _of(buffers: dict[BufferId, Buffer], ops: list[Op], buffer: BufferId) -> Evidence:
-    """Order between two streams matters wherever memory lives; what the host sees too early does not."""
+def _of(trace: Trace, ops: list[Op], buffer: BufferId) -> Evidence:
+    """Order between two streams matters wherever memory lives; what the host sees too early does not.
+
+    Nor does what a library does in the background: ``comm.Iallreduce(MPI.IN_PLACE, p.grad)`` works on
+    memory of the host as well, which is complete when it is computed.
+    """
+    buffers = trace.buffers
     known = buffers[buffer]
-    if _may_be_uploaded(buffers, ops, known):
+    if _may_be_uploaded(buffers, ops, known) or any(_is_aside(trace, op) for op in ops):
         return min(known.kind, known.residence)
     if not any(isinstance(op, HostAccess) for op in ops) and not (len(ops) == 1 and isinstance(ops[0], Copy)):
         return known.kind
@@ -88,20 +95,25 @@ def _of(buffers: dict[BufferId, Buffer], ops: list[Op], buffer: BufferId) -> Evi
     return min(facts)
 
 
-def _may_be_uploaded(buffers: dict[BufferId, Buffer], ops: list[Op], made: Buffer) -> bool:
-    """Whether unseen code gave what is then copied to a device: if it is on the host, it is complete.
+def _is_aside(trace: Trace, op: Op) -> bool:
+    stream = stream_of(op)
+    return stream is not None and trace.streams[stream].by_call
 
-    ``page = reader.page(i)``, and ``table.copy_(page, non_blocking=True)`` on a stream of its own.
+
+def _may_be_uploaded(buffers: dict[BufferId, Buffer], ops: list[Op], made: Buffer) -> bool:
+    """Whether what is copied to a device may be on the host: there it is complete, and not freed too early.
+
+    ``page = reader.page(i)``, and ``table.copy_(page, non_blocking=True)`` on a stream of its own; ``forces =
+    model.eval(x) * 2``, and ``cuda.to_device(forces)`` before the function returns.
     """
     match ops:
-        case [Launch(doubts=doubts), Copy(src=src, dst=dst)] if Doubt.OPAQUE in doubts:
-            return (
-                made.origin is Origin.RESULT
-                and src.buffer == made.id
-                and not buffers[dst.buffer].space.on_host
-            )
+        case [Launch(doubts=doubts), Copy() as copy] if Doubt.OPAQUE in doubts:
+            is_given = made.origin is Origin.RESULT
+        case [Copy() as copy, Free() | Alloc()]:
+            is_given = made.space is Space.UNKNOWN
         case _:
             return False
+    return is_given and copy.src.buffer == made.id and not buffers[copy.dst.buffer].space.on_host
 
 
 def _of_streams(trace: Trace, ops: list[Op]) -> Evidence:

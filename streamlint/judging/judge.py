@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from streamlint.finding import Confidence, Finding, Occurrence, Pair, Related, Severity
@@ -19,6 +19,7 @@ from streamlint.order.hb import HappensBefore, Verdict
 from streamlint.rules import RULES, sl905_redundant_sync
 from streamlint.rules.base import (
     BELIEVABLE,
+    About,
     Judged,
     Place,
     Problem,
@@ -223,42 +224,67 @@ def _speaks_for_itself(candidate: Candidate, explained: dict[tuple[OpId, OpId], 
     return (problem.earlier, problem.later) not in explained
 
 
+@dataclass(slots=True)
+class _Wait:
+    """A missing wait: of the surest problem that it would mend, and between which operations it may stand."""
+
+    of: Candidate
+    after: OpId
+    before: OpId
+
+
 def _leaders(judged: Judged, candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, Candidate | None]]:
     """Each problem, with the one that it follows from (None if it stands for itself).
 
     A wait of the later stream for the earlier one, put before the first unordered pair, also orders
     what was queued on the earlier stream until then before all that the later stream does next: the
-    pairs that it would order are consequences of the same missing edge.
+    pairs that it would order are consequences of the same missing edge. Of several that one wait would
+    order the surest stands for all.
     """
-    leaders: dict[object, list[Candidate]] = {}
+    waits: dict[object, dict[int, list[_Wait]]] = {}
+    """By what they order, and by how sure they are: the surest first, and then as they may stand."""
     orders: dict[int, list[Candidate]] = {}
     """Missing orders of pairs, by their later operation."""
     for candidate in candidates:
         if candidate.rule.about.is_order and candidate.problem.earlier is not None:
             orders.setdefault(candidate.problem.later, []).append(candidate)
-    for candidate in sorted(candidates, key=lambda c: (c.problem.later, -(c.problem.earlier or 0))):
+    sure = {id(c): confidence(c.problem, judged.trace).rank for c in candidates}
+    for candidate in sorted(
+        candidates, key=lambda c: (-sure[id(c)], c.problem.later, -(c.problem.earlier or 0))
+    ):
         problem = candidate.problem
         if problem.earlier is None:
             yield candidate, None
             continue
-        edge = (
-            _agent(judged, problem.earlier),
-            _agent(judged, problem.later),
-            confidence(problem, judged.trace),
-            _matter(candidate),
-        )
-        known = leaders.setdefault(edge, [])
-        # They come in the order of their later operations.
-        first = bisect_right(known, problem.earlier, key=lambda c: c.problem.later)
-        leader = known[first] if first < len(known) else None
+        edge = (_agent(judged, problem.earlier), _waiting(judged, problem.later), _matter(judged, candidate))
+        known = waits.setdefault(edge, {})
+        leader = _served(known, problem.earlier, problem.later)
         if leader is None and candidate.rule.about.is_order:
-            others = (found[-1] for found in leaders.values() if found)
-            leader = next((c for c in others if _orders(judged, c, candidate)), None)
+            others = (_last(found, problem.later) for levels in waits.values() for found in levels.values())
+            leader = next((c for c in others if c is not None and _orders(judged, c, candidate)), None)
         if leader is None:
             leader = _order_of_reuse(judged, candidate, orders)
         if leader is None:
-            known.append(candidate)
+            level = known.setdefault(sure[id(candidate)], [])
+            level.append(_Wait(candidate, problem.earlier, problem.later))
         yield candidate, leader
+
+
+def _served(known: dict[int, list[_Wait]], earlier: OpId, later: OpId) -> Candidate | None:
+    """The problem whose missing wait can stand where it also orders this pair."""
+    for level in known.values():
+        first = bisect_right(level, earlier, key=lambda wait: wait.before)
+        if first < len(level) and level[first].after < later:
+            wait = level[first]
+            wait.after, wait.before = max(wait.after, earlier), min(wait.before, later)
+            return wait.of
+    return None
+
+
+def _last(level: Sequence[_Wait], later: OpId) -> Candidate | None:
+    """The last of several missing waits that comes before an operation."""
+    behind = bisect_right(level, later, key=lambda wait: wait.of.problem.later)
+    return level[behind - 1].of if behind else None
 
 
 def _orders(judged: Judged, first: Candidate, other: Candidate) -> bool:
@@ -345,9 +371,26 @@ def _agent(judged: Judged, number: OpId) -> object:
     return ("host", op.lane) if stream is None else ("stream", stream)
 
 
-def _matter(candidate: Candidate) -> object:
-    """What one edge settles at once: order for all buffers, lifetime for each by itself."""
-    return "order" if candidate.rule.about.is_order else (candidate.rule.code, candidate.problem.buffer)
+def _waiting(judged: Judged, number: OpId) -> object:
+    """Who would have to wait: the host, before calls that work aside (``comm.Isend(x)``)."""
+    op = judged.op(number)
+    stream = stream_of(op)
+    aside = stream is not None and judged.trace.streams[stream].by_call
+    return ("host", op.lane) if aside else _agent(judged, number)
+
+
+def _matter(judged: Judged, candidate: Candidate) -> object:
+    """What one edge settles at once: order for all buffers, lifetime for what one statement lets go.
+
+    ``return logits`` at the end of a function drops ``ids`` and ``mask``, which a side stream may still read.
+    """
+    if candidate.rule.about.is_order:
+        return "order"
+    if candidate.rule.about is not About.KEPT:
+        return candidate.rule.code, candidate.problem.buffer
+    drops = (judged.op(number) for number in judged.numbers(Free, first=candidate.problem.earlier or OpId(0)))
+    dropped = (op for op in drops if isinstance(op, Free) and op.buffer == candidate.problem.buffer)
+    return candidate.rule.code, next((place_of(op) for op in dropped), candidate.problem.buffer)
 
 
 # ----------------------------------------------------------------------------- findings

@@ -73,6 +73,9 @@ def _problem(judged: Judged, end: OpId, ended: EndCapture, written: Access, read
     # Who captures to warm up throws the result away: of one that is handed out nothing is sure.
     doubts = op.doubts | ended.doubts | written.doubts
     doubts |= {d for use in op.accesses if use.buffer == written.buffer for d in use.doubts}
+    if Doubt.OPAQUE in op.doubts:
+        # kept.append(weak_refs(static_out)): unseen code may keep what is not computed yet, or view it.
+        doubts |= {Doubt.GUESSED}
     unseen = map(judged.op, judged.numbers(Barrier, first=end + 1, before=read))
     if any(isinstance(call, Barrier) and call.graphs for call in unseen):
         # warm(graph): it may have launched it.

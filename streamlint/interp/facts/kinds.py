@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -232,11 +233,16 @@ def _told(test: ir.Expr) -> Iterable[tuple[str, Fact]]:
 
 
 def dotted(project: Project, module: str, e: ir.Expr) -> str:
-    """``"torch.empty"``: what a name of the module stands for. One that it does not bind is a builtin."""
+    """``"torch.empty"``: what a name of the module stands for, or a builtin; ``""`` for a variable.
+
+    ``valids.cpu()`` of a parameter ``valids`` is a method of what that is, and no function of a module.
+    """
     match e:
         case ir.Name(id=name):
             found = project.member(module, name)
-            return found.path if isinstance(found, ApiV) else "" if found is not None else name
+            if isinstance(found, ApiV):
+                return found.path
+            return name if found is None and hasattr(builtins, name) else ""
         case ir.Attr(value=value, name=name) if isinstance(value, (ir.Name, ir.Attr)):
             base = dotted(project, module, value)
             return f"{base}.{name}" if base else ""

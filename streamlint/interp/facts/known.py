@@ -436,7 +436,12 @@ def of_value(m: Machine, symbol: Symbol) -> Fact:
     if symbol in m.plain:
         return PLAIN
     if symbol in m.forms.tensors:
-        return kinds.TENSOR
+        # def pack(dones: torch.Tensor), called with what its caller was given: that says where it is.
+        return surest((kinds.TENSOR, _of_symbol(m, symbol)))
+    return _of_symbol(m, symbol)
+
+
+def _of_symbol(m: Machine, symbol: Symbol) -> Fact:
     chain = (symbol, *symbols.owners(symbol))
     if any(symbols.function_called(one) in python.GIVES_NUMBER for one in chain):
         return PLAIN

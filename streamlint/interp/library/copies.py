@@ -190,9 +190,31 @@ def _to(m: Machine, view: BufferV, args: list[Value], kwargs: dict[str, Value], 
 
 
 def _leaves_device(m: Machine, view: BufferV, kwargs: dict[str, Value]) -> None:
-    """``x.to("cpu", non_blocking=True)``: who writes that has ``x`` on a device."""
-    if "non_blocking" in kwargs and m.space(view) is Space.UNKNOWN:
+    """``x.to("cpu", non_blocking=True)``: who writes that has ``x`` on a device.
+
+    Not if ``x`` was computed with what is on the host: ``x = torch.logical_or(batch.dones, ~valid.cpu())``.
+    """
+    if "non_blocking" in kwargs and not m.space(view).on_host and not _is_made_with_host(m, view):
         m.lives(view, Space.DEVICE, Evidence.INFERRED)
+
+
+def _is_made_with_host(m: Machine, view: BufferV) -> bool:
+    """Whether operators made something of memory on the host; beside a number of the host all may stand."""
+    of_host = {
+        op.at.span
+        for op in m.ops
+        if isinstance(op, HostAccess)
+        and any(not m.buffers[access.buffer].of_values for access in op.accesses)
+    }
+    made = {view.id}
+    for op in reversed(m.ops):
+        if not isinstance(op, Launch) or Doubt.OPAQUE in op.doubts:
+            continue
+        if any(access.buffer in made for access in op.accesses if access.mode is not Mode.READ):
+            if op.at.span in of_host:
+                return True
+            made.update(access.buffer for access in op.accesses if access.mode is Mode.READ)
+    return False
 
 
 def _names_host(call: ir.Call | None) -> bool:

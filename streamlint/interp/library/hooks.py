@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.library import autograd, optimizers, saved_hooks, storage
+from streamlint.interp.facts import counting as counting_calls
+from streamlint.interp.library import autograd, escape, optimizers, saved_hooks, storage
 from streamlint.interp.state import symbols
 from streamlint.interp.state.values import (
     NONE,
@@ -23,7 +24,7 @@ from streamlint.interp.state.values import (
 )
 from streamlint.models.schema import Lib
 from streamlint.models.torch import FORWARD_HOOKS, GRADIENT_HOOKS, OPTIMIZER_STEP
-from streamlint.trace import Launch
+from streamlint.trace import Doubt, Launch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,6 +85,22 @@ def before_call(m: Machine, module: Value, args: list[Value], span: Span) -> Non
         m.python.call(m, hook, [module, TupleV(tuple(args))], {}, span)
 
 
+def of_parts(m: Machine, module: Value, args: list[Value], span: Span) -> None:
+    """A module that is not seen runs the hooks of the modules in it, which may order what they lead to.
+
+    ``for layer in layers: layer.register_forward_pre_hook(lambda *_: self.fetched())``, and ``model(x)``.
+    """
+    own = symbol_of(module)
+    others = [
+        hook
+        for (name, owner), found in m.hooks.items()
+        if name in FORWARD_HOOKS and owner is not own
+        for hook in found
+    ]
+    if others and args:
+        escape.through(m, others, span, "hooks")
+
+
 def after_call(m: Machine, module: Value, args: list[Value], result: Value, span: Span) -> Value:
     """A hook may put something else in place of what the module gives."""
     for hook in m.hooks.get((AFTER, symbol_of(module)), ()):
@@ -114,15 +131,31 @@ def _gradient(m: Machine, owner: Symbol) -> BufferV:
     return storage.gradient(m, symbols.call("gradient of", owner), f"gradient of {symbols.text_of(owner)}")
 
 
+def _may_be_the_last(m: Machine, hook: FuncV | PartialV, counting: set[Span], span: Span) -> None:
+    """A hook of several tensors that counts does something once for all: no other hook comes after that.
+
+    ``bucket.waiting.discard(p)``, and ``if not bucket.waiting:`` it sends the bucket, into which the next
+    hook of this path would write.
+    """
+    own = hook.func if isinstance(hook, PartialV) else hook
+    if not isinstance(own, FuncV) or not counting_calls.tells_the_last(m.project, own.function):
+        return
+    if own.function.span in counting:
+        escape.barrier(m, escape.all_streams(m), span, "the last hook", Doubt.SOME_PATHS)
+    counting.add(own.function.span)
+
+
 def in_backward(m: Machine, span: Span) -> Value:
     """After the gradients are queued: hooks of tensors get those, on the stream of the backward pass.
 
     What a hook queues for the end comes last.
     """
     results = [*saved_hooks.given_back(m, span), *autograd.in_backward(m, span)]
+    counting: set[Span] = set()
     for (name, owner), found in list(m.hooks.items()):
         for hook in found if name in GRADIENT_HOOKS else ():
             gradient: list[Value] = [_gradient(m, owner)] if name == GRADIENT else []
+            _may_be_the_last(m, hook, counting, span)
             results.append(m.python.call(m, hook, gradient, {}, span))
     autograd.go_on(m, results, span)
     for hook in m.hooks.pop((AT_END, _ENGINE.symbol), ()):

@@ -130,12 +130,23 @@ def computes_gradients(m: Machine) -> None:
         del m.roles[place]
 
 
-def gradient(m: Machine, symbol: symbols.Symbol, name: str = "") -> BufferV:
-    """``p.grad``: written by the last ``backward()``, on the stream that was current there."""
+def gradient(m: Machine, symbol: symbols.Symbol, name: str = "", owner: BufferV | None = None) -> BufferV:
+    """``p.grad``: written by the last ``backward()``, on the stream that was current there.
+
+    It is memory of PyTorch's as surely as its owner is, and lives where that does: in a module that
+    does not import PyTorch, a model with ``backward()`` and gradients may compute with NumPy.
+    """
+    kind = Evidence.INFERRED if m.project.imports(m.frame.env.module, "torch") else Evidence.ASSUMED
+    residence = Evidence.ASSUMED
+    if owner is not None:
+        of = m.buffers[owner.id]
+        kind, residence = of.kind, of.residence if of.space is Space.DEVICE else Evidence.ASSUMED
     backward = m.ops[m.last_backward] if m.last_backward is not None else None
     if m.last_backward is None or not isinstance(backward, Launch):
-        return outside.memory(m, symbol, Space.DEVICE, kind=Evidence.INFERRED, name=name)
+        view = outside.memory(m, symbol, Space.DEVICE, kind=min(kind, Evidence.INFERRED), name=name)
+        return m.lives(view, Space.DEVICE, residence)
     made = m.new_buffer(name or symbols.text_of(symbol), Space.DEVICE, Origin.RESULT, Flavor.TORCH, None)
+    m.buffers[made.id] = replace(m.buffers[made.id], kind=kind, residence=residence)
     m.life.gradients.add(made.id)
     written = Access(made.id, Mode.WRITE)
     captured = m.captures.with_backward(m.last_backward)

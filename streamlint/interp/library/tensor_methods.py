@@ -74,7 +74,7 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
     if view.flavor is Flavor.POINTER and name in members.OF_POINTERS:
         return view
     if name == "grad" and view.flavor in (Flavor.TORCH, Flavor.OPAQUE):
-        made = storage.gradient(m, place, f"{m.buffers[view.id].name}.grad")
+        made = storage.gradient(m, place, f"{m.buffers[view.id].name}.grad", view)
         m.roles[place] = made
         return made
     if view.flavor is Flavor.OPAQUE:

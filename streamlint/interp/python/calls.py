@@ -208,6 +208,7 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
             return m.fresh("object", span, (*args, *kwargs.values()))
         case SymV(symbol):
             torch_modules.is_given(m, func, args)
+            hooks.of_parts(m, func, args, span)
             hooks.before_call(m, func, args, span)
             torch_modules.runs_parts(m, symbol, args, span)
             torch_modules.reads_own(m, symbol, span)
@@ -217,6 +218,7 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
             return call_method(m, BufferV(func.id, tuple(owner), func.flavor), part[1:], args, kwargs, span)
         case BufferV():
             torch_modules.called(m, func)
+            hooks.of_parts(m, func, args, span)
             hooks.before_call(m, func, args, span)
             torch_modules.runs_parts(m, symbol_of(func), args, span)
             torch_modules.reads_own(m, symbol_of(func), span)

@@ -310,7 +310,12 @@ def comparison(m: Machine, op: str, left: Value, right: Value) -> Value:
 
 
 def against_constant(m: Machine, made: Value, left: Value, right: Value) -> None:
-    """Notes an open comparison with a literal or a member of an enum: two of them do not hold at once."""
+    """Notes an open comparison with a literal or a member of an enum: two of them do not hold at once.
+
+    Nor do ``0 == n - 1`` and ``1 == n - 1``, in two passes of ``last = i == n - 1``.
+    """
+    if _is_constant(left):
+        left, right = right, left
     # The shape of a tensor is asked for by its memory: x.dim() may be 2, and x.reshape(-1).dim() 1.
     if (
         isinstance(made, SymV)

@@ -316,11 +316,9 @@ def _heap_index(m: Machine, value: HeapV, at: Value, span: Span) -> Value:
         part = _slice(held.items, at) if not held.open else None
         made = m.new_list(part if part is not None else held.items)
         if part is None:
-            m.heap[made.id].open, m.heap[made.id].sample, m.heap[made.id].extra = (
-                True,
-                held.sample,
-                held.extra,
-            )
+            # hops[:n]: elements that were not asked for yet share what those of the whole list share.
+            some = m.heap[made.id]
+            some.open, some.sample, some.extra, some.born = True, held.sample, held.extra, held.born
         return made
     return extra(m, held, value, _place(m, held, symbol_of(at)))
 

@@ -246,9 +246,12 @@ def _is_gradless(func: FuncV) -> bool:
 
 
 def _note_driven(m: Machine, func: FuncV) -> None:
-    """Keeps which methods of its own objects a program calls: it shows in which order they are meant."""
+    """Keeps which methods of objects a program calls: it shows in which order they are meant.
+
+    Also of one that it is given: ``def train(model, offloader): ... offloader.before_step()``.
+    """
     receiver = func.receiver
-    if isinstance(receiver, HeapV) and receiver.id in m.constructed:
+    if isinstance(receiver, HeapV):
         cls = m.heap[receiver.id].cls
         if cls is not None:
             step = any(frame.receiver == receiver for frame in m.frames[:-1])

@@ -12,7 +12,7 @@ from streamlint.interp.state.ends import Jumped, PathEnds, Returned
 from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.values import NONE, ConstV, GeneratorV, HeapV, Value
 from streamlint.models import vocabulary
-from streamlint.trace import Doubt
+from streamlint.trace import Doubt, Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -80,6 +80,8 @@ def _turns(m: Machine, s: ir.For, source: Value) -> Iterator[Value]:
     turns = 0 if walks.is_filled(m, source) else max(turns, len(asked) + max(known, 1))
     done = 0
     for turn in _passes(m, max(turns, len(asked))):
+        if turn and counted.has_ended(m, source, turn - 1):
+            break
         done += 1
         if turn < len(asked):
             yield asked[turn]
@@ -185,21 +187,28 @@ class _LoopLeft(Exception):
 
 
 class _Passes:
-    """The streams that each pass of a loop used, to tell what passes that are left out might have ordered."""
+    """The streams and events that each pass of a loop used: what passes left out might have ordered."""
 
     def __init__(self, m: Machine) -> None:
         self.m = m
         self.begin = len(m.ops)
-        self.last = self.earlier = frozenset[int]()
+        self.last = self.earlier = frozenset[tuple[str, int]]()
 
     def end(self) -> None:
         self.earlier |= self.last
-        used = (getattr(op, "stream", None) for op in self.m.ops[self.begin :])
-        self.last = frozenset(stream for stream in used if stream is not None)
+        self.last = frozenset(
+            (kind, number)
+            for op in self.m.ops[self.begin :]
+            for kind in ("stream", "event")
+            if (number := getattr(op, kind, None)) is not None and not isinstance(op, Record)
+        )
         self.begin = len(self.m.ops)
 
     def cut(self, s: ir.For | ir.While) -> None:
-        """Passes are left out: if each used another stream, they would have ordered those not seen yet."""
+        """Passes are left out: if each used another stream, they would have ordered those not seen yet.
+
+        So they would if each waits for another event: ``for work in self.works: work.wait()``.
+        """
         self.m.project.budgets.left_out.add("passes of a loop")
         if not self.last <= self.earlier:
             escape.barrier(self.m, escape.all_streams(self.m), s.span, "passes left out", Doubt.BUDGET)
