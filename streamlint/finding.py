@@ -245,15 +245,18 @@ def leading(findings: Sequence[Finding]) -> tuple[Finding, ...]:
 
 
 def _with(finding: Finding, others: Sequence[Finding]) -> Finding:
-    """A finding with the places that those have which follow from it, and it has not."""
+    """A finding with the places that those have which follow from it, and it has not; it says how many."""
     known = {finding.primary, *(related.span for related in finding.related)}
     places = (
         Related(other.primary, other.label) if other.primary not in known else next(iter(other.related), None)
         for other in sorted(others, key=lambda one: one.sort_key)
     )
     also = {place.span: place for place in places if place is not None and place.span not in known}
+    if not also:
+        return finding
     return replace(
         finding,
+        message=f"{finding.message} (and {len(also)} more access{'es' if len(also) > 1 else ''})",
         also=tuple(replace(each, message=f"{each.message}: {SAME_EDGE}") for each in also.values()),
     )
 

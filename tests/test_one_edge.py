@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from streamlint.api import check_paths
 from streamlint.finding import SAME_EDGE, Confidence, Finding, leading
 from streamlint.output import json as as_json
 from streamlint.run import engine
@@ -79,9 +80,76 @@ def told(root: Path, text: str, wait: str = "") -> tuple[Finding, ...]:
 def test_what_one_wait_orders_is_told_once(tmp_path: Path, text: str, others: int, wait: str) -> None:
     (one,) = told(tmp_path, text)
     assert len(one.also) == others
+    assert one.message.endswith(f"(and {others} more accesses)")
     assert all(SAME_EDGE in place.message for place in one.also)
     assert len(as_json.fields(one)["also"]) == others  # type: ignore[arg-type]
     assert told(tmp_path, text, wait) == ()
+
+
+DROPPED = """
+import torch
+
+def sampled(logits, copies):
+    ids = logits.argmax(-1)
+    top = logits.softmax(-1)
+    copies.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(copies):
+        ids_host = ids.to("cpu", non_blocking=True)
+        top_host = top.to("cpu", non_blocking=True)
+    {wait}
+    return ids_host, top_host
+
+def run(n):
+    copies = torch.cuda.Stream()
+    kept = []
+    for _ in range(n):
+        kept.append(sampled(torch.ones(n, n, device="cuda"), copies))
+    torch.cuda.synchronize()
+    return kept
+"""
+SENT = """
+import cupy as cp
+from mpi4py import MPI
+
+def exchange(n):
+    comm = MPI.COMM_WORLD
+    left, right = cp.ones(n), cp.ones(n)
+    {wait}
+    requests = [comm.Isend(left, dest=0), comm.Isend(right, dest=1)]
+    MPI.Request.Waitall(requests)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "wait"),
+    [
+        (DROPPED, "torch.cuda.current_stream().wait_stream(copies)"),
+        (SENT, "cp.cuda.get_current_stream().synchronize()"),
+    ],
+    ids=["two tensors of one return", "two messages"],
+)
+def test_one_wait_for_two_uses_is_told_once(tmp_path: Path, text: str, wait: str) -> None:
+    (one,) = told(tmp_path, text)
+    assert one.message.endswith("(and 1 more access)")
+    assert told(tmp_path, text, wait) == ()
+
+
+def test_a_comment_at_one_use_leaves_the_other(tmp_path: Path) -> None:
+    text = DROPPED.format(wait="pass")
+    file = tmp_path / "run.py"
+
+    def shown(text: str) -> list[int]:
+        file.write_text(text)
+        outcome = check_paths([str(tmp_path)], ignore=["SL002"])
+        return [one.primary.line for one in outcome.findings]
+
+    first, second = (text.splitlines().index(line) + 1 for line in text.splitlines() if ".to(" in line)
+    ignored = "  # streamlint: ignore[SL401] reason"
+    both = text.replace("non_blocking=True)", f"non_blocking=True){ignored}")
+    only = text.replace("non_blocking=True)", f"non_blocking=True){ignored}", 1)
+    assert shown(text) == [first]
+    assert shown(only) == [second]
+    assert shown(both) == []
 
 
 TWO = (

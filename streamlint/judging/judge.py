@@ -249,9 +249,7 @@ def _leaders(judged: Judged, candidates: Sequence[Candidate]) -> Iterator[tuple[
         if candidate.rule.about.is_order and candidate.problem.earlier is not None:
             orders.setdefault(candidate.problem.later, []).append(candidate)
     sure = {id(c): confidence(c.problem, judged.trace).rank for c in candidates}
-    for candidate in sorted(
-        candidates, key=lambda c: (-sure[id(c)], c.problem.later, -(c.problem.earlier or 0))
-    ):
+    for candidate in sorted(candidates, key=lambda c: (-sure[id(c)], *_place(c))):
         problem = candidate.problem
         if problem.earlier is None:
             yield candidate, None
@@ -268,6 +266,12 @@ def _leaders(judged: Judged, candidates: Sequence[Candidate]) -> Iterator[tuple[
             level = known.setdefault(sure[id(candidate)], [])
             level.append(_Wait(candidate, problem.earlier, problem.later))
         yield candidate, leader
+
+
+def _place(candidate: Candidate) -> tuple[int, int]:
+    """What is told first: of pairs the one with the least between, of what is freed its first use."""
+    earlier = candidate.problem.earlier or 0
+    return candidate.problem.later, earlier if candidate.rule.about is About.KEPT else -earlier
 
 
 def _served(known: dict[int, list[_Wait]], earlier: OpId, later: OpId) -> Candidate | None:
