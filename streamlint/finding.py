@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from streamlint.frozen import frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from streamlint.source import Span
     from streamlint.trace import BufferId, OpId, Trace
@@ -228,20 +228,60 @@ def leading(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     So one missing edge is shown once, and suppressing the finding that stands for it brings the
     next one to light.
     """
+    causes = _all_causes(findings)
+    standing = _standing(findings, causes)
+    also: dict[Pair, list[Finding]] = {finding.pair: [] for finding in standing}
+    for finding in findings:
+        above = [one for one in standing if one.pair in causes[finding.pair] and not _is_surer(finding, one)]
+        if above and finding.pair not in also:
+            also[max(above, key=lambda one: one.confidence.rank).pair].append(finding)
+    return tuple(_with(finding, also[finding.pair]) for finding in standing)
+
+
+def standing_alone(findings: Sequence[Finding]) -> frozenset[Pair]:
+    """The findings that follow from none which is as sure.
+
+    Where two follow from each other, on two paths, it is the surer one, or the first.
+    """
+    return frozenset(finding.pair for finding in _standing(findings, _all_causes(findings)))
+
+
+def _all_causes(findings: Sequence[Finding]) -> dict[Pair, set[Pair]]:
     by_pair = {finding.pair: finding for finding in findings}
-    standing: dict[Pair, Finding] = {}
-    """The finding that stands for each pair: itself, or what it follows from in the end."""
-    also: dict[Pair, list[Finding]] = {}
-    for finding in _causes_first(findings, by_pair):
-        causes = (standing[pair] for pair in finding.follows if pair in standing)
-        cause = max(causes, key=lambda one: one.confidence.rank, default=finding)
-        if cause is finding or cause.confidence.rank < finding.confidence.rank:
-            cause = finding
-            also[finding.pair] = []
-        else:
-            also[cause.pair].append(finding)
-        standing[finding.pair] = cause
-    return tuple(_with(finding, also[finding.pair]) for finding in findings if finding.pair in also)
+    return {finding.pair: _causes(finding, by_pair) for finding in findings}
+
+
+def _standing(findings: Sequence[Finding], causes: Mapping[Pair, set[Pair]]) -> list[Finding]:
+    by_pair = {finding.pair: finding for finding in findings}
+    return [finding for finding in findings if _stands(finding, by_pair, causes)]
+
+
+def _causes(finding: Finding, by_pair: Mapping[Pair, Finding]) -> set[Pair]:
+    """All that a finding follows from in the end, or on the way there."""
+    found: set[Pair] = set()
+    waiting = list(finding.follows)
+    while waiting:
+        pair = waiting.pop()
+        if pair in by_pair and pair not in found:
+            found.add(pair)
+            waiting += by_pair[pair].follows
+    return found
+
+
+def _stands(finding: Finding, by_pair: Mapping[Pair, Finding], causes: Mapping[Pair, set[Pair]]) -> bool:
+    """Whether nothing that is as sure stands for a finding."""
+    for pair in causes[finding.pair] - {finding.pair}:
+        cause = by_pair[pair]
+        if _is_surer(cause, finding):
+            return False
+        follows_back = finding.pair in causes[pair]
+        if not _is_surer(finding, cause) and not (follows_back and finding.sort_key < cause.sort_key):
+            return False
+    return True
+
+
+def _is_surer(one: Finding, other: Finding) -> bool:
+    return one.confidence.rank > other.confidence.rank
 
 
 def _with(finding: Finding, others: Sequence[Finding]) -> Finding:
@@ -259,18 +299,3 @@ def _with(finding: Finding, others: Sequence[Finding]) -> Finding:
         message=f"{finding.message} (and {len(also)} more access{'es' if len(also) > 1 else ''})",
         also=tuple(replace(each, message=f"{each.message}: {SAME_EDGE}") for each in also.values()),
     )
-
-
-def _causes_first(findings: Sequence[Finding], by_pair: Mapping[Pair, Finding]) -> Iterator[Finding]:
-    """Each finding after those that it follows from, as far as they do not follow from each other."""
-    begun: set[Pair] = set()
-    for first in findings:
-        waiting = [(first, True)]
-        while waiting:
-            finding, is_new = waiting.pop()
-            if not is_new:
-                yield finding
-            elif finding.pair not in begun:
-                begun.add(finding.pair)
-                waiting.append((finding, False))
-                waiting += [(by_pair[pair], True) for pair in finding.follows if pair in by_pair]

@@ -83,7 +83,7 @@ def _of(trace: Trace, ops: list[Op], buffer: BufferId) -> Evidence:
     """
     buffers = trace.buffers
     known = buffers[buffer]
-    if _may_be_uploaded(buffers, ops, known) or any(_is_aside(trace, op) for op in ops):
+    if _may_be_uploaded(trace, ops, known) or any(_is_aside(trace, op) for op in ops):
         return min(known.kind, known.residence)
     if not any(isinstance(op, HostAccess) for op in ops) and not (len(ops) == 1 and isinstance(ops[0], Copy)):
         return known.kind
@@ -100,8 +100,10 @@ def _is_aside(trace: Trace, op: Op) -> bool:
     return stream is not None and trace.streams[stream].by_call
 
 
-def _may_be_uploaded(buffers: dict[BufferId, Buffer], ops: list[Op], made: Buffer) -> bool:
+def _may_be_uploaded(trace: Trace, ops: list[Op], made: Buffer) -> bool:
     """Whether what is copied to a device may be on the host: there it is complete, and not freed too early.
+
+    Who enters a stream for the copy of something that a device computes has it there.
 
     ``page = reader.page(i)``, and ``table.copy_(page, non_blocking=True)`` on a stream of its own; ``forces =
     model.eval(x) * 2``, and ``cuda.to_device(forces)`` before the function returns.
@@ -109,11 +111,11 @@ def _may_be_uploaded(buffers: dict[BufferId, Buffer], ops: list[Op], made: Buffe
     match ops:
         case [Launch(doubts=doubts), Copy() as copy] if Doubt.OPAQUE in doubts:
             is_given = made.origin is Origin.RESULT
-        case [Copy() as copy, Free() | Alloc()]:
+        case [Copy() as copy, Free() | Alloc()] if trace.streams[copy.stream].is_default:
             is_given = made.space is Space.UNKNOWN
         case _:
             return False
-    return is_given and copy.src.buffer == made.id and not buffers[copy.dst.buffer].space.on_host
+    return is_given and copy.src.buffer == made.id and not trace.buffers[copy.dst.buffer].space.on_host
 
 
 def _of_streams(trace: Trace, ops: list[Op]) -> Evidence:

@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from streamlint.finding import standing_alone
 from streamlint.rules import RULES
 from streamlint.rules.base import About
 
@@ -33,7 +34,8 @@ def merge(found: Iterable[Finding], statement: Callable[[Span], str]) -> tuple[F
     }
     _follow_causes(best)
     _follow_alike(best, _of_callers)
-    _follow_alike(best, _of_edge)
+    alone = standing_alone(tuple(best.values()))
+    _follow_alike(best, lambda finding: finding.edge if finding.edge and finding.pair in alone else None)
     counted: dict[str, int] = {}
     out: list[Finding] = []
     for finding in sorted(best.values(), key=lambda f: (f.sort_key, f.pair[2] or f.primary)):
@@ -76,7 +78,9 @@ def _follow_alike(found: dict[Pair, Finding], of: Callable[[Finding], object]) -
     """Makes the findings that have something in common follow the surest of them.
 
     ``offload()`` uses a tensor too early that may be pending when it is called; so does ``offload_all()``,
-    which calls it. A helper reads on a stream of its own what two callers write: one missing wait.
+    which calls it. A helper reads on a stream of its own what two callers write: one missing wait. Of these
+    only findings that stand for themselves have it in common: what follows from another one is mended where
+    that one is, by the same wait, but elsewhere.
     """
     groups: dict[object, list[Finding]] = {}
     for finding in found.values():
@@ -97,14 +101,6 @@ def _follow_alike(found: dict[Pair, Finding], of: Callable[[Finding], object]) -
 def _of_callers(finding: Finding) -> object:
     """What findings share that differ only in the function that outside code calls."""
     return (finding.code, finding.primary) if finding.at_call else None
-
-
-def _of_edge(finding: Finding) -> object:
-    """The missing edge, of findings that stand for themselves on their paths.
-
-    What follows from another one there is mended where that one is: by the same wait, but elsewhere.
-    """
-    return finding.edge if finding.edge and not finding.follows else None
 
 
 def _surest(finding: Finding) -> tuple[int, tuple[str, int, int, str, str], Span]:
