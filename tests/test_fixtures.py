@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streamlint.finding import leading
+from streamlint.judging.words import Source
 from streamlint.run import engine
 from tests.expectations import (
     FIXTURES,
@@ -77,6 +78,26 @@ def test_messages_can_be_understood(file: Path, analyzed: Callable[[Path], Repor
             assert not [word for word in words if word not in source], one.message
         place = lines[one.primary.line - 1].lstrip()
         assert not place.startswith(("def ", "async def ", "class ")), f"{one.primary}: {place}"
+
+
+_UNWRITTEN: dict[str, set[str]] = {}
+"""Names in messages that their fixtures do not write. This may only shrink."""
+
+
+@every_file
+def test_names_in_messages_are_expressions_of_the_source(
+    file: Path, analyzed: Callable[[Path], Report]
+) -> None:
+    """What stands in backticks can be found in the file; calls that the help proposes are code to write."""
+    source = Source([file.read_text(encoding="utf-8")])
+    unwritten = {
+        name
+        for one in leading(analyzed(file).findings)
+        for text in (one.message, one.label, one.help, *(note.message for note in one.related))
+        for name in re.findall(r"`([^`]+)`", text)
+        if not source.has(name) and not (text == one.help and name.endswith(")"))
+    }
+    assert unwritten == _UNWRITTEN.get(file.relative_to(FIXTURES).as_posix(), set())
 
 
 @every_file

@@ -14,6 +14,7 @@ from streamlint.interp.entries import methods, starts
 from streamlint.interp.facts import relevance, text_order, touching
 from streamlint.interp.state.budgets import Budgets, FileCut, OutOfResources
 from streamlint.interp.state.project import Project
+from streamlint.judging import words
 from streamlint.judging.call_ends import Ends, Facts, TwoStreams
 from streamlint.judging.judge import Conditional, findings_of
 from streamlint.judging.merging import merge
@@ -201,6 +202,7 @@ class Session:
             )
         )
         merged = merge((_less_sure(f) for f in findings) if cut else findings, self.statement)
+        merged = tuple(words.of_source(finding, self._text) for finding in merged)
         plans = None if cut else self._plans(merged, at_fault)
         if plans is not None:
             merged = tuple(replace(each, fixes=plans.fixes.get(each.pair, ())) for each in merged)
