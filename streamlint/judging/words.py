@@ -1,8 +1,8 @@
 """Names in messages are expressions of the source; what it has no expression for is told in words.
 
-A path unrolls what the source writes once: of ``for stream in self.streams`` it knows ``self.streams[1]``, and of
-``self.stream`` in a method ``solver.stream`` in the function that made the solver. A reader looks for what stands
-in backticks, so that these are "element 1 of `self.streams`" and "the `stream` of `solver`".
+A path unrolls what the source writes once: of ``for stream in self.streams`` it knows ``self.streams[1]``,
+and of ``self.stream`` in a method ``solver.stream`` in the function that made the solver. A reader looks for
+what stands in backticks, so that these are "element 1 of `self.streams`" and "the `stream` of `solver`".
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from streamlint.finding import Finding
 
+_PART = "a part of"
 _QUOTED = re.compile(r"`([^`]+)`")
 
 
@@ -79,9 +80,11 @@ def _described(e: ast.expr, source: Source) -> str:
         case ast.Subscript(value=whole, slice=ast.Constant(value=int() as place)):
             return _of(f"element {place} of", whole, source)
         case ast.Subscript(value=whole):
-            return _of("an element of", whole, source)
-        case ast.Attribute(value=whole, attr=name) if source.has(name):
-            return _of(f"the `{name}` of", whole, source)
+            described = _of("an element of", whole, source)
+            return described.removeprefix("an element of ") if _PART in described else described
+        case ast.Attribute(value=whole, attr=name):
+            # model.parameters["w"], of which the source has only model.state_dict()
+            return _of(f"the `{name}` of" if source.has(name) else _PART, whole, source)
         case ast.Call(func=ast.Attribute(attr=name)) if source.has(name):
             return f"what `{name}` gives"
         case ast.Call(func=func):
