@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.finding import Confidence, Finding, Occurrence, Pair, Related, Severity
@@ -224,25 +224,15 @@ def _speaks_for_itself(candidate: Candidate, explained: dict[tuple[OpId, OpId], 
     return (problem.earlier, problem.later) not in explained
 
 
-@dataclass(slots=True)
-class _Wait:
-    """A missing wait: of the surest problem that it would mend, and between which operations it may stand."""
-
-    of: Candidate
-    after: OpId
-    before: OpId
-
-
 def _leaders(judged: Judged, candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, Candidate | None]]:
     """Each problem, with the one that it follows from (None if it stands for itself).
 
     A wait of the later stream for the earlier one, put before the first unordered pair, also orders
     what was queued on the earlier stream until then before all that the later stream does next: the
-    pairs that it would order are consequences of the same missing edge. Of several that one wait would
-    order the surest stands for all.
+    pairs that it would order are consequences of the same missing edge, if they are not surer.
     """
-    waits: dict[object, dict[int, list[_Wait]]] = {}
-    """By what they order, and by how sure they are: the surest first, and then as they may stand."""
+    leaders: dict[object, dict[int, list[Candidate]]] = {}
+    """By what a wait would order and how sure they are, the surest first; by their later operations."""
     orders: dict[int, list[Candidate]] = {}
     """Missing orders of pairs, by their later operation."""
     for candidate in candidates:
@@ -255,16 +245,16 @@ def _leaders(judged: Judged, candidates: Sequence[Candidate]) -> Iterator[tuple[
             yield candidate, None
             continue
         edge = (_agent(judged, problem.earlier), _waiting(judged, problem.later), _matter(judged, candidate))
-        known = waits.setdefault(edge, {})
-        leader = _served(known, problem.earlier, problem.later)
+        known = leaders.setdefault(edge, {})
+        served = (_that_waits(level, problem.earlier, problem.later) for level in known.values())
+        leader = next((one for one in served if one is not None), None)
         if leader is None and candidate.rule.about.is_order:
-            others = (_last(found, problem.later) for levels in waits.values() for found in levels.values())
+            others = (_last(level, problem.later) for levels in leaders.values() for level in levels.values())
             leader = next((c for c in others if c is not None and _orders(judged, c, candidate)), None)
         if leader is None:
             leader = _order_of_reuse(judged, candidate, orders)
         if leader is None:
-            level = known.setdefault(sure[id(candidate)], [])
-            level.append(_Wait(candidate, problem.earlier, problem.later))
+            known.setdefault(sure[id(candidate)], []).append(candidate)
         yield candidate, leader
 
 
@@ -274,21 +264,16 @@ def _place(candidate: Candidate) -> tuple[int, int]:
     return candidate.problem.later, earlier if candidate.rule.about is About.KEPT else -earlier
 
 
-def _served(known: dict[int, list[_Wait]], earlier: OpId, later: OpId) -> Candidate | None:
-    """The problem whose missing wait can stand where it also orders this pair."""
-    for level in known.values():
-        first = bisect_right(level, earlier, key=lambda wait: wait.before)
-        if first < len(level) and level[first].after < later:
-            wait = level[first]
-            wait.after, wait.before = max(wait.after, earlier), min(wait.before, later)
-            return wait.of
-    return None
+def _that_waits(level: Sequence[Candidate], earlier: OpId, later: OpId) -> Candidate | None:
+    """The problem that a wait right before its later operation mends, and with it a pair."""
+    first = bisect_right(level, earlier, key=lambda one: one.problem.later)
+    return level[first] if first < len(level) and level[first].problem.later <= later else None
 
 
-def _last(level: Sequence[_Wait], later: OpId) -> Candidate | None:
-    """The last of several missing waits that comes before an operation."""
-    behind = bisect_right(level, later, key=lambda wait: wait.of.problem.later)
-    return level[behind - 1].of if behind else None
+def _last(level: Sequence[Candidate], later: OpId) -> Candidate | None:
+    """The last of several problems whose later operation comes no later than another."""
+    behind = bisect_right(level, later, key=lambda one: one.problem.later)
+    return level[behind - 1] if behind else None
 
 
 def _orders(judged: Judged, first: Candidate, other: Candidate) -> bool:

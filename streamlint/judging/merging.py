@@ -25,9 +25,11 @@ def merge(found: Iterable[Finding], statement: Callable[[Span], str]) -> tuple[F
         if known is None:
             best[finding.pair] = finding
             continue
-        better = max((known, finding), key=lambda f: f.confidence.rank)
-        causes = dict.fromkeys((*known.follows, *finding.follows))
-        best[finding.pair] = replace(better, follows=tuple(causes))
+        # What is less sure on another path may follow there from what is surer.
+        surest = max(known.confidence.rank, finding.confidence.rank)
+        alike = [one for one in (known, finding) if one.confidence.rank == surest]
+        causes = dict.fromkeys(cause for one in alike for cause in one.follows)
+        best[finding.pair] = replace(alike[0], follows=tuple(causes))
     best = {
         pair: replace(one, follows=tuple(cause for cause in one.follows if cause != pair))
         for pair, one in best.items()

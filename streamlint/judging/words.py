@@ -66,7 +66,10 @@ def _told(text: str, source: Source, *, code: bool = False) -> str:
             return quoted[0]
         if code and isinstance(e, ast.Call):
             return quoted[0]
-        return _described(e, source) or quoted[0]
+        described = _described(e, source) or quoted[0]
+        # "the result of `allocate`", and "element 1 of what `pop` gives"
+        is_result = text[: quoted.start()].endswith("the result of ")
+        return described.removeprefix("what ").removesuffix(" gives") if is_result else described
 
     return _QUOTED.sub(words, text)
 

@@ -366,12 +366,13 @@ def opaque_work(
     span: Span,
     *,
     surely: bool = False,
+    guessed: bool = False,
     fills: Collection[BufferId] = (),
 ) -> Value:
     """An unresolved call that was given tensors: reads them, result on the current stream.
 
-    ``surely``: it is an operator of an extension, which uses at least those on a device. ``fills``: what it
-    can only write.
+    ``surely``: it is an operator of an extension, which uses at least those on a device. ``guessed``: that it
+    is unresolved is itself an assumption. ``fills``: what it can only write.
     """
     opaque = frozenset[Doubt]() if surely else _OPAQUE
     reads = [
@@ -393,7 +394,7 @@ def opaque_work(
     if len(views) == 1:
         m.made_of[made.id] = views[0].id
     # ext.shift(x.data_ptr(), n): which stream it takes is its own business.
-    doubts = _GUESSED if any(view.flavor is Flavor.POINTER for view in views) else opaque
+    doubts = _GUESSED if guessed or any(view.flavor is Flavor.POINTER for view in views) else opaque
     work(m, span, stream.id, (*reads, Access(made.id, Mode.WRITE, doubts=_OPAQUE)), name, doubts)
     # self.block(x): what it works out on the way is saved as well, and has just been queued.
     saved_hooks.saves(m, (*views, made), span)

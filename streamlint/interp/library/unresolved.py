@@ -112,7 +112,20 @@ def opaque(
     fills = _filled(m, function, tensors_given) if isinstance(function, str) else ()
     # self.experts[key](x): no end of a key is what it is called
     told = last if last.isidentifier() else spelling.called(m, span) or last
-    return tensors.opaque_work(m, told, tensors_given, span, surely=registered, fills=fills)
+    guessed = not isinstance(function, str) and _is_of_another_class(m, function)
+    return tensors.opaque_work(m, told, tensors_given, span, surely=registered, guessed=guessed, fills=fills)
+
+
+def _is_of_another_class(m: Machine, function: Symbol) -> bool:
+    """Whether it is a method of what the path took for an object of an unseen class, though one is in sight.
+
+    ``driver.upload(points)``, with ``class LidarDriver`` in the module that alone has ``upload``.
+    """
+    match function:
+        case symbols.Attr(owner, _):
+            return m.oracle.memo.get(symbols.call("class of", owner)) == 1
+        case _:
+            return False
 
 
 def _filled(m: Machine, function: str, views: Sequence[BufferV]) -> frozenset[BufferId]:
