@@ -258,10 +258,12 @@ def _leaders(judged: Judged, candidates: Sequence[Candidate]) -> Iterator[tuple[
         yield candidate, leader
 
 
-def _place(candidate: Candidate) -> tuple[int, int]:
-    """What is told first: of pairs the one with the least between, of what is freed its first use."""
-    earlier = candidate.problem.earlier or 0
-    return candidate.problem.later, earlier if candidate.rule.about is About.KEPT else -earlier
+def _place(candidate: Candidate) -> tuple[int, int, int]:
+    """What is told first: the pair with least between, and of what is freed the use nearest to its owner."""
+    earlier, later = candidate.problem.earlier or OpId(0), candidate.problem.later
+    if candidate.rule.about is About.KEPT:
+        return later, len(candidate.judged.op(earlier).at.calls), earlier
+    return later, -earlier, 0
 
 
 def _that_waits(level: Sequence[Candidate], earlier: OpId, later: OpId) -> Candidate | None:

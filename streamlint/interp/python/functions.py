@@ -246,12 +246,9 @@ def _is_gradless(func: FuncV) -> bool:
 
 
 def _note_driven(m: Machine, func: FuncV) -> None:
-    """Keeps which methods of objects a program calls: it shows in which order they are meant.
-
-    Also of one that it is given: ``def train(model, offloader): ... offloader.before_step()``.
-    """
+    """Keeps which methods of its own objects a program calls: it shows in which order they are meant."""
     receiver = func.receiver
-    if isinstance(receiver, HeapV):
+    if isinstance(receiver, HeapV) and receiver.id in m.constructed:
         cls = m.heap[receiver.id].cls
         if cls is not None:
             step = any(frame.receiver == receiver for frame in m.frames[:-1])
