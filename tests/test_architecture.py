@@ -35,7 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "order": {"trace", "source"},
     "rules": {"order", "trace", "finding", "source", "witness"},
     "fixes": {"files", "interp", "ir", "models", "parsing", "trace", "finding", "source"},
-    "judging": {"interp", "models", "order", "rules", "trace", "finding", "source"},
+    "judging": {"interp", "parsing", "models", "order", "rules", "trace", "finding", "source"},
     # Around the analysis.
     "errors": set(),
     "characters": set(),

@@ -12,6 +12,8 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from streamlint.parsing import expression_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -61,7 +63,7 @@ def _told(text: str, source: Source, *, code: bool = False) -> str:
         if source.has(name):
             return quoted[0]
         try:
-            e = ast.parse(name, mode="eval").body
+            e = expression_of(name)
         except SyntaxError:
             return quoted[0]
         if code and isinstance(e, ast.Call):
