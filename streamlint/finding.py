@@ -230,9 +230,13 @@ def leading(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """
     causes = _all_causes(findings)
     standing = _standing(findings, causes)
+    places = {finding.pair: place for place, finding in enumerate(standing)}
     also: dict[Pair, list[Finding]] = {finding.pair: [] for finding in standing}
     for finding in findings:
-        above = [one for one in standing if one.pair in causes[finding.pair] and not _is_surer(finding, one)]
+        shown = [
+            standing[place] for place in sorted(places[pair] for pair in causes[finding.pair] & places.keys())
+        ]
+        above = [one for one in shown if not _is_surer(finding, one)]
         if above and finding.pair not in also:
             also[max(above, key=lambda one: one.confidence.rank).pair].append(finding)
     return tuple(_with(finding, also[finding.pair]) for finding in standing)

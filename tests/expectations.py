@@ -304,7 +304,8 @@ def needs_two_gpus(path: Path) -> bool:
 
 def needs_a_group(path: Path) -> bool:
     """Whether the functions of a fixture file communicate, in a process group that they do not make."""
-    return rule_of(path) == "SL602" or "dist.group.WORLD" in path.read_text("utf-8")
+    text = path.read_text("utf-8")
+    return rule_of(path) == "SL602" or "dist.group.WORLD" in text or "dist.get_world_size()" in text
 
 
 _COLUMNS: tuple[tuple[str, Callable[[str], bool]], ...] = (

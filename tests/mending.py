@@ -132,7 +132,9 @@ def _shown(report: Report) -> tuple[Finding, ...]:
 
 
 def _what(finding: Finding) -> tuple[str, str, str]:
-    return finding.code, finding.function, re.sub(r"line \d+", "line", finding.message)
+    """A finding wherever it stands, and for however many accesses."""
+    message = re.sub(r" \(and \d+ more access(es)?\)$", "", re.sub(r"line \d+", "line", finding.message))
+    return finding.code, finding.function, message
 
 
 def _faults(

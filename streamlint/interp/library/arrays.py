@@ -283,8 +283,8 @@ def operator(
         if view.flavor is Flavor.TORCH:
             handoffs.by_interface(m, view, Lib.CUPY, span, name)
     targets = tensors.buffers_in(m, [out])
-    for view in (*targets, *(sources if arity else ())):
-        # cp.add(x, 1.0, out=level.end): kernels of CuPy take arrays of a device only, beside numbers.
+    for view in targets:
+        # cp.add(x, 1.0, out=level.end): kernels of CuPy write arrays of a device only.
         if m.space(view) is Space.UNKNOWN:
             m.lives(view, Space.DEVICE, Evidence.INFERRED)
     if not sources and not targets and not any(isinstance(names.settle(m, v), SymV) for v in operands):
