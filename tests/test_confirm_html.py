@@ -112,7 +112,8 @@ def test_a_confirmed_finding(source: Path) -> None:
     page = html.page([shown(source, Verdict.CONFIRMED, about.fingerprint, wrong)], [about], 200.0)
     text = checked(page)
     assert "1 confirmed" in text
-    assert "x is read on the current stream while side may still be writing it (and 1 more access) (certain)" in text
+    told = "x is read on the current stream while side may still be writing it (and 1 more access)"
+    assert f"{told} (certain)" in text
     assert "The reason <why>." in text
     assert "serialized7.0" in text
     assert "<0.0>" in text
