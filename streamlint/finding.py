@@ -256,8 +256,11 @@ def _all_causes(findings: Sequence[Finding]) -> dict[Pair, set[Pair]]:
 
 
 def _standing(findings: Sequence[Finding], causes: Mapping[Pair, set[Pair]]) -> list[Finding]:
+    # One place may have several that read alike: reads of one buffer that two writes precede.
+    ordered = sorted(findings, key=lambda finding: finding.sort_key)
+    rank = {finding.pair: number for number, finding in enumerate(ordered)}
     by_pair = {finding.pair: finding for finding in findings}
-    return [finding for finding in findings if _stands(finding, by_pair, causes)]
+    return [finding for finding in findings if _stands(finding, by_pair, causes, rank)]
 
 
 def _causes(finding: Finding, by_pair: Mapping[Pair, Finding]) -> set[Pair]:
@@ -272,14 +275,19 @@ def _causes(finding: Finding, by_pair: Mapping[Pair, Finding]) -> set[Pair]:
     return found
 
 
-def _stands(finding: Finding, by_pair: Mapping[Pair, Finding], causes: Mapping[Pair, set[Pair]]) -> bool:
-    """Whether nothing that is as sure stands for a finding."""
+def _stands(
+    finding: Finding,
+    by_pair: Mapping[Pair, Finding],
+    causes: Mapping[Pair, set[Pair]],
+    rank: Mapping[Pair, int],
+) -> bool:
+    """Whether nothing as sure stands for a finding; of those that follow from each other the first does."""
     for pair in causes[finding.pair] - {finding.pair}:
         cause = by_pair[pair]
         if _is_surer(cause, finding):
             return False
         follows_back = finding.pair in causes[pair]
-        if not _is_surer(finding, cause) and not (follows_back and finding.sort_key < cause.sort_key):
+        if not _is_surer(finding, cause) and not (follows_back and rank[finding.pair] < rank[pair]):
             return False
     return True
 

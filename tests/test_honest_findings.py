@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streamlint.finding import Confidence, Finding, Severity, leading
 from streamlint.run import engine
@@ -111,3 +113,42 @@ def test_a_cause_may_stand_behind_its_consequence() -> None:
     assert lines(leading([last, middle, first])) == {9: [1, 5]}
     each_other = replace(first, follows=(second.pair,))
     assert len(leading([each_other, middle])) == 1
+
+
+def test_of_two_at_one_place_that_follow_from_each_other_one_is_shown() -> None:
+    """Two writes before one read: the findings differ in their earlier place only."""
+    first = replace(finding(9, Confidence.LIKELY), earlier=Span("run.py", 1, 0, 1, 1))
+    second = replace(first, earlier=Span("run.py", 2, 0, 2, 1), follows=(first.pair,))
+    assert len(leading([replace(first, follows=(second.pair,)), second])) == 1
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 3), st.sampled_from(Confidence), st.sets(st.integers(0, 7), max_size=3)),
+        min_size=1,
+        max_size=8,
+    )
+)
+def test_no_finding_is_lost_without_one_as_sure_in_its_place(
+    told: list[tuple[int, Confidence, set[int]]],
+) -> None:
+    plain = [
+        replace(finding(line, sure), earlier=Span("run.py", 20 + number, 0, 20 + number, 1))
+        for number, (line, sure, _) in enumerate(told)
+    ]
+    found = [
+        replace(
+            one,
+            follows=tuple(plain[k].pair for k in sorted(causes) if k < len(plain) and plain[k] is not one),
+        )
+        for one, (_, _, causes) in zip(plain, told, strict=True)
+    ]
+    shown = {one.pair: one for one in leading(found)}
+    by_pair = {one.pair: one for one in found}
+    for one in found:
+        reached, waiting = {one.pair}, [one]
+        while waiting:
+            new = [by_pair[pair] for pair in waiting.pop().follows if pair not in reached]
+            reached |= {other.pair for other in new}
+            waiting += new
+        assert any(pair in shown and shown[pair].confidence.rank >= one.confidence.rank for pair in reached)
