@@ -232,13 +232,12 @@ def leading(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     standing = _standing(findings, causes)
     places = {finding.pair: place for place, finding in enumerate(standing)}
     also: dict[Pair, list[Finding]] = {finding.pair: [] for finding in standing}
-    for finding in findings:
-        shown = [
-            standing[place] for place in sorted(places[pair] for pair in causes[finding.pair] & places.keys())
-        ]
-        above = [one for one in shown if not _is_surer(finding, one)]
-        if above and finding.pair not in also:
-            also[max(above, key=lambda one: one.confidence.rank).pair].append(finding)
+    for finding in (one for one in findings if one.pair not in places):
+        shown = (places[pair] for pair in causes[finding.pair] & places.keys())
+        above = [place for place in shown if not _is_surer(finding, standing[place])]
+        if above:
+            first = min(above, key=lambda place: (-standing[place].confidence.rank, place))
+            also[standing[first].pair].append(finding)
     return tuple(_with(finding, also[finding.pair]) for finding in standing)
 
 

@@ -212,11 +212,7 @@ def _of_outside_calls(judged: Judged, first: OpId, second: OpId, run: Run) -> se
         many = len(set(run.entry.outside_calls)) > 1
         if (many and _caller_may_order(judged, earlier, later, run)) or _is_of_caller(judged, earlier, later):
             doubts.add(Doubt.SOME_PATHS)
-        if (
-            many
-            and not _waits_itself(judged, later)
-            and any(event.handed for event in _recorded_behind(judged, first))
-        ):
+        if many and not _waits_itself(judged, later) and _is_handed(_recorded_behind(judged, first)):
             # ticket = copier.submit(rows), then copier.use(ticket): who has the ticket has its event.
             doubts.add(Doubt.SOME_PATHS)
         if not many and (run.entry.one_of_several or _is_finished_elsewhere(judged, first, later, run)):
@@ -245,10 +241,15 @@ def _is_finished_elsewhere(judged: Judged, first: OpId, later: Op, run: Run) -> 
     if _waits_itself(judged, later):
         return False
     recorded = _recorded_behind(judged, first)
-    if any(event.handed for event in recorded):
+    if _is_handed(recorded):
         return True
     fields = (readable(event.name, "").partition("[")[0].rpartition(".")[2] for event in recorded)
     return any(name in run.entry.finished_elsewhere for name in fields)
+
+
+def _is_handed(events: Sequence[Event]) -> bool:
+    """Whether the caller has one of them, and may wait for it."""
+    return any(event.handed for event in events)
 
 
 def _recorded_behind(judged: Judged, first: OpId) -> list[Event]:

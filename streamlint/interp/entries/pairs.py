@@ -28,10 +28,6 @@ if TYPE_CHECKING:
 MOST_PAIRS = Most(12, "pairs of methods")
 
 
-def is_public(decl: ir.FunctionDecl) -> bool:
-    return not decl.name.startswith("_") or decl.name in python.PUBLIC_SPECIALS
-
-
 @frozen()
 class Methods:
     """All methods of a class, inherited ones too, as lookup finds them."""
@@ -56,7 +52,8 @@ class Methods:
     """``run`` of a thread that a method starts: nobody else calls it."""
 
     def is_public(self, decl: ir.FunctionDecl) -> bool:
-        return is_public(decl) and decl.name not in self.of_thread
+        named = not decl.name.startswith("_") or decl.name in python.PUBLIC_SPECIALS
+        return named and decl.name not in self.of_thread
 
     def may_be_called(self, decl: ir.FunctionDecl) -> bool:
         return self.is_public(decl) or decl.name in self.hooks

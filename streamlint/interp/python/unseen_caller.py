@@ -191,8 +191,10 @@ def _given_back(m: Machine, number: int, param: str) -> HeapV | None:
 
     ``def wait(self, ticket: Ticket)`` gets what ``submit()`` returned.
     """
+    if not number or number not in m.targets:
+        return None
     handed = [part for value in (*m.life.outside, *m.life.lent) for part in _objects_in(m, value)]
-    if not number or not handed or number not in m.targets:
+    if not handed:
         return None
     given = given_classes.of_parameter(m.project, m.targets[number], param)
     if given is None:
