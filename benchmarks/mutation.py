@@ -24,6 +24,7 @@ import sys
 import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -34,6 +35,7 @@ from stream_functions import is_test, python_files
 
 from streamlint.finding import Confidence, leading
 from streamlint.interp.entries import starts
+from streamlint.interp.state.budgets import Budgets, FileCut
 from streamlint.rules import RULES
 from streamlint.run import engine
 from streamlint.run.session import Session
@@ -97,8 +99,10 @@ class Subject:
             module = session.project.module(session.names[path])
             if module is None:
                 continue
-            for run in starts.module_runs(session.project, module, session.settings.default_kind):
-                self.covered.setdefault(path, set()).update(run.covered)
+            session.project.budgets = Budgets()
+            with suppress(FileCut):  # what has run by then is what a run over the file judges, too
+                for run in starts.module_runs(session.project, module, session.settings.default_kind):
+                    self.covered.setdefault(path, set()).update(run.covered)
         self.modules = dict(session.project.modules)
 
     def shown(self, overlay: dict[Path, bytes], wanted: frozenset[Path]) -> Shown:

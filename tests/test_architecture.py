@@ -307,9 +307,7 @@ WORDS: dict[str, dict[str, str]] = {
     "fixes/safety.py": {"_DENSE": "library"},
     "interp/library/unresolved.py": {"_GETTERS": "guess"},
     "rules/sl302_blocking_host_callback.py": {"_SET": "ours"},
-    "rules/sl403_used_before_allocated.py": {"STREAM_ORDERED": "library"},
     "rules/sl901_pageable_async_copy.py": {"_TORCH": "library", "_FLAGS": "library"},
-    "rules/sl902_implicit_sync_in_loop.py": {"_READS": "library"},
 }
 """Lists of words outside of the tables, and whose words they are: those of Python or of a library are facts.
 A guess by a name stands in ``docs/limits.md``, and there are no more of them."""

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from streamlint.frozen import frozen
-from streamlint.models import vocabulary
 from streamlint.rules.base import is_named
 from streamlint.trace import (
     Barrier,
     Copy,
     EventId,
     Launch,
+    Purpose,
     Record,
     Stream,
     StreamId,
@@ -34,10 +34,6 @@ if TYPE_CHECKING:
 
     from streamlint.interp.entries.runs import Run
     from streamlint.source import Span
-
-
-EXPLICIT_WAITS = vocabulary.HOST_WAITS | vocabulary.POLLS
-"""Names of calls that wait on purpose, unlike those that fetch a value."""
 
 
 @frozen()
@@ -148,7 +144,7 @@ class _Reader:
                 case SyncStream():
                     self._ran(op.at.span, op.stream)
                     self._join(op.stream)
-                case SyncDevice() if op.name in EXPLICIT_WAITS:
+                case SyncDevice(purpose=Purpose.ORDER):
                     for stream in self.trace.streams:
                         self._settle(stream)
                 case Barrier():

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 from streamlint.judging import evidence
 from streamlint.judging.responsibility import answered
-from streamlint.models.operands import CONVERSIONS
 from streamlint.order.hb import Verdict
 from streamlint.rules.base import is_return, stream_of
-from streamlint.trace import Alloc, Copy, Doubt, Free, HostEffect, KeepAlive, Launch, Mode
+from streamlint.trace import Alloc, Copy, Doubt, Free, HostEffect, KeepAlive, Launch, Makes, Mode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,7 +87,7 @@ def _of_copy(
 def _doubt(judged: Judged, conversion: OpId) -> frozenset[Doubt]:
     """Who converts to a type has other types, some of the time; ``contiguous()`` is mostly for safety."""
     op = judged.op(conversion)
-    return _PATH if isinstance(op, Launch) and op.name in CONVERSIONS else _ALIAS
+    return _PATH if isinstance(op, Launch) and op.makes is Makes.CONVERTED else _ALIAS
 
 
 def _chain(judged: Judged, buffer: BufferId) -> Iterator[BufferId]:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.judging import blocking, evidence
-from streamlint.judging.call_ends import EXPLICIT_WAITS
 from streamlint.judging.edges import stream_key
 from streamlint.judging.responsibility import answered, is_of_caller
 from streamlint.order.hb import Verdict
@@ -32,6 +31,7 @@ from streamlint.trace import (
     Origin,
     Overlap,
     Provenance,
+    Purpose,
     Record,
     Role,
     StreamKind,
@@ -362,7 +362,9 @@ def _caller_may_order(judged: Judged, earlier: Op, later: Op, run: Run) -> bool:
 def _waits_itself(judged: Judged, later: Op) -> bool:
     """Whether the call that holds ``later`` has a synchronization of its own, or asks an event."""
     return any(
-        isinstance(op, SyncEvent) or (isinstance(op, (SyncStream, CudaCall)) and op.name in EXPLICIT_WAITS)
+        isinstance(op, SyncEvent)
+        or (isinstance(op, SyncStream) and op.purpose in (Purpose.ORDER, Purpose.ANSWER))
+        or (isinstance(op, CudaCall) and (op.stream is not None or op.event is not None))
         for op in map(judged.op, judged.numbers(SyncEvent, SyncStream, CudaCall))
         if op.at.call == later.at.call
     )

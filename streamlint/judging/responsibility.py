@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.judging.call_ends import EXPLICIT_WAITS, OpenEnd
-from streamlint.models.operands import MOVES
+from streamlint.judging.call_ends import OpenEnd
 from streamlint.order.hb import Verdict
 from streamlint.rules.base import (
     Judged,
@@ -30,9 +29,11 @@ from streamlint.trace import (
     HostEffect,
     KeepAlive,
     Launch,
+    Makes,
     Op,
     OpId,
     Origin,
+    Purpose,
     Record,
     Role,
     Space,
@@ -284,7 +285,10 @@ def _is_made_in(stream: Stream, entry: Entry, later: Op) -> bool:
 
 
 def _is_explicit_wait(op: Op) -> bool:
-    return isinstance(op, (SyncStream, SyncEvent, SyncDevice)) and op.name in EXPLICIT_WAITS
+    return isinstance(op, (SyncStream, SyncEvent, SyncDevice)) and op.purpose in (
+        Purpose.ORDER,
+        Purpose.ANSWER,
+    )
 
 
 def _is_about(judged: Judged, op: Op, buffer: BufferId, stream: StreamId | None) -> bool:
@@ -434,7 +438,7 @@ def _is_used_beside(judged: Judged, problem: Problem, later: Launch) -> bool:
         isinstance(op, Launch)
         and op.stream == current
         and op.at.call == later.at.call
-        and op.name not in MOVES
+        and op.makes is Makes.VALUES
         and any(access.buffer == problem.buffer and access.mode.reads for access in op.accesses)
         for op in map(judged.op, judged.uses(problem.buffer))
     )
@@ -456,8 +460,8 @@ def _is_device_memory(judged: Judged, problem: Problem) -> bool:
             # PyTorch's staging.copy_(x, non_blocking=True). Libraries without a current stream name the
             # stream of each call: their arguments are pending on none that is known.
             return judged.trace.buffers[dst.buffer].space is Space.PINNED
-        case Launch(name=name) as later:
+        case Launch() as later:
             known = Doubt.OPAQUE not in problem.doubts or _is_used_beside(judged, problem, later)
-            return known and name not in MOVES and _is_argument(buffer)
+            return known and later.makes is Makes.VALUES and _is_argument(buffer)
         case _:
             return False

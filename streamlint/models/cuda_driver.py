@@ -155,12 +155,14 @@ CUDA_DRIVER = Framework(
         status_call("cuMemAlloc", "bytesize", Allocates(Space.DEVICE, size="bytesize")),
         status_call("cuMemAllocPitch", _PITCHED, Allocates(Space.DEVICE), further=1),
         status_call(
-            "cuMemAllocAsync", "bytesize hStream", Allocates(Space.DEVICE, "hStream", size="bytesize")
+            "cuMemAllocAsync",
+            "bytesize hStream",
+            Allocates(Space.DEVICE, "hStream", size="bytesize", queued=True),
         ),
         status_call(
             "cuMemAllocFromPoolAsync",
             "bytesize pool hStream",
-            Allocates(Space.DEVICE, "hStream", size="bytesize"),
+            Allocates(Space.DEVICE, "hStream", size="bytesize", queued=True),
         ),
         status_call("cuMemAllocHost", "bytesize", Allocates(Space.PINNED, size="bytesize")),
         status_call("cuMemHostAlloc", "bytesize Flags", Allocates(Space.PINNED, size="bytesize")),

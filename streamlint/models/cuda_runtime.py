@@ -124,8 +124,10 @@ CUDA_RUNTIME = Framework(
         status_call("cudaMalloc3D", "extent", Allocates(Space.DEVICE)),
         status_call("cudaMallocArray", "desc width height flags", Allocates(Space.DEVICE)),
         status_call("cudaMalloc3DArray", "desc extent flags", Allocates(Space.DEVICE)),
-        status_call("cudaMallocAsync", "size hStream", Allocates(Space.DEVICE, "hStream")),
-        status_call("cudaMallocFromPoolAsync", "size memPool stream", Allocates(Space.DEVICE, "stream")),
+        status_call("cudaMallocAsync", "size hStream", Allocates(Space.DEVICE, "hStream", queued=True)),
+        status_call(
+            "cudaMallocFromPoolAsync", "size memPool stream", Allocates(Space.DEVICE, "stream", queued=True)
+        ),
         status_call("cudaMallocHost", "size", Allocates(Space.PINNED)),
         status_call("cudaHostAlloc", "size flags", Allocates(Space.PINNED)),
         status_call("cudaMallocManaged", "size flags", Allocates(Space.MANAGED)),

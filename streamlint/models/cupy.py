@@ -194,7 +194,11 @@ CUPY = Framework(
         ),
         Api("runtime.malloc", "size", (Allocates(Space.DEVICE, address=True),)),
         Api("runtime.mallocManaged", "size flags", (Allocates(Space.MANAGED, address=True),)),
-        Api("runtime.mallocAsync", "size stream", (Allocates(Space.DEVICE, "stream", address=True),)),
+        Api(
+            "runtime.mallocAsync",
+            "size stream",
+            (Allocates(Space.DEVICE, "stream", address=True, queued=True),),
+        ),
         Api("runtime.hostAlloc", "size flags", (Allocates(Space.PINNED, address=True),)),
         Api("runtime.free", "ptr", (Frees("ptr", device_wide=True),)),
         Api("runtime.freeHost", "ptr", (Frees("ptr", device_wide=True),)),

@@ -5,6 +5,8 @@ https://docs.pytorch.org/docs/stable/tensor_attributes.html and the pages of the
 
 from __future__ import annotations
 
+from streamlint.trace import Makes
+
 CONVERTS_TO = {
     "float": "torch.float32",
     "double": "torch.float64",
@@ -36,6 +38,14 @@ MAY_RETURN_OPERAND = CONVERSIONS | frozenset(
 
 MOVES = MAY_RETURN_OPERAND | {"clone", "pin_memory", "detach"}
 """Operators that may be the beginning of an upload."""
+
+
+def makes(name: str) -> Makes:
+    """What an operator makes of its operand."""
+    if name in CONVERSIONS:
+        return Makes.CONVERTED
+    return Makes.MOVED if name in MOVES else Makes.VALUES
+
 
 SAVES_NOTHING = frozenset(
     "add sub sum mean cat stack clone copy_ neg zeros_like ones_like empty_like empty full_like roll flip "

@@ -302,6 +302,8 @@ class Allocates:
     """A parameter that, when true, asks for pinned host memory."""
     pool: str | None = None
     """The pool that hands the block out again as soon as nothing refers to it, whatever still uses it."""
+    queued: bool = False
+    """The allocation itself is work of the stream: ``cudaMallocAsync``."""
 
 
 @frozen()

@@ -453,12 +453,8 @@ def insufficient_record(judged: Judged, earlier: OpId, later: OpId) -> Note | No
 
 
 def is_named(event: Event) -> bool:
-    """Whether the source has the event: ``wait_stream`` makes one of its own."""
-    return not event.implied and (" " not in event.name or event.name == UNNAMED_EVENT)
-
-
-UNNAMED_EVENT = "an event"
-"""``self.queue[p] = side.record_event()``: the source has no name for it."""
+    """Whether the source has the event: ``wait_stream`` makes one of its own, and a collective its handle."""
+    return not event.implied and not event.of_call
 
 
 def last_barrier(judged: Judged, earlier: OpId, later: OpId) -> tuple[Note, ...]:

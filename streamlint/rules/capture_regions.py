@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from streamlint.frozen import frozen
 from streamlint.trace import (
     Alloc,
+    AllocKind,
     Barrier,
     BeginCapture,
     Callback,
@@ -233,7 +234,7 @@ class Capture:
                     return None if self.relaxed else op.doubts - {Doubt.OBSERVED}
                 return op.doubts
             case Alloc(stream=None):
-                return None if self.relaxed or op.name == "allocation" else op.doubts
+                return None if self.relaxed or op.kind is AllocKind.CACHED else op.doubts
             case _:
                 return None
 

@@ -21,6 +21,7 @@ from streamlint.rules.base import (
 )
 from streamlint.trace import (
     Alloc,
+    AllocKind,
     BufferId,
     Copy,
     Doubt,
@@ -41,20 +42,13 @@ if TYPE_CHECKING:
 
 Pending: TypeAlias = "tuple[OpId, frozenset[Doubt]]"
 """An op that may still use a block which an allocation gets, with what speaks against that."""
-STREAM_ORDERED = frozenset(
-    {
-        *("cudaMallocAsync", "cudaMallocFromPoolAsync", "cuMemAllocAsync", "cuMemAllocFromPoolAsync"),
-        "mallocAsync",
-    }
-)
-"""Allocations that happen in stream order. What caching allocators hand out was allocated before; there the
-question is who used it last."""
 
 
 def check(judged: Judged) -> Iterator[Problem]:
     raced = {(conflict.later, conflict.buffer) for conflict in judged.conflicts}
     for number, op in enumerate(judged.trace.ops):
-        if isinstance(op, Alloc) and op.stream is not None and op.name in STREAM_ORDERED:
+        # What caching allocators hand out was allocated before; there the question is who used it last.
+        if isinstance(op, Alloc) and op.stream is not None and op.kind is AllocKind.QUEUED:
             for use in _first_uses(judged, OpId(number), op):
                 # A race with a write on the allocating stream shows the same missing edge, and says more.
                 if (use, op.buffer) not in raced:
@@ -80,7 +74,7 @@ def _recycled(judged: Judged) -> Iterator[Problem]:
             home = judged.trace.buffers[op.buffer].alloc_stream
             if home is not None:
                 left[home] = op
-        elif isinstance(op, Alloc) and op.name == "allocation" and op.stream is not None:
+        elif isinstance(op, Alloc) and op.kind is AllocKind.CACHED and op.stream is not None:
             fresh[op.buffer] = (
                 OpId(number),
                 list(_pending(judged, OpId(number), op, left.get(op.stream), pending)),

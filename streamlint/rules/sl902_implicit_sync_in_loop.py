@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.finding import Severity
 from streamlint.rules.base import Judged, Note, Problem, Rule, quoted
-from streamlint.trace import Launch, OpId, SyncStream
+from streamlint.trace import Launch, OpId, Purpose, SyncStream
 from streamlint.witness import ByTime
 
 if TYPE_CHECKING:
@@ -14,11 +14,6 @@ if TYPE_CHECKING:
 
     from streamlint.source import Span
     from streamlint.trace import LaneId
-
-_READS = frozenset(
-    {"item()", "tolist()", "float()", "int()", "bool()", "__bool__()", "__float__()", "nonzero", "unique"}
-)
-"""Calls that look at values and wait for them on the way. ``synchronize()`` says that it waits."""
 
 
 def check(judged: Judged) -> Iterator[Problem]:
@@ -31,7 +26,7 @@ def check(judged: Judged) -> Iterator[Problem]:
     last: dict[tuple[Span, tuple[Span, ...], int, LaneId], OpId] = {}
     reported: set[Span] = set()
     for number, op in enumerate(judged.trace.ops):
-        if not isinstance(op, SyncStream) or op.name not in _READS or op.doubts:
+        if not isinstance(op, SyncStream) or op.purpose is not Purpose.VALUES or op.doubts:
             continue
         place = (op.at.span, op.at.calls, op.at.call, op.lane)
         before = last.get(place)

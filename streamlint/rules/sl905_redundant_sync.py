@@ -11,6 +11,7 @@ from streamlint.trace import (
     BeginCapture,
     Op,
     OpId,
+    Purpose,
     Record,
     SyncEvent,
     Wait,
@@ -49,7 +50,7 @@ def needed(judged: Judged) -> Iterator[Span]:
 
 def _waits(op: Op) -> TypeGuard[Wait | SyncEvent]:
     """Polling (``while not e.query()``) is not a wait that could be left out."""
-    return isinstance(op, (Wait, SyncEvent)) and op.name != "query"
+    return isinstance(op, Wait) or (isinstance(op, SyncEvent) and op.purpose is not Purpose.ANSWER)
 
 
 def _is_known(judged: Judged, number: OpId, op: Wait | SyncEvent, record: OpId) -> bool:

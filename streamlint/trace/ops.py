@@ -10,6 +10,7 @@ from streamlint.frozen import frozen
 from streamlint.trace.things import (
     MAIN_LANE,
     Access,
+    AllocKind,
     Buffer,
     BufferId,
     DeviceId,
@@ -21,8 +22,10 @@ from streamlint.trace.things import (
     GraphId,
     HostEffect,
     LaneId,
+    Makes,
     Monitor,
     MonitorId,
+    Purpose,
     Site,
     Spellings,
     Stream,
@@ -60,6 +63,7 @@ class Launch(OpBase):
     """The event that callers of an asynchronous collective wait for: ``work`` in ``work.wait()``."""
     library: str = ""
     """The library whose call it is, such as ``"CuPy"``; empty if that is not known."""
+    makes: Makes = Makes.VALUES
     choice: StreamChoice = StreamChoice.IMPLIED
     issued_on: DeviceId | None = None
     """The device current at the launch of a kernel that must be that of the stream, as in ``Stream.made_on``.
@@ -127,6 +131,7 @@ class SyncEvent(OpBase):
 
     event: EventId
     name: str = "synchronize"
+    purpose: Purpose = Purpose.ORDER
 
 
 @frozen(kw_only=True)
@@ -135,6 +140,7 @@ class SyncStream(OpBase):
 
     stream: StreamId
     name: str = "synchronize"
+    purpose: Purpose = Purpose.ORDER
 
 
 @frozen(kw_only=True)
@@ -143,6 +149,7 @@ class SyncDevice(OpBase):
 
     device: DeviceId
     name: str = "synchronize"
+    purpose: Purpose = Purpose.ORDER
 
 
 @frozen(kw_only=True)
@@ -167,6 +174,7 @@ class Alloc(OpBase):
     buffer: BufferId
     stream: StreamId | None = None
     name: str = "allocation"
+    kind: AllocKind = AllocKind.CACHED
     reuses: BufferId | None = None
     """Whose memory it gets, where that was seen."""
 

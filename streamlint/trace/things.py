@@ -197,6 +197,8 @@ class Event:
     """The device that it belongs to, as in ``Stream.made_on``."""
     implied: bool = False
     """Whether a call made it for itself, as ``wait_stream`` does: code cannot name it."""
+    of_call: bool = False
+    """Whether it is what a call gave to wait for: a collective's handle. No code records it."""
     made_like: EventId | None = None
     """What stands for it in a container of unknown length, if that was recorded as it was made: until it is
     recorded itself, it holds what that one did first."""
@@ -338,6 +340,31 @@ class HostEffect(Enum):
     STAGED = "returns once the source was read; the destination is not complete"
     BLOCKS = "returns when the copy is complete"
     BLOCKS_OBSERVED = "was seen to block, which no document promises"
+
+
+class Purpose(Enum):
+    """Why the host waits in a call."""
+
+    ORDER = "the call is there to wait: ``stream.synchronize()``"
+    ANSWER = "a query answered that the work is done"
+    VALUES = "the host looks at values on the way: ``x.item()``, ``x[mask]``"
+    ASIDE = "it comes with something else: host memory is staged, a capture begins"
+
+
+class AllocKind(Enum):
+    """What an allocation is to the stream that orders it."""
+
+    CACHED = "a caching allocator hands out a block"
+    QUEUED = "the allocation itself is work of the stream: ``cudaMallocAsync``"
+    CALL = "the call asks for the memory by itself: ``cudaMalloc``, ``cupy.cuda.alloc()``"
+
+
+class Makes(Enum):
+    """What an operator makes of its operand."""
+
+    VALUES = "values of its own"
+    MOVED = "the same values elsewhere, or the operand itself: ``x.clone()``, ``x.contiguous()``"
+    CONVERTED = "the same values in another type, or the operand itself: ``x.half()``"
 
 
 class FreeKind(Enum):

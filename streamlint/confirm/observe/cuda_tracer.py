@@ -38,7 +38,7 @@ from streamlint.models.schema import (
     StreamWaitsEvent,
     Uses,
 )
-from streamlint.trace import Doubt, FreeKind, Mode, Space
+from streamlint.trace import AllocKind, Doubt, FreeKind, Mode, Purpose, Space
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -223,7 +223,7 @@ class Calls:
                 freed = recorder.blocks.get(call.number(buffer))
                 if effect.device_wide and (freed is None or freed.stream is None):
                     # Observed, not promised; cudaFree of cudaMallocAsync memory does not wait (measured).
-                    recorder.sync_device(self._here(), call.name, _OBSERVED)
+                    recorder.sync_device(self._here(), call.name, Purpose.ASIDE, _OBSERVED)
                 recorder.died(call.number(buffer), FreeKind.EXPLICIT, on, call.name)
             case Destroys(what=what) if _is_stream(what):
                 recorder.destroy_stream(call.number(what), self._here())
@@ -231,7 +231,7 @@ class Calls:
                 recorder.destroy_event(call.number(event))
             case OrdersAll():
                 # Memory is waited for, or written for others that wait: nothing is said across.
-                recorder.sync_device(self._here(), call.name)
+                recorder.sync_device(self._here(), call.name, Purpose.ASIDE)
             case _:
                 pass
 
@@ -244,18 +244,20 @@ class Calls:
             case NewEvent(untimed=untimed):
                 timing = not call.number(untimed) & DISABLE_TIMING_FLAG
                 recorder.made_event(address_of(result[1]), self._here(), timing=timing)
-            case Allocates(space=space, stream=stream):
+            case Allocates(space=space, stream=stream, queued=queued):
                 on = None if stream is None else self._stream(call, stream)
                 size = call.bytes() or _pitched(call, result)
-                recorder.born(address_of(result[1]), size, space, self._here(), on, name=call.name)
+                block = recorder.born(address_of(result[1]), size, space, self._here(), on, name=call.name)
+                block.kind = AllocKind.QUEUED if queued else AllocKind.CALL
             case Pins(buffer=buffer):
                 address = call.number(buffer)
-                recorder.born(address, call.bytes(), Space.PINNED, self._here(), name=call.name)
+                block = recorder.born(address, call.bytes(), Space.PINNED, self._here(), name=call.name)
+                block.kind = AllocKind.CALL
             case Queries(of=of) if int(result[0]) == 0:
                 if _is_stream(of):
-                    recorder.sync_stream(self._stream(call, of), call.name, answer=True)
+                    recorder.sync_stream(self._stream(call, of), call.name, Purpose.ANSWER)
                 else:
-                    recorder.sync_event(self._event(call, of), call.name, answer=True)
+                    recorder.sync_event(self._event(call, of), call.name, Purpose.ANSWER)
             case CaptureStarts(stream=stream):
                 relaxed = call.number("mode") == _RELAXED
                 recorder.begin_capture(self._stream(call, stream), relaxed=relaxed)
@@ -319,7 +321,7 @@ class Calls:
         stream = self._stream(call, effect.stream)
         self._recorder.work(stream, call.name, touches)
         if effect.host_waits and any(touch[0].space in _REACHED_BY_HOST for touch in touches):
-            self._recorder.sync_stream(stream, call.name)
+            self._recorder.sync_stream(stream, call.name, Purpose.ASIDE)
 
     def _packed(self, arguments: Any, position: int) -> list[Touch]:
         """Kernel arguments, ``((a, b), (c_void_p, c_int))``: addresses of known blocks are used in whole."""

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from streamlint.trace import AllocKind
+
 if TYPE_CHECKING:
     from streamlint.trace import (
         BufferId,
@@ -55,7 +57,8 @@ class Block:
     stream: StreamId | None
     place: Place
     name: str = "allocation"
-    """The call that allocated it, for the rules that tell allocators apart."""
+    """The call that allocated it."""
+    kind: AllocKind = AllocKind.CACHED
     pool: str | None = None
     """The pool of host memory that it goes back to when it is dropped."""
     pool_awaits: str = ""

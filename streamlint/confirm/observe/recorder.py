@@ -30,6 +30,7 @@ from streamlint.confirm.observe.events import (
 from streamlint.confirm.observe.registry import EventInfo, Registry, StreamInfo, key_of
 from streamlint.source import Span
 from streamlint.trace import (
+    AllocKind,
     BeginCapture,
     BufferId,
     Callback,
@@ -44,6 +45,7 @@ from streamlint.trace import (
     FreeKind,
     LaneId,
     Op,
+    Purpose,
     Record,
     Site,
     Space,
@@ -169,6 +171,7 @@ class Recorder(Registry):
         """An allocation that failed: a birth without memory."""
         self._last_block += 1
         block = Block(BufferId(self._last_block), 0, 0, space, device, None, self.where(), name, alive=False)
+        block.kind = AllocKind.CALL
         self._new.lives.append((len(self._new.entries), block, True))
 
     def unseen(self, start: int, size: int, space: Space, device: DeviceId) -> Block:
@@ -260,18 +263,26 @@ class Recorder(Registry):
         self.wait(later, event, name)
         self._held.pop(event, None)
 
-    def sync_stream(self, stream: StreamId, name: str = "synchronize", *, answer: bool = False) -> None:
+    def sync_stream(
+        self, stream: StreamId, name: str = "synchronize", purpose: Purpose = Purpose.ORDER
+    ) -> None:
         """The host waited for a stream, or got the answer that it is idle."""
-        self._point(SyncStream(_ANYWHERE, stream=stream, name=name), answer=answer)
+        op = SyncStream(_ANYWHERE, stream=stream, name=name, purpose=purpose)
+        self._point(op, answer=purpose is Purpose.ANSWER)
 
-    def sync_event(self, event: EventId, name: str = "synchronize", *, answer: bool = False) -> None:
+    def sync_event(self, event: EventId, name: str = "synchronize", purpose: Purpose = Purpose.ORDER) -> None:
         """The host waited for an event, or got the answer that it is complete."""
-        self._point(SyncEvent(_ANYWHERE, event=event, name=name), answer=answer)
+        op = SyncEvent(_ANYWHERE, event=event, name=name, purpose=purpose)
+        self._point(op, answer=purpose is Purpose.ANSWER)
 
     def sync_device(
-        self, device: DeviceId, name: str = "synchronize", doubts: frozenset[Doubt] = frozenset()
+        self,
+        device: DeviceId,
+        name: str = "synchronize",
+        purpose: Purpose = Purpose.ORDER,
+        doubts: frozenset[Doubt] = frozenset(),
     ) -> None:
-        self._point(SyncDevice(_ANYWHERE, doubts=doubts, device=device, name=name))
+        self._point(SyncDevice(_ANYWHERE, doubts=doubts, device=device, name=name, purpose=purpose))
 
     def call(
         self,

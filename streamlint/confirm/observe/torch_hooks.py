@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from streamlint.confirm.observe.threads import follow
 from streamlint.confirm.observe.torch_tracer import Tracer
-from streamlint.trace import FreeKind, Space, StreamKind
+from streamlint.trace import FreeKind, Purpose, Space, StreamKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -241,7 +241,7 @@ class _Hooks:
         def queried(stream: Any) -> bool:
             done = bool(query(stream))
             if done:
-                recorder.sync_stream(self._tracer.stream(stream), "query", answer=True)
+                recorder.sync_stream(self._tracer.stream(stream), "query", Purpose.ANSWER)
             return done
 
         _replace(torch.cuda.Stream, __new__=new, query=queried)
@@ -297,7 +297,7 @@ class _Hooks:
             done = bool(query(event))
             known = info(event)
             if done and event.cuda_event and known is not None:
-                recorder.sync_event(recorder.known(known), "query", answer=True)
+                recorder.sync_event(recorder.known(known), "query", Purpose.ANSWER)
             return done
 
         @functools.wraps(elapsed)

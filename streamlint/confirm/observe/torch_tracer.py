@@ -15,7 +15,7 @@ from streamlint.confirm.observe.torch_collectives import Collectives
 from streamlint.confirm.observe.torch_ops import Operator, Special, is_view, operator_of
 from streamlint.models.copying import host_effect
 from streamlint.models.schema import Lib
-from streamlint.trace import Doubt, FreeKind, HostEffect, Mode, Space
+from streamlint.trace import Doubt, FreeKind, HostEffect, Mode, Purpose, Space
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -243,7 +243,7 @@ class Tracer:
         stream = self.current(args[0].get_device())
         self.recorder.work(stream, "item()", touches)
         result = func(*args, **kwargs)
-        self.recorder.sync_stream(stream, "item()")
+        self.recorder.sync_stream(stream, "item()", Purpose.VALUES)
         return result
 
     def _keep(self, tensor: Any, stream: Any) -> None:

@@ -258,7 +258,9 @@ class _Translation:
         before = self._lives.before.get(block)
         reuses = None if before is None else before.id
         site = self._site(block.place)
-        self._emit(Alloc(site, buffer=block.id, stream=block.stream, name=block.name, reuses=reuses))
+        self._emit(
+            Alloc(site, buffer=block.id, stream=block.stream, name=block.name, kind=block.kind, reuses=reuses)
+        )
 
     def _died(self, block: Block) -> None:
         if block.death is None:

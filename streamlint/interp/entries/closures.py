@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from streamlint.interp.python import functions, unseen_caller
 from streamlint.interp.state import lifetime
 from streamlint.interp.state.ends import Jumped, PathEnds, Returned
-from streamlint.trace import Role, SyncDevice
+from streamlint.trace import Purpose, Role, SyncDevice
 
 if TYPE_CHECKING:
     from streamlint.interp.entries.runs import Entry
@@ -40,7 +40,16 @@ def entry_of(defining: Entry, names: frozenset[str]) -> Entry:
 
 def _run(m: Machine, made: FuncV) -> None:
     for device in dict.fromkeys(stream.device for stream in m.streams.values()):
-        m.emit(SyncDevice(m.site(made.function.span), m.lane, role=Role.SET_UP, device=device, name="set up"))
+        m.emit(
+            SyncDevice(
+                m.site(made.function.span),
+                m.lane,
+                role=Role.SET_UP,
+                device=device,
+                name="set up",
+                purpose=Purpose.ASIDE,
+            )
+        )
     # A hook on a gradient runs in the middle of another backward pass.
     m.last_backward = None
     # Who calls it has it, and will call it again.

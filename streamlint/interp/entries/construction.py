@@ -18,7 +18,7 @@ from streamlint.interp.state.values import (
     FuncV,
     HeapV,
 )
-from streamlint.trace import Copy, HostEffect, Role, Space, SyncDevice
+from streamlint.trace import Copy, HostEffect, Purpose, Role, Space, SyncDevice
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -198,7 +198,16 @@ def _complete(m: Machine, cls: ir.ClassDecl) -> None:
         # The object stands for a result on its way to the host; its methods wait for it.
         return
     for device in dict.fromkeys(stream.device for stream in m.streams.values()):
-        m.emit(SyncDevice(m.site(cls.span), m.lane, role=Role.SET_UP, device=device, name="set up"))
+        m.emit(
+            SyncDevice(
+                m.site(cls.span),
+                m.lane,
+                role=Role.SET_UP,
+                device=device,
+                name="set up",
+                purpose=Purpose.ASIDE,
+            )
+        )
 
 
 def _is_download(m: Machine, op: Op) -> bool:

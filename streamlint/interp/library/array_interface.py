@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from streamlint.interp.facts import classes
 from streamlint.interp.state import names, symbols
 from streamlint.interp.state.values import NONE, BufferV, HeapV, Shape, StreamV, TupleV, Value
-from streamlint.trace import SyncStream
+from streamlint.trace import Purpose, SyncStream
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -33,7 +33,9 @@ def memory_of(m: Machine, value: Value, span: Span, interface: str = OF_DEVICE) 
     entries = m.heap[told.id].entries
     stream = names.settle(m, entries.get(symbols.constant("stream"), NONE))
     if isinstance(stream, StreamV):
-        m.emit(SyncStream(m.site(span), m.lane, stream=stream.id, name="array interface"))
+        m.emit(
+            SyncStream(m.site(span), m.lane, stream=stream.id, name="array interface", purpose=Purpose.ASIDE)
+        )
     match names.settle(m, entries.get(symbols.constant("data"), NONE)):
         case TupleV((BufferV() as address, *_)):
             return address

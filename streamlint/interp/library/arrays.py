@@ -51,6 +51,7 @@ from streamlint.trace import (
     Launch,
     Mode,
     Origin,
+    Purpose,
     Space,
     StreamChoice,
     SyncStream,
@@ -238,7 +239,7 @@ def _from_host(m: Machine, name: str, source: Value, kwargs: dict[str, Value], s
         tensors.work(m, span, stream.id, accesses, "array" if numpys else name, library=Lib.CUPY.product)
     if blocking and all(m.space(view).on_host for view in found):
         # cp.asarray(table, blocking=True) waits for the stream of a copy from the host.
-        m.emit(SyncStream(m.site(span), m.lane, stream=stream.id, name=name))
+        m.emit(SyncStream(m.site(span), m.lane, stream=stream.id, name=name, purpose=Purpose.ASIDE))
     return made
 
 
@@ -305,7 +306,7 @@ def operator(
     choice = StreamChoice.IMPLIED if on is None else StreamChoice.NAMED
     tensors.work(m, span, stream.id, (*reads, *writes), name, library=by, choice=choice)
     if name in cupy_model.DRAINING:
-        m.emit(SyncStream(m.site(span), m.lane, stream=stream.id, name=name))
+        m.emit(SyncStream(m.site(span), m.lane, stream=stream.id, name=name, purpose=Purpose.VALUES))
     return result
 
 
@@ -428,7 +429,7 @@ def launch(
     )
     if host:
         # Numba copies host arrays to the device before the kernel and back after it.
-        m.emit(SyncStream(m.site(span), m.lane, stream=stream.id, name=name))
+        m.emit(SyncStream(m.site(span), m.lane, stream=stream.id, name=name, purpose=Purpose.ASIDE))
     return NONE
 
 

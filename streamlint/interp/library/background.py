@@ -16,6 +16,7 @@ from streamlint.trace import (
     HostAccess,
     Launch,
     Mode,
+    Purpose,
     Record,
     Space,
     StreamKind,
@@ -44,7 +45,7 @@ def run(call: Call, effect: fx.Background) -> EventV | None:
         return None
     if effect.after_default:
         before = m.default(m.default_stream, call.lib).id
-        m.emit(SyncStream(m.site(span), m.lane, stream=before, name=call.name()))
+        m.emit(SyncStream(m.site(span), m.lane, stream=before, name=call.name(), purpose=Purpose.ASIDE))
     part = call.value(effect.at)
     used = [
         Access(view.id, mode, view.region if part == NONE else elements.selected(view, part))
@@ -70,9 +71,9 @@ def run(call: Call, effect: fx.Background) -> EventV | None:
     m.streams[stream] = replace(m.streams[stream], by_call=True)
     m.emit(Launch(m.site(span), m.lane, stream=stream, accesses=tuple(used), name=call.name()))
     if effect.waits:
-        m.emit(SyncStream(m.site(span), m.lane, stream=stream, name=call.name()))
+        m.emit(SyncStream(m.site(span), m.lane, stream=stream, name=call.name(), purpose=Purpose.ASIDE))
         return None
-    done = m.new_event(f"the result of {call.name()}", span, call.lib)
+    done = m.new_event(f"the result of {call.name()}", span, call.lib, of_call=True)
     m.emit(Record(m.site(span), m.lane, stream=stream, event=done.id))
     if effect.ends is not None:
         m.roles[symbol_of(call.value(effect.ends))] = done

@@ -118,7 +118,7 @@ def _aside(call: Call, effect: fx.Communicates, accesses: list[Access], views: l
     m, span = call.m, call.span
     stream = _stream_of_group(call, effect).id
     _waits(call, waiting=stream, other=m.current_stream(Lib.TORCH).id)
-    work = m.new_event("the handle", span, Lib.DISTRIBUTED)
+    work = m.new_event("the handle", span, Lib.DISTRIBUTED, of_call=True)
     m.emit(
         Launch(
             m.site(span),

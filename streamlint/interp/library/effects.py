@@ -54,6 +54,7 @@ from streamlint.trace import (
     HostAccess,
     KeepAlive,
     Mode,
+    Purpose,
     Record,
     Space,
     StreamKind,
@@ -241,7 +242,16 @@ def _carry_out(call: Call, effect: fx.Effect) -> Value | None:
                 m.set_space(pinned, Space.PINNED)
             return None
         case fx.Unpins():
-            m.emit(SyncDevice(m.site(span), m.lane, memory.OBSERVED, device=m.device, name=call.name()))
+            m.emit(
+                SyncDevice(
+                    m.site(span),
+                    m.lane,
+                    memory.OBSERVED,
+                    device=m.device,
+                    name=call.name(),
+                    purpose=Purpose.ASIDE,
+                )
+            )
             return None
         case fx.GlobalMemory(module, name):
             variable = (symbol_of(call.value(one)) for one in (*module, name))

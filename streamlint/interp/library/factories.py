@@ -23,6 +23,7 @@ from streamlint.trace import (
     Evidence,
     Mode,
     Origin,
+    Purpose,
     Space,
     SyncStream,
 )
@@ -115,5 +116,5 @@ def make(
     if name in model.FROM_PYTHON:
         if args and (table := addresses.listed(m, args[0])):
             m.addresses[made.id] = table
-        m.emit(SyncStream(m.site(span), m.lane, stream=stream.id, name=name))
+        m.emit(SyncStream(m.site(span), m.lane, stream=stream.id, name=name, purpose=Purpose.ASIDE))
     return made

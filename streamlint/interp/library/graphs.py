@@ -36,6 +36,7 @@ from streamlint.trace import (
     Launch,
     Mode,
     Origin,
+    Purpose,
     Record,
     Space,
     StreamKind,
@@ -81,7 +82,7 @@ def carry_out(call: Call, effect: fx.GraphEffect) -> Value | None:
         case fx.InstantiatesGraph(graph):
             return _instantiate(call, call.value(graph))
         case fx.GraphsCallables(callables):
-            m.emit(SyncDevice(m.site(span), m.lane, device=m.device, name=call.name()))
+            m.emit(SyncDevice(m.site(span), m.lane, device=m.device, name=call.name(), purpose=Purpose.ASIDE))
             given = elements.listed(m, call.value(callables))
             if given is None:
                 return _graphed(m, span)

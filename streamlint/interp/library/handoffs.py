@@ -23,6 +23,7 @@ from streamlint.trace import (
     HandOff,
     Launch,
     Mode,
+    Purpose,
     Record,
     Space,
     StreamId,
@@ -63,7 +64,7 @@ def by_interface(m: Machine, view: BufferV, taker: Lib, span: Span, name: str) -
         return
     stream = None if taker is Lib.TORCH else _named_by_interface(m, view)
     if stream is not None:
-        m.emit(SyncStream(m.site(span), m.lane, stream=stream, name=name))
+        m.emit(SyncStream(m.site(span), m.lane, stream=stream, name=name, purpose=Purpose.ASIDE))
     _mark(m, view, taker, span, name, orders=stream is not None)
 
 

@@ -38,11 +38,13 @@ from streamlint.models import schema as fx
 from streamlint.trace import (
     Access,
     Alloc,
+    AllocKind,
     Doubt,
     Free,
     Launch,
     Mode,
     Origin,
+    Purpose,
     Space,
     StreamChoice,
     StreamKind,
@@ -222,7 +224,7 @@ def use(call: Call, effect: fx.Uses) -> None:
     )
     spaces = {m.buffers[access.buffer].space for access in accesses}
     if effect.host_waits and spaces & {Space.PINNED, Space.PAGEABLE, Space.MANAGED}:
-        m.emit(SyncStream(m.site(call.span), m.lane, stream=stream, name=call.name()))
+        m.emit(SyncStream(m.site(call.span), m.lane, stream=stream, name=call.name(), purpose=Purpose.ASIDE))
 
 
 def _choice(call: Call, effect: fx.Copies | fx.Uses) -> StreamChoice:
@@ -342,6 +344,7 @@ def allocate(call: Call, effect: fx.Allocates) -> Value:
         on,
         call.own_device(),
         by=call.api.name.rpartition(".")[2],
+        kind=AllocKind.QUEUED if effect.queued else AllocKind.CALL,
     )
     last = call.m.ops[-1]
     if isinstance(last, Alloc) and on is None and _asks_driver(call):
@@ -386,7 +389,11 @@ def free(call: Call, effect: fx.Frees) -> None:
         return
     # cudaFree of memory from cudaMallocAsync does not wait for anything (measured).
     if effect.device_wide and m.buffers[freed.id].alloc_stream is None:
-        m.emit(SyncDevice(m.site(call.span), m.lane, OBSERVED, device=m.device, name=call.name()))
+        m.emit(
+            SyncDevice(
+                m.site(call.span), m.lane, OBSERVED, device=m.device, name=call.name(), purpose=Purpose.ASIDE
+            )
+        )
     on = _freed_on(call, effect.stream, freed)
     at_once = effect.stream is None and not effect.device_wide
     m.emit(Free(m.site(call.span), m.lane, buffer=freed.id, stream=on, at_once=at_once, name=call.name()))

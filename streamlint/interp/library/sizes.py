@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.state import flavors
 from streamlint.interp.state.values import BufferV, Value
-from streamlint.trace import SyncStream
+from streamlint.trace import Purpose, SyncStream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,4 +26,4 @@ def waits(m: Machine, views: Sequence[BufferV], span: Span, name: str) -> None:
     """The host waits for the current stream, as the size of a result depends on what is computed there."""
     if views and not all(m.space(view).on_host for view in views):
         stream = m.current_stream(flavors.library(views[0]), m.buffers[views[0].id].device)
-        m.emit(SyncStream(m.site(span), m.lane, stream=stream.id, name=name))
+        m.emit(SyncStream(m.site(span), m.lane, stream=stream.id, name=name, purpose=Purpose.VALUES))

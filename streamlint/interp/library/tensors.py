@@ -25,7 +25,7 @@ from streamlint.interp.state.values import (
     TupleV,
     Value,
 )
-from streamlint.models import members
+from streamlint.models import members, operands
 from streamlint.models import torch as model
 from streamlint.models.schema import Lib
 from streamlint.trace import (
@@ -37,6 +37,7 @@ from streamlint.trace import (
     Launch,
     Mode,
     Origin,
+    Purpose,
     Space,
     StreamChoice,
     Symbol,
@@ -224,7 +225,17 @@ def work(
     for device in sorted(away):
         others = tuple(access for access in device_side if m.buffers[access.buffer].device == device)
         there = m.current_stream(Lib.TORCH, device).id
-        m.emit(Launch(m.site(span), m.lane, doubts, stream=there, accesses=others, name=name))
+        m.emit(
+            Launch(
+                m.site(span),
+                m.lane,
+                doubts,
+                stream=there,
+                accesses=others,
+                name=name,
+                makes=operands.makes(name),
+            )
+        )
     kept = tuple(access for access in device_side if m.buffers[access.buffer].device not in away)
     m.emit(
         Launch(
@@ -235,6 +246,7 @@ def work(
             accesses=kept,
             name=name,
             library=library,
+            makes=operands.makes(name),
             choice=choice,
         )
     )
@@ -264,7 +276,9 @@ def read_on_host(m: Machine, value: Value, span: Span, name: str, *, opaque: boo
                 )
             )
             waits = _fetch_doubts(m, view, stream) if space is Space.UNKNOWN else frozenset()
-            m.emit(SyncStream(m.site(span), m.lane, waits, stream=stream.id, name=name))
+            m.emit(
+                SyncStream(m.site(span), m.lane, waits, stream=stream.id, name=name, purpose=Purpose.VALUES)
+            )
 
 
 def _fetch_doubts(m: Machine, view: BufferV, stream: StreamV) -> frozenset[Doubt]:

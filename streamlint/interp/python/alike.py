@@ -148,6 +148,7 @@ class _Another:
             function=old.function,
             timing=old.timing,
             earlier=old.earlier,
+            of_call=old.of_call,
             made_like=value.id if self._is_recorded(value) else None,
         )
         return made

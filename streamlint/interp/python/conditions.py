@@ -32,7 +32,7 @@ from streamlint.interp.state.values import (
 from streamlint.models import torch as torch_model
 from streamlint.models.cuda_runtime import SUCCESS_NAMES
 from streamlint.models.python import GIVES_NUMBER
-from streamlint.trace import BufferId, StreamKind, SyncEvent, SyncStream
+from streamlint.trace import BufferId, Purpose, StreamKind, SyncEvent, SyncStream
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -105,11 +105,11 @@ def _query(m: Machine, of: StreamV | EventV | HeapV, span: Span, want: bool | No
         done = want
     if done:
         if isinstance(of, StreamV):
-            m.emit(SyncStream(m.site(span), m.lane, stream=of.id, name="query"))
+            m.emit(SyncStream(m.site(span), m.lane, stream=of.id, name="query", purpose=Purpose.ANSWER))
         elif isinstance(of, HeapV):
             threads.joined(m, of, span)
         else:
-            m.emit(SyncEvent(m.site(span), m.lane, event=of.id, name="query"))
+            m.emit(SyncEvent(m.site(span), m.lane, event=of.id, name="query", purpose=Purpose.ANSWER))
     return done
 
 

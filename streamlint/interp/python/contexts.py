@@ -23,6 +23,7 @@ from streamlint.interp.state.values import (
 )
 from streamlint.models.schema import Lib, Role
 from streamlint.trace import (
+    Purpose,
     SyncDevice,
     SyncStream,
 )
@@ -106,7 +107,11 @@ def enter(m: Machine, value: Value, span: Span) -> tuple[Value, _Restore]:
             lib = context.lib or Lib.TORCH
             if lib is Lib.TORCH:
                 # torch.cuda.graph synchronizes the device before it begins the capture.
-                m.emit(SyncDevice(m.site(span), m.lane, device=m.device, name="torch.cuda.graph"))
+                m.emit(
+                    SyncDevice(
+                        m.site(span), m.lane, device=m.device, name="torch.cuda.graph", purpose=Purpose.ASIDE
+                    )
+                )
             if isinstance(context.value, StreamV):
                 stream_values.select(m, context.value, lib)
                 capturing.begin(m, context.value, lib, context.mode, span, pool=context.pool or NONE)

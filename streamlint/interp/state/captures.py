@@ -26,6 +26,7 @@ from streamlint.trace import (
     Launch,
     Mode,
     Op,
+    Purpose,
     Record,
     Region,
     Space,
@@ -190,5 +191,8 @@ class Captures:
         node = Launch(op.at, op.lane, op.doubts, stream=op.stream, accesses=(), name=op.name)
         if isinstance(op, Copy) and op.host is HostEffect.BLOCKS and self.has(op.stream):
             # x.cpu() still waits for its stream, which a capture forbids.
-            return (node, SyncStream(op.at, op.lane, op.doubts, stream=op.stream, name=op.name))
+            return (
+                node,
+                SyncStream(op.at, op.lane, op.doubts, stream=op.stream, name=op.name, purpose=Purpose.ASIDE),
+            )
         return (node,)

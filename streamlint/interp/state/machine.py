@@ -31,6 +31,7 @@ from streamlint.trace import (
     MAIN_LANE,
     WHOLE,
     Alloc,
+    AllocKind,
     Buffer,
     BufferId,
     DeviceId,
@@ -144,10 +145,10 @@ class Machine(Path):
         owner = self.frames[-1].receiver if self.frames else None
         return self.call if isinstance(owner, HeapV) and owner not in self.globals.values() else None
 
-    def new_event(self, name: str, span: Span | None, lib: Lib | None) -> EventV:
+    def new_event(self, name: str, span: Span | None, lib: Lib | None, *, of_call: bool = False) -> EventV:
         number = EventId(len(self.events))
         made_by = self.frames[-1].function if self.frames else ""
-        self.events[number] = Event(number, self.device, name, span, made_by)
+        self.events[number] = Event(number, self.device, name, span, made_by, of_call=of_call)
         return EventV(number, lib)
 
     def event_of(self, call: str, span: Span | None, lib: Lib | None) -> EventV:
@@ -207,6 +208,7 @@ class Machine(Path):
         device: DeviceId | None = None,
         *,
         by: str = "allocation",
+        kind: AllocKind = AllocKind.CACHED,
     ) -> BufferV:
         number = BufferId(len(self.buffers))
         where = device if device is not None else self.device
@@ -217,7 +219,9 @@ class Machine(Path):
         if self.captures.active:
             self.life.captured.add(number)
         if origin is not Origin.ARGUMENT and span is not None:
-            self.emit(Alloc(self.site(span), self.lane, buffer=number, stream=alloc_stream, name=by))
+            self.emit(
+                Alloc(self.site(span), self.lane, buffer=number, stream=alloc_stream, name=by, kind=kind)
+            )
         return BufferV(number, WHOLE, flavor)
 
     def space(self, view: BufferV) -> Space:
