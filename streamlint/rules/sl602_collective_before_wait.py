@@ -117,10 +117,10 @@ norm = grad.norm()
 ```
 
 ## Limits
-The flag must be a constant. A handle that unresolved code receives may be waited for there, and one
-that is kept for another method may be waited for by it: such uses are only `possible`. Collectives on
-host tensors, `batch_isend_irecv` and coalesced collectives are not followed. `work.wait()` does not make
-the host wait: see SL204.
+A flag that is left to callers is taken to be set on one path. A handle that unresolved code receives may
+be waited for there, and one that is kept for another method may be waited for by it: such uses are only
+`possible`. Collectives on host tensors and coalesced ones are not followed. `work.wait()` does not make the
+host wait: see SL204.
 
 ## Source
 [torch.distributed](https://docs.pytorch.org/docs/stable/distributed.html#synchronous-and-asynchronous-collective-operations).

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamlint.interp.facts import answers
-from streamlint.interp.library import tensors
+from streamlint.interp.library import copies, tensors
 from streamlint.interp.state import elements, symbols
 from streamlint.interp.state.values import (
     NONE,
@@ -41,9 +40,10 @@ _OBSERVED = frozenset({Doubt.OBSERVED})
 
 
 def run(call: Call, effect: fx.Communicates) -> Value:
-    """Carries out a collective. One whose flag or memory is not known for sure does nothing here.
+    """Carries out a collective. One that runs aside on memory which is not known for sure does nothing here.
 
-    A handle that orders more than is seen costs a miss; one that orders less, a false alarm.
+    A handle that orders more than is seen costs a miss; one that orders less, a false alarm. A flag that is
+    left to callers (``def gather(x, async_op=True)``) is true on one path and false on another.
     """
     m = call.m
     used = [
@@ -59,17 +59,19 @@ def run(call: Call, effect: fx.Communicates) -> Value:
     for view, _ in used:
         m.is_memory(view, Evidence.INFERRED)  # dist.reduce(total): what is sent is a tensor.
     accesses = [Access(view.id, mode, view.region) for view, mode in used]
-    aside = effect.handle if effect.flag is None else answers.taken(m, call.value(effect.flag))
-    unresolved = m.result(call.name(), call.span)
-    if aside is None:
-        return unresolved
-    if not aside:
+    if not _is_aside(call, effect):
         tensors.launch(m, call.span, accesses, call.name())
         _follow_group(call, effect)
         return NONE
     if not used or any(m.space(view).on_host for view, _ in used):
-        return unresolved
+        return m.result(call.name(), call.span)
     return _aside(call, effect, accesses, [view for view, _ in used])
+
+
+def _is_aside(call: Call, effect: fx.Communicates) -> bool:
+    if effect.flag is None:
+        return effect.handle
+    return copies.is_true(call.m, call.value(effect.flag), call.span, effect.flag)
 
 
 def deferred(call: Call, func: str) -> Value:
