@@ -14,6 +14,7 @@ from streamlint.models.distributed import DISTRIBUTED
 from streamlint.models.kvikio import KVIKIO
 from streamlint.models.mooncake import MOONCAKE
 from streamlint.models.mpi import MPI
+from streamlint.models.nccl import NCCL
 from streamlint.models.nixl import NIXL
 from streamlint.models.numba import NUMBA
 from streamlint.models.nvmath import NVMATH
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
 FRAMEWORKS: tuple[Framework, ...] = (
     *(TORCH, CUDA_RUNTIME, CUDA_DRIVER, CUPY, NUMBA, CUDA_CORE, DISTRIBUTED),
     *(PYCUDA, WARP, RMM, KVIKIO, TENSORRT, MPI, UCX, MOONCAKE, DEEPNVME, ONNX),
-    *(CUDF, NVMATH, NIXL, DALI),
+    *(CUDF, NVMATH, NIXL, DALI, NCCL),
 )
 
 

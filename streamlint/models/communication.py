@@ -37,4 +37,17 @@ class CallsAll:
     calls: str
 
 
-CommunicationEffect: TypeAlias = Communicates | Defers | CallsAll
+@frozen()
+class GroupStarts:
+    """What is called from here on is put off until the group ends: see ``Uses.grouped``."""
+
+    block: bool = False
+    """Whether it returns a context manager, which starts the group and ends it."""
+
+
+@frozen()
+class GroupEnds:
+    """Queues what was put off."""
+
+
+CommunicationEffect: TypeAlias = Communicates | Defers | CallsAll | GroupStarts | GroupEnds

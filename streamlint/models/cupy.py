@@ -22,6 +22,8 @@ from streamlint.models.schema import (
     Framework,
     Frees,
     GlobalMemory,
+    GroupEnds,
+    GroupStarts,
     HostCallback,
     HostWaitsDevice,
     HostWaitsEvent,
@@ -67,7 +69,8 @@ _NCCL = "nccl.NcclCommunicator()"
 def _collective(name: str, params: str, *, reads: str = "", writes: str = "", updates: str = "") -> Api:
     """Communication on ``stream``, or on the current stream."""
     named = [tuple(names.split()) for names in (reads, writes, updates)]
-    return Api(name, params, (Uses(named[0], named[1], named[2], "stream"),))
+    uses = Uses(named[0], named[1], named[2], "stream", grouped=name.startswith(_NCCL))
+    return Api(name, params, (uses,))
 
 
 _FROM_TO = {"reads": "in_array", "writes": "out_array"}
@@ -166,6 +169,8 @@ CUPY = Framework(
         _collective(f"{_NCCL}.allGather", "sendbuf recvbuf count datatype stream", **_BUFFERS),
         _collective(f"{_NCCL}.send", "sendbuf count datatype peer stream", reads="sendbuf"),
         _collective(f"{_NCCL}.recv", "recvbuf count datatype peer stream", writes="recvbuf"),
+        Api("nccl.groupStart", "", (GroupStarts(),)),
+        Api("nccl.groupEnd", "", (GroupEnds(),)),
         # The runtime underneath: addresses and raw handles.
         Api("runtime.memcpy", "dst src size kind", (_COPY,)),
         Api("runtime.memcpyAsync", "dst src size kind stream", (_COPY_ASYNC,)),

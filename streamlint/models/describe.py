@@ -129,6 +129,11 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915  one
             return f"keeps what the call of `{func}` is given, for one that makes it"
         case fx.CallsAll(calls):
             return f"makes all calls in `{calls}`; gives handles that stand for all of them"
+        case fx.GroupStarts(block):
+            where = "in the `with` block" if block else "until the group ends"
+            return f"what is called {where} is queued at its end"
+        case fx.GroupEnds():
+            return "queues what was called in the group; all streams of its calls wait for each other"
         case fx.Launches(kernel, args, stream):
             return f"runs `{kernel}` on {_stream(stream)} with what is in {_names(args)}"
         case fx.Binds(name, address):

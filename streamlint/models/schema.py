@@ -11,7 +11,14 @@ from typing import TypeAlias
 
 from streamlint.frozen import frozen
 from streamlint.models.aside import Background, OrdersAll
-from streamlint.models.communication import CallsAll, Communicates, CommunicationEffect, Defers
+from streamlint.models.communication import (
+    CallsAll,
+    Communicates,
+    CommunicationEffect,
+    Defers,
+    GroupEnds,
+    GroupStarts,
+)
 from streamlint.models.graphs import (
     CaptureEnds,
     CaptureStarts,
@@ -40,6 +47,8 @@ __all__ = [
     "Framework",
     "GraphEffect",
     "GraphsCallables",
+    "GroupEnds",
+    "GroupStarts",
     "InstantiatesGraph",
     "JoinsCaptures",
     "LaunchesGraph",
@@ -260,6 +269,8 @@ class Uses:
     """It also uses what the receiver was bound to."""
     host_waits: bool = False
     """The host waits for it where the memory is pinned or managed (``cudaMemset``)."""
+    grouped: bool = False
+    """Between ``GroupStarts`` and ``GroupEnds`` it is put off."""
 
 
 @frozen()

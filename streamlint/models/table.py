@@ -37,6 +37,7 @@ class Lib(Enum):
     NVMATH = "nvmath"
     NIXL = "NIXL"
     DALI = "DALI"
+    NCCL = "NCCL"
 
     @property
     def product(self) -> str:

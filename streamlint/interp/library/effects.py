@@ -16,6 +16,7 @@ from streamlint.interp.library import (
     devices,
     escape,
     graphs,
+    grouped,
     handoffs,
     making,
     memory,
@@ -212,6 +213,14 @@ def _carry_out(call: Call, effect: fx.Effect) -> Value | None:
             return collectives.deferred(call, func)
         case fx.CallsAll(calls):
             return collectives.all_of(call, calls)
+        case fx.GroupStarts(block):
+            if block:
+                return ContextV(ContextKind.GROUP, NONE, call.lib)
+            grouped.start(m)
+            return None
+        case fx.GroupEnds():
+            grouped.end(m, span, call.name())
+            return None
         case fx.Launches(kernel, lists, stream):
             return memory.launch_python(call, kernel, lists, stream)
         case fx.Binds(name, address):

@@ -9,6 +9,7 @@ from streamlint.interp.library import (
     arrays,
     copies,
     devices,
+    grouped,
     handoffs,
     kernel_places,
     kernels,
@@ -209,19 +210,21 @@ def use(call: Call, effect: fx.Uses) -> None:
     stream = stream_of(call, effect.stream).id
     # A kernel whose source is not seen may only read what it is given.
     doubts = _OPAQUE if effect.packed and uses is None else frozenset()
-    m.emit(
-        Launch(
-            m.site(call.span),
-            m.lane,
-            doubts,
-            stream=stream,
-            accesses=tuple(accesses),
-            name=call.name(),
-            library=call.lib.product,
-            choice=_choice(call, effect),
-            issued_on=m.exact_device if effect.packed and call.lib not in making.CONTEXTS else None,
-        )
+    launch = Launch(
+        m.site(call.span),
+        m.lane,
+        doubts,
+        stream=stream,
+        accesses=tuple(accesses),
+        name=call.name(),
+        library=call.lib.product,
+        choice=_choice(call, effect),
+        issued_on=m.exact_device if effect.packed and call.lib not in making.CONTEXTS else None,
     )
+    if effect.grouped:
+        grouped.queue(m, launch)
+    else:
+        m.emit(launch)
     spaces = {m.buffers[access.buffer].space for access in accesses}
     if effect.host_waits and spaces & {Space.PINNED, Space.PAGEABLE, Space.MANAGED}:
         m.emit(SyncStream(m.site(call.span), m.lane, stream=stream, name=call.name(), purpose=Purpose.ASIDE))

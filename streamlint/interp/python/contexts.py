@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import models
-from streamlint.interp.library import arrays, capturing, devices, graphs, stream_values
+from streamlint.interp.library import arrays, capturing, devices, graphs, grouped, stream_values
 from streamlint.interp.state import flavors, names, symbols
 from streamlint.interp.state.values import (
     NONE,
@@ -73,6 +73,8 @@ class _Restore:
                 m.stacks.pop(self.value, None)
                 for leave in reversed(self.stacked):
                     leave()
+            case ContextKind.GROUP:
+                grouped.end(m, self.span, "leaving the block")
             case ContextKind.STREAM | ContextKind.DEVICE | ContextKind.NULL:
                 pass
         m.current = self.current
@@ -122,6 +124,9 @@ def enter(m: Machine, value: Value, span: Span) -> tuple[Value, _Restore]:
             m.stacks[context] = restore.stacked
             return context, restore
         case ContextKind.SYNC_ON_EXIT:
+            return context.value, restore
+        case ContextKind.GROUP:
+            grouped.start(m)
             return context.value, restore
 
 

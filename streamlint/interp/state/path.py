@@ -38,6 +38,7 @@ from streamlint.trace import (
     Graph,
     GraphId,
     LaneId,
+    Launch,
     Monitor,
     Op,
     Stream,
@@ -184,6 +185,10 @@ class Path:
     """The static output of graphs that are called like the function that was captured."""
     asleep: dict[int, list[Sleeper]] = field(default_factory=dict)
     """Threads that wait for what is put into a queue, by its number on the heap."""
+    open_groups: int = 0
+    """How many groups of communication have been started ..."""
+    grouped: list[Launch] = field(default_factory=list)
+    """... and what was called in them: ``interp/library/grouped.py``."""
     hooks: dict[tuple[str, Symbol], list[FuncV | PartialV]] = field(default_factory=dict)
     """Functions that PyTorch calls, by the method that took them and what it was called on."""
     saving: tuple[Value, Value] | None = None

@@ -218,6 +218,7 @@ class ContextKind(Enum):
     CAPTURE = "capture"
     SYNC_ON_EXIT = "synchronize on exit"
     CLOSING = "close on exit"
+    GROUP = "group of communication"
 
 
 @frozen()
