@@ -66,6 +66,18 @@ for x in loader:
     {WAITS}
     scaling.scale(x)
 """
+OF_LIBRARY = f"""
+import torch
+
+
+def run(loader):
+    scale = torch.cuda.Stream()
+    for x in loader:
+        {WAITS}
+        torch.doubled(x)
+        with torch.cuda.stream(scale):
+            x.sum()
+"""
 NO_STREAMS = "import scaling\n\ndef run(x):\n    return scaling.scale(x)\n"
 OWN = "def scale(x):\n    return x\n\ndef doubled(x):\n    return x\n"
 
@@ -76,6 +88,7 @@ OWN = "def scale(x):\n    return x\n\ndef doubled(x):\n    return x\n"
         (FUNCTION, {"doubled"}),
         (METHOD, {"scale"}),
         (SCRIPT, {"doubled"}),
+        (OF_LIBRARY, {"doubled", "scale"}),
         (NO_STREAMS, {"doubled", "scale"}),
         (OWN, {"doubled", "scale"}),
     ],

@@ -13,6 +13,7 @@ from streamlint.rules import sl502_unjoined_capture as sl502
 from streamlint.rules import sl503_capture_waits_outside as sl503
 from streamlint.trace import (
     Alloc,
+    AllocKind,
     BeginCapture,
     CudaCall,
     Doubt,
@@ -78,7 +79,7 @@ SYNCS: dict[str, Callable[[Captured], OpId]] = {
 UNSAFE: dict[str, Callable[[Captured], OpId]] = {
     "another stream": lambda p: p.sync_stream(p.side),
     "a query of another": lambda p: p.query(stream=p.side),
-    "an allocation": lambda p: p.add(Alloc(p._at(), buffer=p.buffer(), name="cudaMalloc")),
+    "an allocation": lambda p: p.add(Alloc(p._at(), buffer=p.buffer(), kind=AllocKind.CALL)),
     "a free that was seen to wait": lambda p: p.sync_device(doubts=frozenset({Doubt.OBSERVED})),
 }
 

@@ -22,6 +22,7 @@ from streamlint.rules import sl905_redundant_sync as sl905
 from streamlint.run import engine
 from streamlint.trace import (
     Alloc,
+    AllocKind,
     BufferId,
     Copy,
     CudaCall,
@@ -33,6 +34,7 @@ from streamlint.trace import (
     Launch,
     OpId,
     Origin,
+    Purpose,
     Site,
     Space,
     StreamId,
@@ -78,7 +80,7 @@ class Job(Program):
 
     def stream_ordered(self, stream: StreamId) -> BufferId:
         made = self.buffer()
-        self.add(Alloc(self.site(), buffer=made, stream=stream, name="cudaMallocAsync"))
+        self.add(Alloc(self.site(), buffer=made, stream=stream, kind=AllocKind.QUEUED))
         return made
 
     def destroy_stream(self, stream: StreamId) -> OpId:
@@ -104,7 +106,7 @@ class Job(Program):
         self.add(Launch(self.site(line), stream=stream, accesses=()))
         self.launch(stream, reads=buffer)
         self.ops[-1] = replace(self.ops[-1], at=self.site(line))
-        return self.add(SyncStream(self.site(line), stream=stream, name="item()"))
+        return self.add(SyncStream(self.site(line), stream=stream, purpose=Purpose.VALUES))
 
 
 # ----------------------------------------------------------------------------- SL203

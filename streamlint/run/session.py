@@ -328,7 +328,7 @@ class Session:
         looked at by itself.
         """
         return any(
-            name in other.body_names or any(name in decl.called for decl in relevance.all_functions(other))
+            text_order.calls(self.project, other, name)
             for other in self.project.others(self._calling(name), module.path)
             if starts.mentions_streams(self.project, other)
         )

@@ -6,18 +6,20 @@ method that no entry reached is in the text only. It counts against a finding, n
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from streamlint import ir
 from streamlint.frozen import frozen
-from streamlint.interp.facts import touching
+from streamlint.interp.facts import kinds, touching
 from streamlint.interp.facts.relevance import all_functions
 from streamlint.models import vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+    from streamlint.interp.state.project import Project
     from streamlint.source import Span
 
 
@@ -197,6 +199,30 @@ def recorded_by_others(module: ir.Module, name: str, owner: str) -> bool:
         if _does_more(function.body, name, function.params[0].name if holds else None):
             return True
     return name in module.body_names and _does_more(module.load_body(), name, None)
+
+
+def calls(project: Project, module: ir.Module, name: str) -> bool:
+    """Whether a module may call a function of this name that is no library's: not ``torch.save(state)``."""
+    bodies: list[object] = [module.load_body()] if name in module.body_names else []
+    for decl in all_functions(module):
+        if name in decl.called:
+            if (function := ir.code_of(decl)) is None:
+                return True
+            bodies.append(function.body)
+    return any(
+        isinstance(node, ir.Unread)
+        or (
+            isinstance(node, ir.Call)
+            and ir.called(node) == name
+            and kinds.dotted(project, module.name, node.func).partition(".")[0] not in _OF_LIBRARIES
+        )
+        for body in bodies
+        for node in ir.walk(body, functions=True)
+    )
+
+
+_OF_LIBRARIES = vocabulary.ROOTS | sys.stdlib_module_names
+"""A package that is not known may be the one that is checked, by the name under which it is installed."""
 
 
 def kept_as(module: ir.Module, maker: str, made: Span) -> str | None:
