@@ -19,6 +19,7 @@ class Words(NamedTuple):
     """What the index wants to know of a tree."""
 
     names: frozenset[str]
+    """All identifiers, and ``copy_(True)`` for a method that gets a flag by its place: ``x.copy_(y, True)``."""
     members: frozenset[str]
     """Those behind a dot, and strings that are identifiers."""
     called: frozenset[str]
@@ -83,7 +84,7 @@ def scan(root: ast.AST) -> Words:
     stored = frozenset(_stored(others))
     variables = stored.union(node.arg for node in others if isinstance(node, ast.arg)) - declared
     return Words(
-        frozenset(_identifiers(words | used | keywords)),
+        frozenset(_identifiers(words | used | keywords)).union(_flagged(noted)),
         frozenset(_identifiers(set(_members_of(others)))),
         frozenset(_called_by(noted)),
         frozenset(_own((*others, *noted), root)),
@@ -112,6 +113,15 @@ def _members_of(nodes: Iterable[ast.AST]) -> Iterator[str]:
 
 def _called_by(nodes: Iterable[ast.AST]) -> Iterator[str]:
     return (_last_name(node.func) for node in nodes if isinstance(node, ast.Call))
+
+
+def _flagged(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
+        match node:
+            case ast.Call(func=ast.Attribute(attr=name), args=[_, *_, ast.Constant(value=True)]):
+                yield f"{name}(True)"
+            case _:
+                pass
 
 
 def _own(nodes: Iterable[ast.AST], root: ast.AST) -> Iterator[str]:

@@ -186,7 +186,9 @@ HANDLE_METHODS = frozenset(
 """Names that only a device module has: on an unknown receiver they show it is one."""
 
 ASYNC_COPY = "non_blocking"
-"""The parameter of tensor methods that makes a copy run beside the host."""
+"""The parameter of tensor methods that makes a copy run beside the host ..."""
+ASYNC_BY_PLACE = frozenset({"copy_", "to", "cuda"})
+"""... and those that take it by its place: ``page.copy_(x, True)``, as compilers write it."""
 UNPINNED_LOADER = "DataLoader(pin_memory=False)"
 LOADED_TO_HOST = "torch.load(map_location='cpu')"
 ON_HOST = (UNPINNED_LOADER, LOADED_TO_HOST)

@@ -220,7 +220,10 @@ def _keywords() -> Iterator[str]:
                     pass
 
 
-KEYWORDS = frozenset(name for name in _keywords() if _is_compound(name)) | {torch.ASYNC_COPY}
+KEYWORDS = frozenset(
+    {name for name in _keywords() if _is_compound(name)}
+    | {torch.ASYNC_COPY, *(f"{name}(True)" for name in torch.ASYNC_BY_PLACE)}
+)
 FLAGS = KEYWORDS | _PINNED_BY.keys()
 """Parameters that tell by themselves, whatever they are given."""
 _TIED = (

@@ -61,18 +61,20 @@ def relevant(project: Project, module: ir.Module) -> Relevant:
 def _led_to(
     module: ir.Module, uses: Sequence[tuple[ir.FunctionDecl, frozenset[str]]], hot: AbstractSet[str]
 ) -> set[str]:
-    """The functions that use one of the names, and the attributes that hold what such a function gave.
+    """The functions that use one of the names, and the attributes that hold what such a function gave, or it.
 
     ``self.step = captured(self._step)`` holds a function that was defined inside of another one, which
-    ``self.step()`` runs.
+    ``self.step()`` runs; ``self.stages = [self._load, self._work]`` holds methods.
     """
     functions = hot & module.functions.keys()
+    code = functions | (hot & {name for cls in all_classes(module) for name in cls.methods})
+    telling = {f"{name}()" for name in functions} | code
     held = {
         name
         for decl, _ in uses
         if decl.name == "__init__"
         for name, sources in decl.given
-        if any(source.removesuffix("()") in functions for source in sources)
+        if not telling.isdisjoint(sources)
     }
     return held | {decl.name for decl, used in uses if not hot.isdisjoint(used)}
 
