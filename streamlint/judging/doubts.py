@@ -286,7 +286,30 @@ def _in_unrelated_threads(judged: Judged, earlier: OpId, later: OpId) -> bool:
     joins = (judged.op(number) for number in judged.numbers(Join, first=earlier, before=later))
     joined = any(isinstance(op, Join) and op.child == first for op in joins)
     # What a thread does is issued at its start in the trace, and may be issued while the next one runs.
-    return not joined and (first in starts or earlier > starts.get(second, -1))
+    apart = not joined and (first in starts or earlier > starts.get(second, -1))
+    return apart and not _was_told(judged, earlier, later)
+
+
+def _was_told(judged: Judged, earlier: OpId, later: OpId) -> bool:
+    """Whether the later thread knows that the earlier op was issued, and has waited for nothing else since.
+
+    A loop of a thread that makes a pass because somebody took what it had put into a queue, or gave something
+    back: what it does then comes after what that one had done. Not where it waits for a lock, or calls what
+    is not seen, as ``self.room.acquire()`` of a semaphore: who knows what stands behind that.
+    """
+    giver, taker = judged.op(earlier).lane, judged.op(later).lane
+    told, since = set(), None
+    for number in judged.numbers(HostSignal, HostWait, first=earlier + 1, before=later):
+        op = judged.op(number)
+        kind = judged.trace.monitors[op.monitor].kind if isinstance(op, (HostSignal, HostWait)) else None
+        if isinstance(op, HostSignal) and op.lane == giver and kind is MonitorKind.ATTRIBUTE:
+            told.add(op.monitor)
+        elif isinstance(op, HostWait) and op.lane == taker:
+            if op.monitor in told:
+                since = number
+            elif kind in (MonitorKind.LOCK, MonitorKind.FLAG):
+                since = None
+    return since is not None and not any(since < number <= later for number in judged.trace.unseen)
 
 
 def _is_handed_over(judged: Judged, problem: Problem) -> bool:

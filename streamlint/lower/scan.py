@@ -19,7 +19,7 @@ class Words(NamedTuple):
     """What the index wants to know of a tree."""
 
     names: frozenset[str]
-    """All identifiers, and ``copy_(True)`` for a method that gets a flag by its place: ``x.copy_(y, True)``."""
+    """All identifiers, and ``copy_(True)`` for a method given a flag by its place, ``x.copy_(y, True)``."""
     members: frozenset[str]
     """Those behind a dot, and strings that are identifiers."""
     called: frozenset[str]

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import classes
-from streamlint.interp.library import devices, escape, tensors
+from streamlint.interp.library import devices, escape, feeding, tensors
 from streamlint.interp.state import arguments, elements, lifetime
 from streamlint.interp.state.budgets import Most
-from streamlint.interp.state.ends import PathEnds, Returned
+from streamlint.interp.state.ends import Blocked, PathEnds, Returned
 from streamlint.interp.state.project import FRAMEWORKS
 from streamlint.interp.state.put_off import Sleeper
 from streamlint.interp.state.values import (
@@ -31,8 +31,8 @@ from streamlint.interp.state.values import (
     TupleV,
     Value,
 )
-from streamlint.models import python
-from streamlint.trace import MAIN_LANE, Callback, Join, LaneId, Spawn
+from streamlint.models import host, python
+from streamlint.trace import MAIN_LANE, Callback, Join, LaneId, MonitorKind, Spawn
 
 if TYPE_CHECKING:
     from streamlint import ir
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 _THREAD = "thread"
 _RESULT = "(result)"
 """Where a future keeps what its function returned: not a name that code can ask for."""
+_TAKES = host.WAITS[MonitorKind.QUEUE] | {"get_nowait"}
+_PUTS = host.SIGNALS[MonitorKind.QUEUE]
 MOST_WAKES = Most(3, "wakes of a thread")
 """Times that a thread is seen to take something from a queue that was empty when it came there."""
 
@@ -159,19 +161,20 @@ def _named(m: Machine, given: Value | None) -> dict[str, Value]:
     return {str(key.value): held.entries[at] for at, key in held.keys.items() if isinstance(key, ConstV)}
 
 
-class Blocked(Exception):
-    """A thread waits for a queue in which nothing is."""
-
-    def __init__(self, queue: HeapV) -> None:
-        super().__init__()
-        self.queue = queue
-
-
 def take(m: Machine, queue: HeapV, name: str) -> None:
     """Before ``q.get()``: a thread cannot go on before something is in the queue."""
     held = m.heap[queue.id]
-    if name == "get" and not held.items and not held.open and _is_in_thread(m):
+    if name not in _TAKES or not _is_in_thread(m):
+        return
+    m.drained |= {queue.id}
+    if name == "get" and not held.items and not held.open:
         raise Blocked(queue)
+
+
+def took(m: Machine, queue: HeapV, name: str, span: Span) -> None:
+    """After ``q.get()``: there is room again for who puts something there."""
+    if name in _TAKES:
+        feeding.go_on(m, queue, span)
 
 
 def _is_in_thread(m: Machine) -> bool:
@@ -181,7 +184,12 @@ def _is_in_thread(m: Machine) -> bool:
 
 def wake(m: Machine, queue: HeapV, name: str, span: Span) -> None:
     """After ``q.put(x)``: the threads that wait for it go on, from their beginning, and find it there."""
-    for sleeper in m.asleep.pop(queue.id, []) if name in ("put", "put_nowait") else ():
+    if name not in _PUTS:
+        return
+    if _is_in_thread(m):
+        m.fed |= {queue.id}
+    feeding.go_on(m, queue, span)
+    for sleeper in m.asleep.pop(queue.id, []):
         # The thread holds what it takes until it is done with it: self.tasks.put(Task(page, done))
         taken = tensors.buffers_in(m, m.heap[queue.id].items, unknown=False, objects=True)
         lifetime.escapes(m, taken, span)
@@ -204,16 +212,18 @@ def _run(
     m.emit(Spawn(m.site(span), m.lane, child=child))
     # The thread holds its arguments until it has returned, whatever the caller drops meanwhile.
     lifetime.escapes(m, tensors.buffers_in(m, [*args, *kwargs.values()], unknown=False), span)
-    lane, device = m.lane, devices.current(m)
-    m.lane = child
+    lane, device, thread_from = m.lane, devices.current(m), m.thread_from
+    m.lane, m.thread_from = child, len(m.frames)
     devices.select(m, devices.numbered(0))
     try:
         return m.python.call(m, target, args, kwargs, span)
     except (Returned, PathEnds):
         return NONE
     except Blocked as at:
+        if child in m.feeders and at.queue.id in m.feeders[child].queues:
+            return NONE
         m.asleep.setdefault(at.queue.id, []).append(Sleeper(thread, target, args, kwargs, wakes))
         return NONE
     finally:
-        m.lane = lane
+        m.lane, m.thread_from = lane, thread_from
         devices.select(m, device)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.facts import answers
-from streamlint.interp.library import callbacks, host_arrays, monitors, tensors, threads, weakly
+from streamlint.interp.library import callbacks, feeding, host_arrays, monitors, tensors, threads, weakly
 from streamlint.interp.python import (
     conditions,
     container_methods,
@@ -108,10 +108,11 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
     if "." not in path or path.startswith(
         ("itertools.", "operator.", "collections.", "queue.", "copy.", "math.")
     ):
-        result = _builtin(m, last, args, kwargs, span)
-        if path in host.QUEUES and isinstance(result, HeapV):
-            monitors.watch(m, result, MonitorKind.QUEUE, span)
-        return result
+        if path in host.QUEUES:
+            made = feeding.bounded(m, m.new_list((), kind=last), args, kwargs)
+            monitors.watch(m, made, MonitorKind.QUEUE, span)
+            return made
+        return _builtin(m, last, args, kwargs, span)
     if path == "random.choice" and args:
         return containers.index(m, args[0], m.fresh("choice", span), span)
     if path == "weakref.ref" and args:

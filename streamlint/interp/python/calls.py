@@ -311,6 +311,7 @@ def call_method(
                     threads.take(m, receiver, name)
                 found = container_methods.method(m, receiver, name, args, kwargs, span)
                 if receiver.id in m.monitors:
+                    threads.took(m, receiver, name, span)
                     threads.wake(m, receiver, name, span)
                 found = found or torch_modules.of_object(m, receiver, name, args)
                 return found or unresolved.opaque(m, name, [receiver, *args], kwargs, span)

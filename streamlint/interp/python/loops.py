@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.library import escape
+from streamlint.interp.library import escape, feeding
 from streamlint.interp.python import alike, binding, conditions, containers, expr, objects, stmt, walks
 from streamlint.interp.state import arrangement, counted, elements, lifetime, loop_steps
-from streamlint.interp.state.ends import Jumped, PathEnds, Returned
+from streamlint.interp.state.ends import Blocked, Jumped, PathEnds, Returned
 from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.values import NONE, ConstV, GeneratorV, HeapV, Value
 from streamlint.models import vocabulary
@@ -16,6 +16,8 @@ from streamlint.trace import Doubt, Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from typing_extensions import Self
 
     from streamlint.interp.state.arrangement import Arrangement
     from streamlint.interp.state.machine import Machine
@@ -41,12 +43,15 @@ def run_for(m: Machine, s: ir.For) -> None:
     filling, endless = m.filling, m.endless
     try:
         with lifetime.holding(m, source):
-            if elements.listed(m, source) is None:
+            if elements.listed(m, source) is not None:
+                if not _walk(m, s, source):
+                    return
+            else:
                 m.endless += 1
                 m.filling = alike.now(m) if filling is None else filling
-            for item in _turns(m, s, source):
-                binding.walk(m, s.target, item)
-                if not _pass(m, s.body):
+                with _Fed(m, s, source) as fed:
+                    fed.goes_on = _walk(m, s, source, fed)
+                if not fed.goes_on:
                     return
     finally:
         m.loops -= 1
@@ -55,6 +60,35 @@ def run_for(m: Machine, s: ir.For) -> None:
             containers.filled(m)
         m.filling, m.endless = filling, endless
     stmt.run_block(m, s.orelse)
+
+
+def _walk(m: Machine, s: ir.For, source: Value, fed: _Fed | None = None) -> bool:
+    """Makes the passes; false if the loop was left by ``break``."""
+    for item in _turns(m, s, source):
+        binding.walk(m, s.target, item)
+        if not _pass(m, s.body):
+            return False
+        if fed is not None and fed.is_enough():
+            break
+    return True
+
+
+def make_pass(m: Machine, s: ir.For | ir.While, source: Value, turn: int) -> bool:
+    """One more pass of a loop of unknown length, by its number; false if the loop was left."""
+    loop_steps.enter(m)
+    m.endless += 1
+    try:
+        if isinstance(s, ir.For):
+            step = objects.following(m, source)
+            at = s.iter.span
+            item = m.python.call(m, step, [], {}, at) if step else containers.nth(m, source, turn, at)
+            binding.walk(m, s.target, item)
+        elif not conditions.holds(m, s.test, want=True):
+            return False
+        return _pass(m, s.body)
+    finally:
+        m.loops -= 1
+        m.endless -= 1
 
 
 def _turns(m: Machine, s: ir.For, source: Value) -> Iterator[Value]:
@@ -186,6 +220,29 @@ class _LoopLeft(Exception):
     """``break`` or ``return`` out of a loop over a generator."""
 
 
+class _Fed:
+    """A loop of unknown length; that of a thread which feeds queues goes on later: ``library/feeding.py``."""
+
+    def __init__(self, m: Machine, s: ir.For | ir.While, source: Value = NONE) -> None:
+        self.m, self.s, self.source = m, s, source
+        self.done, self.goes_on = 0, True
+
+    def __enter__(self) -> Self:
+        self.before = self.m.fed, self.m.drained
+        self.m.fed = self.m.drained = frozenset()
+        return self
+
+    def is_enough(self) -> bool:
+        """After a pass: whether the thread waits now."""
+        self.done += 1
+        return feeding.is_waiting(self.m)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self.goes_on and (kind is None or issubclass(kind, Blocked)):
+            feeding.note(self.m, self.s, self.source, self.done + (kind is not None))
+        self.m.fed, self.m.drained = self.before
+
+
 class _Passes:
     """The streams and events that each pass of a loop used: what passes left out might have ordered."""
 
@@ -218,7 +275,9 @@ def run_while(m: Machine, s: ir.While) -> None:
     loop_steps.enter(m)
     m.endless += 1
     try:
-        if not _while(m, s):
+        with _Fed(m, s) as fed:
+            fed.goes_on = _while(m, s, fed)
+        if not fed.goes_on:
             return
     finally:
         m.loops -= 1
@@ -226,7 +285,7 @@ def run_while(m: Machine, s: ir.While) -> None:
     stmt.run_block(m, s.orelse)
 
 
-def _while(m: Machine, s: ir.While) -> bool:
+def _while(m: Machine, s: ir.While, fed: _Fed) -> bool:
     """Runs the passes; false if the loop was left by ``break``."""
     endless = isinstance(s.test, ir.Const)
     if m.lanes > 1 and not endless and _is_idle(s):
@@ -250,6 +309,8 @@ def _while(m: Machine, s: ir.While) -> bool:
             return False
         passes.end()
         done += 1
+        if fed.is_enough():
+            return True
     # The loop is left with its test false: ``while not e.query(): pass`` ends synchronized.
     if not endless and conditions.holds(m, s.test, want=False):
         raise PathEnds

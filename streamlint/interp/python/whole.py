@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from streamlint.interp.python import binding, calls, expr, functions, objects, stream_sources
+from streamlint.interp.python import binding, calls, expr, functions, loops, objects, stream_sources
 from streamlint.interp.state.python import Python
 
 PYTHON: Final = Python(
@@ -12,6 +12,7 @@ PYTHON: Final = Python(
     evaluate=expr.evaluate,
     attribute=objects.attribute,
     run_generator=functions.run_generator,
+    make_pass=loops.make_pass,
     module_name=binding.module_name,
     stream_of=stream_sources.of_symbol,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from streamlint.interp.state.values import Value
+    from streamlint.interp.state.values import HeapV, Value
 
 
 class Cut(Exception):
@@ -28,3 +28,11 @@ class Jumped(Exception):
     def __init__(self, kind: str) -> None:
         super().__init__()
         self.kind = kind
+
+
+class Blocked(Exception):
+    """A thread waits for a queue in which nothing is."""
+
+    def __init__(self, queue: HeapV) -> None:
+        super().__init__()
+        self.queue = queue

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     from streamlint import ir
     from streamlint.interp.state.frames import Driven
-    from streamlint.interp.state.put_off import Applied, Guess, Sleeper
+    from streamlint.interp.state.put_off import Applied, Feeder, Guess, Sleeper
     from streamlint.interp.state.scope import Scope, Target
     from streamlint.interp.state.symbols import Symbol
     from streamlint.models.schema import Lib
@@ -189,6 +189,13 @@ class Path:
     """How many groups of communication have been started ..."""
     grouped: list[Launch] = field(default_factory=list)
     """... and what was called in them: ``interp/library/grouped.py``."""
+    feeders: dict[LaneId, Feeder] = field(default_factory=dict)
+    """Loops of threads that go on when others use their queues: ``library/feeding.py``."""
+    fed: frozenset[int] = frozenset()
+    drained: frozenset[int] = frozenset()
+    """Queues that the innermost loop of unknown length of the running thread has filled, and taken from."""
+    thread_from: int = 0
+    """How many functions were open when the running thread began."""
     hooks: dict[tuple[str, Symbol], list[FuncV | PartialV]] = field(default_factory=dict)
     """Functions that PyTorch calls, by the method that took them and what it was called on."""
     saving: tuple[Value, Value] | None = None

@@ -9,8 +9,13 @@ from streamlint.interp.state.values import Flavor
 from streamlint.trace import Evidence
 
 if TYPE_CHECKING:
+    from streamlint import ir
+    from streamlint.interp.state.frames import Frame
     from streamlint.interp.state.symbols import Symbol
-    from streamlint.interp.state.values import FuncV, HeapV, StreamV, SymV, Value
+    from streamlint.interp.state.values import DeviceV, FuncV, HeapV, StreamV, SymV, Value
+    from streamlint.models.schema import Lib
+    from streamlint.source import Span
+    from streamlint.trace import DeviceId, LaneId
 
 
 @frozen()
@@ -45,3 +50,24 @@ class Sleeper:
     args: list[Value]
     kwargs: dict[str, Value]
     wakes: int = 0
+
+
+@frozen(eq=False)
+class Feeder:
+    """A loop of a thread that feeds queues, or is fed by some, after the passes that it has made."""
+
+    loop: ir.For | ir.While
+    source: Value
+    """What it walks."""
+    turn: int
+    """The number of the next pass."""
+    frames: tuple[Frame, ...]
+    """The functions of the thread, the innermost with the loop, as the last pass left them ..."""
+    calls: tuple[Span, ...]
+    streams: tuple[tuple[tuple[Lib, DeviceId, LaneId], StreamV], ...]
+    device: DeviceV
+    """... and the streams and the device that were current."""
+    queues: frozenset[int]
+    """Those that it uses, by their numbers on the heap."""
+    passes: int = 0
+    """How many it has made because of others."""

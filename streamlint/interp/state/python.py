@@ -28,6 +28,8 @@ class Python:
     """Reads an attribute, which may be a property."""
     run_generator: Callable[[Machine, GeneratorV, Callable[[Value], Value], Span], None]
     """Runs the body of a generator, and something at each of its yields."""
+    make_pass: Callable[[Machine, ir.For | ir.While, Value, int], bool]
+    """Makes one more pass of a loop, by its number; false if the loop was left."""
     module_name: Callable[[Machine, str, str], Value]
     """A module's variable, which is evaluated when it is first needed."""
     stream_of: Callable[[Machine, Symbol], StreamV | EventV | None]

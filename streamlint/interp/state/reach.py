@@ -162,6 +162,8 @@ def _roots(m: Machine) -> Iterator[Value]:
         while env is not None:
             yield from env.names.values()
             env = env.parent
+    going_on = (frame for feeder in m.feeders.values() for frame in feeder.frames)
+    yield from (value for frame in going_on for value in frame.env.names.values())
     yield from (frame.result for frame in m.frames if frame.result is not None)
     yield from m.life.held
     yield from m.life.kept
