@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamlint.judging import blocking, evidence
+from streamlint.judging import blocking, evidence, threads
 from streamlint.judging.edges import stream_key
 from streamlint.judging.responsibility import answered, is_of_caller
 from streamlint.order.hb import Verdict
@@ -20,12 +20,8 @@ from streamlint.trace import (
     Event,
     Free,
     HostAccess,
-    HostSignal,
-    HostWait,
-    Join,
     KeepAlive,
     Launch,
-    MonitorKind,
     Op,
     OpId,
     Origin,
@@ -35,7 +31,6 @@ from streamlint.trace import (
     Record,
     Role,
     StreamKind,
-    SyncDevice,
     SyncEvent,
     SyncStream,
     Wait,
@@ -47,9 +42,6 @@ if TYPE_CHECKING:
 
     from streamlint.interp.entries.runs import Run
     from streamlint.rules.base import Judged, Problem
-
-
-_HOST_SYNCS = (SyncStream, SyncEvent, SyncDevice)
 
 
 def settle(problem: Problem, judged: Judged, run: Run, paths: Sequence[Judged]) -> Problem:
@@ -73,10 +65,7 @@ def settle(problem: Problem, judged: Judged, run: Run, paths: Sequence[Judged]) 
         doubts |= barriers_between(judged, problem.earlier, problem.later)
     if _uses_signals(judged) or _signalled_elsewhere(problem, judged, paths):
         doubts.add(Doubt.SIGNAL)
-    if _told_by_callback(judged, problem.earlier, problem.later):
-        doubts.add(Doubt.THREADS)
-    if _in_unrelated_threads(judged, problem.earlier, problem.later) and not _is_handed_over(judged, problem):
-        doubts.add(Doubt.THREADS)
+    doubts |= threads.doubts_of(judged, problem)
     if not doubts & {Doubt.SOME_PATHS, Doubt.ESCAPE} and _ordered_elsewhere(problem, judged, paths):
         doubts.add(Doubt.SOME_PATHS)
     return replace(problem, doubts=frozenset(doubts))
@@ -119,8 +108,9 @@ def guessed(judged: Judged, problem: Problem) -> set[Doubt]:
     """
     if problem.earlier is None:
         return set()
-    both = judged.op(problem.earlier).doubts & judged.op(problem.later).doubts
-    if Doubt.OPAQUE in both or _is_sent_and_kept(judged, problem):
+    earlier, later = judged.op(problem.earlier), judged.op(problem.later)
+    both = Doubt.OPAQUE in earlier.doubts & later.doubts and not _have_changed_places(earlier, later)
+    if both or _is_sent_and_kept(judged, problem):
         return {Doubt.GUESSED}
     if judged.trace.provenance is Provenance.OBSERVED:
         return set()
@@ -130,6 +120,18 @@ def guessed(judged: Judged, problem: Problem) -> set[Doubt]:
     used = evidence.memory_of(judged, problem) if any(isinstance(op, Launch) for op in calls) else []
     on_host = bool(used) and all(judged.trace.buffers[number].space.on_host for number in used)
     return {Doubt.GUESSED} if on_host else set()
+
+
+def _have_changed_places(earlier: Op, later: Op) -> bool:
+    """Whether two kernels of unseen code get the same arrays, some at other places: ``old, new = new, old``.
+
+    A kernel gives nothing back, so the first one writes one of them, and the second one uses that.
+    """
+    if not isinstance(earlier, Launch) or not isinstance(later, Launch):
+        return False
+    first, second = ([access.buffer for access in op.accesses] for op in (earlier, later))
+    whole = all(access.mode.writes and not access.region for access in (*earlier.accesses, *later.accesses))
+    return whole and first != second and set(first) == set(second) and len(first) == len(set(first)) > 1
 
 
 def _is_sent_and_kept(judged: Judged, problem: Problem) -> bool:
@@ -271,81 +273,6 @@ def _is_of_caller(judged: Judged, earlier: Op, later: Op) -> bool:
 def _is_prepared(later: Op, run: Run) -> bool:
     """Whether an op belongs to a call that does nothing without those before it."""
     return run.entry.needs_earlier and later.at.call == len(run.entry.outside_calls)
-
-
-def _in_unrelated_threads(judged: Judged, earlier: OpId, later: OpId) -> bool:
-    """Whether two threads issued the pair, and the earlier op was not issued before the later one's start.
-
-    Locks, queues and flags order threads; they are not followed.
-    """
-    lanes = {judged.op(earlier).lane, judged.op(later).lane}
-    starts = judged.index.starts
-    if len(lanes) == 1 or lanes.isdisjoint(starts):
-        return False
-    first, second = judged.op(earlier).lane, judged.op(later).lane
-    joins = (judged.op(number) for number in judged.numbers(Join, first=earlier, before=later))
-    joined = any(isinstance(op, Join) and op.child == first for op in joins)
-    # What a thread does is issued at its start in the trace, and may be issued while the next one runs.
-    apart = not joined and (first in starts or earlier > starts.get(second, -1))
-    return apart and not _was_told(judged, earlier, later)
-
-
-def _was_told(judged: Judged, earlier: OpId, later: OpId) -> bool:
-    """Whether the later thread knows that the earlier op was issued, and has waited for nothing else since.
-
-    A loop of a thread that makes a pass because somebody took what it had put into a queue, or gave something
-    back: what it does then comes after what that one had done. Not where it waits for a lock, or calls what
-    is not seen, as ``self.room.acquire()`` of a semaphore: who knows what stands behind that.
-    """
-    giver, taker = judged.op(earlier).lane, judged.op(later).lane
-    told, since = set(), None
-    for number in judged.numbers(HostSignal, HostWait, first=earlier + 1, before=later):
-        op = judged.op(number)
-        kind = judged.trace.monitors[op.monitor].kind if isinstance(op, (HostSignal, HostWait)) else None
-        if isinstance(op, HostSignal) and op.lane == giver and kind is MonitorKind.ATTRIBUTE:
-            told.add(op.monitor)
-        elif isinstance(op, HostWait) and op.lane == taker:
-            if op.monitor in told:
-                since = number
-            elif kind in (MonitorKind.LOCK, MonitorKind.FLAG):
-                since = None
-    return since is not None and not any(since < number <= later for number in judged.trace.unseen)
-
-
-def _is_handed_over(judged: Judged, problem: Problem) -> bool:
-    """Whether one thread made the memory, worked on it and put it into a queue from which the other takes it.
-
-    ``batch = host.to("cuda", non_blocking=True); queue.put(batch)``: the copy was issued before anybody could
-    get the batch. Not if the thread waits on the host for anything in between.
-    """
-    assert problem.earlier is not None
-    giver, taker = judged.op(problem.earlier).lane, judged.op(problem.later).lane
-    made = (judged.op(number) for number in judged.numbers(Alloc, before=problem.earlier + 1))
-    if not any(op.buffer == problem.buffer and op.lane == giver for op in made if isinstance(op, Alloc)):
-        return False
-    between = [
-        judged.op(number)
-        for number in judged.numbers(
-            HostSignal, HostWait, *_HOST_SYNCS, first=problem.earlier + 1, before=problem.later
-        )
-    ]
-    if any(isinstance(op, _HOST_SYNCS) and op.lane == giver for op in between):
-        return False
-    given = {op.monitor for op in between if isinstance(op, HostSignal) and op.lane == giver}
-    taken = {op.monitor for op in between if isinstance(op, HostWait) and op.lane == taker}
-    return any(judged.trace.monitors[one].kind is MonitorKind.QUEUE for one in given & taken)
-
-
-def _told_by_callback(judged: Judged, earlier: OpId, later: OpId) -> bool:
-    """Whether a host function in a stream did it, and the other thread then waits for a lock or a queue.
-
-    ``def arrived(_): ready.put(buffer)``: what ``ready.get()`` gives, the function has filled.
-    """
-    first, second = judged.op(earlier), judged.op(later)
-    if not isinstance(first, HostAccess) or judged.stream_at(first) is None:
-        return False
-    waits = map(judged.op, judged.numbers(HostWait, first=earlier + 1, before=later))
-    return any(op.lane == second.lane for op in waits)
 
 
 def _uses_signals(judged: Judged) -> bool:

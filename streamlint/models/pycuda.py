@@ -41,6 +41,7 @@ _KERNEL = Uses(stream="stream", packed=("args",), code="source")
 _DEFAULT = replace(_KERNEL, stream=None)
 _GET = Copies("ary", "self", "stream", blocking=True, unless="async_", makes=Space.PAGEABLE)
 _SET = Copies("self", "ary", "stream", blocking=True, unless="async_")
+_FETCHED = Copies("", "devptr", None, blocking=True, makes=Space.PAGEABLE)
 _FILLED = Allocates(Space.DEVICE, filled=True)
 
 
@@ -98,6 +99,9 @@ PYCUDA = Framework(
         *_copy("memcpy_dtoh", "dest src"),
         *_copy("memcpy_dtod", "dest src size", "size"),
         *_copy("memcpy_peer", "dest src size dest_context src_context", "size"),
+        Api("to_device", "bo", (Copies("", "bo", None, blocking=True, makes=Space.DEVICE),)),
+        Api("from_device", "devptr shape dtype order", (_FETCHED,)),
+        Api("from_device_like", "devptr other_ary", (_FETCHED,)),
         *_set("memset_d8", "dest data size"),
         *_set("memset_d16", "dest data size"),
         *_set("memset_d32", "dest data size"),

@@ -1,0 +1,107 @@
+"""What speaks against a pair of operations that two threads have issued."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.trace import (
+    Alloc,
+    Doubt,
+    HostAccess,
+    HostSignal,
+    HostWait,
+    Join,
+    MonitorKind,
+    OpId,
+    SyncDevice,
+    SyncEvent,
+    SyncStream,
+)
+
+if TYPE_CHECKING:
+    from streamlint.rules.base import Judged, Problem
+
+_HOST_SYNCS = (SyncStream, SyncEvent, SyncDevice)
+
+
+def doubts_of(judged: Judged, problem: Problem) -> set[Doubt]:
+    """The doubt about a pair that other threads, or what they wait for, may have ordered."""
+    assert problem.earlier is not None
+    apart = _in_unrelated_threads(judged, problem.earlier, problem.later)
+    told = _told_by_callback(judged, problem.earlier, problem.later)
+    return {Doubt.THREADS} if told or (apart and not _is_handed_over(judged, problem)) else set()
+
+
+def _in_unrelated_threads(judged: Judged, earlier: OpId, later: OpId) -> bool:
+    """Whether two threads issued the pair, and the earlier op was not issued before the later one's start.
+
+    Locks, queues and flags order threads; they are not followed.
+    """
+    lanes = {judged.op(earlier).lane, judged.op(later).lane}
+    starts = judged.index.starts
+    if len(lanes) == 1 or lanes.isdisjoint(starts):
+        return False
+    first, second = judged.op(earlier).lane, judged.op(later).lane
+    joins = (judged.op(number) for number in judged.numbers(Join, first=earlier, before=later))
+    joined = any(isinstance(op, Join) and op.child == first for op in joins)
+    # What a thread does is issued at its start in the trace, and may be issued while the next one runs.
+    apart = not joined and (first in starts or earlier > starts.get(second, -1))
+    return apart and not _was_told(judged, earlier, later)
+
+
+def _was_told(judged: Judged, earlier: OpId, later: OpId) -> bool:
+    """Whether the later thread knows that the earlier op was issued, and has waited for nothing else since.
+
+    A loop of a thread that makes a pass because somebody took what it had put into a queue, or gave something
+    back: what it does then comes after what that one had done. Not where it waits for a lock, or calls what
+    is not seen, as ``self.room.acquire()`` of a semaphore: who knows what stands behind that.
+    """
+    giver, taker = judged.op(earlier).lane, judged.op(later).lane
+    told, since = set(), None
+    for number in judged.numbers(HostSignal, HostWait, first=earlier + 1, before=later):
+        op = judged.op(number)
+        kind = judged.trace.monitors[op.monitor].kind if isinstance(op, (HostSignal, HostWait)) else None
+        if isinstance(op, HostSignal) and op.lane == giver and kind is MonitorKind.ATTRIBUTE:
+            told.add(op.monitor)
+        elif isinstance(op, HostWait) and op.lane == taker:
+            if op.monitor in told:
+                since = number
+            elif kind in (MonitorKind.LOCK, MonitorKind.FLAG):
+                since = None
+    return since is not None and not any(since < number <= later for number in judged.trace.unseen)
+
+
+def _is_handed_over(judged: Judged, problem: Problem) -> bool:
+    """Whether one thread made the memory, worked on it and put it into a queue from which the other takes it.
+
+    ``batch = host.to("cuda", non_blocking=True); queue.put(batch)``: the copy was issued before anybody could
+    get the batch. Not if the thread waits on the host for anything in between.
+    """
+    assert problem.earlier is not None
+    giver, taker = judged.op(problem.earlier).lane, judged.op(problem.later).lane
+    made = (judged.op(number) for number in judged.numbers(Alloc, before=problem.earlier + 1))
+    if not any(op.buffer == problem.buffer and op.lane == giver for op in made if isinstance(op, Alloc)):
+        return False
+    between = [
+        judged.op(number)
+        for number in judged.numbers(
+            HostSignal, HostWait, *_HOST_SYNCS, first=problem.earlier + 1, before=problem.later
+        )
+    ]
+    if any(isinstance(op, _HOST_SYNCS) and op.lane == giver for op in between):
+        return False
+    given = {op.monitor for op in between if isinstance(op, HostSignal) and op.lane == giver}
+    taken = {op.monitor for op in between if isinstance(op, HostWait) and op.lane == taker}
+    return any(judged.trace.monitors[one].kind is MonitorKind.QUEUE for one in given & taken)
+
+
+def _told_by_callback(judged: Judged, earlier: OpId, later: OpId) -> bool:
+    """Whether a host function in a stream did it, and the other thread then waits for a lock or a queue.
+
+    ``def arrived(_): ready.put(buffer)``: what ``ready.get()`` gives, the function has filled.
+    """
+    first, second = judged.op(earlier), judged.op(later)
+    if not isinstance(first, HostAccess) or judged.stream_at(first) is None:
+        return False
+    waits = map(judged.op, judged.numbers(HostWait, first=earlier + 1, before=later))
+    return any(op.lane == second.lane for op in waits)
