@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from streamlint.interp.entries import starts
 from streamlint.interp.entries.construction import Construction
+from streamlint.interp.python import functions
 from streamlint.run import engine
 from streamlint.run.session import Session
 from streamlint.trace import StreamKind, Trace
 from tests.test_tree import written
 
-IDIOMS = Path(__file__).parent.parent / "fixtures" / "idioms"
+if TYPE_CHECKING:
+    from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.values import FuncV, Value
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+IDIOMS = FIXTURES / "idioms"
 
 CLASS = """\
 import torch
@@ -86,8 +93,14 @@ def test_a_setter_of_streams_is_paired_with_what_uses_them(tmp_path: Path) -> No
     assert "Table.use, then total" in traces(file)
 
 
-@pytest.mark.parametrize("name", [path.name for path in sorted(IDIOMS.glob("i*.py"))])
-def test_continuing_from_a_copy_is_as_running_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+CLASSES = [
+    *sorted(IDIOMS.glob("i*.py")),
+    *(path for path in sorted((FIXTURES / "torch").glob("*.py")) if path.read_text().count("\nclass ") > 4),
+]
+
+
+@pytest.mark.parametrize("path", CLASSES, ids=[path.stem for path in CLASSES])
+def test_continuing_from_a_copy_is_as_running_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept: list[object] = []
     keep = Construction._keep
 
@@ -96,7 +109,51 @@ def test_continuing_from_a_copy_is_as_running_again(name: str, monkeypatch: pyte
         keep(self, *what)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Construction, "_keep", noting)
-    copied = traces(IDIOMS / name)
+    copied = traces(path)
     monkeypatch.setattr(Construction, "_keep", lambda *_: None)
     # Where nothing was kept, there is nothing to compare.
-    assert not kept or traces(IDIOMS / name) == copied
+    assert not kept or traces(path) == copied
+
+
+CHOOSING = """\
+import torch
+
+class Sender:
+    def __init__(self, aside: bool):
+        self.side = torch.cuda.Stream() if aside else None
+        self.page = torch.empty(8, pin_memory=True)
+
+    def send(self, x: torch.Tensor, fast: bool):
+        if self.side is not None:
+            self.side.wait_stream(torch.cuda.current_stream())
+        assert fast
+        with torch.cuda.stream(self.side):
+            self.page.copy_(x, non_blocking=True)
+
+    def total(self):
+        return self.page.sum()
+
+    def last(self):
+        return self.page[-1]
+"""
+
+
+def test_the_beginning_of_a_path_is_run_once_for_each_way_through_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs: list[tuple[str, tuple[int, ...]]] = []
+    run = functions.run_function
+
+    def noting(m: Machine, func: FuncV, *rest: object) -> Value:
+        before = m.oracle.chosen
+        try:
+            return run(m, func, *rest)  # type: ignore[arg-type]
+        finally:
+            if m.call < 2:
+                runs.append((func.function.qualname, (*before, -1, *m.oracle.chosen)))
+
+    monkeypatch.setattr(functions, "run_function", noting)
+    (file,) = written(tmp_path, {"sender.py": CHOOSING})
+    assert {"Sender.send", "Sender.send, then total", "Sender.send, then last"} <= traces(file).keys()
+    assert len({way for name, way in runs if name == "Sender.__init__"}) == 2
+    assert len(runs) == len(set(runs))

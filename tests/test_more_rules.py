@@ -434,7 +434,7 @@ COLLECTIVE = """\
         ("async_op=True", True),
         ("dist.ReduceOp.SUM, group, True", True),
         ("group=group, async_op=True", True),
-        ("async_op=flag", False),
+        ("async_op=flag", True),
         ("async_op=False", False),
         ("group=group", False),
     ],

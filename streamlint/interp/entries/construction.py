@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from streamlint import ir
@@ -21,12 +22,11 @@ from streamlint.interp.state.values import (
 from streamlint.trace import Copy, HostEffect, Purpose, Role, Space, SyncDevice
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from streamlint.interp.entries.repetition import State
-    from streamlint.interp.state.decisions import Decision
+    from streamlint.interp.state.decisions import Oracle
     from streamlint.interp.state.machine import Machine
-    from streamlint.interp.state.symbols import Symbol
     from streamlint.trace import Op
 
 
@@ -37,19 +37,22 @@ CONSTRUCTION_STEPS = Most(4_000, "constructions")
 
 
 @frozen()
-class _Kept:
-    """What a constructor, or a call after it, left behind, and the decisions that led there."""
+class _Begun:
+    """What the beginning of a path left: the constructor alone, or with a first call of a method."""
 
     made: HeapV
-    index: State
-    """The object's numbers and flags after the constructor."""
-    state: dict[str, object]
-    taken: tuple[Decision, ...]
-    memo: dict[Symbol, int]
+    before: State | None = None
+    """The object's numbers and flags before the call."""
+    ended: bool = False
+    """Whether the call ended the path: ``assert self.stream is not None``."""
 
-    @property
-    def chosen(self) -> tuple[int, ...]:
-        return tuple(decision.chosen for decision in self.taken)
+
+@frozen()
+class _Kept:
+    begun: _Begun
+    state: dict[str, object]
+    oracle: Oracle
+    """The answers that led there."""
 
 
 @dataclass(slots=True)
@@ -59,33 +62,27 @@ class Construction:
     The constructor runs in the first path, and where it does not come to its end (``if self.layers is None:
     return``) again with other answers, until it does. Later paths that decide alike in it continue from a
     copy of what it left: the constructor of a large class costs more than most of its methods. So do those
-    that also begin with the same call of a method.
+    that also begin with the same call of a method, and decide alike in that.
     """
 
     cls: ir.ClassDecl
-    _kept: dict[ir.FunctionDecl | None, _Kept] = field(default_factory=dict)
+    _kept: dict[ir.FunctionDecl | None, list[_Kept]] = field(default_factory=dict)
     """By the method that was called; None for the constructor alone."""
     _last: Machine | None = field(default=None, repr=False)
 
     def make(self, m: Machine) -> HeapV:
         """An object at the start of a path; what the constructor queued is complete afterwards."""
         self._begin(m)
-        made = self._made(m)
-        _complete(m, self.cls)
-        return made
+        return self._complete(m)
 
     def make_and_call(self, m: Machine, decl: ir.FunctionDecl) -> tuple[HeapV, State]:
         """An object after a first call of a method, and what its numbers and flags were before."""
         self._begin(m)
-        kept = self._again(m, decl)
-        if kept is not None:
-            return kept.made, kept.index
-        made = self._made(m)
-        _complete(m, self.cls)
-        index = repetition.state(m, made)
-        unseen_caller.call_outside(m, FuncV(decl, None, made), 1)
-        self._keep(m, decl, made, index)
-        return made, index
+        begun = self._after(m, decl, partial(self._call, m, decl))
+        if begun.ended:
+            raise PathEnds
+        assert begun.before is not None
+        return begun.made, begun.before
 
     def _begin(self, m: Machine) -> None:
         if self._last is not None and self._last.rebound:
@@ -93,36 +90,60 @@ class Construction:
             self._kept.clear()
         self._last = m
 
-    def _made(self, m: Machine) -> HeapV:
-        kept = self._again(m, None)
-        if kept is not None:
-            return kept.made
+    def _complete(self, m: Machine) -> HeapV:
+        made = self._after(m, None, partial(self._make, m)).made
+        if not any(_is_download(m, op) for op in m.ops):
+            for device in dict.fromkeys(stream.device for stream in m.streams.values()):
+                site = m.site(self.cls.span)
+                m.emit(
+                    SyncDevice(
+                        site, m.lane, role=Role.SET_UP, device=device, name="set up", purpose=Purpose.ASIDE
+                    )
+                )
+        # Else the object stands for a result on its way to the host; its methods wait for it.
+        return made
+
+    def _make(self, m: Machine) -> _Begun:
         before = snapshots.take(m)
         made, whole = _construct(m, self.cls)
         if not whole and not m.oracle.forced:
             made = _with_other_answers(m, self.cls, before)
         m.rebound = False
-        self._keep(m, None, made, repetition.state(m, made))
-        return made
+        return _Begun(made)
 
-    def _keep(self, m: Machine, decl: ir.FunctionDecl | None, made: HeapV, index: State) -> None:
+    def _call(self, m: Machine, decl: ir.FunctionDecl) -> _Begun:
+        made = self._complete(m)
+        before = repetition.state(m, made)
+        try:
+            unseen_caller.call_outside(m, FuncV(decl, None, made), 1)
+        except PathEnds:
+            return _Begun(made, before, ended=True)
+        return _Begun(made, before)
+
+    def _after(self, m: Machine, decl: ir.FunctionDecl | None, run: Callable[[], _Begun]) -> _Begun:
+        """Runs the beginning of a path, or continues from a copy of what it left on another path."""
+        kept = self._again(m, decl)
+        if kept is not None:
+            return kept.begun
+        begun = run()
         # What leaves a context that is open (`self.context.__enter__()`) belongs to this path alone.
-        if not m.oracle.forced and not m.entered and not m.rebound and m.watch is None:
-            self._kept[decl] = _Kept(
-                made, index, snapshots.take(m), tuple(m.oracle.taken), dict(m.oracle.memo)
-            )
+        if not m.entered and not m.rebound and m.watch is None:
+            self._keep(decl, _Kept(begun, snapshots.take(m), m.oracle.so_far()))
+        return begun
+
+    def _keep(self, decl: ir.FunctionDecl | None, kept: _Kept) -> None:
+        self._kept.setdefault(decl, []).append(kept)
 
     def _again(self, m: Machine, decl: ir.FunctionDecl | None) -> _Kept | None:
-        kept = self._kept.get(decl)
         # Who looks on wants to see all of it.
-        if m.watch is not None or kept is None or m.oracle.forced[: len(kept.taken)] not in ((), kept.chosen):
+        known = self._kept.get(decl, ()) if m.watch is None else ()
+        kept = next((each for each in known if m.oracle.comes_by(each.oracle)), None)
+        if kept is None:
             return None
         snapshots.restore(m, kept.state)
         # What belongs to no function is said to be the entry's: what its caller did before.
         m.ops[:] = [op if op.at.calls else replace(op, at=replace(op.at, function=m.entry)) for op in m.ops]
-        m.oracle.taken[:] = kept.taken
-        for key, chosen in kept.memo.items():
-            m.oracle.answer(key, chosen)
+        m.oracle.go_on_from(kept.oracle)
         return kept
 
 
@@ -191,23 +212,6 @@ def _begin_again(
     constructed = _construct(m, cls)
     m.oracle.forced = ()
     return constructed
-
-
-def _complete(m: Machine, cls: ir.ClassDecl) -> None:
-    if any(_is_download(m, op) for op in m.ops):
-        # The object stands for a result on its way to the host; its methods wait for it.
-        return
-    for device in dict.fromkeys(stream.device for stream in m.streams.values()):
-        m.emit(
-            SyncDevice(
-                m.site(cls.span),
-                m.lane,
-                role=Role.SET_UP,
-                device=device,
-                name="set up",
-                purpose=Purpose.ASIDE,
-            )
-        )
 
 
 def _is_download(m: Machine, op: Op) -> bool:

@@ -101,6 +101,26 @@ class Oracle:
                 pass
 
     @property
+    def chosen(self) -> tuple[int, ...]:
+        return tuple(decision.chosen for decision in self.taken)
+
+    def so_far(self) -> Oracle:
+        """A copy that stands for this point of the path."""
+        given = self.forced[: len(self.taken)]
+        return Oracle(given, self.taken.copy(), self.memo.copy(), self.absent.copy(), self.flipped.copy())
+
+    def comes_by(self, earlier: Oracle) -> bool:
+        """Whether the path, at its start, is one that comes by the point of another path."""
+        return self.forced == earlier.forced or self.forced[: len(earlier.taken)] == earlier.chosen
+
+    def go_on_from(self, earlier: Oracle) -> None:
+        """Has answered what was answered until a point which this path comes by."""
+        self.taken[:] = earlier.taken
+        self.memo.update(earlier.memo)
+        self.absent |= earlier.absent
+        self.flipped.update(earlier.flipped)
+
+    @property
     def path(self) -> tuple[str, ...]:
         return tuple(_told(decision) for decision in self.taken)
 

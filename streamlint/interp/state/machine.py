@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NoReturn
 
 from streamlint.interp.state import bounded, selected, symbols
+from streamlint.interp.state.budgets import LIMITS
 from streamlint.interp.state.ends import Cut
 from streamlint.interp.state.lives import in_pinned_pool
 from streamlint.interp.state.path import Path
@@ -74,6 +75,8 @@ class Machine(Path):
     default_stream: StreamKind = StreamKind.LEGACY
     frames: list[Frame] = field(default_factory=list)
     watch: Watch | None = None
+    most_steps: int = LIMITS.path_steps
+    most_ops: int = LIMITS.path_ops
 
     # ------------------------------------------------------------------ budgets and places
 

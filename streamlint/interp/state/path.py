@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from streamlint.interp.state.budgets import LIMITS
 from streamlint.interp.state.captures import Captures, Recording
 from streamlint.interp.state.forms import Forms
 from streamlint.interp.state.lives import Lifetimes
@@ -221,5 +220,3 @@ class Path:
     """How each function writes it, and at which op: ``state/spelling.py``."""
     replaced: dict[tuple[str, str], Value | None] = field(default_factory=dict)
     """What variables of modules and classes were before the path first assigned to them."""
-    most_steps: int = LIMITS.path_steps
-    most_ops: int = LIMITS.path_ops
