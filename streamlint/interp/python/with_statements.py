@@ -110,10 +110,14 @@ def _user_manager(
     bound = m.python.call(m, entering, [], {}, item.context.span) if entering else NONE
     if item.target is not None:
         binding.assign(m, item.target, bound)
+    feeder = m.feeders.get(m.lane)
     try:
         with lifetime.holding(m, value):
             run_with(m, rest, body)
     finally:
+        if m.feeders.get(m.lane) is not feeder:
+            # with self.as_current(): for x in source: ... What the class has undone, a later pass would need.
+            del m.feeders[m.lane]
         if leaving is not None and not m.cut:
             m.python.call(m, leaving, [NONE, NONE, NONE], {}, item.context.span)
 
