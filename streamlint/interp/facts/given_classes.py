@@ -21,7 +21,8 @@ from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.scope import Target
 from streamlint.interp.state.values import ClassV
-from streamlint.models import members
+from streamlint.models import host, members
+from streamlint.trace import MonitorKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -223,20 +224,25 @@ def _guessed_parameter(project: Project, target: Target, param: str) -> ir.Class
 
 
 def _guessed(project: Project, scope: Scope, name: str) -> ir.ClassDecl | None:
-    """The only class of the module, or imported by it, that has all members with which the code uses it."""
+    """The only class of the module, or imported by it, that has all members with which the code uses it.
+
+    ``loader.output.get()`` are two words: ``output`` is a queue of the class.
+    """
     used = list(_members(scope, name))
-    calls = {member: call for member, call in used if call is not None}
-    names = {member for member, _ in used}
-    words = len(names) + max((len(call.args) for call in calls.values()), default=0)
-    few = len(names) < FEWEST_ATTRIBUTES if not calls else words < FEWEST_WORDS
+    calls = {one.name: one.call for one in used if one.call is not None}
+    names = {one.name for one in used}
+    queues = {one.name for one in used if one.of_queue}
+    words = len(names) + max((len(call.args) for call in calls.values()), default=len(queues))
+    few = len(names) < FEWEST_ATTRIBUTES if not calls and not queues else words < FEWEST_WORDS
     if few or all(_is_anybodys(member) for member in names):
         return None
     fitting = [
         one
         for one in _classes_in_sight(project, scope.module)
         if one is not scope.cls
-        and all(_takes(project, one, call, member) for member, call in used if call is not None)
+        and all(_takes(project, one, call, member) for member, call in calls.items())
         and _has_members(project, one, names)
+        and all(_holds_queue(project, one, member) for member in queues)
     ]
     return fitting[0] if len(fitting) == 1 else None
 
@@ -266,7 +272,34 @@ def _takes(project: Project, cls: ir.ClassDecl, call: ir.Call, name: str) -> boo
     )
 
 
-def _members(scope: Scope, param: str) -> Iterator[tuple[str, ir.Call | None]]:
+@frozen()
+class _Use:
+    """A member that code uses of an object."""
+
+    name: str
+    call: ir.Call | None
+    """How it is called."""
+    of_queue: bool
+    """Whether something is put into it or taken out, as only a queue has it: ``loader.output.get()``."""
+
+
+_OF_QUEUES = host.SIGNALS[MonitorKind.QUEUE] | host.WAITS[MonitorKind.QUEUE]
+
+
+def _holds_queue(project: Project, cls: ir.ClassDecl, name: str) -> bool:
+    """Whether methods of a class put a queue into an attribute: ``self.output = queue.Queue(4)``."""
+    module = project.module(cls.module)
+    scopes_of = (
+        scopes.scope_of(module, decl, one)
+        for one in project.ancestors(cls)[0]
+        for decl in one.methods.values()
+        if module is not None and name in decl.stored
+    )
+    held = (e for scope in scopes_of if scope is not None for e in writes.on_receiver(project, scope, name))
+    return any(isinstance(e, ir.Call) and f"queue.{ir.called(e)}" in host.QUEUES for e in held)
+
+
+def _members(scope: Scope, param: str) -> Iterator[_Use]:
     """Members that code uses of a parameter, or of the attribute that keeps it, and how it calls them."""
     kept = {
         target.name
@@ -285,16 +318,22 @@ def _members(scope: Scope, param: str) -> Iterator[tuple[str, ir.Call | None]]:
     for one in inside:
         nodes = list(ir.walk(one.function.body, functions=True))
         called = {id(node.func): node for node in nodes if isinstance(node, ir.Call)}
+        of_queues = {
+            id(call.func.value)
+            for call in called.values()
+            if isinstance(call.func, ir.Attr) and call.func.name in _OF_QUEUES
+        }
         for node in nodes:
             match node:
                 case ir.Attr(value=ir.Name(id=name)) if one is scope and name == param:
-                    yield node.name, called.get(id(node))
+                    pass
                 case ir.Attr(value=ir.Attr(value=ir.Name(id=owner), name=name)) if (
                     owner == one.receiver and name in kept
                 ):
-                    yield node.name, called.get(id(node))
-                case _:
                     pass
+                case _:
+                    continue
+            yield _Use(node.name, called.get(id(node)), id(node) in of_queues)
 
 
 def _assignments(body: object) -> Iterator[tuple[ir.Expr, ir.Expr]]:

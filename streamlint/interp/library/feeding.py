@@ -21,7 +21,7 @@ from streamlint.interp.state.values import ConstV, Shape
 from streamlint.trace import MAIN_LANE, MonitorKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from streamlint import ir
     from streamlint.interp.state.frames import Frame
@@ -60,7 +60,15 @@ def note(m: Machine, loop: ir.For | ir.While, source: Value, turn: int) -> None:
         return
     streams = tuple((key, stream) for key, stream in m.current.items() if key[2] == m.lane)
     m.feeders[m.lane] = Feeder(
-        loop, source, turn, _copied(frames), tuple(m.calls), streams, devices.current(m), m.fed | m.drained
+        loop,
+        source,
+        turn,
+        _copied(frames),
+        tuple(m.calls),
+        streams,
+        devices.current(m),
+        m.fed,
+        m.fed | m.drained,
     )
 
 
@@ -84,10 +92,17 @@ def go_on(m: Machine, queue: HeapV, span: Span) -> None:
     for lane, feeder in list(m.feeders.items()):
         if lane == m.lane or queue.id not in feeder.queues:
             continue
-        full = any(_is_full(m.heap[number]) for number in feeder.queues)
+        full = any(_is_full(m.heap[number]) for number in feeder.fills)
         if not full and m.project.budgets.allows(MOST_FED, feeder.passes + 1):
             del m.feeders[lane]
             _make_pass(m, lane, feeder, span)
+
+
+def was_taken(m: Machine, before: Collection[LaneId]) -> None:
+    """Others have taken long ago what the threads of an object put into queues when it was made."""
+    for lane, feeder in m.feeders.items():
+        for number in feeder.fills if lane not in before else ():
+            m.heap[number].items = [item for item in m.heap[number].items if isinstance(item, ConstV)]
 
 
 def _make_pass(m: Machine, lane: LaneId, feeder: Feeder, span: Span) -> None:

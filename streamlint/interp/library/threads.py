@@ -161,9 +161,11 @@ def _named(m: Machine, given: Value | None) -> dict[str, Value]:
     return {str(key.value): held.entries[at] for at, key in held.keys.items() if isinstance(key, ConstV)}
 
 
-def take(m: Machine, queue: HeapV, name: str) -> None:
+def take(m: Machine, queue: HeapV, name: str, span: Span) -> None:
     """Before ``q.get()``: a thread cannot go on before something is in the queue."""
     held = m.heap[queue.id]
+    if name in _TAKES and all(isinstance(item, ConstV) for item in held.items):
+        feeding.go_on(m, queue, span)
     if name not in _TAKES or not _is_in_thread(m):
         return
     m.drained |= {queue.id}

@@ -308,7 +308,7 @@ def call_method(
                     return waited
             if held.shape is not Shape.INSTANCE:
                 if receiver.id in m.monitors:
-                    threads.take(m, receiver, name)
+                    threads.take(m, receiver, name, span)
                 found = container_methods.method(m, receiver, name, args, kwargs, span)
                 if receiver.id in m.monitors:
                     threads.took(m, receiver, name, span)

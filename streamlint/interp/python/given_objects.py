@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.facts import classes, given_classes, scopes
+from streamlint.interp.library import feeding
 from streamlint.interp.python import instances, unseen_caller
 from streamlint.interp.state import arguments, naming, symbols
 from streamlint.interp.state.ends import PathEnds, Returned
@@ -129,7 +130,7 @@ def _made(m: Machine, cls: ir.ClassDecl, symbol: Symbol) -> HeapV:
     m.globals[_place(cls)] = NONE
     outer, constructing, m.constructing = m.calls, m.constructing, True
     m.calls = []
-    first = len(m.ops)
+    first, feeders = len(m.ops), set(m.feeders)
     try:  # also where the path is cut in the constructor: the functions around it end as they began
         with suppress(PathEnds, Returned):
             args, kwargs = unseen_caller.constructor_arguments(m, cls, _FIRST_NUMBER + len(m.targets))
@@ -138,6 +139,7 @@ def _made(m: Machine, cls: ir.ClassDecl, symbol: Symbol) -> HeapV:
         m.calls, m.constructing = outer, constructing
         del m.globals[_place(cls)]
     m.forget_ops(first)
+    feeding.was_taken(m, feeders)
     _was_used(m, made, cls, symbol)
     return made
 

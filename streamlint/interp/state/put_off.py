@@ -67,7 +67,8 @@ class Feeder:
     streams: tuple[tuple[tuple[Lib, DeviceId, LaneId], StreamV], ...]
     device: DeviceV
     """... and the streams and the device that were current."""
+    fills: frozenset[int]
     queues: frozenset[int]
-    """Those that it uses, by their numbers on the heap."""
+    """The queues into which it puts something, and all that it uses, by their numbers on the heap."""
     passes: int = 0
     """How many it has made because of others."""
