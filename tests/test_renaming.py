@@ -33,7 +33,11 @@ def found(report: Report) -> list[tuple[str, int, str]]:
     return sorted((one.code, one.primary.line, one.confidence.name) for one in report.findings)
 
 
-@pytest.mark.parametrize("name", CHOSEN)
+NAMES_TELL = {"torch/sl101_called_like_numbers.py"}
+"""What is about a guess by names (``docs/limits.md``)."""
+
+
+@pytest.mark.parametrize("name", [name for name in CHOSEN if name not in NAMES_TELL])
 def test_other_names_in_another_order_give_the_same_findings(
     name: str, analyzed: Callable[[Path], Report]
 ) -> None:

@@ -36,15 +36,16 @@ MAY_RETURN_OPERAND = CONVERSIONS | frozenset(
 )
 """Operators that give back their operand where there is nothing to do: ``x.contiguous() is x``."""
 
-MOVES = MAY_RETURN_OPERAND | {"clone", "pin_memory", "detach"}
-"""Operators that may be the beginning of an upload."""
+_COPIES = frozenset({"clone", "pin_memory", "detach"})
 
 
 def makes(name: str) -> Makes:
     """What an operator makes of its operand."""
     if name in CONVERSIONS:
         return Makes.CONVERTED
-    return Makes.MOVED if name in MOVES else Makes.VALUES
+    if name in MAY_RETURN_OPERAND:
+        return Makes.AS_IT_IS
+    return Makes.COPY if name in _COPIES else Makes.VALUES
 
 
 SAVES_NOTHING = frozenset(
@@ -55,3 +56,8 @@ SAVES_NOTHING = frozenset(
 ) | {"operator +", "operator -", "operator ==", "operator <", "operator >", "operator !="}
 """Operators whose backward needs no operand, so that autograd keeps none alive: what they save are shapes,
 types, indices or nothing (https://github.com/pytorch/pytorch/blob/main/tools/autograd/derivatives.yaml)."""
+
+
+def saves(name: str) -> bool:
+    """Whether autograd may keep the operands of an operator alive for its backward."""
+    return name not in SAVES_NOTHING

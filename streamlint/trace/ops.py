@@ -64,6 +64,8 @@ class Launch(OpBase):
     library: str = ""
     """The library whose call it is, such as ``"CuPy"``; empty if that is not known."""
     makes: Makes = Makes.VALUES
+    saves: bool = True
+    """Whether autograd may keep its operands alive for the backward pass."""
     choice: StreamChoice = StreamChoice.IMPLIED
     issued_on: DeviceId | None = None
     """The device current at the launch of a kernel that must be that of the stream, as in ``Stream.made_on``.

@@ -363,7 +363,8 @@ class Makes(Enum):
     """What an operator makes of its operand."""
 
     VALUES = "values of its own"
-    MOVED = "the same values elsewhere, or the operand itself: ``x.clone()``, ``x.contiguous()``"
+    COPY = "the same values elsewhere: ``x.clone()``"
+    AS_IT_IS = "the operand itself, if there is nothing to do: ``x.contiguous()``"
     CONVERTED = "the same values in another type, or the operand itself: ``x.half()``"
 
 

@@ -26,6 +26,7 @@ from streamlint.interp.state.values import (
     Value,
     symbol_of,
 )
+from streamlint.models import operands
 from streamlint.models.copying import explicit_effect, host_effect
 from streamlint.models.schema import Lib
 from streamlint.trace import (
@@ -304,7 +305,17 @@ def copy(
         told = m.buffers[src.id].residence is Evidence.SHOWN or not blocking
         doubts = frozenset[Doubt]() if told else frozenset({Doubt.INFERRED})
         m.emit(
-            Launch(m.site(span), m.lane, doubts, stream=stream.id, accesses=accesses, name=name, library=by)
+            Launch(
+                m.site(span),
+                m.lane,
+                doubts,
+                stream=stream.id,
+                accesses=accesses,
+                name=name,
+                library=by,
+                makes=operands.makes(name),
+                saves=operands.saves(name),
+            )
         )
         return
     m.emit(

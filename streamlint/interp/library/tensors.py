@@ -234,6 +234,7 @@ def work(
                 accesses=others,
                 name=name,
                 makes=operands.makes(name),
+                saves=operands.saves(name),
             )
         )
     kept = tuple(access for access in device_side if m.buffers[access.buffer].device not in away)
@@ -247,6 +248,7 @@ def work(
             name=name,
             library=library,
             makes=operands.makes(name),
+            saves=operands.saves(name),
             choice=choice,
         )
     )

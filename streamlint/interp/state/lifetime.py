@@ -25,7 +25,6 @@ from streamlint.interp.state.values import (
     TupleV,
     Value,
 )
-from streamlint.models.operands import CONVERSIONS, MAY_RETURN_OPERAND, SAVES_NOTHING
 from streamlint.models.torch import WITHOUT_GRADIENTS
 from streamlint.trace import (
     BufferId,
@@ -38,6 +37,7 @@ from streamlint.trace import (
     HostEffect,
     HostWait,
     Launch,
+    Makes,
     Mode,
     MonitorId,
     Origin,
@@ -315,15 +315,15 @@ def _note_launch(m: Machine, op: Launch) -> None:
     operands = [a.buffer for a in op.accesses if a.mode is not Mode.WRITE]
     if Doubt.OPAQUE in op.doubts:
         _held_since(life.escaped, operands, op.at.span)
-    elif made and op.name in MAY_RETURN_OPERAND:
+    elif made and op.makes in (Makes.AS_IT_IS, Makes.CONVERTED):
         for result in made:
             if m.buffers[result].instead_of is not None:
                 life.same.setdefault(result, set()).update(operands)
-                if op.name in CONVERSIONS:
+                if op.makes is Makes.CONVERTED:
                     life.converted.add(result)
     elif (
         made
-        and op.name not in SAVES_NOTHING
+        and op.saves
         # What a graph launches is no operator: autograd saw it when it was captured.
         and not launches_graph(op)
         and not (m.frames and m.frame.gradless)
