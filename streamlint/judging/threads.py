@@ -11,6 +11,7 @@ from streamlint.trace import (
     HostSignal,
     HostWait,
     Join,
+    MonitorId,
     MonitorKind,
     OpId,
     SyncDevice,
@@ -27,9 +28,10 @@ _HOST_SYNCS = (SyncStream, SyncEvent, SyncDevice)
 def doubts_of(judged: Judged, problem: Problem) -> set[Doubt]:
     """The doubt about a pair that other threads, or what they wait for, may have ordered."""
     assert problem.earlier is not None
-    apart = _in_unrelated_threads(judged, problem.earlier, problem.later)
-    told = _told_by_callback(judged, problem.earlier, problem.later)
-    return {Doubt.THREADS} if told or (apart and not _is_handed_over(judged, problem)) else set()
+    pair = problem.earlier, problem.later
+    apart = _in_unrelated_threads(judged, *pair)
+    known = apart and (_is_handed_over(judged, problem) or _is_left_by_lock(judged, *pair))
+    return {Doubt.THREADS} if _told_by_callback(judged, *pair) or (apart and not known) else set()
 
 
 def _in_unrelated_threads(judged: Judged, earlier: OpId, later: OpId) -> bool:
@@ -93,6 +95,40 @@ def _is_handed_over(judged: Judged, problem: Problem) -> bool:
     given = {op.monitor for op in between if isinstance(op, HostSignal) and op.lane == giver}
     taken = {op.monitor for op in between if isinstance(op, HostWait) and op.lane == taker}
     return any(judged.trace.monitors[one].kind is MonitorKind.QUEUE for one in given & taken)
+
+
+def _is_left_by_lock(judged: Judged, earlier: OpId, later: OpId) -> bool:
+    """Whether each thread held one lock at its op, which the first gave back before the device was done.
+
+    ``with self.lock: self.total.add_(part)`` on a stream of each thread: who has the lock next comes too
+    early, whichever of the two that is.
+    """
+    held = _held_at(judged, earlier) & _held_at(judged, later)
+    if not held:
+        return False
+    lane = judged.op(earlier).lane
+    for number in judged.numbers(HostSignal, *_HOST_SYNCS, first=earlier + 1, before=later):
+        op = judged.op(number)
+        if op.lane != lane:
+            continue
+        if not isinstance(op, HostSignal):
+            return False
+        held -= {op.monitor}
+        if not held:
+            return True
+    return False
+
+
+def _held_at(judged: Judged, number: OpId) -> set[MonitorId]:
+    """The locks that the thread of an op has at it."""
+    lane, held = judged.op(number).lane, set()
+    for earlier in judged.numbers(HostWait, HostSignal, before=number):
+        op = judged.op(earlier)
+        if op.lane == lane and isinstance(op, HostWait):
+            held.add(op.monitor)
+        elif op.lane == lane and isinstance(op, HostSignal):
+            held.discard(op.monitor)
+    return {one for one in held if judged.trace.monitors[one].kind is MonitorKind.LOCK}
 
 
 def _told_by_callback(judged: Judged, earlier: OpId, later: OpId) -> bool:
