@@ -348,6 +348,10 @@ QUIET_PARTS = frozenset(
 )
 """Parts of the library whose calls queue no work on arrays."""
 
+ALLOCATORS = frozenset({"set_allocator", "using_allocator"})
+"""What chooses where arrays get their memory: a pool of a graph's own, or a part of the graph
+(``cupy.cuda.MemoryAsyncPool``)."""
+
 BARE_ADDRESSES = frozenset({"ptr", "handle"})
 ADDRESSES = frozenset({"device_ctypes_pointer", "device_pointer", "gpu_data", "gpudata"})
 """Attributes that give the address of a device array, of CuPy and of libraries like it: as a number, or as an

@@ -21,13 +21,18 @@ from streamlint.rules.base import (
 )
 from streamlint.trace import (
     Access,
+    Alloc,
+    BeginCapture,
     BufferId,
     Copy,
     Doubt,
+    EndCapture,
+    Evidence,
     Free,
     FreeKind,
     HostAccess,
     Launch,
+    Mode,
     Op,
     OpId,
     Space,
@@ -124,6 +129,7 @@ def _freed_before(judged: Judged) -> Iterator[Problem]:
         if isinstance(op, (Launch, Copy)) and not launches_graph(op)
         for access in op.accesses
     }
+    temporaries = _made_by_captures(judged)
     freed: dict[BufferId, OpId] = {}
     for number, op in enumerate(judged.trace.ops):
         if isinstance(op, Free):
@@ -132,8 +138,29 @@ def _freed_before(judged: Judged) -> Iterator[Problem]:
                 freed.setdefault(op.buffer, OpId(number))
         elif launches_graph(op):
             for access in op.accesses:
-                if access.buffer in freed:
+                if access.buffer not in freed:
+                    continue
+                if access.buffer in temporaries:
+                    yield from _given_on(judged, freed[access.buffer], OpId(number), op, access)
+                else:
                     yield _stale(judged, freed[access.buffer], OpId(number), op, access)
+
+
+def _made_by_captures(judged: Judged) -> set[BufferId]:
+    """What was allocated while something was captured."""
+    made: set[BufferId] = set()
+    capturing = 0
+    for op in judged.trace.ops:
+        match op:
+            case BeginCapture():
+                capturing += 1
+            case EndCapture():
+                capturing = max(0, capturing - 1)
+            case Alloc(buffer=buffer) if capturing:
+                made.add(buffer)
+            case _:
+                pass
+    return made
 
 
 def _stale(judged: Judged, number: OpId, launch: OpId, op: Launch, access: Access) -> Problem:
@@ -156,6 +183,57 @@ def _stale(judged: Judged, number: OpId, launch: OpId, op: Launch, access: Acces
         notes=(Note(free.at.span, f"{'the last reference goes' if dropped else 'freed'} here"),),
         doubts=free.doubts | op.doubts | access.doubts | lifetimes.owner_doubts(judged, free.buffer),
     )
+
+
+def _given_on(judged: Judged, number: OpId, launch: OpId, op: Launch, access: Access) -> Iterator[Problem]:
+    """Memory that a capture took from CuPy's pool and gave back: a launch writes it, whoever has it by then.
+
+    ``h = x @ w`` in a captured step, and ``history.append(x.copy())`` between two launches.
+    """
+    judged = judged.seen_from(launch)
+    free = judged.op(number)
+    assert isinstance(free, Free)
+    taken = _taken_again(judged, number, launch, access) if access.mode is Mode.WRITE else None
+    if taken is None:
+        return
+    alloc, made = taken
+    graph, name = judged.graph_name(op.graph), quoted(judged.buffer_name(made))
+    yield Problem(
+        later=launch,
+        earlier=number,
+        buffer=free.buffer,
+        message=f"{graph} writes memory that went back to the pool since, and that {name} may have got",
+        label="overwrites what was allocated since",
+        help=(
+            "let captured work write into arrays that are kept, or keep what it makes: a CuPy array that "
+            "is dropped goes back to the pool, and the graph goes on using its address"
+        ),
+        notes=(
+            Note(free.at.span, "what the capture has allocated goes back to the pool here"),
+            Note(judged.op(alloc).at.span, f"{name} is allocated here"),
+        ),
+        # How much either takes is not compared.
+        doubts=free.doubts | op.doubts | access.doubts | {Doubt.PATH},
+    )
+
+
+def _taken_again(judged: Judged, free: OpId, launch: OpId, access: Access) -> tuple[OpId, BufferId] | None:
+    """An allocation that may get the block, and is written before a launch and read behind it."""
+    buffer = judged.trace.buffers[access.buffer]
+    for position in range(free + 1, launch):
+        made = lifetimes.allocated(judged, OpId(position), buffer.alloc_stream)
+        if made is None or (made.pool, made.device) != (buffer.pool, buffer.device):
+            continue
+        if made.kind is Evidence.ASSUMED:
+            # total += float(x.sum()): a number.
+            continue
+        uses = judged.uses(made.id)
+        behind = next((number for number in uses if number > launch), None)
+        if behind is None or uses[0] > launch:
+            continue
+        if any(one.mode.reads for one in lifetimes.accesses_to(judged.op(behind), made.id)):
+            return OpId(position), made.id
+    return None
 
 
 def _freed_during(judged: Judged) -> Iterator[Problem]:
@@ -191,13 +269,16 @@ of the graph (`replay()` in PyTorch):
 * the static output is read on another stream, or by the host, before the launch is done, or overwritten by
   the next launch before it was read;
 * two graphs that share memory are launched on two streams;
-* the memory is freed, or its last reference goes, before a launch that uses it.
+* the memory is freed, or its last reference goes, before a launch that uses it;
+* with CuPy, what was allocated and dropped while it was captured: the pool hands it out again, and each
+  launch writes it.
 
 ## Why is this bad?
 A graph runs on the addresses that it was captured with. The launch waits for its own stream only, so an
 unordered refill or read sees old or half-written data. A graph keeps no memory alive but what was
-allocated while it was captured: once the allocator has handed the rest out again, each launch reads and
-writes somebody else's data. Rebinding a name (`static_input = batch`) has no effect on the graph.
+allocated while it was captured, and with CuPy not that either: once the allocator has handed the rest out
+again, each launch reads and writes somebody else's data. Rebinding a name (`static_input = batch`) has no
+effect on the graph.
 
 ## Example
 ```python

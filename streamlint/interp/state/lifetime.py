@@ -25,6 +25,7 @@ from streamlint.interp.state.values import (
     TupleV,
     Value,
 )
+from streamlint.models.cupy import ALLOCATORS
 from streamlint.models.torch import WITHOUT_GRADIENTS
 from streamlint.trace import (
     BufferId,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from collections.abc import Set as AbstractSet
 
+    from streamlint import ir
     from streamlint.interp.state.captures import Recording
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
@@ -299,11 +301,14 @@ def _recycled(m: Machine, number: BufferId) -> bool:
 
     Only an explicit call frees what an address points to. Numba and PyCUDA give memory back by
     ``cuMemFree``, which blocks until the device is idle, and Warp in order of the legacy default stream.
-    What was allocated during a capture belongs to the graph's own pool (PyTorch), or is not looked into
-    (CuPy).
+    What was allocated during a capture belongs to the graph's own pool (PyTorch). CuPy allocates it where it
+    allocates all else, unless the program has chosen another allocator.
     """
     kept = (Flavor.POINTER, Flavor.NUMBA_ARRAY, Flavor.PYCUDA_ARRAY, Flavor.WARP_ARRAY)
-    return number not in m.life.captured and m.life.flavors.get(number) not in kept
+    flavor = m.life.flavors.get(number)
+    if number in m.life.captured:
+        return flavor is Flavor.DEVICE_ARRAY and ALLOCATORS.isdisjoint(_words_at_work(m))
+    return flavor not in kept
 
 
 def _note_launch(m: Machine, op: Launch) -> None:
@@ -371,16 +376,27 @@ def _operand_lives(m: Machine, number: BufferId, surely_made: AbstractSet[Buffer
 
 def _without_gradients(m: Machine) -> bool:
     """Whether the module at work switches gradients off somewhere and never runs a backward pass."""
-    module = m.project.module(m.frame.env.module)
-    if module is None:
-        return False
-    decls = list(module.functions.values())
-    decls += [decl for cls in module.classes.values() for decl in cls.methods.values()]
+    decls = _functions_at_work(m)
     off = any(
         not _OFF.isdisjoint(decl.names) or any(d.rpartition(".")[2] in _OFF for d in decl.decorators)
         for decl in decls
     )
     return off and not any("backward" in decl.names for decl in decls)
+
+
+def _functions_at_work(m: Machine) -> list[ir.FunctionDecl]:
+    """All functions and methods of the module whose code runs."""
+    module = m.project.module(m.frame.env.module)
+    if module is None:
+        return []
+    methods = (decl for cls in module.classes.values() for decl in cls.methods.values())
+    return [*module.functions.values(), *methods]
+
+
+def _words_at_work(m: Machine) -> frozenset[str]:
+    module = m.project.module(m.frame.env.module)
+    at_top = module.body_names if module is not None else frozenset()
+    return at_top.union(*(decl.names for decl in _functions_at_work(m)))
 
 
 _OFF = frozenset(path.rpartition(".")[2] for path in WITHOUT_GRADIENTS)
