@@ -10,7 +10,7 @@ from streamlint import ir
 from streamlint.interp.facts import answers
 from streamlint.interp.library import tensors, threads
 from streamlint.interp.python import keys, kinds
-from streamlint.interp.state import elements, names, symbols
+from streamlint.interp.state import elements, names, rings, symbols
 from streamlint.interp.state.values import (
     ApiV,
     BufferV,
@@ -253,6 +253,7 @@ def _known(m: Machine, op: str, left: Value, right: Value) -> bool | None:
             held = m.heap[right.id]
             if held.shape is Shape.DICT and symbol_of(left) in held.entries:
                 return True
+            left = rings.slot(m, left) if held.shape is Shape.DICT else left
             if not isinstance(left, BufferV) and left in held.items and not held.role:
                 return True
             if held.open or held.shape is Shape.INSTANCE:

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 from streamlint.interp.library import monitors
 from streamlint.interp.python import keys
 from streamlint.interp.python.alike import like
-from streamlint.interp.python.containers import CHAIN, SLICE, extra, is_walked_by_key, lazy, of_its_own, put
+from streamlint.interp.python.containers import (
+    CHAIN,
+    SLICE,
+    extra,
+    is_walked_by_key,
+    lazy,
+    of_its_own,
+    put,
+    where,
+)
 from streamlint.interp.state import symbols
 from streamlint.interp.state.elements import listed
 from streamlint.interp.state.values import (
@@ -82,6 +91,8 @@ def method(
     """Methods of list, deque, set and dict; None for a name that they do not have."""
     held = m.heap[receiver.id]
     of_its_own(m, held, span)
+    if held.shape is Shape.DICT and args:
+        args = [where(m, held, args[0]), *args[1:]]
     match name, args:
         case "add", [item, *_] if held.shape is Shape.SET and item in held.items:
             return NONE

@@ -281,7 +281,8 @@ def _before(m: Machine, value: BufferV) -> Symbol:
 def _heap_index(m: Machine, value: HeapV, at: Value, span: Span) -> Value:
     held = m.heap[value.id]
     if held.shape is Shape.DICT:
-        return held.entries.get(symbol_of(at)) or extra(m, held, value, symbol_of(at))
+        key = symbol_of(where(m, held, at))
+        return held.entries.get(key) or extra(m, held, value, key)
     if held.shape is Shape.INSTANCE:
         fields = elements.fields(held)
         if fields and isinstance(at, ConstV) and isinstance(at.value, int) and at.value < len(fields):
@@ -294,7 +295,7 @@ def _heap_index(m: Machine, value: HeapV, at: Value, span: Span) -> Value:
         )
     if held.role == SLICE and not isinstance(at, SliceV):
         return _of_slice(m, held, at, span)
-    at = counted.before_end(m, rings.slot(m, at)) if held.open else rings.among(m, at, len(held.items))
+    at = where(m, held, at)
     if (
         isinstance(at, ConstV)
         and isinstance(at.value, int)
@@ -330,6 +331,14 @@ def _place(m: Machine, held: HeapObject, at: Symbol) -> Symbol:
 
 
 SLICE = "slice"
+def where(m: Machine, held: HeapObject, at: Value) -> Value:
+    """Where an index or a key leads, for who reads and for who writes: ``works[k % lanes]`` of a ring."""
+    if held.shape is Shape.LIST and not held.open:
+        return rings.among(m, at, len(held.items))
+    at = rings.slot(m, at)
+    return counted.before_end(m, at) if held.shape is Shape.LIST else at
+
+
 """``hops[1:]`` of a list of unknown length: element ``k`` of it is element ``k + 1`` of the list."""
 CHAIN = "chain"
 """``firsts + seconds`` of two such lists: what each walk comes by."""
@@ -441,7 +450,7 @@ def set_index(m: Machine, container: Value, at: Value, value: Value, span: Span)
     container = names.settle(m, container)
     match container:
         case HeapV():
-            key = names.settle(m, at)
+            key = where(m, m.heap[container.id], names.settle(m, at))
             _has_more(m, container, key)
             put(m, m.heap[container.id], key, value)
         case BufferV():
