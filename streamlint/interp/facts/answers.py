@@ -108,3 +108,22 @@ def is_excluded(m: Machine, key: Symbol) -> bool:
     side, other = m.compared[key]
     unequal = (m.oracle.memo.get(symbols.Compare(op, side, other)) == 0 for op in "<>")
     return m.equal.get(side, other) != other or any(unequal)
+
+
+_ORDERS = {op: frozenset(op.replace("==", "=")) for op in ("<", ">", "==", "<=", ">=")}
+"""In which of the three orders of two numbers a comparison holds."""
+_TURNED = str.maketrans("<>", "><")
+
+
+def by_order(m: Machine, op: str, left: Symbol, right: Symbol) -> bool | None:
+    """What earlier answers say of two numbers: ``if used == size: send()``, and then ``if used < size:``."""
+    if op not in _ORDERS:
+        return None
+    open_ = frozenset("<=>")
+    for asked, holds in _ORDERS.items():
+        turned = asked.translate(_TURNED)
+        for question in (symbols.Compare(asked, left, right), symbols.Compare(turned, right, left)):
+            answer = m.oracle.memo.get(question)
+            if answer is not None:
+                open_ = open_ & holds if answer == 0 else open_ - holds
+    return True if open_ <= _ORDERS[op] else False if open_.isdisjoint(_ORDERS[op]) else None

@@ -197,6 +197,8 @@ def known_comparison(m: Machine, op: str, left: Value, right: Value) -> bool | N
     """The answer of a comparison that does not depend on unknown values."""
     base = _NEGATED.get(op, op)
     answer = _known(m, base, left, right)
+    if answer is None and isinstance(left, SymV):
+        answer = answers.by_order(m, base, left.symbol, symbol_of(right))
     return answer if answer is None or base == op else not answer
 
 
@@ -251,9 +253,9 @@ def _known(m: Machine, op: str, left: Value, right: Value) -> bool | None:
             return a in b
         case "in", _, HeapV():
             held = m.heap[right.id]
+            left = rings.slot(m, left) if held.shape is Shape.DICT else left
             if held.shape is Shape.DICT and symbol_of(left) in held.entries:
                 return True
-            left = rings.slot(m, left) if held.shape is Shape.DICT else left
             if not isinstance(left, BufferV) and left in held.items and not held.role:
                 return True
             if held.open or held.shape is Shape.INSTANCE:
