@@ -15,7 +15,7 @@ from streamlint.frozen import frozen
 from streamlint.interp.facts import classes, flags, kinds, places, scopes, writes
 from streamlint.interp.facts.kinds import NOTHING, PLAIN, Fact, Kind, joined, surest
 from streamlint.interp.facts.relevance import all_classes
-from streamlint.interp.state import symbols
+from streamlint.interp.state import counted, symbols
 from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.scope import Scope, Target
@@ -261,7 +261,8 @@ class Facts:
 
     def _variable(self, scope: Scope, name: str) -> Fact:
         used = kinds.uses(self.project, scope.function).get(name, NOTHING)
-        values = writes.of_function(self.project, scope.function).assigned(name)
+        written = writes.of_function(self.project, scope.function)
+        values = [*written.assigned(name), *written.walked.get(name, ())]
         facts = [self.of_expression(scope, e) for e in values if not _is_none(e)]
         if any(param.name == name for param in scope.function.params):
             facts.append(self.of_param(scope, name))
@@ -447,6 +448,8 @@ def _of_symbol(m: Machine, symbol: Symbol) -> Fact:
         return PLAIN
     for one in reversed(chain):
         if isinstance(one, symbols.Item):
+            if counted.gives_numbers(m, one.of):
+                return PLAIN
             whole = _part(of_value(m, one.of))
             return _element(m, one) if whole.kind is Kind.UNKNOWN and one is symbol else whole
     facts = facts_of(m.project)

@@ -34,6 +34,8 @@ class Writes:
     names: dict[str, list[Written]] = field(default_factory=dict)
     attributes: dict[tuple[str, str], list[Written]] = field(default_factory=dict)
     """``self.side = ...``, by both names."""
+    walked: dict[str, list[ir.Expr]] = field(default_factory=dict)
+    """What loops and comprehensions give to a name: ``for i in range(n)``, an element of ``range(n)``."""
     returned: list[ir.Expr] = field(default_factory=list)
     """Not by functions inside."""
 
@@ -64,6 +66,11 @@ def of_text(body: tuple[ir.Stmt, ...]) -> Writes:
                 writes.names.setdefault(name, []).append(Written(value, inside))
             case ir.Return(value=value) if value is not None and not inside:
                 writes.returned.append(value)
+            case ir.For(target=target, iter=source) if not inside:
+                _walk(writes, target, source)
+            case ir.Comprehension(generators=generators) if not inside:
+                for one in generators:
+                    _walk(writes, one.target, one.iter)
             case _:
                 pass
     return writes
@@ -90,6 +97,27 @@ def _note(writes: Writes, target: ir.Expr, written: Written) -> None:
             writes.attributes.setdefault((owner, name), []).append(written)
         case _:
             pass
+
+
+def _walk(writes: Writes, target: ir.Expr, source: ir.Expr) -> None:
+    match target, source:
+        case ir.Name(id=name), _:
+            writes.walked.setdefault(name, []).append(_element(source))
+        case ir.Seq(items=(count, item)), ir.Call(func=ir.Name(id="enumerate"), args=(given, *_)):
+            _walk(writes, count, ir.Call(source.span, ir.Name(source.span, "range"), ()))
+            _walk(writes, item, given.value)
+        case ir.Seq(items=items), ir.Call(func=ir.Name(id="zip"), args=given) if len(items) == len(given):
+            for item, one in zip(items, given, strict=True):
+                _walk(writes, item, one.value)
+        case ir.Seq(items=items), _:
+            for item in items:
+                _walk(writes, item, _element(source))
+        case _:
+            pass
+
+
+def _element(source: ir.Expr) -> ir.Expr:
+    return ir.Index(source.span, source, ir.Name(source.span, ""))
 
 
 def _is_first(items: tuple[ir.Expr, ...], position: int) -> bool:

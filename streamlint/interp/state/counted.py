@@ -13,6 +13,7 @@ from streamlint.interp.state.values import ConstV, HeapV, SymV, Value, symbol_of
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.symbols import Symbol
 
 
 def note(m: Machine, source: Value, passes: int) -> None:
@@ -42,6 +43,15 @@ def has_ended(m: Machine, source: Value, turn: int) -> bool:
 def was_walked(m: Machine, source: Value) -> bool:
     """Whether a loop has come by the elements of something unknown: ``for name in names: start(name)``."""
     return isinstance(source, SymV) and source.symbol in m.numbers.counts
+
+
+def gives_numbers(m: Machine, symbol: Symbol) -> bool:
+    """Whether elements of something are numbers that a loop counts: ``range(n)``, ``enumerate(xs)``."""
+    match symbol:
+        case symbols.Thing("object", int() as number):
+            return m.heap[number].role in ("range", "enumerate", "count")
+        case _:
+            return False
 
 
 def before_end(m: Machine, at: Value) -> Value:
