@@ -145,7 +145,7 @@ def _in_place(m: Machine, view: BufferV, name: str, args: Sequence[Value], span:
 
 
 def _current(m: Machine, view: BufferV) -> StreamV:
-    return m.current_stream(flavors.library(view), m.buffers[view.id].device)
+    return m.current_stream(flavors.library(m, view), m.buffers[view.id].device)
 
 
 # ----------------------------------------------------------------------------- cupy.*

@@ -259,7 +259,7 @@ def _to_device(m: Machine, view: BufferV, device: DeviceV, span: Span, *, blocki
     there = m.device if device.id.startswith("?") else device.id
     if space is Space.DEVICE and m.buffers[view.id].device == there:
         return view
-    stream = m.current_stream(flavors.library(view), there)
+    stream = m.current_stream(flavors.library(m, view), there)
     made = m.new_buffer("", Space.DEVICE, Origin.RESULT, Flavor.TORCH, span, stream.id, there)
     # Who need not wait has the other end on a device.
     residence = device.by if blocking else max(device.by, Evidence.INFERRED)
@@ -298,7 +298,7 @@ def copy(
         _between_devices(m, dst, src, span, name)
         return
     owner = dst if to is Space.DEVICE else src
-    stream, by = m.current_stream(flavors.library(owner), device), flavors.product(owner)
+    stream, by = m.current_stream(flavors.library(m, owner), device), flavors.product(owner)
     if of in (Space.DEVICE, Space.MANAGED) and not to.on_host:
         accesses = (read, write)
         # From the host the call would return when the copy is done.

@@ -140,7 +140,7 @@ def _current_of_giver(m: Machine, view: BufferV) -> StreamId | None:
     """The stream that DLPack orders before the taker's; Numba's arrays have the array interface only."""
     match view.flavor:
         case Flavor.TORCH | Flavor.DEVICE_ARRAY | Flavor.OPAQUE:
-            return m.current_stream(flavors.library(view)).id
+            return m.current_stream(flavors.library(m, view)).id
         case _:
             return _named_by_interface(m, view)
 

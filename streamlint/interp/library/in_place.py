@@ -49,11 +49,11 @@ def _at_its_place(m: Machine, target: BufferV, accesses: Sequence[Access], name:
     ``target`` is on the device too, and is not what it seems to be.
     """
     if not (m.space(target).on_host or target.flavor is Flavor.ARRAY):
-        tensors.launch(m, span, accesses, name, flavors.library(target))
+        tensors.launch(m, span, accesses, name, flavors.library(m, target))
         return
     on_device = tuple(access for access in accesses if m.buffers[access.buffer].space is Space.DEVICE)
     if target.flavor is Flavor.TORCH and on_device:
-        tensors.launch(m, span, on_device, name, flavors.library(target))
+        tensors.launch(m, span, on_device, name, flavors.library(m, target))
     else:
         m.emit(HostAccess(m.site(span), m.lane, accesses=tuple(accesses), name=name))
 
@@ -73,7 +73,7 @@ def assign(m: Machine, target: BufferV, value: Value, span: Span) -> None:
         m.is_host_array(target)
         target = BufferV(target.id, target.region, Flavor.ARRAY)
     if target.flavor in flavors.DEVICE_FLAVORS and sources and m.space(sources[0]).on_host:
-        stream = m.current_stream(flavors.library(target), m.buffers[target.id].device)
+        stream = m.current_stream(flavors.library(m, target), m.buffers[target.id].device)
         by = flavors.product(target)
         copies.on_stream(
             m, target, sources[0], stream.id, span, blocking=False, name="copy by assignment", library=by
@@ -95,7 +95,7 @@ def assign(m: Machine, target: BufferV, value: Value, span: Span) -> None:
     if m.space(target).on_host:
         m.emit(HostAccess(m.site(span), m.lane, accesses=accesses, name="element assignment"))
     elif target.flavor is not Flavor.POINTER:
-        tensors.launch(m, span, accesses, "element assignment", flavors.library(target))
+        tensors.launch(m, span, accesses, "element assignment", flavors.library(m, target))
 
 
 def method(

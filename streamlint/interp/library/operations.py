@@ -37,7 +37,7 @@ def run(
 
 def work(m: Machine, lib: Lib, name: str, operands: list[BufferV], stream: Value, span: Span) -> BufferV:
     """Reads the operands on a stream, and makes a result of their kind."""
-    by = lib if lib in flavors.FLAVORS or not operands else flavors.library(operands[0])
+    by = lib if lib in flavors.FLAVORS or not operands else flavors.library(m, operands[0])
     on = _stream(m, names.settle(m, stream), by, span)
     flavor = flavors.FLAVORS.get(lib, operands[0].flavor if operands else flavors.flavor_of(by, Space.DEVICE))
     made = m.new_buffer("", Space.DEVICE, Origin.RESULT, flavor, span, on.id)

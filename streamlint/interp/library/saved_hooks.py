@@ -9,7 +9,6 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from streamlint.interp.state import flavors
 from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.values import Flavor, FuncV, HeapV, PartialV, Shape, Value
 from streamlint.models.torch import SAVED_TENSORS_HOOKS
@@ -72,7 +71,7 @@ def saves(m: Machine, operands: Sequence[BufferV], span: Span) -> None:
     (pack, unpack), m.saving = m.saving, None
     try:
         for view in operands:
-            tensor = view.flavor in (Flavor.TORCH, Flavor.OPAQUE) and flavors.library(view) is not None
+            tensor = view.flavor in (Flavor.TORCH, Flavor.OPAQUE)
             known = any(view.id == saved for saved, _, _ in m.saved)
             if not tensor or known or m.space(view).on_host:
                 continue

@@ -25,5 +25,5 @@ def as_mask(m: Machine, made: Value) -> Value:
 def waits(m: Machine, views: Sequence[BufferV], span: Span, name: str) -> None:
     """The host waits for the current stream, as the size of a result depends on what is computed there."""
     if views and not all(m.space(view).on_host for view in views):
-        stream = m.current_stream(flavors.library(views[0]), m.buffers[views[0].id].device)
+        stream = m.current_stream(flavors.library(m, views[0]), m.buffers[views[0].id].device)
         m.emit(SyncStream(m.site(span), m.lane, stream=stream.id, name=name, purpose=Purpose.VALUES))

@@ -162,7 +162,7 @@ def method(
         m.is_memory(view, Evidence.INFERRED)
     if torch_modules.is_module(m, view, name):
         return torch_modules.method(m, view, name, args, kwargs, span)
-    row = models.find_method(Role.BUFFER, flavors.library(view), name)
+    row = models.find_method(Role.BUFFER, flavors.library(m, view), name)
     if view.flavor is Flavor.POINTER and name == "data_as":
         return view
     if view.flavor is Flavor.POINTER:

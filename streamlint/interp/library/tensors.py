@@ -219,9 +219,10 @@ def work(
     if host_side:
         m.emit(HostAccess(m.site(span), m.lane, doubts, accesses=host_side, name=name))
     device_side = [access for access in accesses if access not in host_side]
-    # Memory of another device is not touched by this stream's kernels.
+    # PyTorch works on the current stream of the device where the memory is, others where they are told to.
     here = m.streams[stream].device
-    away = {m.buffers[access.buffer].device for access in device_side} - {here}
+    places = {m.buffers[access.buffer].device for access in device_side} - {here}
+    away = places if library in ("", Lib.TORCH.product) else set()
     for device in sorted(away):
         others = tuple(access for access in device_side if m.buffers[access.buffer].device == device)
         there = m.current_stream(Lib.TORCH, device).id
@@ -265,7 +266,7 @@ def read_on_host(m: Machine, value: Value, span: Span, name: str, *, opaque: boo
         if space.on_host or space is Space.MANAGED or view.flavor is Flavor.ARRAY:
             m.emit(HostAccess(m.site(span), m.lane, doubts, accesses=(access,), name=name))
         elif view.flavor is not Flavor.OPAQUE:
-            stream = m.current_stream(flavors.library(view), m.buffers[view.id].device)
+            stream = m.current_stream(flavors.library(m, view), m.buffers[view.id].device)
             m.emit(
                 Launch(
                     m.site(span),
@@ -318,12 +319,11 @@ def operate(
     first = next(
         (view for view in views if view.flavor in flavors.DEVICE_FLAVORS), views[0] if views else None
     )
-    lib = flavors.library(first) if first is not None else Lib.TORCH
+    lib = flavors.library(m, first) if first is not None else Lib.TORCH
     device = m.buffers[views[0].id].device if views else m.device
     space = Space.DEVICE if any(m.space(view) is Space.DEVICE for view in views) else Space.UNKNOWN
     stream = m.current_stream(lib, device)
-    flavor = first.flavor if first is not None and first.flavor in flavors.DEVICE_FLAVORS else Flavor.TORCH
-    made = m.new_buffer("", space, Origin.RESULT, flavor, span, stream.id, device)
+    made = m.new_buffer("", space, Origin.RESULT, flavors.of_arrays(lib), span, stream.id, device)
     _known_as(m, made, views)
     if len(views) == 1:
         may_give_back(m, made, views[0], name)
@@ -375,6 +375,15 @@ def _known_as(m: Machine, made: BufferV, operands: Sequence[BufferV]) -> None:
         m.made_of[made.id] = known[0].id
 
 
+def _may_be_of_another(m: Machine, views: Sequence[BufferV], lib: Lib) -> bool:
+    """Whether unresolved code may work for another library, for which a stream was entered.
+
+    ``with cupy_stream: y = op(x)``, of which nothing shows whether PyTorch or CuPy makes it.
+    """
+    entered = {other for other, _, lane in m.current if lane == m.lane} - {lib}
+    return bool(entered) and all(view.flavor is Flavor.OPAQUE for view in views)
+
+
 def opaque_work(
     m: Machine,
     name: str,
@@ -398,10 +407,15 @@ def opaque_work(
         for view in views
     ]
     space = Space.DEVICE if any(m.space(view) is Space.DEVICE for view in views) else Space.UNKNOWN
-    device = m.buffers[views[0].id].device
-    stream = m.current_stream(flavors.library(views[0]), device)
-    flavor = Flavor.DEVICE_ARRAY if views[0].flavor is Flavor.DEVICE_ARRAY else Flavor.OPAQUE
-    made = m.new_buffer("", space, Origin.RESULT, flavor, span, stream.id, device)
+    # solver.evaluate(t, x): whose array x is, tells more than t, of which nothing is known.
+    first = next((view for view in views if view.flavor is not Flavor.OPAQUE), views[0])
+    device = m.buffers[first.id].device
+    lib = flavors.library(m, first)
+    stream = m.current_stream(lib, device)
+    flavor = Flavor.DEVICE_ARRAY if first.flavor is Flavor.DEVICE_ARRAY else Flavor.OPAQUE
+    # Whose allocator it is, a module tells that imports the library.
+    owner = stream.id if m.project.imports(m.frame.env.module, lib.value) else None
+    made = m.new_buffer("", space, Origin.RESULT, flavor, span, owner, device)
     # What it makes of a tensor is mostly one; a number or an object is never written by two streams.
     kind = min(Evidence.INFERRED, max(m.buffers[view.id].kind for view in views))
     there = [m.buffers[view.id].residence for view in views if m.space(view) is Space.DEVICE]
@@ -410,7 +424,8 @@ def opaque_work(
     if len(views) == 1:
         m.made_of[made.id] = views[0].id
     # ext.shift(x.data_ptr(), n): which stream it takes is its own business.
-    doubts = _GUESSED if guessed or any(view.flavor is Flavor.POINTER for view in views) else opaque
+    guessed = guessed or any(view.flavor is Flavor.POINTER for view in views)
+    doubts = _GUESSED if guessed or _may_be_of_another(m, views, lib) else opaque
     work(m, span, stream.id, (*reads, Access(made.id, Mode.WRITE, doubts=_OPAQUE)), name, doubts)
     # self.block(x): what it works out on the way is saved as well, and has just been queued.
     saved_hooks.saves(m, (*views, made), span)

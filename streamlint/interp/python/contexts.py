@@ -175,7 +175,7 @@ def as_context(m: Machine, value: Value, span: Span) -> ContextV | None:
             return ContextV(ContextKind.STREAM, value, lib or Lib.TORCH)
         case DeviceV():
             return ContextV(ContextKind.DEVICE, value, Lib.TORCH)
-        case BufferV() if models.find_method(Role.BUFFER, flavors.library(value), "close") is not None:
+        case BufferV() if models.find_method(Role.BUFFER, flavors.library(m, value), "close") is not None:
             # with resource.allocate(n, stream=s) as block: the end of the block closes it
             return ContextV(ContextKind.CLOSING, value)
         case SymV() if stream_values.is_shown(m, value, Role.STREAM):

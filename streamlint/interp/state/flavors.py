@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from streamlint.interp.state.values import BufferV, Flavor
 from streamlint.models.schema import Lib
 from streamlint.trace import Space
+
+if TYPE_CHECKING:
+    from streamlint.interp.state.machine import Machine
 
 FLAVORS = {
     Lib.CUPY: Flavor.DEVICE_ARRAY,
@@ -31,15 +36,20 @@ def of_arrays(lib: Lib) -> Flavor:
     return FLAVORS.get(lib, Flavor.TORCH)
 
 
-def library(view: BufferV) -> Lib:
-    """The library whose calls ``view`` goes to; an address has no methods, and goes to cuda-python."""
+def library(m: Machine, view: BufferV) -> Lib:
+    """The library whose calls ``view`` goes to; an address has no methods, and goes to cuda-python.
+
+    What unresolved code gives is an array of the library whose arrays the module uses.
+    """
+    if view.flavor is Flavor.OPAQUE:
+        return m.project.arrays_of(m.frame.env.module)
     return _LIBRARIES.get(view.flavor, Lib.TORCH)
 
 
 def product(view: BufferV) -> str:
     """The library whose methods ``view`` has, by name; empty for addresses and unresolved results."""
     known = view.flavor is Flavor.TORCH or view.flavor in DEVICE_FLAVORS
-    return library(view).product if known else ""
+    return _LIBRARIES.get(view.flavor, Lib.TORCH).product if known else ""
 
 
 _LIBRARIES = {flavor: lib for lib, flavor in FLAVORS.items()} | {Flavor.POINTER: Lib.RUNTIME}
