@@ -225,6 +225,8 @@ COMPILERS = (
 """What takes functions apart and runs them in another way, where waits may not be known."""
 REGISTERED = ("torch.ops.", "torch.classes.")
 """Operators of extensions, and classes of theirs: what is called there works on the current stream."""
+GIVES_SEVERAL = frozenset({"torch.autograd.grad", "torch.broadcast_tensors", "torch.meshgrid"})
+"""Operators that give a tuple, which is true or false by its length."""
 JOINS_TENSORS = "torch._utils._flatten_dense_tensors"
 """One tensor of several, for a collective ..."""
 PARTS_TENSORS = "torch._utils._unflatten_dense_tensors"

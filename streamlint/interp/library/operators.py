@@ -27,6 +27,7 @@ from streamlint.interp.state import names
 from streamlint.interp.state.values import (
     FALSE,
     NONE,
+    BufferV,
     ConstV,
     DeviceV,
     HeapV,
@@ -166,6 +167,8 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
             tensors.launch(m, span, accesses, last)
         return out
     made = tensors.operate(m, span, last, list(sources), by=Lib.TORCH.product)
+    if path in model.GIVES_SEVERAL and isinstance(made, BufferV):
+        return tensor_methods.several(m, made)
     if model.size_depends_on_data(last, tensors.buffers_in(m, args[1:]), kwargs):
         sizes.waits(m, sources, span, last)
     else:

@@ -138,11 +138,11 @@ def _of_holder(m: Machine, view: BufferV, name: str, args: list[Value], span: Sp
     if name == "keys":
         return m.fresh(name, span)
     if name == "items":
-        return _several(m, TupleV((m.fresh("key", span), view)))
+        return several(m, TupleV((m.fresh("key", span), view)))
     return None
 
 
-def _several(m: Machine, one: Value) -> HeapV:
+def several(m: Machine, one: Value) -> HeapV:
     """An unknown number of things like one."""
     made = m.new_list((), kind="tuple")
     m.heap[made.id].open, m.heap[made.id].sample = True, one
@@ -179,10 +179,10 @@ def method(
     if view.flavor is Flavor.ARRAY:
         return host_arrays.method(m, view, name, args, kwargs, span)
     if name in model.SPLIT_METHODS:
-        return _several(m, view)
+        return several(m, view)
     if name == "values" and m.buffers[view.id].kind is not Evidence.SHOWN:
         # Tensors have values only if they are sparse: `for t in collate(batch).values()` walks a dict.
-        return _several(m, replace(view, flavor=Flavor.TORCH))
+        return several(m, replace(view, flavor=Flavor.TORCH))
     if name in ("narrow", "select"):
         return elements.along(view, name, [names.settle(m, a) for a in (*args, *kwargs.values())])
     if name == "data_ptr":
