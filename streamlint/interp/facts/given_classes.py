@@ -20,7 +20,7 @@ from streamlint.interp.facts.relevance import all_classes
 from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.scope import Target
-from streamlint.interp.state.values import ClassV
+from streamlint.interp.state.values import ClassV, FuncV
 from streamlint.models import host, members
 from streamlint.trace import MonitorKind
 
@@ -228,7 +228,7 @@ def _guessed(project: Project, scope: Scope, name: str) -> ir.ClassDecl | None:
 
     ``loader.output.get()`` are two words: ``output`` is a queue of the class.
     """
-    used = list(_members(scope, name))
+    used = list(_members(project, scope, name, set()))
     calls = {one.name: one.call for one in used if one.call is not None}
     names = {one.name for one in used}
     queues = {one.name for one in used if one.of_queue}
@@ -299,8 +299,16 @@ def _holds_queue(project: Project, cls: ir.ClassDecl, name: str) -> bool:
     return any(isinstance(e, ir.Call) and f"queue.{ir.called(e)}" in host.QUEUES for e in held)
 
 
-def _members(scope: Scope, param: str) -> Iterator[_Use]:
-    """Members that code uses of a parameter, or of the attribute that keeps it, and how it calls them."""
+def _members(
+    project: Project, scope: Scope, param: str, seen: set[tuple[Span, str]]
+) -> Iterator[_Use]:
+    """Members that code uses of a parameter, or of the attribute that keeps it, and how it calls them.
+
+    So do the functions that it is passed on to: ``reduce(group, parts)``, which uses ``group.streams``.
+    """
+    if (scope.function.span, param) in seen:
+        return
+    seen.add((scope.function.span, param))
     kept = {
         target.name
         for target, value in _assignments(scope.function.body)
@@ -331,9 +339,28 @@ def _members(scope: Scope, param: str) -> Iterator[_Use]:
                     owner == one.receiver and name in kept
                 ):
                     pass
+                case ir.Call(func=ir.Name(id=name)) if one is scope:
+                    for taker, taken in _takers(project, scope, node, param):
+                        yield from _members(project, taker, taken, seen)
+                    continue
                 case _:
                     continue
             yield _Use(node.name, called.get(id(node)), id(node) in of_queues)
+
+
+def _takers(project: Project, scope: Scope, call: ir.Call, name: str) -> Iterator[tuple[Scope, str]]:
+    """The function of the module that a call passes a name to, and for which parameter."""
+    called = project.member(scope.module.name, call.func.id) if isinstance(call.func, ir.Name) else None
+    if not isinstance(called, FuncV) or not isinstance(decl := called.function, ir.FunctionDecl):
+        return
+    taker = scopes.scope_of(scope.module, decl, None) if decl.module == scope.module.name else None
+    positional = Target(decl).positional()
+    for param in Target(decl).params() if taker is not None else ():
+        match scopes.argument_of(call, param.name, positional):
+            case ir.Name(id=given) if given == name and taker is not None:
+                yield taker, param.name
+            case _:
+                pass
 
 
 def _assignments(body: object) -> Iterator[tuple[ir.Expr, ir.Expr]]:
