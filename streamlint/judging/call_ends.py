@@ -204,11 +204,6 @@ def is_given(stream: Stream) -> bool:
     return stream.kind is StreamKind.UNKNOWN and passed is not None and passed.at_construction
 
 
-def owner_of(run: Run) -> str:
-    """The class whose methods an entry calls."""
-    return run.entry.label.partition(",")[0].rpartition(".")[0]
-
-
 @dataclass(slots=True)
 class Facts:
     """What the entries of a module show together."""
@@ -230,5 +225,5 @@ class Facts:
                 self.records.add(op.at.span)
                 if (made := trace.events[op.event].span) is not None:
                     self.recorded.add(made)
-        self.ends.add(run.traces, owner_of(run))
+        self.ends.add(run.traces, run.entry.owner)
         self.needed |= run.needed

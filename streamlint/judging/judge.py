@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from streamlint.finding import Confidence, Finding, Occurrence, Pair, Related, Severity
 from streamlint.frozen import frozen
 from streamlint.judging import conversions, evidence, odds
-from streamlint.judging.call_ends import OpenEnd, TwoStreams, is_given, owner_of
+from streamlint.judging.call_ends import OpenEnd, TwoStreams, is_given
 from streamlint.judging.doubts import barriers_between, guessed, settle
 from streamlint.judging.edges import missing_edge
 from streamlint.judging.responsibility import called_with_pending, callers_show, open_end
@@ -148,7 +148,7 @@ def _surer(candidate: Candidate, run: Run, finding: Finding) -> tuple[OpenEnd | 
         given = [s for s in pair if s is not None and is_given(judged.trace.streams[s])]
         if len(given) != 1 or not run.entry.is_method:
             return None
-        fact, doubt = TwoStreams(owner_of(run), judged.trace.streams[given[0]].name), Doubt.SAME_STREAM
+        fact, doubt = TwoStreams(run.entry.owner, judged.trace.streams[given[0]].name), Doubt.SAME_STREAM
         doubts = problem.doubts | barriers_between(judged, problem.earlier, problem.later)
     else:
         found = open_end(judged, problem)

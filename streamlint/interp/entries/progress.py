@@ -48,7 +48,9 @@ class Told:
     """Entries on whose paths there was nothing to order."""
 
     driven: list[set[Driven]] = field(default_factory=list)
-    """What module bodies and functions, one each, call on objects that they construct: ``Machine.driven``."""
+    """What entries, one each, call on objects that they construct: ``Machine.driven``.
+
+    Methods tell it of objects of other classes: how ``Server`` calls its ``Cache``."""
     places: dict[str, frozenset[Span]] = field(default_factory=dict)
     """Where the memory was allocated that an entry used."""
     leaving: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
@@ -89,8 +91,12 @@ class Told:
         """Keeps the order of calls of a program in which nothing is wrong: it is one to be used in."""
         # Where the search for dropped references was cut, all calls were made all the same.
         whole = all(set(trace.cut) <= {"lifetimes"} for trace in run.traces)
-        if not run.entry.is_method and not run.at_fault and whole:
-            self.driven.append(run.driven)
+        if run.at_fault or not whole:
+            return
+        own = f"{run.entry.module}:{run.entry.owner}"
+        driven = {call for call in run.driven if call.cls != own}
+        if driven:
+            self.driven.append(driven)
 
     def shows_order(self, cls: ir.ClassDecl, names: Sequence[str]) -> bool:
         """Whether some entry calls all these methods on an object of its own, as often as it wants to.

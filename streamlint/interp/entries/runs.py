@@ -110,6 +110,11 @@ class Entry:
 
 
 @dataclass(slots=True)
+    @property
+    def owner(self) -> str:
+        """The class whose methods it calls; empty for a function."""
+        return self.label.partition(",")[0].rpartition(".")[0] if self.is_method else ""
+
 class Run:
     """All paths of one entry."""
 

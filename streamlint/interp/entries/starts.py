@@ -23,6 +23,7 @@ from streamlint.interp.facts.relevance import (
     is_relevant,
     mentioned_in,
     relevant,
+    users_first,
 )
 from streamlint.interp.python import stmt, unseen_caller
 from streamlint.interp.state.values import FuncV
@@ -65,7 +66,7 @@ def module_runs(
     for cls in all_classes(module):
         project.budgets.never_run.update((cls.qualname, why) for why in cls.unread)
     constructions = [
-        Construction(cls) for cls in all_classes(module) if only is None or _is_among(cls.qualname, only)
+        Construction(cls) for cls in users_first(module) if only is None or _is_among(cls.qualname, only)
     ]
     for construction in constructions:
         yield from started(methods.alone_and_in_pairs(project, module, construction, worth, told))

@@ -11,7 +11,7 @@ from streamlint.interp.state.values import ClassV, FuncV
 from streamlint.models.torch import FORWARD_HOOKS, GRADIENT_HOOKS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from streamlint.interp.state.project import Project
@@ -156,23 +156,39 @@ def all_functions(module: ir.Module) -> Iterator[ir.FunctionDecl]:
 
 def callers_first(decls: Sequence[ir.FunctionDecl]) -> list[ir.FunctionDecl]:
     """Functions before those that they mention, as far as there are no cycles."""
-    by_name = {decl.name: decl for decl in decls}
-    placed: dict[str, ir.FunctionDecl] = {}
-    seen: set[str] = set()
+    by_name = {decl.name: decl for decl in sorted(decls, key=lambda decl: decl.span.line)}
+    in_front = _before_mentioned({name: decl.names for name, decl in by_name.items()})
+    return [by_name[name] for name in in_front]
 
+
+def users_first(module: ir.Module) -> list[ir.ClassDecl]:
+    """The classes of a module, each before those that its methods mention, as far as there are no cycles.
+
+    How ``Server`` calls the ``Cache`` that it makes shows in which order the calls of a ``Cache`` are meant.
+    """
+    by_name = {cls.qualname: cls for cls in all_classes(module)}
+    mentions = {
+        name: frozenset().union(*(decl.names for decl in cls.methods.values()))
+        for name, cls in by_name.items()
+    }
+    return [by_name[name] for name in _before_mentioned(mentions)]
+
+
+def _before_mentioned(mentions: Mapping[str, AbstractSet[str]]) -> list[str]:
+    """Names, each before those that it mentions; ``mentions`` has them in the order of the text."""
+    places = {name: place for place, name in enumerate(mentions)}
+    placed: dict[str, None] = {}
+    seen: set[str] = set()
     # Not by recursion: a generated module may have a chain of thousands of functions.
-    waiting = list(decls)
+    waiting = list(mentions)
     while waiting:
-        decl = waiting[-1]
-        if decl.name in seen:
-            placed.setdefault(waiting.pop().name, decl)
+        name = waiting[-1]
+        if name in seen:
+            placed.setdefault(waiting.pop())
             continue
-        seen.add(decl.name)
-        mentioned = sorted(
-            decl.names & by_name.keys() - seen, key=lambda name: (by_name[name].span.line, name)
-        )
-        waiting += [by_name[name] for name in mentioned]
-    return list(reversed(placed.values()))
+        seen.add(name)
+        waiting += sorted(mentions[name] & places.keys() - seen, key=places.__getitem__)
+    return list(reversed(placed))
 
 
 def mentioned_in(module: ir.Module, decl: ir.FunctionDecl, functions: set[str]) -> bool:
