@@ -219,6 +219,9 @@ def _of_outside_calls(judged: Judged, first: OpId, second: OpId, run: Run) -> se
             doubts.add(Doubt.SOME_PATHS)
         if not many and (run.entry.one_of_several or _is_finished_elsewhere(judged, first, later, run)):
             doubts.add(Doubt.SOME_PATHS)
+        if run.entry.ordered_by_hooks:
+            # fetch() before each step, and a hook of every layer that waits for what it has fetched.
+            doubts.add(Doubt.SOME_PATHS)
         once_more = run.entry.loop_in_sight and later.at.call == earlier.at.call + 1
         if run.entry.order_in_sight or once_more:
             # worker = Worker(); worker.load(); worker.join(); worker.step(): what that order leaves open is

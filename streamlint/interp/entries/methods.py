@@ -138,7 +138,7 @@ def _sequence(
         decl.name
         for decl in (() if methods.of_autograd.issuperset(names) else methods.by_name.values())
         if (
-            (methods.is_public(decl) and decl.name not in names)
+            (methods.may_be_called(decl) and decl.name not in names)
             # average() is a step of reduce(), which forks before it and joins after it.
             or (decl.name not in ("__init__", names[0], *order[0].members) and names[0] in decl.members)
         )
@@ -157,6 +157,7 @@ def _sequence(
             *(joins.joined(project, module, decl, *steps) for decl in dict.fromkeys(order))
         ),
         orders_elsewhere=elsewhere,
+        ordered_by_hooks=not elsewhere.isdisjoint(methods.hooks),
         finished_elsewhere=frozenset().union(
             *(
                 methods.reach[name]

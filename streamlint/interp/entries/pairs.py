@@ -114,10 +114,26 @@ def _of_saved_tensors(
 
 
 def _registered(decl: ir.FunctionDecl, methods: AbstractSet[str]) -> frozenset[str]:
-    """``param.register_post_accumulate_grad_hook(self._on_grad)``"""
-    if hooks.REGISTERS.isdisjoint(decl.called) or methods.isdisjoint(decl.members - decl.called):
+    """``param.register_post_accumulate_grad_hook(self._on_grad)``, or ``lambda p, i=i: self._on_grad(i)``."""
+    if hooks.REGISTERS.isdisjoint(decl.called) or methods.isdisjoint(decl.members):
         return frozenset()
-    return _given_to(decl, hooks.REGISTERS, methods)
+    return _given_to(decl, hooks.REGISTERS, methods) | _called_by_hooks(decl, methods)
+
+
+def _called_by_hooks(decl: ir.FunctionDecl, methods: AbstractSet[str]) -> frozenset[str]:
+    """Methods that a function written where it is registered calls: a ``lambda``, or a ``def`` above it."""
+    function = ir.code_of(decl)
+    nodes = list(ir.walk(function.body)) if function is not None else []
+    inside = {node.function.name: node.function for node in nodes if isinstance(node, ir.FunctionDef)}
+    registered = [
+        inside.get(given.id) if isinstance(given, ir.Name) else given.function
+        for call in nodes
+        if isinstance(call, ir.Call) and ir.called(call) in hooks.REGISTERS
+        for argument in call.args
+        if isinstance(given := argument.value, (ir.Name, ir.Lambda))
+    ]
+    called = (node for hook in registered if hook is not None for node in ir.walk(hook.body))
+    return frozenset(ir.called(node) for node in called if isinstance(node, ir.Call)) & methods
 
 
 def _given_to(

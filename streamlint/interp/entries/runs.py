@@ -74,6 +74,8 @@ class Entry:
     may be joined by its name there."""
     orders_elsewhere: frozenset[str] = frozenset()
     """Methods of the class that order streams, other than those called or as callers of the first."""
+    ordered_by_hooks: bool = False
+    """Whether hooks that the class registers order streams: they may run between any two calls."""
     finished_elsewhere: frozenset[str] = frozenset()
     """Names that other public methods of the class use which let the host wait: an event that the called one
     records is there for them, ``def finish(self): self.done.synchronize()``."""
@@ -108,13 +110,13 @@ class Entry:
     def is_method(self) -> bool:
         return self.label != self.module and "." in self.label
 
-
-@dataclass(slots=True)
     @property
     def owner(self) -> str:
         """The class whose methods it calls; empty for a function."""
         return self.label.partition(",")[0].rpartition(".")[0] if self.is_method else ""
 
+
+@dataclass(slots=True)
 class Run:
     """All paths of one entry."""
 
