@@ -208,6 +208,13 @@ def extra(m: Machine, held: HeapObject, owner: HeapV, at: Symbol) -> Value:
     return held.extra[at]
 
 
+def things_in(held: HeapObject) -> list[tuple[Symbol, StreamV | EventV]]:
+    """The streams and events in a container, with the numbers or keys by which they were asked for."""
+    numbered = ((symbols.constant(number), item) for number, item in enumerate(held.items))
+    both = (*numbered, *held.entries.items(), *held.extra.items())
+    return [(key, item) for key, item in both if isinstance(item, (StreamV, EventV))]
+
+
 def _is_known(at: Symbol) -> bool:
     """The number of an element, or the text that is its key: two of them name two elements."""
     return isinstance(at, symbols.Const) and at.kind in (int, str)
@@ -324,13 +331,6 @@ def _heap_index(m: Machine, value: HeapV, at: Value, span: Span) -> Value:
     return extra(m, held, value, _place(m, held, symbol_of(at)))
 
 
-def _place(m: Machine, held: HeapObject, at: Symbol) -> Symbol:
-    """Where an element was put last: ``works[block] = work``, ``if block == 0``, and then ``works[0]``."""
-    alike = (key for key in reversed(held.extra) if m.equal.get(key) is at or m.equal.get(at) is key)
-    return at if at in held.extra else next(alike, at)
-
-
-SLICE = "slice"
 def where(m: Machine, held: HeapObject, at: Value) -> Value:
     """Where an index or a key leads, for who reads and for who writes: ``works[k % lanes]`` of a ring."""
     if held.shape is Shape.LIST and not held.open:
@@ -339,6 +339,13 @@ def where(m: Machine, held: HeapObject, at: Value) -> Value:
     return counted.before_end(m, at) if held.shape is Shape.LIST else at
 
 
+def _place(m: Machine, held: HeapObject, at: Symbol) -> Symbol:
+    """Where an element was put last: ``works[block] = work``, ``if block == 0``, and then ``works[0]``."""
+    alike = (key for key in reversed(held.extra) if m.equal.get(key) is at or m.equal.get(at) is key)
+    return at if at in held.extra else next(alike, at)
+
+
+SLICE = "slice"
 """``hops[1:]`` of a list of unknown length: element ``k`` of it is element ``k + 1`` of the list."""
 CHAIN = "chain"
 """``firsts + seconds`` of two such lists: what each walk comes by."""

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 from streamlint.interp.library import escape, feeding
 from streamlint.interp.python import alike, binding, conditions, containers, expr, objects, stmt, walks
-from streamlint.interp.state import arrangement, counted, elements, lifetime, loop_steps
+from streamlint.interp.state import arrangement, counted, elements, lifetime, loop_steps, symbols
 from streamlint.interp.state.ends import Blocked, Jumped, PathEnds, Returned
 from streamlint.interp.state.kept import Kept
-from streamlint.interp.state.values import NONE, ConstV, GeneratorV, HeapV, Value
+from streamlint.interp.state.values import NONE, ConstV, EventV, GeneratorV, HeapV, StreamV, Value
 from streamlint.models import vocabulary
-from streamlint.trace import Doubt, Record
+from streamlint.trace import Doubt, Record, SyncEvent, SyncStream, Wait
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from streamlint.interp.state.arrangement import Arrangement
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
+    from streamlint.trace import EventId, StreamId
 
 UNKNOWN_LENGTH_TURNS = 2
 """Passes over a loop of unknown length: the second shows what one pass does to the next."""
@@ -105,6 +106,7 @@ def _turns(m: Machine, s: ir.For, source: Value) -> Iterator[Value]:
             yield item
             passes.end()
         return
+    begin = len(m.ops)
     by_number = isinstance(source, HeapV) and m.heap[source.id].role in ("range", "enumerate")
     # for i in range(n): ring.push(i): the slots may be computed in what the loop calls.
     turns = INDEXED_TURNS if by_number and m.loops == 1 else turns_for(m, s)
@@ -132,6 +134,7 @@ def _turns(m: Machine, s: ir.For, source: Value) -> Iterator[Value]:
             return
         yield item
     counted.note(m, source, done)
+    _others_may_be_waited_for(m, begin, s.span)
 
 
 def _passes(m: Machine, turns: int) -> Iterator[int]:
@@ -269,6 +272,26 @@ class _Passes:
         self.m.project.budgets.left_out.add("passes of a loop")
         if not self.last <= self.earlier:
             escape.barrier(self.m, escape.all_streams(self.m), s.span, "passes left out", Doubt.BUDGET)
+
+
+def _others_may_be_waited_for(m: Machine, begin: int, span: Span) -> None:
+    """The passes that are not run may wait for other streams and events of those that the passes chose from.
+
+    ``for d in self.devices: self.streams[d].synchronize()``, which may come by ``self.streams[x.device.id]``.
+    """
+    waits = [op for op in m.ops[begin:] if isinstance(op, (SyncStream, SyncEvent, Wait))]
+    waited = {op.stream for op in waits if isinstance(op, SyncStream)}
+    awaited = {op.event for op in waits if not isinstance(op, SyncStream)}
+    streams: set[StreamId] = set()
+    events: set[EventId] = set()
+    for held in m.heap.values() if waits else ():
+        inside = containers.things_in(held)
+        chosen = [key for key, one in inside if one.id in (waited if isinstance(one, StreamV) else awaited)]
+        if len(chosen) > 1 or any(symbols.number(key) is None for key in chosen):
+            streams |= {one.id for _, one in inside if isinstance(one, StreamV)} - waited
+            events |= {one.id for _, one in inside if isinstance(one, EventV)} - awaited
+    streams |= {op.stream for op in m.ops if isinstance(op, Record) and op.event in events}
+    escape.barrier(m, map(StreamV, sorted(streams)), span, "passes left out", Doubt.BUDGET)
 
 
 def run_while(m: Machine, s: ir.While) -> None:
