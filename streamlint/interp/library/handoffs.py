@@ -139,7 +139,12 @@ def _named_by_interface(m: Machine, view: BufferV) -> StreamId | None:
 def _current_of_giver(m: Machine, view: BufferV) -> StreamId | None:
     """The stream that DLPack orders before the taker's; Numba's arrays have the array interface only."""
     match view.flavor:
-        case Flavor.TORCH | Flavor.DEVICE_ARRAY | Flavor.OPAQUE:
+        case Flavor.OPAQUE if (made_on := m.buffers[view.id].alloc_stream) is not None:
+            # An array of some library, such as one of JAX: that library knows where it was made.
+            return made_on
+        case Flavor.OPAQUE:
+            return m.current_stream(Lib.TORCH).id
+        case Flavor.TORCH | Flavor.DEVICE_ARRAY:
             return m.current_stream(flavors.library(m, view)).id
         case _:
             return _named_by_interface(m, view)
