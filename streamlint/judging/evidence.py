@@ -22,6 +22,7 @@ from streamlint.trace import (
     Origin,
     Space,
     StreamChoice,
+    SyncDevice,
 )
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def evidence_of(judged: Judged, problem: Problem) -> Evidence:
     ops = [judged.op(number) for number in numbers]
     buffers = memory_of(judged, problem)
     memory = max((_of(judged.trace, ops, buffer) for buffer in buffers), default=Evidence.SHOWN)
-    return min(memory, _of_streams(judged.trace, ops), _of_devices(judged.trace, ops))
+    return min(memory, _of_streams(judged, problem, ops), _of_devices(judged.trace, ops))
 
 
 def is_hearsay(judged: Judged, problem: Problem) -> bool:
@@ -118,16 +119,21 @@ def _may_be_uploaded(trace: Trace, ops: list[Op], made: Buffer) -> bool:
     return is_given and copy.src.buffer == made.id and not trace.buffers[copy.dst.buffer].space.on_host
 
 
-def _of_streams(trace: Trace, ops: list[Op]) -> Evidence:
+def _of_streams(judged: Judged, problem: Problem, ops: list[Op]) -> Evidence:
     """Whether the streams are two, and on which devices they are.
 
     ``self.lanes[a]`` and ``self.lanes[b]`` may be one lane, and ``torch.cuda.synchronize(self.device)`` may
-    wait for the device that another place calls ``cuda:1``.
+    wait for the device that another place calls ``cuda:1``. Two streams that the code made are two, whatever
+    their devices are.
     """
+    trace = judged.trace
     known = {stream: trace.streams[stream] for op in ops if (stream := stream_of(op)) is not None}
     streams = list(known.values())
     if trace.assumed_device and any(stream.device != CURRENT_DEVICE for stream in streams):
-        return Evidence.ASSUMED
+        first = problem.earlier
+        waited = first is None or bool(judged.numbers(SyncDevice, first=first, before=problem.later))
+        if waited or any(stream.span is None for stream in streams):
+            return Evidence.ASSUMED
     containers = {stream.among for stream in streams}
     if len(streams) > 1 and len(containers) == 1 and "" not in containers:
         return Evidence.ASSUMED if any(stream.chosen for stream in streams) else Evidence.SHOWN
