@@ -287,7 +287,7 @@ def _others_may_be_waited_for(m: Machine, begin: int, span: Span) -> None:
     for held in m.heap.values() if waits else ():
         inside = containers.things_in(held)
         chosen = [key for key, one in inside if one.id in (waited if isinstance(one, StreamV) else awaited)]
-        if len(chosen) > 1 or any(symbols.number(key) is None for key in chosen):
+        if any(symbols.number(key) is None for key in chosen):
             streams |= {one.id for _, one in inside if isinstance(one, StreamV)} - waited
             events |= {one.id for _, one in inside if isinstance(one, EventV)} - awaited
     streams |= {op.stream for op in m.ops if isinstance(op, Record) and op.event in events}
