@@ -299,9 +299,7 @@ def _holds_queue(project: Project, cls: ir.ClassDecl, name: str) -> bool:
     return any(isinstance(e, ir.Call) and f"queue.{ir.called(e)}" in host.QUEUES for e in held)
 
 
-def _members(
-    project: Project, scope: Scope, param: str, seen: set[tuple[Span, str]]
-) -> Iterator[_Use]:
+def _members(project: Project, scope: Scope, param: str, seen: set[tuple[Span, str]]) -> Iterator[_Use]:
     """Members that code uses of a parameter, or of the attribute that keeps it, and how it calls them.
 
     So do the functions that it is passed on to: ``reduce(group, parts)``, which uses ``group.streams``.
