@@ -303,6 +303,14 @@ OPTIMIZER_STEP = "step"
 OPTIMIZER_METHODS = frozenset({OPTIMIZER_STEP, "zero_grad"})
 """What has both is one: modules clear their gradients too, and other things take steps."""
 
+SCALES_GRADIENTS = frozenset(
+    f"torch.nn.utils.{module}{name}"
+    for module in ("", "clip_grad.")
+    for name in ("clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_")
+)
+"""Functions that read and write the gradients of the parameters they are given
+(https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)."""
+
 MODULE_LISTINGS = {
     "parameters": ("parameters", False),
     "named_parameters": ("parameters", True),

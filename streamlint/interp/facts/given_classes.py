@@ -232,14 +232,13 @@ def _guessed(project: Project, scope: Scope, name: str) -> ir.ClassDecl | None:
     calls = {one.name: one.call for one in used if one.call is not None}
     names = {one.name for one in used}
     queues = {one.name for one in used if one.of_queue}
-    words = len(names) + max((len(call.args) for call in calls.values()), default=len(queues))
-    few = len(names) < FEWEST_ATTRIBUTES if not calls and not queues else words < FEWEST_WORDS
-    if few or all(_is_anybodys(member) for member in names):
+    if all(_is_anybodys(member) for member in names):
         return None
     fitting = [
         one
         for one in _classes_in_sight(project, scope.module)
         if one is not scope.cls
+        and _is_enough(names, queues, {n: call for n, call in calls.items() if n in _methods(project, one)})
         and all(_takes(project, one, call, member) for member, call in calls.items())
         and _has_members(project, one, names)
         and all(_holds_queue(project, one, member) for member in queues)
@@ -247,19 +246,29 @@ def _guessed(project: Project, scope: Scope, name: str) -> ir.ClassDecl | None:
     return fitting[0] if len(fitting) == 1 else None
 
 
+def _is_enough(names: set[str], queues: set[str], calls: dict[str, ir.Call]) -> bool:
+    """Whether so many members, with those that are called and methods of a class, tell what it is."""
+    if not calls and not queues:
+        return len(names) >= FEWEST_ATTRIBUTES
+    most = max((len(call.args) for call in calls.values()), default=len(queues))
+    return len(names) + most >= FEWEST_WORDS
+
+
 def _is_anybodys(method: str) -> bool:
     return method in _ANYBODYS or members.is_tensor_method(method)
 
 
 def _takes(project: Project, cls: ir.ClassDecl, call: ir.Call, name: str) -> bool:
-    """Whether a class has a method that can be called like this."""
+    """Whether a method of a class can be called like this; ``self.module(x)`` may call what it holds."""
     decl = next((one.methods[name] for one in project.ancestors(cls)[0] if name in one.methods), None)
-    params = Target(decl).params() if decl is not None else ()
+    if decl is None:
+        return True
+    params = Target(decl).params()
     if not params:
         return False
     if any(argument.star for argument in call.args):
         return True
-    bound = 0 if decl is not None and "staticmethod" in decl.decorators else 1
+    bound = 0 if "staticmethod" in decl.decorators else 1
     positional = [param for param in params if param.kind == "positional"][bound:]
     given = sum(argument.keyword is None for argument in call.args)
     named = {argument.keyword for argument in call.args if argument.keyword is not None}

@@ -119,6 +119,9 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
         given = m.result(path, span)
         m.makers[symbol_of(given)] = path
         return given
+    if path in model.SCALES_GRADIENTS and args:
+        optimizers.scales(m, args[0], last, span)
+        return unresolved.opaque(m, path, args, kwargs, span)
     if path.startswith(optimizers.CLASSES) and last[:1].isupper():
         return optimizers.made(m, path, args, kwargs, span)
     if path.startswith(model.OTHER_MODULES) and owner not in model.OPERATOR_MODULES:

@@ -96,6 +96,14 @@ def taken_over(m: Machine, view: BufferV, source: BufferV) -> BufferV:
     return made
 
 
+def place_of(view: BufferV, name: str) -> symbols.Attr:
+    """What stands for an attribute of a tensor object: each element of a result has its own.
+
+    ``for name, p in layer.named_parameters(): p.data = pages[name]``
+    """
+    return symbols.Attr(symbol_of(view) if view.region else symbols.Thing("buffer", view.id), name)
+
+
 def elements(sizes: list[Value]) -> int | None:
     """How many elements ``torch.empty(2, 3)`` or ``x.resize_((2, 3))`` has; None if that is not known.
 

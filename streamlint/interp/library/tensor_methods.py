@@ -56,16 +56,8 @@ if TYPE_CHECKING:
     from streamlint.source import Span
 
 
-def place_of(view: BufferV, name: str) -> symbols.Attr:
-    """What stands for an attribute of a tensor object: each element of a result has its own.
-
-    ``for name, p in layer.named_parameters(): p.data = pages[name]``
-    """
-    return symbols.Attr(symbol_of(view) if view.region else symbols.Thing("buffer", view.id), name)
-
-
 def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
-    place = place_of(view, name)
+    place = storage.place_of(view, name)
     stored = m.roles.get(place)
     if stored is not None:
         return stored

@@ -11,6 +11,7 @@ from streamlint.interp.library import (
     devices,
     effects,
     monitors,
+    storage,
     stream_values,
     tensor_methods,
     threads,
@@ -266,7 +267,7 @@ def set_attribute(m: Machine, value: Value, name: str, new: Value, span: Span) -
             # for name, p in layer.named_parameters(): p.data = page. The next one is another tensor.
             pass
         case BufferV():
-            _replace(m, tensor_methods.place_of(value, name), new)
+            _replace(m, storage.place_of(value, name), new)
         case SymV(of) if name == "data" and isinstance(new, BufferV):
             giving_up.assign_data_of(m, of, new)
         case SymV(of):
