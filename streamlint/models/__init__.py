@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from streamlint.models.cuda_core import CUDA_CORE
 from streamlint.models.cuda_driver import CUDA_DRIVER
 from streamlint.models.cuda_runtime import CUDA_RUNTIME
+from streamlint.models.cufinufft import CUFINUFFT
 from streamlint.models.cupy import CUPY
 from streamlint.models.dali import DALI
 from streamlint.models.deepnvme import DEEPNVME
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
 FRAMEWORKS: tuple[Framework, ...] = (
     *(TORCH, CUDA_RUNTIME, CUDA_DRIVER, CUPY, NUMBA, CUDA_CORE, DISTRIBUTED),
     *(PYCUDA, WARP, RMM, KVIKIO, TENSORRT, MPI, UCX, MOONCAKE, DEEPNVME, ONNX),
-    *(CUDF, NVMATH, NIXL, DALI, NCCL),
+    *(CUDF, NVMATH, NIXL, DALI, NCCL, CUFINUFFT),
 )
 
 

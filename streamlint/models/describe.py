@@ -123,6 +123,9 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915  one
             return _copies(one)
         case fx.Uses():
             return _uses(one)
+        case fx.Computes(reads, out, stream):
+            uses = fx.Uses(reads, (out,), stream=stream)
+            return f"{_uses(uses)}, or makes its result, and gives that"
         case fx.Communicates():
             return _communicates(one)
         case fx.Defers(func):

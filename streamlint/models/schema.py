@@ -19,6 +19,7 @@ from streamlint.models.communication import (
     GroupEnds,
     GroupStarts,
 )
+from streamlint.models.computing import Computes
 from streamlint.models.graphs import (
     CaptureEnds,
     CaptureStarts,
@@ -42,6 +43,7 @@ __all__ = [
     "CaptureStarts",
     "Communicates",
     "CommunicationEffect",
+    "Computes",
     "Defers",
     "EnterCapture",
     "Framework",
@@ -466,6 +468,7 @@ Effect: TypeAlias = (
     | Queries
     | Copies
     | Uses
+    | Computes
     | CommunicationEffect
     | Launches
     | Binds

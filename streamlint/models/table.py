@@ -38,6 +38,7 @@ class Lib(Enum):
     NIXL = "NIXL"
     DALI = "DALI"
     NCCL = "NCCL"
+    CUFINUFFT = "cufinufft"
 
     @property
     def product(self) -> str:

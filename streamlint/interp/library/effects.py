@@ -20,6 +20,7 @@ from streamlint.interp.library import (
     handoffs,
     making,
     memory,
+    operations,
     stream_values,
 )
 from streamlint.interp.library.call import Call
@@ -207,6 +208,12 @@ def _carry_out(call: Call, effect: fx.Effect) -> Value | None:
         case fx.Uses():
             memory.use(call, effect)
             return None
+        case fx.Computes(reads, out, stream):
+            if call.value(out) != NONE:
+                memory.use(call, fx.Uses(reads, (out,), stream=stream))
+                return call.value(out)
+            operands = [view for name in reads for view in call.buffers(name)]
+            return operations.work(m, call.lib, call.name(), operands, call.stream(stream), span)
         case fx.Communicates():
             return collectives.run(call, effect)
         case fx.Defers(func):
