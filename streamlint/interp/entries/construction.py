@@ -34,6 +34,8 @@ MOST_CONSTRUCTIONS = Most(12, "constructions")
 """Times that a constructor which does not come to its end is run again, with other answers ..."""
 CONSTRUCTION_STEPS = Most(4_000, "constructions")
 """... and expressions and statements evaluated for it, over all of them."""
+MOST_KEPT = 256
+"""Copies of states that a class keeps, of up to 0.2 MB each: what is not kept is run again."""
 
 
 @frozen()
@@ -49,6 +51,8 @@ class _Begun:
 
 @frozen()
 class _Kept:
+    called: ir.FunctionDecl | None
+    """The method that was called; None for the constructor alone."""
     begun: _Begun
     state: dict[str, object]
     oracle: Oracle
@@ -66,8 +70,8 @@ class Construction:
     """
 
     cls: ir.ClassDecl
-    _kept: dict[ir.FunctionDecl | None, list[_Kept]] = field(default_factory=dict)
-    """By the method that was called; None for the constructor alone."""
+    _kept: list[_Kept] = field(default_factory=list)
+    """What was used last stands last."""
     _last: Machine | None = field(default=None, repr=False)
 
     def make(self, m: Machine) -> HeapV:
@@ -128,18 +132,22 @@ class Construction:
         begun = run()
         # What leaves a context that is open (`self.context.__enter__()`) belongs to this path alone.
         if not m.entered and not m.rebound and m.watch is None:
-            self._keep(decl, _Kept(begun, snapshots.take(m), m.oracle.so_far()))
+            self._keep(_Kept(decl, begun, snapshots.take(m), m.oracle.so_far()))
         return begun
 
-    def _keep(self, decl: ir.FunctionDecl | None, kept: _Kept) -> None:
-        self._kept.setdefault(decl, []).append(kept)
+    def _keep(self, kept: _Kept) -> None:
+        self._kept.append(kept)
+        del self._kept[:-MOST_KEPT]
 
     def _again(self, m: Machine, decl: ir.FunctionDecl | None) -> _Kept | None:
         # Who looks on wants to see all of it.
-        known = self._kept.get(decl, ()) if m.watch is None else ()
-        kept = next((each for each in known if m.oracle.comes_by(each.oracle)), None)
-        if kept is None:
+        known = enumerate(self._kept if m.watch is None else ())
+        fits = (at for at, each in known if each.called is decl and m.oracle.comes_by(each.oracle))
+        at = next(fits, None)
+        if at is None:
             return None
+        kept = self._kept.pop(at)
+        self._kept.append(kept)
         snapshots.restore(m, kept.state)
         # What belongs to no function is said to be the entry's: what its caller did before.
         m.ops[:] = [op if op.at.calls else replace(op, at=replace(op.at, function=m.entry)) for op in m.ops]
