@@ -16,13 +16,13 @@ import sys
 import sysconfig
 import threading
 import time
-from collections import deque
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from streamlint.frozen import frozen
 from streamlint.run import worker as program
+from streamlint.run.waiting import Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -69,12 +69,13 @@ def answers(
 ) -> Generator[tuple[Path, object], None, None]:
     """What ``work`` gives for each path, as it comes, or ``Lost``. Close it to end the workers early.
 
-    A path whose worker dies goes to another worker, after all the others: what takes all memory is then
-    alone with it. If that one dies too, the path is lost. A worker that dies before it is ready is not
-    replaced. If no worker is left the rest is not answered.
+    Paths of one folder go to one worker, as long as there are others (``Waiting``). A path whose worker dies
+    goes to another worker, after all the others: what takes all memory is then alone with it. If that one
+    dies too, the path is lost. A worker that dies before it is ready is not replaced. If no worker is left
+    the rest is not answered.
     """
     crew = _Crew(work, _path_without(root), patience)
-    waiting = deque(paths)
+    waiting = Waiting.of(paths, root)
     died: set[Path] = set()
     try:
         crew.start(min(workers, len(waiting)))
@@ -88,7 +89,7 @@ def answers(
                     continue
                 if answer.again and path not in died:
                     died.add(path)
-                    waiting.append(path)
+                    waiting.put_last(path)
                 else:
                     yield path, answer
                 crew.start(min(1, len(waiting)))
@@ -96,7 +97,8 @@ def answers(
             if path is not None:
                 yield path, answer
             if waiting:
-                worker.take(waiting.popleft())
+                others = (each.path for each in crew.workers if each is not worker)
+                worker.take(waiting.take(path, (each for each in others if isinstance(each, Path))))
             else:
                 crew.dismiss(worker)
         yield from ((path, Lost(_DIED)) for path in waiting if path in died)
