@@ -211,6 +211,10 @@ def _of_outside_calls(judged: Judged, first: OpId, second: OpId, run: Run) -> se
     doubts = {Doubt.CALLS} if run.entry.after_others else set()
     if not is_entry(earlier) and earlier.at.call != later.at.call:
         doubts.add(Doubt.CALLS)
+        if run.entry.is_step and earlier.at.call == 0 and run.entry.outside_calls:
+            # with torch.cuda.stream(self.side): self.forward(x): a step meets what the constructor has left
+            # on the side stream where its caller has it run.
+            doubts.add(Doubt.SOME_PATHS)
         many = len(set(run.entry.outside_calls)) > 1
         if (many and _caller_may_order(judged, earlier, later, run)) or _is_of_caller(judged, earlier, later):
             doubts.add(Doubt.SOME_PATHS)

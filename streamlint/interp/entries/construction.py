@@ -19,7 +19,17 @@ from streamlint.interp.state.values import (
     FuncV,
     HeapV,
 )
-from streamlint.trace import Copy, HostEffect, Purpose, Role, Space, SyncDevice
+from streamlint.trace import (
+    Copy,
+    HostEffect,
+    Launch,
+    Purpose,
+    Role,
+    Space,
+    StreamKind,
+    SyncDevice,
+    SyncStream,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,7 +37,7 @@ if TYPE_CHECKING:
     from streamlint.interp.entries.repetition import State
     from streamlint.interp.state.decisions import Oracle
     from streamlint.interp.state.machine import Machine
-    from streamlint.trace import Op
+    from streamlint.trace import Op, Site, StreamId
 
 
 MOST_CONSTRUCTIONS = Most(12, "constructions")
@@ -97,13 +107,7 @@ class Construction:
     def _complete(self, m: Machine) -> HeapV:
         made = self._after(m, None, partial(self._make, m)).made
         if not any(_is_download(m, op) for op in m.ops):
-            for device in dict.fromkeys(stream.device for stream in m.streams.values()):
-                site = m.site(self.cls.span)
-                m.emit(
-                    SyncDevice(
-                        site, m.lane, role=Role.SET_UP, device=device, name="set up", purpose=Purpose.ASIDE
-                    )
-                )
+            _set_up(m, m.site(self.cls.span))
         # Else the object stands for a result on its way to the host; its methods wait for it.
         return made
 
@@ -220,6 +224,35 @@ def _begin_again(
     constructed = _construct(m, cls)
     m.oracle.forced = ()
     return constructed
+
+
+def _set_up(m: Machine, at: Site) -> None:
+    """What the constructor queued counts as complete, but for what it left where nobody else looks."""
+    on_stream = partial(SyncStream, at, m.lane, role=Role.SET_UP, name="set up", purpose=Purpose.ASIDE)
+    on_device = partial(SyncDevice, at, m.lane, role=Role.SET_UP, name="set up", purpose=Purpose.ASIDE)
+    left = _left_to_itself(m)
+    if left:
+        for stream in m.streams.keys() - left:
+            m.emit(on_stream(stream=stream))
+        return
+    for device in dict.fromkeys(stream.device for stream in m.streams.values()):
+        m.emit(on_device(device=device))
+
+
+def _left_to_itself(m: Machine) -> set[StreamId]:
+    """Streams of the code's own with work on them: what waits for the default stream does not wait for them.
+
+    ``with torch.cuda.stream(self.uploads): self.rows = host.to("cuda", non_blocking=True)``
+    """
+    worked = {op.stream for op in m.ops if isinstance(op, (Launch, Copy))}
+    return {
+        number
+        for number, stream in m.streams.items()
+        if number in worked
+        and stream.kind is StreamKind.NON_BLOCKING
+        and stream.span is not None
+        and not stream.by_call
+    }
 
 
 def _is_download(m: Machine, op: Op) -> bool:
