@@ -44,7 +44,7 @@ MOST_CONSTRUCTIONS = Most(12, "constructions")
 """Times that a constructor which does not come to its end is run again, with other answers ..."""
 CONSTRUCTION_STEPS = Most(4_000, "constructions")
 """... and expressions and statements evaluated for it, over all of them."""
-MOST_KEPT = 256
+STATES_KEPT = 256
 """Copies of states that a class keeps, of up to 0.2 MB each: what is not kept is run again."""
 
 
@@ -141,7 +141,7 @@ class Construction:
 
     def _keep(self, kept: _Kept) -> None:
         self._kept.append(kept)
-        del self._kept[:-MOST_KEPT]
+        del self._kept[:-STATES_KEPT]
 
     def _again(self, m: Machine, decl: ir.FunctionDecl | None) -> _Kept | None:
         # Who looks on wants to see all of it.
