@@ -11,6 +11,7 @@ from streamlint import ir
 from streamlint.frozen import frozen
 from streamlint.interp.entries import repetition
 from streamlint.interp.facts import classes
+from streamlint.interp.library import feeding
 from streamlint.interp.python import instances, unseen_caller
 from streamlint.interp.state import snapshots, symbols
 from streamlint.interp.state.budgets import Most
@@ -108,6 +109,7 @@ class Construction:
         made = self._after(m, None, partial(self._make, m)).made
         if not any(_is_download(m, op) for op in m.ops):
             _set_up(m, m.site(self.cls.span))
+            feeding.was_taken(m)
         # Else the object stands for a result on its way to the host; its methods wait for it.
         return made
 

@@ -98,7 +98,7 @@ def go_on(m: Machine, queue: HeapV, span: Span) -> None:
             _make_pass(m, lane, feeder, span)
 
 
-def was_taken(m: Machine, before: Collection[LaneId]) -> None:
+def was_taken(m: Machine, before: Collection[LaneId] = ()) -> None:
     """Others have taken long ago what the threads of an object put into queues when it was made."""
     for lane, feeder in m.feeders.items():
         for number in feeder.fills if lane not in before else ():

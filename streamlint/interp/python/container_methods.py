@@ -36,6 +36,7 @@ from streamlint.interp.state.values import (
     symbol_of,
     told,
 )
+from streamlint.models import host
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,6 +112,8 @@ def method(
         case (("get" | "get_nowait"), _) if held.items and receiver.id in m.monitors:
             # A queue of threads.
             return _seen(m, held, held.items.pop(0), span)
+        case _ if name in host.COUNTS_OF_QUEUES and receiver.id in m.monitors:
+            return m.fresh(name, span)
         case "popitem", _ if held.shape is Shape.DICT:
             return _pop_item(m, held, receiver, from_front=kwargs.get("last", NONE) == FALSE)
         case (("pop" | "popleft" | "get_nowait"), _):
