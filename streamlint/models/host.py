@@ -92,7 +92,9 @@ MONITORS = {
 IMPORTS = frozenset({"importlib.import_module", "__import__"})
 """``np = importlib.import_module("numpy")`` is ``import numpy as np``."""
 
-QUEUES = frozenset({"queue.Queue", "queue.SimpleQueue", "queue.LifoQueue"})
+QUEUES = frozenset(
+    {"queue.Queue", "queue.SimpleQueue", "queue.LifoQueue", "asyncio.Queue", "asyncio.LifoQueue"}
+)
 COUNTS_OF_QUEUES = frozenset({"task_done", "qsize", "empty", "full"})
 """What asks how much is in a queue, or says that an item is done: it touches nothing that is in it."""
 

@@ -93,6 +93,10 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
         return args[1]
     if path == "dataclasses.fields" and args and (told := instances.fields(m, args[0])) is not None:
         return told
+    if path in host.QUEUES:
+        made = feeding.bounded(m, m.new_list((), kind=last), args, kwargs)
+        monitors.watch(m, made, MonitorKind.QUEUE, span)
+        return made
     if path == "ctypes.sizeof":
         return given_by("sizeof", *args)
     if path in host.VIEW_FUNCTIONS:
@@ -108,10 +112,6 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
     if "." not in path or path.startswith(
         ("itertools.", "operator.", "collections.", "queue.", "copy.", "math.")
     ):
-        if path in host.QUEUES:
-            made = feeding.bounded(m, m.new_list((), kind=last), args, kwargs)
-            monitors.watch(m, made, MonitorKind.QUEUE, span)
-            return made
         return _builtin(m, last, args, kwargs, span)
     if path == "random.choice" and args:
         return containers.index(m, args[0], m.fresh("choice", span), span)
