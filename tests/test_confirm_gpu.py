@@ -221,6 +221,8 @@ BROKEN = (
     "numba-cuda 0.30.4 cannot queue callbacks with cuda-bindings 13: it asks a `CUstream` for its `value`"
 )
 NO_EXTERNAL = "this version of Warp records no external events"
+NO_SOURCE = "the source of its kernel is in a file that is not there"
+EITHER_FIRST = "either thread may come first, with a value of its own"
 KNOWN = {
     "cuda_runtime/sl201_bound_by_ctypes::refilled_bad": (
         "before a statement nobody knows which pointer of ctypes is a stream"
@@ -230,6 +232,13 @@ KNOWN = {
     "torch/sl102_signals::polled_ok": (
         "cannot be serialized: a kernel polls the value that a later statement stores"
     ),
+    "cupy/sl101_changed_places::forth_and_back_bad": NO_SOURCE,
+    "cupy/sl101_changed_places::forth_and_back_ok": NO_SOURCE,
+    "cupy/sl101_groups_of_calls::recorded_in_the_group_bad": (
+        "what is held back is held at the call, before the event is recorded, and queued at the end of the group"
+    ),
+    "torch/sl102_left_by_locks::published_bad": EITHER_FIRST,
+    "torch/sl102_left_by_locks::published_ok": EITHER_FIRST,
     "numba/sl201_awaited_callbacks::awaited_ok": BROKEN,
     "numba/sl302_blocking_host_callback::event_bad": BROKEN,
     "numba/sl302_blocking_host_callback::event_ok": BROKEN,
