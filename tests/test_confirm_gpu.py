@@ -235,7 +235,7 @@ KNOWN = {
     "cupy/sl101_changed_places::forth_and_back_bad": NO_SOURCE,
     "cupy/sl101_changed_places::forth_and_back_ok": NO_SOURCE,
     "cupy/sl101_groups_of_calls::recorded_in_the_group_bad": (
-        "what is held back is held at the call, before the event is recorded, and queued at the end of the group"
+        "it is held back at the call, in front of the event, and queued at the end of the group"
     ),
     "torch/sl102_left_by_locks::published_bad": EITHER_FIRST,
     "torch/sl102_left_by_locks::published_ok": EITHER_FIRST,

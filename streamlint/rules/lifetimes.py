@@ -122,12 +122,28 @@ def reuse(judged: Judged, use: OpId, free: OpId) -> tuple[OpId, frozenset[Doubt]
         left -= 1
         if ordering.verdict is Verdict.YES or left < 0:
             break
+        if _is_used_behind(judged, use, OpId(number), made.id):
+            continue
         doubts = ordering.doubts | op.doubts | _makers_doubts(judged, OpId(number), made.id)
         if best is None or len(doubts) < len(best[1]):
             best = (OpId(number), doubts)
         if not doubts:
             break
     return best or _behind_the_call(judged, use, free, buffer)
+
+
+def _is_used_behind(judged: Judged, use: OpId, alloc: OpId, made: BufferId) -> bool:
+    """Whether a block that is allocated too early is used in time: all that touches it comes after ``use``.
+
+    ``tmp = torch.empty_like(x, device="cuda")`` in each pass, which the side stream alone fills. What
+    the host does to memory of its own is not always seen.
+    """
+    if judged.trace.buffers[made].space.on_host:
+        return False
+    touching = judged.uses(made, first=alloc)
+    return bool(touching) and all(
+        judged.hb.ordered(use, number).verdict is Verdict.YES for number in touching
+    )
 
 
 def _behind_the_call(
