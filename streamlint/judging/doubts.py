@@ -223,6 +223,10 @@ def _of_outside_calls(judged: Judged, first: OpId, second: OpId, run: Run) -> se
             doubts.add(Doubt.SOME_PATHS)
         if not many and (run.entry.one_of_several or _is_finished_elsewhere(judged, first, later, run)):
             doubts.add(Doubt.SOME_PATHS)
+        if run.entry.step_of_ordering and later.at.call == len(run.entry.outside_calls) and many:
+            # next() waits for self.copies and then calls preload(): who calls that by itself, behind next(),
+            # leaves out what next() does first.
+            doubts.add(Doubt.SOME_PATHS)
         if run.entry.ordered_by_hooks:
             # fetch() before each step, and a hook of every layer that waits for what it has fetched.
             doubts.add(Doubt.SOME_PATHS)

@@ -157,6 +157,11 @@ def _sequence(
             *(joins.joined(project, module, decl, *steps) for decl in dict.fromkeys(order))
         ),
         orders_elsewhere=elsewhere,
+        step_of_ordering=any(
+            names[-1] in decl.called & decl.members and joins.orders(module, decl.names)
+            for decl in methods.by_name.values()
+            if decl.name not in ("__init__", names[-1])
+        ),
         ordered_by_hooks=not elsewhere.isdisjoint(methods.hooks),
         finished_elsewhere=frozenset().union(
             *(
