@@ -13,7 +13,7 @@ from streamlint.interp.library import stream_values
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
-    from streamlint.trace import Launch
+    from streamlint.trace import Launch, StreamId
 
 
 def start(m: Machine) -> None:
@@ -39,13 +39,16 @@ def end(m: Machine, span: Span, name: str) -> None:
     if m.open_groups or not m.grouped:
         return
     called, m.grouped = m.grouped, []
-    first, *others = dict.fromkeys(launch.stream for launch in called)
-    for other in others:
-        stream_values.waits(m, first, other, span, name)
-    for other in others:
-        stream_values.waits(m, other, first, span, name)
+    streams = tuple(dict.fromkeys(launch.stream for launch in called))
+    _meet(m, streams, span, name)
     for launch in called:
         m.emit(launch)
+    _meet(m, streams, span, name)
+
+
+def _meet(m: Machine, streams: tuple[StreamId, ...], span: Span, name: str) -> None:
+    """Each stream waits for all the others."""
+    first, *others = streams
     for other in others:
         stream_values.waits(m, first, other, span, name)
     for other in others:
