@@ -157,3 +157,31 @@ def test_the_beginning_of_a_path_is_run_once_for_each_way_through_it(
     assert {"Sender.send", "Sender.send, then total", "Sender.send, then last"} <= traces(file).keys()
     assert len({way for name, way in runs if name == "Sender.__init__"}) == 2
     assert len(runs) == len(set(runs))
+
+
+@pytest.mark.parametrize(
+    "owner", ["list(module.parameters())[-1]", "module.bias.grad_fn.next_functions[0][0]", "last_of(module)"]
+)
+def test_a_hook_of_what_a_call_or_an_item_gave_is_one(tmp_path: Path, owner: str) -> None:
+    """Nobody calls ``_add`` but the hook: a class without a caller in sight is run with it all the same."""
+    code = f"""\
+import torch
+
+class Summed:
+    def __init__(self, module):
+        self.side = torch.cuda.Stream()
+        self.total = torch.zeros(8, device="cuda")
+        {owner}.register_hook(self._add)
+
+    def _add(self, grad):
+        with torch.cuda.stream(self.side):
+            self.total.add_(grad)
+
+    def step(self, loss):
+        loss.backward()
+        return self.total.sum()
+"""
+    (file,) = written(tmp_path, {"summed.py": code})
+    added, read = (code[: code.index(text)].count("\n") + 1 for text in ("total.add_", "total.sum"))
+    runs = [trace for of in traces(file).values() for trace in of]
+    assert any({added, read} <= {op.at.span.line for op in run.ops} for run in runs)

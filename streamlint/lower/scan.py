@@ -112,7 +112,10 @@ def _members_of(nodes: Iterable[ast.AST]) -> Iterator[str]:
 
 
 def _called_by(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    return (_last_name(node.func) for node in nodes if isinstance(node, ast.Call))
+    """``wait_stream`` of ``torch.cuda.current_stream().wait_stream(side)``, ``f`` of ``f[grid](x)``."""
+    for node in nodes:
+        if isinstance(node, ast.Call):
+            yield node.func.attr if isinstance(node.func, ast.Attribute) else _last_name(node.func)
 
 
 def _flagged(nodes: Iterable[ast.AST]) -> Iterator[str]:
