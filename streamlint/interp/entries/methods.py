@@ -158,7 +158,9 @@ def _sequence(
         ),
         orders_elsewhere=elsewhere,
         step_of_ordering=any(
-            names[-1] in decl.called & decl.members and joins.orders(module, decl.names)
+            names[-1] in decl.called & decl.members
+            # capture() calls simulate() on the stream that it captures.
+            and (joins.orders(module, decl.names) or joins.chooses_streams(module, decl.names))
             for decl in methods.by_name.values()
             if decl.name not in ("__init__", names[-1])
         ),

@@ -75,7 +75,7 @@ class Entry:
     orders_elsewhere: frozenset[str] = frozenset()
     """Methods of the class that order streams, other than those called or as callers of the first."""
     step_of_ordering: bool = False
-    """Whether another method of the class calls the last one, and orders streams itself."""
+    """Whether another method of the class calls the last one, and orders or chooses streams itself."""
     ordered_by_hooks: bool = False
     """Whether hooks that the class registers order streams: they may run between any two calls."""
     finished_elsewhere: frozenset[str] = frozenset()

@@ -14,10 +14,17 @@ if TYPE_CHECKING:
     from streamlint import ir
     from streamlint.interp.state.project import Project
 
+_CHOOSES = vocabulary.ENTERS_STREAM | vocabulary.CAPTURES
+
 
 def orders(module: ir.Module, names: frozenset[str]) -> bool:
     """Whether code with these names may make a stream or the host wait."""
     return not vocabulary.known_to(module.roots, vocabulary.ORDERS).isdisjoint(names)
+
+
+def chooses_streams(module: ir.Module, names: frozenset[str]) -> bool:
+    """Whether code with these names makes another stream current, or captures."""
+    return not vocabulary.known_to(module.roots, _CHOOSES).isdisjoint(names)
 
 
 def orders_state_of(module: ir.Module, own: ir.FunctionDecl) -> frozenset[str]:

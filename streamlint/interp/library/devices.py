@@ -6,6 +6,7 @@ So a device has an id for ordering, ``"cur"`` for both, and beside it what the c
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import known, places
@@ -88,6 +89,15 @@ def _named(text: str) -> DeviceV:
 
 def numbered(number: int) -> DeviceV:
     return DeviceV(str(number) if number else CURRENT_DEVICE, str(number))
+
+
+def of_type(m: Machine, type: Value = NONE, index: Value = NONE, **_other: Value) -> DeviceV:  # noqa: A002
+    """``torch.device("cuda", 1)`` is ``torch.device("cuda:1")``; ``torch.device("cuda")`` is the current one."""
+    device = as_device(m, type)
+    number = names.settle(m, index)
+    if device.id.startswith("?") and isinstance(number, ConstV) and isinstance(number.value, int):
+        return replace(numbered(number.value), by=device.by)
+    return device
 
 
 def made(m: Machine, number: Value) -> DeviceV:

@@ -107,7 +107,7 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
     if last in model.PURE_FUNCTIONS:
         if last != "device":
             return given_by(path, *args)
-        return replace(devices.as_device(m, args[0] if args else NONE), places=True)
+        return replace(devices.of_type(m, *args, **kwargs), places=True)
     if last == "pin_memory" and args and tensors.buffers_in(m, args[:1]):
         # An accelerator's pin_memory is a function, not a method of the tensor.
         return copies.method(m, tensors.buffers_in(m, args[:1])[0], last, args[1:], kwargs, span)
