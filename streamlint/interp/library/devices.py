@@ -92,7 +92,7 @@ def numbered(number: int) -> DeviceV:
 
 
 def of_type(m: Machine, type: Value = NONE, index: Value = NONE, **_other: Value) -> DeviceV:  # noqa: A002
-    """``torch.device("cuda", 1)`` is ``torch.device("cuda:1")``; ``torch.device("cuda")`` is the current one."""
+    """``torch.device("cuda", 1)`` is ``torch.device("cuda:1")``, and without a number the current one."""
     device = as_device(m, type)
     number = names.settle(m, index)
     if device.id.startswith("?") and isinstance(number, ConstV) and isinstance(number.value, int):
