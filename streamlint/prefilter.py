@@ -17,7 +17,7 @@ _LIBRARY = re.compile(
 _STREAM_PARTS = (
     *(b"Stream", b".stream", b"_stream", b"_event", b"non_blocking", b"Async(", b"async_op", b"synchronize"),
     *(b"host_func", b"HostFunc", b"add_callback", b"AddCallback", b"CUDAGraph", b"cuda.graph"),
-    *(b"graph_builder", b"copy_to_host", b"asnumpy", b"elapsed_time", b".isend", b".irecv"),
+    *(b"graph_builder", b"copy_to_host", b"asnumpy", b"elapsed_time", b".isend", b".irecv", b"_c10d_fun"),
     *(b"cudaMalloc", b"cuMemAlloc", b"managed_array", b"mapped_array", b"blocking=False", b"_pinned("),
     *(b"STREAM", b"_async(", b"execute_async", b"kvikio", b"mpi4py", b"inned", b"pagelocked", b"anaged"),
     *(
@@ -37,7 +37,7 @@ _STREAM_PARTS = (
 _STREAM_TEXT = re.compile(
     rb"Stream|\.stream|(?:wait|current|record|default|set|get|create)_stream|(?:wait|record)_event"
     rb"|non_blocking|async_op|Async\(|synchronize|host_func|HostFunc|add_callback|AddCallback"
-    rb"|CUDAGraph|cuda\.graph|graph_builder|copy_to_host|asnumpy|elapsed_time|\.(?:isend|irecv)"
+    rb"|CUDAGraph|cuda\.graph|graph_builder|copy_to_host|asnumpy|elapsed_time|\.(?:isend|irecv)|_c10d_functional"
     rb"|cudaMalloc|cuMemAlloc|managed_array|mapped_array|blocking=False|_pinned\(|DEFAULT_STREAM"
     rb"|(?:htod|dtoh|dtod|gpu|raw_read|raw_write|memcpy_peer|get|set|copy_from)_async\(|execute_async|kvikio|mpi4py"
     rb"|pinned(?:_|=| =)|Pinned|pagelocked|[mM]allocManaged|malloc_managed|managed_(?:empty|zeros)"

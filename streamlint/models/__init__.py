@@ -11,7 +11,7 @@ from streamlint.models.cufinufft import CUFINUFFT
 from streamlint.models.cupy import CUPY
 from streamlint.models.dali import DALI
 from streamlint.models.deepnvme import DEEPNVME
-from streamlint.models.distributed import DISTRIBUTED
+from streamlint.models.distributed import DISTRIBUTED, FUNCTIONAL
 from streamlint.models.kvikio import KVIKIO
 from streamlint.models.mooncake import MOONCAKE
 from streamlint.models.mpi import MPI
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from streamlint.trace import StreamKind
 
 FRAMEWORKS: tuple[Framework, ...] = (
-    *(TORCH, CUDA_RUNTIME, CUDA_DRIVER, CUPY, NUMBA, CUDA_CORE, DISTRIBUTED),
+    *(TORCH, CUDA_RUNTIME, CUDA_DRIVER, CUPY, NUMBA, CUDA_CORE, DISTRIBUTED, FUNCTIONAL),
     *(PYCUDA, WARP, RMM, KVIKIO, TENSORRT, MPI, UCX, MOONCAKE, DEEPNVME, ONNX),
     *(CUDF, NVMATH, NIXL, DALI, NCCL, CUFINUFFT),
 )

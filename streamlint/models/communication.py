@@ -21,6 +21,15 @@ class Communicates:
     flag: str | None = "async_op"
     """None: there is no such parameter, and ``handle`` says what the call always does."""
     handle: bool = True
+    makes: str | None = None
+    """It writes memory of its own, like this operand, and gives that: ``WaitsForResult`` waits for it."""
+
+
+@frozen()
+class WaitsForResult:
+    """The current stream waits for the collective that has made the memory ``result``, and gets that back."""
+
+    result: str
 
 
 @frozen()
@@ -50,4 +59,4 @@ class GroupEnds:
     """Queues what was put off."""
 
 
-CommunicationEffect: TypeAlias = Communicates | Defers | CallsAll | GroupStarts | GroupEnds
+CommunicationEffect: TypeAlias = Communicates | WaitsForResult | Defers | CallsAll | GroupStarts | GroupEnds

@@ -128,6 +128,8 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915  one
             return f"{_uses(uses)}, or makes its result, and gives that"
         case fx.Communicates():
             return _communicates(one)
+        case fx.WaitsForResult(result):
+            return f"the current stream waits for the collective that made `{result}`; gives that back"
         case fx.Defers(func):
             return f"keeps what the call of `{func}` is given, for one that makes it"
         case fx.CallsAll(calls):
@@ -257,6 +259,8 @@ def _communicates(one: fx.Communicates) -> str:
     what = _accesses(one.reads, one.writes, one.updates)
     if one.flag is None and not one.handle:
         return f"{what} on the current stream"
+    if one.makes is not None:
+        return f"{what} on the stream of `{one.group}`, writes memory of its own there, and gives that"
     if one.flag is None:
         return f"{what} on the stream of `{one.group}`; gives the handle to wait for"
     return f"{what} on the current stream, or with `{one.flag}` on the stream of `{one.group}`"

@@ -5,6 +5,10 @@ queued on the current stream, and only ``work.wait()`` makes the current stream 
 device tensors that does not block the host (docs/semantics). Without the flag, and after ``send``
 and ``recv``, which wait for the handles of ``isend`` and ``irecv``, the current stream has waited
 when the call returns.
+
+The functional collectives give memory of their own at once, which nobody may use before ``wait_tensor()`` has
+made the current stream wait (torch/csrc/distributed/c10d/Functional.cpp). Those of
+``torch.distributed._functional_collectives`` wrap it in a tensor that waits when it is first used: no rows.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from streamlint.models.schema import (
     Queries,
     Returns,
     StreamWaitsEvent,
+    WaitsForResult,
 )
 
 _WAIT = (StreamWaitsEvent("self", None),)
@@ -107,5 +112,41 @@ DISTRIBUTED = Framework(
         Api("is_completed", "", (Queries(),)),
         Api("get_future", "", (Returns("self"),)),
         Api("source_rank", "", (Pure(),)),
+    ),
+)
+
+
+def _gives(*operands: str, updates: bool = False) -> tuple[Communicates | Returns, ...]:
+    """What an operator does: ``all_reduce_(x)`` works in place, and gives ``x``."""
+    if updates:
+        return (Communicates(updates=operands, group="group_name", flag=None), Returns(operands[0]))
+    return (Communicates(reads=operands, group="group_name", flag=None, makes=operands[0]),)
+
+
+FUNCTIONAL = Framework(
+    lib=Lib.FUNCTIONAL,
+    url="https://github.com/pytorch/pytorch/blob/main/torch/csrc/distributed/c10d/Functional.cpp",
+    modules=("torch.ops._c10d_functional",),
+    functions=(
+        Api("all_reduce", "input reduce_op group_name", _gives("input")),
+        Api("all_reduce_", "input reduce_op group_name", _gives("input", updates=True)),
+        Api("broadcast", "input src group_name", _gives("input")),
+        Api("broadcast_", "input src group_name", _gives("input", updates=True)),
+        Api("all_gather_into_tensor", "input group_size group_name", _gives("input")),
+        Api(
+            "all_gather_into_tensor_out",
+            "input group_size group_name out",
+            (
+                Communicates(reads=("input",), writes=("out",), group="group_name", flag=None),
+                Returns("out"),
+            ),
+        ),
+        Api("all_reduce_coalesced", "inputs reduce_op group_name", _gives("inputs")),
+        Api("all_reduce_coalesced_", "inputs reduce_op group_name", _gives("inputs", updates=True)),
+        Api("all_gather_into_tensor_coalesced", "inputs group_size group_name", _gives("inputs")),
+        Api("reduce_scatter_tensor_coalesced", "inputs reduce_op group_size group_name", _gives("inputs")),
+        Api("reduce_scatter_tensor", "input reduce_op group_size group_name", _gives("input")),
+        Api("all_to_all_single", "input output_split_sizes input_split_sizes group_name", _gives("input")),
+        Api("wait_tensor", "tensor", (WaitsForResult("tensor"),)),
     ),
 )

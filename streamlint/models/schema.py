@@ -18,6 +18,7 @@ from streamlint.models.communication import (
     Defers,
     GroupEnds,
     GroupStarts,
+    WaitsForResult,
 )
 from streamlint.models.computing import Computes
 from streamlint.models.graphs import (
@@ -59,6 +60,7 @@ __all__ = [
     "OrdersAll",
     "Role",
     "SplitsCapture",
+    "WaitsForResult",
 ]
 
 

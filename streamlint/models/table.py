@@ -23,6 +23,7 @@ class Lib(Enum):
     DRIVER = "cuda driver"
     CORE = "cuda.core"
     DISTRIBUTED = "torch.distributed"
+    FUNCTIONAL = "functional collectives"
     PYCUDA = "pycuda"
     WARP = "warp"
     RMM = "rmm"
@@ -44,7 +45,7 @@ class Lib(Enum):
     def product(self) -> str:
         """Its name in messages. The parts of cuda-python are one: each call is told its stream."""
         match self:
-            case Lib.TORCH | Lib.DISTRIBUTED:
+            case Lib.TORCH | Lib.DISTRIBUTED | Lib.FUNCTIONAL:
                 return "PyTorch"
             case Lib.CUPY:
                 return "CuPy"

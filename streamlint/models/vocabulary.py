@@ -25,7 +25,7 @@ _PYTHONS = frozenset(
     name for kind in (dict, list, set, str, bytes, tuple, int, builtins) for name in dir(kind)
 )
 """``get`` waits for a future of KvikIO's, and nearly always looks into a dict: such names tell nothing."""
-_ORDERING_EFFECTS = (fx.StreamWaitsStream, fx.StreamWaitsEvent, fx.StreamWaits)
+_ORDERING_EFFECTS = (fx.StreamWaitsStream, fx.StreamWaitsEvent, fx.StreamWaits, fx.WaitsForResult)
 
 
 @cache
@@ -85,7 +85,7 @@ COPIES_ON_STREAM = _names(fx.Copies, only=_takes_stream)
 RUNS_BESIDE = (
     _names(fx.Background)
     | _names(fx.CallsAll)
-    | _names(fx.Communicates, only=lambda effect: effect.flag is None)  # type: ignore[union-attr]
+    | _names(fx.Communicates, only=lambda effect: effect.flag is None and effect.makes is None)  # type: ignore[union-attr]
 )
 SELECTS_DEVICE = _names(fx.SelectsDevice, of=lambda: _methods(Role.DEVICE))
 
@@ -239,7 +239,14 @@ _STOPS = _names(fx.HostWaitsStream, fx.HostWaitsDevice)
 _ONE_WORD = _STOPS | COPIES_ON_STREAM | ENTERS_STREAM | MAKES_STREAM | _names(graphs.LaunchesGraph)
 """Of the names of one word, those that stop the host, start a graph, copy or choose a stream: others are
 methods of too many things."""
-TELLING = STRONG | _ONE_WORD | frozenset(filter(_is_compound, RUNS_BESIDE))
+_BESIDE_BY_MODULE = frozenset(
+    module.rpartition(".")[2]
+    for framework, api in _functions()
+    if any(isinstance(effect, fx.Communicates) and effect.makes is not None for effect in api.effects)
+    for module in framework.modules
+)
+"""Modules all of whose functions run beside: ``torch.ops._c10d_functional.broadcast(x, 0, group)``."""
+TELLING = STRONG | _ONE_WORD | frozenset(filter(_is_compound, RUNS_BESIDE)) | _BESIDE_BY_MODULE
 PAIRS = frozenset(
     frozenset({*module.split(".")[1:], api.name})
     for framework, api in _functions()

@@ -54,11 +54,13 @@ def _problem(judged: Judged, conflict: Conflict, collective: Launch, handle: Eve
         doubts |= {Doubt.SOME_PATHS}
     event = judged.trace.events[handle]
     work = "" if event.implied else judged.event_name(handle)
-    wait = (
-        f"call `{work.strip('`')}.wait()`"
-        if work.startswith("`")
-        else f"keep what `{collective.name}` gives and call its `wait()`"
-    )
+    if work.startswith("`"):
+        wait = f"call `{work.strip('`')}.wait()`"
+    elif event.implied:
+        # A functional collective gives its result, and no handle.
+        wait = "call `wait_tensor` with what it works on"
+    else:
+        wait = f"keep what `{collective.name}` gives and call its `wait()`"
     return Problem(
         later=conflict.later,
         earlier=conflict.earlier,
@@ -96,7 +98,8 @@ RULE = Rule(
     doc="""\
 ## What it does
 Reports tensors given to a collective with `async_op=True`, `isend` or `irecv` that are used before
-`work.wait()`: results that are read or overwritten, inputs that are overwritten.
+`work.wait()`: results that are read or overwritten, inputs that are overwritten. And
+what the operators of `torch.ops._c10d_functional` give, used before `wait_tensor`.
 
 ## Why is this bad?
 The collective runs on a stream of its process group. Only `work.wait()` makes the current stream wait

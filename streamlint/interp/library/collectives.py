@@ -11,8 +11,10 @@ from streamlint.interp.state.values import (
     NONE,
     BufferV,
     EventV,
+    Flavor,
     PartialV,
     StreamV,
+    SymV,
     Value,
     symbol_of,
 )
@@ -24,7 +26,9 @@ from streamlint.trace import (
     KeepAlive,
     Launch,
     Mode,
+    Origin,
     Record,
+    Space,
     StreamKind,
     Wait,
 )
@@ -65,7 +69,45 @@ def run(call: Call, effect: fx.Communicates) -> Value:
         return NONE
     if not used or any(m.space(view).on_host for view, _ in used):
         return m.result(call.name(), call.span)
-    return _aside(call, effect, accesses, [view for view, _ in used])
+    made = _results(call, effect)
+    accesses += [Access(view.id, Mode.WRITE) for view in made]
+    views = [*(view for view, _ in used), *made]
+    work = _aside(call, effect, accesses, views)
+    if call.lib is Lib.FUNCTIONAL:
+        for view in views:
+            m.roles[_work_of(view)] = work
+    if effect.makes is None:
+        return work
+    return made[0] if isinstance(call.value(effect.makes), (BufferV, SymV)) else m.new_list([*made])
+
+
+def wait_for(call: Call, result: str) -> Value:
+    """``wait_tensor(x)``: for the last collective that has made ``x``, or worked in place on it."""
+    m, given = call.m, call.value(result)
+    for view in tensors.buffers_in(m, [given], taken=True):
+        work = m.roles.pop(_work_of(view), None)
+        if isinstance(work, EventV):
+            current = m.current_stream(Lib.TORCH).id
+            m.emit(Wait(m.site(call.span), m.lane, stream=current, event=work.id, name=call.name()))
+    return given
+
+
+def _results(call: Call, effect: fx.Communicates) -> list[BufferV]:
+    """What a functional collective makes: allocated on the current stream, one for each operand."""
+    m = call.m
+    if effect.makes is None:
+        return []
+    stream = m.current_stream(Lib.TORCH).id
+    return [
+        m.new_buffer(
+            "", Space.DEVICE, Origin.RESULT, Flavor.TORCH, call.span, stream, m.buffers[view.id].device
+        )
+        for view in tensors.buffers_in(m, [call.value(effect.makes)])
+    ]
+
+
+def _work_of(view: BufferV) -> Symbol:
+    return symbols.call(_WORK, symbol_of(BufferV(view.id)))
 
 
 def _is_aside(call: Call, effect: fx.Communicates) -> bool:
@@ -113,14 +155,18 @@ def ordered_by(m: Machine, symbol: Symbol) -> list[StreamV]:
 
 
 _COMMUNICATION = "communication of"
+_WORK = "the last collective on"
 
 
-def _aside(call: Call, effect: fx.Communicates, accesses: list[Access], views: list[BufferV]) -> Value:
+def _aside(call: Call, effect: fx.Communicates, accesses: list[Access], views: list[BufferV]) -> EventV:
     """``work = all_reduce(x, async_op=True)``: starts after the current stream's work, on another stream."""
     m, span = call.m, call.span
     stream = _stream_of_group(call, effect).id
     _waits(call, waiting=stream, other=m.current_stream(Lib.TORCH).id)
-    work = m.new_event("the handle", span, Lib.DISTRIBUTED, of_call=True)
+    if call.lib is Lib.FUNCTIONAL:
+        work = m.event_of(call.name(), span, Lib.DISTRIBUTED)
+    else:
+        work = m.new_event("the handle", span, Lib.DISTRIBUTED, of_call=True)
     m.emit(
         Launch(
             m.site(span),

@@ -216,6 +216,8 @@ def _carry_out(call: Call, effect: fx.Effect) -> Value | None:
             return operations.work(m, call.lib, call.name(), operands, call.stream(stream), span)
         case fx.Communicates():
             return collectives.run(call, effect)
+        case fx.WaitsForResult(result):
+            return collectives.wait_for(call, result)
         case fx.Defers(func):
             return collectives.deferred(call, func)
         case fx.CallsAll(calls):
