@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.judging import blocking, evidence, threads
 from streamlint.judging.edges import stream_key
-from streamlint.judging.responsibility import answered, is_of_caller
+from streamlint.judging.responsibility import answered, is_of_caller, waits_for_itself
 from streamlint.order.hb import Verdict
 from streamlint.rules import lifetimes
 from streamlint.rules.base import is_entry, is_return, place_of, readable, stream_of
@@ -22,6 +22,7 @@ from streamlint.trace import (
     HostAccess,
     KeepAlive,
     Launch,
+    Mode,
     Op,
     OpId,
     Origin,
@@ -110,6 +111,11 @@ def guessed(judged: Judged, problem: Problem) -> set[Doubt]:
         return set()
     earlier, later = judged.op(problem.earlier), judged.op(problem.later)
     both = Doubt.OPAQUE in earlier.doubts & later.doubts and not _have_changed_places(earlier, later)
+    used_on = stream_of(later)
+    if both and used_on is not None and waits_for_itself(judged, problem, used_on):
+        # with torch.cuda.stream(comm): comm.wait_stream(torch.cuda.current_stream()): there is something
+        # to wait for, says who wrote it.
+        both = False
     if both or _is_sent_and_kept(judged, problem):
         return {Doubt.GUESSED}
     if judged.trace.provenance is Provenance.OBSERVED:
@@ -177,6 +183,8 @@ def _is_waited_for_behind(judged: Judged, first: OpId, second: OpId) -> bool:
     stream, call = stream_of(judged.op(first)), judged.op(second)
     if not isinstance(call, Launch) or Doubt.OPAQUE not in call.doubts or stream is None:
         return False
+    if _gets_addresses(call):
+        return False
     uses = (number for access in call.accesses for number in judged.uses(access.buffer, second + 1))
     shown = min((number for number in uses if Doubt.OPAQUE not in judged.op(number).doubts), default=None)
     recorded = {
@@ -192,6 +200,14 @@ def _is_waited_for_behind(judged: Judged, first: OpId, second: OpId) -> bool:
         )
         for op in map(judged.op, judged.numbers(Wait, SyncEvent, SyncStream, first=second + 1, before=shown))
     )
+
+
+def _gets_addresses(call: Launch) -> bool:
+    """Whether an unresolved call works on a stream that it is given, on memory whose addresses it gets.
+
+    ``comm.recv(rows.data.ptr, n, dtype, peer, stream.ptr)``: an address is no array, and has no views.
+    """
+    return bool(call.accesses) and all(access.mode is Mode.UPDATE for access in call.accesses)
 
 
 def _may_end_aside(judged: Judged, drop: Free, run: Run) -> bool:

@@ -212,12 +212,12 @@ def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool
         return False
     if _was_waited_for_when_given(judged, problem, used_on):
         return False
-    waits_for_itself = used_on is not None and _waits_for_itself(judged, problem, used_on)
-    if isinstance(later, Launch) and waits_for_itself:
+    for_itself = used_on is not None and waits_for_itself(judged, problem, used_on)
+    if isinstance(later, Launch) and for_itself:
         return True
     if not _is_device_memory(judged, problem):
         return False
-    if isinstance(later, Copy) and waits_for_itself:
+    if isinstance(later, Copy) and for_itself:
         return True
     reads = isinstance(later, (Launch, Copy)) and any(
         access.buffer == problem.buffer and access.mode.reads for access in later.accesses
@@ -318,7 +318,7 @@ def _waits_for_another(judged: Judged, problem: Problem) -> bool:
     return any(_source(judged, wait) != current for wait in waits)
 
 
-def _waits_for_itself(judged: Judged, problem: Problem, used_on: StreamId) -> bool:
+def waits_for_itself(judged: Judged, problem: Problem, used_on: StreamId) -> bool:
     """Whether the only stream that another one waits for before the use is that one itself.
 
     ``with torch.cuda.stream(side): side.wait_stream(torch.cuda.current_stream())``

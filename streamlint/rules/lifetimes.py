@@ -30,7 +30,7 @@ from streamlint.trace import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
 
     from streamlint.rules.base import Judged, Problem
 
@@ -221,7 +221,8 @@ def owner_doubts(judged: Judged, buffer: BufferId) -> frozenset[Doubt]:
 def settled_elsewhere(problem: Problem, judged: Judged, other: Judged) -> bool:
     """Whether another path keeps the memory back at the same place, or orders its reuse.
 
-    Then a condition decides (``if x.is_cuda: x.record_stream(s)``), and it may be the right one.
+    Then a condition decides (``if x.is_cuda: x.record_stream(s)``), and it may be the right one. A path that
+    uses it on its owner's own stream (``if side == torch.cuda.current_stream()``) has nobody to keep it for.
     """
     later = judged.op(problem.later)
     if isinstance(later, KeepAlive):
@@ -233,13 +234,21 @@ def settled_elsewhere(problem: Problem, judged: Judged, other: Judged) -> bool:
         )
     assert problem.earlier is not None
     use = judged.op(problem.earlier)
-    return any(_settled(other, number, later) for number in other.places.get(place_of(use), ()))
+    operands = {n for n, access in enumerate(_operands(use)) if problem.buffer in (None, access.buffer)}
+    return any(_settled(other, number, operands, later) for number in other.places.get(place_of(use), ()))
 
 
-def _settled(other: Judged, use: OpId, later: Op) -> bool:
+def _operands(op: Op) -> tuple[Access, ...]:
+    return op.accesses if isinstance(op, (Launch, Copy)) else ()
+
+
+def _settled(other: Judged, use: OpId, operands: Container[int], later: Op) -> bool:
+    """``operands``: which of those of the use the problem is about."""
     op = other.op(use)
     stream = stream_of(op)
-    buffers = {a.buffer for a in op.accesses} if isinstance(op, (Launch, Copy)) else set()
+    buffers = {access.buffer for n, access in enumerate(_operands(op)) if n in operands}
+    if buffers and all(other.trace.buffers[buffer].alloc_stream == stream for buffer in buffers):
+        return False
     kept = any(
         isinstance(candidate, KeepAlive) and candidate.buffer in buffers and candidate.stream == stream
         for candidate in other.trace.ops
